@@ -19,6 +19,7 @@ from memsyncd.engine.index_process import running_pids
 from memsyncd.errors import BadConfig
 from memsyncd.logs import Event, count_lost_lines, get_log
 from memsyncd.protocol.metrics import ProcessMetrics
+from memsyncd.store.open_files import find_file_limit
 
 # Enough for all clients and some hundred workspaces, each of which takes several descriptors.
 # Systems start programs with a lower limit for the sake of those that use select().
@@ -69,12 +70,6 @@ def raise_file_limit() -> None:
             f"this process may open only {limit} files, and the daemon needs {OPEN_FILES_NEEDED}",
             hint="raise the hard limit (ulimit -Hn, LimitNOFILE= of systemd) and start again",
         )
-
-
-def find_file_limit() -> int | None:
-    """Return how many files may be open; None if there is no limit."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def count_open_files() -> int:

@@ -35,6 +35,7 @@ from memsyncd.errors import (
 from memsyncd.logs import Event, get_log
 from memsyncd.store.index import Counts, Index, read_counts, remove_index, replace_index
 from memsyncd.store.integrity import read_generation, read_text_bytes
+from memsyncd.store.open_files import check_room
 from memsyncd.store.pool import ConnectionPool
 from memsyncd.store.records import Records
 
@@ -51,11 +52,21 @@ log = get_log("engine")
 # --- opening and closing ---
 
 
-def open_workspace(workspace: Workspace, config: Config, clock: Clock) -> Job[str]:
-    """Open both databases, unless they are open.
+def open_workspace(
+    workspace: Workspace, config: Config, clock: Clock, count_open: Callable[[], int] = lambda: 0
+) -> Job[str]:
+    """Open both databases, unless they are open. `count_open` returns how many other workspaces
+    have open files.
 
     Records that do not open are a fault; an index that does not open must be rebuilt: returns why.
     """
+    if not workspace.holds_files:
+        try:
+            check_room(count_open())
+        except StoreFailed as failure:
+            workspace.open_failure, workspace.open_failed_s = failure, clock.now_s()
+            raise
+        workspace.holds_files = True
     open_records(workspace, clock)
     recovered = _recover(workspace, clock)
     yield
@@ -425,10 +436,13 @@ class RebuildPolicy:
         else:
             is_known = isinstance(failure, MemsyncdError)
             name = failure.message if isinstance(failure, MemsyncdError) else _describe(failure)
-            workspace.set_fault(SYNC_FAULT, f"the last sync failed: {name}")
-            # A known failure is understood without a traceback.
+            text = f"the last sync failed: {name}"
+            is_new = workspace.condition.faults.get(SYNC_FAULT) != text
+            workspace.set_fault(SYNC_FAULT, text)
+            # A known failure is understood without a traceback, and when it is said once.
             trace = None if is_known else failure
-            log.error(Event.SYNC_FAILED, workspace=workspace.id, reason=name, exc_info=trace)
+            if is_new or trace:
+                log.error(Event.SYNC_FAILED, workspace=workspace.id, reason=name, exc_info=trace)
 
     def on_success(self, workspace: Workspace, began_s: float) -> None:
         """A full scan that began at `began_s` succeeded: clear the faults older than it."""

@@ -161,8 +161,14 @@ class Scheduler:
         self._open(workspace, is_urgent=is_urgent)
 
     def _open(self, workspace: Workspace, *, is_urgent: bool = False) -> None:
-        job = partial(open_workspace, workspace, self.config, self._clock)
+        job = self._make_opening(workspace)
         workspace.opening = self._submit(workspace, job, self._opened, is_urgent=is_urgent)
+
+    def _make_opening(self, workspace: Workspace) -> Callable[[], Job[str]]:
+        def count_open() -> int:  # on the worker's thread
+            return sum(one.holds_files for one in list(self._workspaces.values()))
+
+        return partial(open_workspace, workspace, self.config, self._clock, count_open)
 
     def forget(self, workspace: Workspace) -> None:
         """Schedule nothing more for a workspace; its running job ends by itself."""
@@ -432,8 +438,7 @@ class Scheduler:
 
     def _reconcile(self, workspace: Workspace) -> Future[Any]:
         if workspace.index is None:
-            job = partial(open_workspace, workspace, self.config, self._clock)
-            return self._submit(workspace, job, self._opened)
+            return self._submit(workspace, self._make_opening(workspace), self._opened)
         self._rebuilds.retry(workspace)
         return self._sync(workspace, only=None, is_reconcile=True)
 

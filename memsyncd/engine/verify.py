@@ -166,7 +166,8 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
         )
         what = "records.db was damaged; the damaged file was set aside"
         found.append(make_finding("warning", "records", what, remedy, where=str(aside)))
-    if "records" not in workspace.condition.faults:
+    # Without open files it has not been looked for yet.
+    if "records" not in workspace.condition.faults and workspace.holds_files:
         found.append(_check_records(workspace, is_thorough=is_thorough))
     return found
 

@@ -258,6 +258,8 @@ class Workspace:
         """True once it is to be closed for good: what takes long ends soon."""
         self.is_closed = False
         """True once it was closed for good: another Workspace may use the same files then."""
+        self.holds_files = False
+        """True once it may have open files: the process must be allowed enough of them."""
         self.index: Index | None = None
         self.old_readers: ConnectionPool | None = None
         self.records: Records | None = None
@@ -472,6 +474,7 @@ class Workspace:
         """Close all databases; on the worker's thread."""
         self.close_index()
         self.close_records()
+        self.holds_files = False
 
     def drop_failed_records(self) -> None:
         """Close records that failed, so that the next sync opens them again.

@@ -43,6 +43,7 @@ from memsyncd.protocol.jsonrpc import (
 )
 from memsyncd.server.session import Dispatch, Limits, RequestOrigin, Session, current_request
 from memsyncd.store.connection import short_read
+from memsyncd.store.open_files import find_shortage
 
 if TYPE_CHECKING:
     from memsyncd.server.http_mcp import McpSessions
@@ -474,6 +475,8 @@ class RequestDispatcher:
             self._complete(request, "")
 
     def _fail(self, request: _Request, error: Exception) -> None:
+        if isinstance(error, OSError):
+            error = find_shortage(error) or error
         body = describe_error(error)
         self._send_error(request, body, error if body.data["code"] == "internal" else None)
 

@@ -21,6 +21,7 @@ import apsw
 
 from memsyncd.core.scheduling import Pauses
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
+from memsyncd.store.open_files import find_shortage
 
 BUSY_MS = 5000
 # The WAL keeps at most this size once all of it is in the file: twice its size between two
@@ -226,6 +227,8 @@ def translate_error(error: apsw.Error) -> StoreFailed | NotFresh:
             f"the database is damaged: {text}", hint="memsyncd rebuilds it by itself"
         )
     if isinstance(error, apsw.CantOpenError):
+        if (shortage := find_shortage()) is not None:
+            return shortage
         return StoreFailed(
             "the database cannot be opened: it is gone, or may not be read",
             hint=ACCESS_HINT,
