@@ -29,8 +29,24 @@ EXIT_INTERNAL = 70
 EXIT_PIPE_CLOSED = 141
 
 
+def _ensure_utf8() -> None:
+    """Start the program again in Python's UTF-8 mode if the locale has another encoding.
+
+    Names and texts of notes are UTF-8 whatever the locale. Otherwise a name that the locale lacks
+    would fail a scan, and words of the command line would be written as other characters.
+    """
+    if sys.getfilesystemencoding() != "utf-8" and sys.executable:
+        os.environ["PYTHONUTF8"] = "1"  # for the daemon and the other programs that it starts
+        words = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
+        os.execv(sys.executable, words)  # noqa: S606  the same program
+
+
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status. `words` are those after the program's name."""
+    """Run one command and return its exit status. `words` are those after the program's name,
+    by default the process's own.
+    """
+    if words is None:
+        _ensure_utf8()
     if not os.environ.get("HOME"):
         # `~` would be `/`. Without the variable it is the folder in the system's list of users.
         os.environ.pop("HOME", None)
@@ -160,8 +176,17 @@ def _make_lenient(stream: TextIO | None) -> TextIO:
         return open(os.devnull, "w", encoding="utf-8")
     # A locale without `…` or `→` must not fail a command.
     if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="replace")
+        stream.reconfigure(encoding=_find_encoding(stream), errors="replace")
     return stream
+
+
+def _find_encoding(stream: TextIO) -> str | None:
+    """Return the encoding of the terminal after `_ensure_utf8`; None for that of the stream."""
+    if "utf8" not in sys._xoptions or not stream.isatty():  # noqa: SLF001  it is documented
+        return None
+    import locale
+
+    return locale.getencoding()
 
 
 def _flush_stderr() -> None:
