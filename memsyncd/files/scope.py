@@ -5,7 +5,7 @@
   itself (a folder, a link, too many bytes), and `ignore_rules` what `.gitignore` files leave out.
 - File names: UTF-8, control characters, conflict copies, temporary files of other tools.
 - `Root`: the folder of a workspace, as a real path. It is refused where notes cannot sensibly be:
-  `/`, the home folder or a folder above it, another user's folder.
+  `/`, the home folder or a folder above it, another user's folder, `/proc`, `/sys` and `/dev`.
 - A path belongs to the nearest root above it; in a linked git worktree without a root of its own,
   to the root of the same path in the main worktree. A worktree that holds memory itself is a
   workspace of its own (`find_present`).
@@ -230,6 +230,11 @@ def make_root(path: str, *, is_real: bool = False) -> Root:
 def find_root_refusal(path: str, *, home: str, uid: int) -> MemsyncdError | None:
     """Return the error that forbids the real path `path` as a root of the user `uid`, or None."""
     real_home = os.path.realpath(home)
+    if _is_made_by_system(path):
+        hint = "name a folder on a disk"
+        return BadRequest(
+            "the system makes the files of this folder: they hold no notes", hint=hint
+        )
     if path == "/" or f"{real_home}/".startswith(f"{path}/"):
         hint = "name the project's own folder"
         return BadRequest("this folder holds far more than one project", hint=hint)
@@ -244,6 +249,13 @@ def find_root_refusal(path: str, *, home: str, uid: int) -> MemsyncdError | None
         hint = "run memsyncd as its owner, or copy the notes"
         return Unsafe("this folder belongs to another user", hint=hint)
     return None
+
+
+def _is_made_by_system(path: str) -> bool:
+    """True for the folders of processes, of the kernel and of devices; /dev/shm holds files."""
+    if is_within_folder(path, "/dev/shm"):  # noqa: S108  nothing is written there
+        return False
+    return any(is_within_folder(path, folder) for folder in ("/proc", "/sys", "/dev"))
 
 
 def find_identity(path: str) -> tuple[int, int] | None:

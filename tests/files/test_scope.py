@@ -132,6 +132,21 @@ def test_a_file_a_missing_path_and_another_users_folder_are_refused_with_a_hint(
     )
 
 
+@pytest.mark.parametrize("path", ["/proc", "/proc/self/fd", "/sys/kernel", "/dev"])
+def test_a_folder_that_the_system_makes_is_no_root(path: str) -> None:
+    refusal = find_root_refusal(path, home="/nowhere", uid=0)
+    assert isinstance(refusal, BadRequest)
+    assert "the system makes" in refusal.message
+    assert "disk" in refusal.hint
+
+
+def test_a_folder_in_shared_memory_or_with_such_a_name_may_be_a_root(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    for path in ("/dev/shm/none", str(tmp_path / "proc")):
+        refusal = find_root_refusal(path, home="/nowhere", uid=os.geteuid())
+        assert refusal is None or "the system makes" not in refusal.message
+
+
 def test_memory_is_a_memory_file_or_a_memories_folder(tmp_path: Path) -> None:
     assert not has_memory(str(tmp_path))
     (tmp_path / "a/.memories").mkdir(parents=True)
