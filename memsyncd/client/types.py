@@ -219,9 +219,9 @@ class Freshness(TypedDict):
     # Notes that the history has not recorded yet.
     unrecorded: int
     synced_at: float | None
-    # `ready` only if no event waits for a scan and no scan is overdue.
+    # `ready` only if no scan is overdue, all folders are watched and all notes could be read.
     state: str
-    # Why scans are overdue or a disk does not answer; null otherwise. `status` has the details.
+    # Why the state is not `ready`, as `status` says it too; null otherwise.
     reason: str | None
 
 

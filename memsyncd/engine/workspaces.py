@@ -287,7 +287,8 @@ class Workspaces:
     def _describe_worktree(self, main: Entry, folder: str) -> PathPlace:
         present = find_present(folder, main.memory_places)
         others = [place for place in main.memory_places if place not in present]
-        shared = find_present(main.root, others)
+        is_sharing = self.config.sync.worktrees == "shared"
+        shared = find_present(main.root, others) if is_sharing else ()
         return PathPlace(workspace_id=main.id, worktree=folder, present=present, shared=shared)
 
     def open_worktree(self, main: Workspace, folder: str) -> Workspace:

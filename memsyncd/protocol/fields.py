@@ -78,6 +78,6 @@ class Freshness(Result, frozen=True, kw_only=True):
     """Notes that the history has not recorded yet."""
     synced_at: float | None
     state: str
-    """`ready` only if no event waits for a scan and no scan is overdue."""
+    """`ready` only if no scan is overdue, all folders are watched and all notes could be read."""
     reason: str | None
-    """Why scans are overdue or a disk does not answer; null otherwise. `status` has the details."""
+    """Why the state is not `ready`, as `status` says it too; null otherwise."""

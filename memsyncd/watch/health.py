@@ -25,8 +25,8 @@ class WatchHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How changes of a workspace are noticed.
 
     `mode` is "events" while events can be relied on, "timed" while only timed scans can. `reasons`
-    are for people. Two of them are no faults: `limit`, more folders than may be watched, and
-    `denied`, folders without permission, which scans report as unreadable.
+    are for people. Two of them are no faults: `limit`, more folders than may be watched, which
+    answers name as well, and `denied`, folders without permission: scans report these.
     """
 
     mode: str
