@@ -388,8 +388,9 @@ class Workspaces:
             self._start_listing(collection)
 
     def _note_listing(self, collection: ProjectCollection, listing: ProjectListing | None) -> None:
-        collection.is_missing = listing is None
+        was_missing, collection.is_missing = collection.is_missing, listing is None
         if listing is None:
+            self.watching.replan(collection)  # a folder nearer to it may be there now
             return
         try:
             fresh = self._registry.note_projects(collection.entry, listing.projects)
@@ -402,7 +403,7 @@ class Workspaces:
             log.info(Event.WORKSPACE_ADDED, workspace=entry.id, root=entry.root)
             self._open(entry)
         self._scan_moved(collection, {project.slug for project in listing.projects})
-        if collection.awaited != listing.awaited:
+        if was_missing or collection.awaited != listing.awaited:
             collection.awaited = listing.awaited
             self.watching.replan(collection)
 

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -221,3 +222,24 @@ def test_discover_names_the_next_command_without_a_daemon_and_without_a_place(ow
     status, text = run(own, "discover")
     assert (status, "memsyncd add" in text) == (1, True)
     assert run(own, "discover", "--json") == (1, '{"places":[]}\n')
+
+
+def test_a_folder_of_projects_that_is_made_anew_step_by_step_is_watched_again(
+    claude: Claude,
+) -> None:
+    claude.remember("api", "larch")
+    claude.add()
+    claude.wait_found("larch", "api")
+    shutil.rmtree(claude.folder)
+
+    def is_missing() -> bool:
+        return bool(claude.client.call("workspace.list")["collections"][0]["is_missing"])
+
+    wait_until(is_missing, "the folder of projects is not known to be gone")
+    claude.folder.mkdir()
+    # Each folder is made after the daemon has seen the one before.
+    time.sleep(1)
+    (claude.folder / "projects").mkdir()
+    wait_until(lambda: not is_missing(), "the folder of projects is not found again")
+    claude.remember("web", "maple")
+    claude.wait_found("maple", "web")
