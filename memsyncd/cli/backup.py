@@ -159,7 +159,7 @@ def _remove(path: str) -> None:
 
 def _restore(args: Args, console: Console) -> int:
     console.client.timeout_s = ANSWER_S
-    requested = {"replace": args.replace, "client": CLIENT}
+    requested = {"replace": args.replace, "adopt": args.adopt, "client": CLIENT}
     with _open_backup(args.file) as source:
         prepared = console.call_on(args.workspace, "records.restore", prepare=True, **requested)
         staged = prepared["path"]
@@ -245,6 +245,10 @@ COMMANDS = {
             Option(
                 "--replace",
                 "replace a history that has revisions; the present file is set aside, not deleted",
+            ),
+            Option(
+                "--adopt",
+                "restore the history of another workspace; a folder that was moved is no other one",
             ),
             make_workspace_option(),
             JSON,

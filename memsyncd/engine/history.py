@@ -15,6 +15,8 @@ program.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -41,7 +43,7 @@ from memsyncd.engine.edit import (
 )
 from memsyncd.engine.external_changes import record_all, sync_and_record
 from memsyncd.engine.rebuild import require_records
-from memsyncd.engine.records import FOREIGN_FAULT, RECORDS_GONE, open_records
+from memsyncd.engine.records import FOREIGN_FAULT, RECORDS_GONE, is_moved, open_records
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import SyncRequest
 from memsyncd.engine.worker import Job
@@ -82,6 +84,7 @@ from memsyncd.store.backup import (
     swap_in,
 )
 from memsyncd.store.history import EXTERNAL, FIRST_SEEN, History, Revision
+from memsyncd.store.records import Owner, peek_heads
 
 PAGE = 50
 FILES_PER_STEP = 16
@@ -237,13 +240,15 @@ def choose_revision(
         found = history.find_revisions(path=target.path, revision=number, limit=1)
     if found:
         return found[0]
-    if number is None and target.path is not None and history.find_heads([target.path]):
-        hint = "list the revisions: memsyncd history"
-        message = f"{target} has not changed since memsyncd first saw it"
-        raise NoteNotFound(message, hint=hint)
     of_target = f" of {target}" if number is None or target.path is not None else ""
     what = f"revision{'' if number is None else f' {number}'}{of_target}"
-    raise make_not_found_error(workspace, what)
+    failure = make_not_found_error(workspace, what)
+    is_known = number is None and target.path is not None and history.find_heads([target.path])
+    if is_known and FOREIGN_FAULT not in workspace.condition.faults:
+        failure = NoteNotFound(
+            f"{target} has not changed since memsyncd first saw it", hint=failure.hint
+        )
+    raise failure
 
 
 def make_not_found_error(workspace: Workspace, what: str) -> NoteNotFound:
@@ -737,12 +742,18 @@ def prepare_restore(
 
 
 def restore_records(
-    workspace: Workspace, config: Config, clock: Clock, *, is_replacing: bool, client: str
+    workspace: Workspace,
+    config: Config,
+    clock: Clock,
+    *,
+    is_replacing: bool,
+    is_adopting: bool = False,
+    client: str,
 ) -> Job[EditOutcome[Restored]]:
     """Put the staged file in the place of records.db, then record what the notes say now.
 
-    Raises BadRequest for a file that cannot be restored, Conflict where a history would be lost,
-    NotFresh while the workspace's folder is missing.
+    Raises BadRequest for a file that cannot be restored, Conflict where a history would be lost or
+    is another workspace's, NotFresh while the workspace's folder is missing.
     """
     open_history(workspace, config, clock)
     synced = yield from sync_and_record(workspace, config, clock, SyncRequest())
@@ -760,6 +771,8 @@ def restore_records(
         root=workspace.entry.root,
         inode=None if identity is None else identity[1],
         now_s=clock.wall_s(),
+        numbers=require_records(workspace, clock).numbers,
+        check_origin=partial(_check_origin, workspace, staged, is_adopting),
     )
     yield
     n_revisions = count_revisions(staged)
@@ -784,6 +797,32 @@ def restore_records(
         set_aside=None if set_aside is None else str(set_aside),
     )
     return EditOutcome(answer=restored, synced=synced)
+
+
+def _check_origin(
+    workspace: Workspace,
+    staged: Path,
+    is_adopting: bool,
+    owners: Sequence[Owner],
+    created_at_s: float | None,
+) -> None:
+    """Raise Conflict for the history of another workspace, unless it is to be adopted: an undo
+    would write the other's texts here.
+
+    It is this one's if it has its id, or was begun at the same moment, which remains when a folder
+    is moved, or if its folder is gone and most notes here have the texts recorded there.
+    """
+    own = workspace.records
+    is_own = any(owner.id == workspace.id for owner in owners) or (
+        own is not None and created_at_s == own.created_at_s
+    )
+    if is_adopting or is_own or not owners:
+        return
+    if not any(is_moved(workspace.scope, owner, peek_heads(staged)) for owner in owners):
+        raise Conflict(
+            f"the file has the history of another workspace: {owners[0].id}",
+            hint="restore that workspace's, or take this with --adopt (adopt: true)",
+        )
 
 
 def _check_replaceable(workspace: Workspace, *, is_replacing: bool) -> bool:

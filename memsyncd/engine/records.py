@@ -117,6 +117,7 @@ def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
         now_s=clock.wall_s(),
         inode=inode,
         is_moved=partial(is_moved, workspace.scope),
+        numbers=workspace.given_numbers,
     )
     if records.moved_from:
         _report_moved(workspace, records.moved_from)
@@ -153,6 +154,9 @@ def _close_if_tampered(workspace: Workspace, records: Records, clock: Clock) -> 
     if tampering is None:
         return False
     log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=f"records.db {tampering.value}")
+    # The file that is opened next may not know them.
+    with contextlib.suppress(StoreFailed):
+        workspace.given_numbers = records.numbers
     records.close_tampered(tampering, now_s=clock.wall_s())
     workspace.close_records()
     if tampering is Tampering.REPLACED:

@@ -34,7 +34,7 @@ from memsyncd.semantic import NoVectors, VectorSearch
 from memsyncd.store.accesses import AccessCount, Recalls
 from memsyncd.store.index import Counts, Index, Written
 from memsyncd.store.pool import ConnectionPool, Reader
-from memsyncd.store.records import Records
+from memsyncd.store.records import NO_NUMBERS, Numbers, Records
 from memsyncd.store.schema import compute_fingerprint
 
 # Changes that a subscriber can still ask for after they happened.
@@ -281,6 +281,8 @@ class Workspace:
         """True once the records know the text of every note; each sync then records changes."""
         self.unrecorded: deque[str] | None = None
         """Notes still to be recorded, while the first recording of all notes runs."""
+        self.given_numbers: Numbers = NO_NUMBERS
+        """The last numbers of records.db when another program tampered with it."""
         self.n_unpruned = 0
         """Revisions recorded since the history was last pruned."""
         self.n_revisions = 0

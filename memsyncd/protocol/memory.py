@@ -480,6 +480,9 @@ class RestoreParams(WorkspaceParams, frozen=True, kw_only=True):
     """Only return where to put the file, as `path`, or refuse as the restore would."""
     replace: bool = False
     """Replace a history that has revisions; it is set aside, not deleted."""
+    adopt: bool = False
+    """Restore the history of another workspace, which is refused otherwise. That of this folder at
+    a former place is no other."""
     client: ClientName | None = None
 
 

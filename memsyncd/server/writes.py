@@ -415,6 +415,7 @@ class Writes(WorkspaceMethods):
         job = partial(
             history.restore_records,
             is_replacing=params.replace,
+            is_adopting=params.adopt,
             client=params.client or session.name,
         )
         return (await self._run_edit(workspace, job, WRITE_S)).answer

@@ -12,7 +12,7 @@ import errno
 import os
 import shutil
 import stat as modes
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import apsw
@@ -29,7 +29,16 @@ from memsyncd.store.connection import (
 )
 from memsyncd.store.history import UNWIPED
 from memsyncd.store.integrity import find_damage
-from memsyncd.store.records import REPLACED_MARK, TEXT_LIMIT_BYTES, WAL_SUFFIXES, Records
+from memsyncd.store.records import (
+    NO_NUMBERS,
+    REPLACED_MARK,
+    TEXT_LIMIT_BYTES,
+    WAL_SUFFIXES,
+    Numbers,
+    Owner,
+    Records,
+    read_owners,
+)
 from memsyncd.store.schema import MIGRATIONS, run_migration
 
 BACKUP_MARK, RESTORE_MARK = ".backup-", ".restore"
@@ -39,6 +48,9 @@ HEADER_BYTES = 100
 STEP_PAGES = 1000
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 USE_ANOTHER = "use a file that `memsyncd backup` has written"
+
+
+CheckOrigin = Callable[[Sequence[Owner], float | None], None]
 
 
 class Backup(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,10 +134,21 @@ def count_revisions(path: Path) -> int:
 # --- restore ------------------------------------------------------------------------------------
 
 
-def adopt(staged: Path, *, workspace: str, root: str, inode: int | None, now_s: float) -> None:
+def adopt(
+    staged: Path,
+    *,
+    workspace: str,
+    root: str,
+    inode: int | None,
+    now_s: float,
+    numbers: Numbers = NO_NUMBERS,
+    check_origin: CheckOrigin = lambda _owners, _created_at_s: None,
+) -> None:
     """Check a file that is to be restored, bring it to this version and make it the workspace's.
 
-    Raises BadRequest for a file that cannot be restored, and the classes of `naming_failures`.
+    `check_origin` gets whose history it is and when that was begun, and raises what is against it.
+    Numbers up to `numbers` have been given already. Raises BadRequest for a file that cannot be
+    restored, and the classes of `naming_failures`.
     """
     with _naming_disk_failures(staged):
         _check_kind(staged)
@@ -133,10 +156,14 @@ def adopt(staged: Path, *, workspace: str, root: str, inode: int | None, now_s: 
             # A log of another file would be written into this one.
             Path(f"{staged}{suffix}").unlink(missing_ok=True)
     try:
-        _check_and_claim(staged, workspace=workspace, root=root, now_s=now_s)
+        _check_and_claim(
+            staged, workspace=workspace, root=root, now_s=now_s, check_origin=check_origin
+        )
     except StoreCorrupt as failure:
         raise _make_unusable(failure.message) from failure
-    records = Records(staged, workspace=workspace, root=root, inode=inode, now_s=now_s)
+    records = Records(
+        staged, workspace=workspace, root=root, inode=inode, now_s=now_s, numbers=numbers
+    )
     try:
         if records.set_aside is not None:
             raise StoreCorrupt("the disk changed the file while it was read", hint=USE_ANOTHER)
@@ -171,15 +198,18 @@ def _check_kind(staged: Path) -> None:
         raise _make_unusable("its end is missing")
 
 
-def _check_and_claim(staged: Path, *, workspace: str, root: str, now_s: float) -> None:
+def _check_and_claim(
+    staged: Path, *, workspace: str, root: str, now_s: float, check_origin: CheckOrigin
+) -> None:
     with contextlib.closing(_open_to_rewrite(staged)) as connection:
         with translating_errors():
             _check_schema(connection)
         damage = find_damage(staged, is_thorough=True)
         if damage:
             raise _make_unusable(f"it is damaged: {damage[0]}")
+        created_s = connection.execute("SELECT min(created_at) FROM workspace").get
+        check_origin(read_owners(connection), created_s)
         with transaction(connection):
-            created_s = connection.execute("SELECT min(created_at) FROM workspace").get
             connection.execute("DELETE FROM workspace")
             row = (workspace, root, now_s if created_s is None else created_s)
             connection.execute("INSERT INTO workspace(id, root, created_at) VALUES(?,?,?)", row)

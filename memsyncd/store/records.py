@@ -4,6 +4,10 @@ Numbered migrations keep everything, and every commit is on the disk before its 
 A file that is damaged or belongs to another workspace is moved aside under another name, never
 deleted; one of a newer program is refused.
 
+The numbers of revisions, change sets and signals are never given twice, although a restored or new
+file does not know all that were given: whoever has one of the former file would name another thing.
+A file therefore goes on from the highest numbers of the files that it replaces.
+
 The table `workspace` names the owner: one row with the workspace's id, its root and, since version
 3, the root's inode. Files that several workspaces have opened, as older versions allowed, have
 several rows until the next of them opens it.
@@ -13,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -42,6 +46,7 @@ from memsyncd.store.signals import Signals
 
 FOREIGN_MARK = ".foreign-"
 REPLACED_MARK = ".replaced-"
+ASIDE_MARKS = (ASIDE_MARK, FOREIGN_MARK, REPLACED_MARK)
 WAL_SUFFIXES = ("-wal", "-shm", "-journal")
 # The largest note that can be configured, and the rest of its row: a text is one value here.
 TEXT_LIMIT_BYTES = 257 * 1024 * 1024
@@ -145,6 +150,41 @@ def take_over(old: Path, new: Path, own: Owner) -> None:
     forget_checks(old)
 
 
+Numbers = Mapping[str, int]
+"""The last number that was given in each table that gives numbers to clients."""
+NUMBERED = ("change_sets", "revisions", "signals")
+NO_NUMBERS: Numbers = {}
+
+
+def read_numbers(connection: apsw.Connection) -> Numbers:
+    """Return the last numbers in a file. apsw's exceptions leave untranslated."""
+    rows: list[Any] = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
+    # Before version 5 change sets had another name.
+    found = {"change_sets" if name == "acts" else str(name): int(seq) for name, seq in rows}
+    return {name: found.get(name, 0) for name in NUMBERED}
+
+
+def merge_numbers(numbers: Iterable[Numbers]) -> Numbers:
+    """Return the highest of these."""
+    all_numbers = [*numbers]
+    return {name: max((one.get(name, 0) for one in all_numbers), default=0) for name in NUMBERED}
+
+
+def find_numbers_beside(path: Path) -> Numbers:
+    """Return the highest numbers in the files that were moved aside from `path`, as far as they can
+    be read.
+    """
+    found: list[Numbers] = []
+    for mark in ASIDE_MARKS:
+        for aside in path.parent.glob(f"{path.name}{mark}*"):
+            with (
+                contextlib.suppress(apsw.Error, OSError),
+                contextlib.closing(_open_immutable(aside)) as connection,
+            ):
+                found.append(read_numbers(connection))
+    return merge_numbers(found)
+
+
 def find_foreign(path: Path) -> list[Path]:
     """Return the files of other workspaces that were moved away from `path`, oldest first."""
     found = path.parent.glob(f"{path.name}{FOREIGN_MARK}*")
@@ -182,12 +222,14 @@ class Records:
         now_s: float,
         inode: int | None = None,
         is_moved: IsMoved = lambda _owner, _heads: False,
+        numbers: Numbers = NO_NUMBERS,
     ) -> None:
         """Open or create the file and migrate it.
 
         `set_aside` then names a damaged file that was moved away, and `foreign` one of another
         workspace. A file of another workspace is kept if `is_moved(owner, heads)` says that it is
         this workspace under its former path, which `moved_from` then names. `inode` is the root's.
+        Numbers up to `numbers` have been given already.
         """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
@@ -195,6 +237,7 @@ class Records:
         self.foreign: Path | None = None
         self.moved_from = ""
         self._own = Owner(id=workspace, root=root, inode=inode)
+        self._numbers = numbers
         if path.is_dir():
             self.set_aside = self._move_aside(now_s, "")
         self.checks = CheckState(path)
@@ -275,6 +318,8 @@ class Records:
             _migrate(writer)
             with transaction(writer):
                 self._claim(writer, now_s)
+                beside = NO_NUMBERS if owners else find_numbers_beside(self.path)
+                _raise_numbers(writer, merge_numbers([self._numbers, beside]))
             self.checks.find_parts(writer)
             if is_checked:
                 self.checks.note_checked()
@@ -293,6 +338,18 @@ class Records:
             writer.execute("UPDATE workspace SET id = ?", (own.id,))
         writer.execute("DELETE FROM workspace WHERE id <> ?", (own.id,))
         writer.execute(_CLAIM, (own.id, own.root, now_s, _inode_text(own.inode)))
+
+    @property
+    def numbers(self) -> Numbers:
+        """The last numbers that were given."""
+        with translating_errors():
+            return read_numbers(self._writer)
+
+    @property
+    def created_at_s(self) -> float:
+        """When this history was begun, by which its backups are known wherever the folder is."""
+        with translating_errors():
+            return float(self._writer.execute("SELECT min(created_at) FROM workspace").get)
 
     def add_moves(self, moves: Sequence[Move]) -> None:
         """Record that notes were moved."""
@@ -346,10 +403,9 @@ class Records:
 
         They are damaged, of another workspace, or were replaced by a restore.
         """
-        marks = (ASIDE_MARK, FOREIGN_MARK, REPLACED_MARK)
         return sorted(
             file.name
-            for mark in marks
+            for mark in ASIDE_MARKS
             for file in self.path.parent.glob(f"{self.path.name}{mark}*")
         )
 
@@ -413,6 +469,15 @@ def _migrate(writer: apsw.Connection) -> None:
         with transaction(writer):
             run_migration(writer, MIGRATIONS[number])
             writer.pragma("user_version", number + 1)
+
+
+def _raise_numbers(writer: apsw.Connection, numbers: Numbers) -> None:
+    """Have the next numbers follow these, unless higher ones were given."""
+    given = read_numbers(writer)
+    for name, last in numbers.items():
+        if last > given[name]:
+            writer.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+            writer.execute("INSERT INTO sqlite_sequence(name, seq) VALUES(?, ?)", (name, last))
 
 
 def _inode_text(inode: int | None) -> str | None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from msgspec import structs
 
 from memsyncd.config import HistoryConfig
@@ -17,8 +20,10 @@ from memsyncd.engine.history import (
     purge,
     restore_records,
 )
-from memsyncd.errors import BadRequest, Conflict, NotFresh, StoreFailed
+from memsyncd.engine.signals import ack_signals, send_signal
+from memsyncd.errors import BadRequest, Conflict, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.protocol.memory import PurgeParams
+from memsyncd.protocol.signals import SignalAckParams, SignalSendParams
 from memsyncd.store.backup import count_revisions, find_staged
 from memsyncd.store.history import Intended
 from tests.engine.conftest import other_program_reading, take
@@ -35,10 +40,15 @@ def prepare(bench: Any, *, replace: bool = False) -> Path:
     return Path(take(steps).path)
 
 
-def restore(bench: Any, backup: Path, *, replace: bool = False) -> Restored:
+def restore(bench: Any, backup: Path, *, replace: bool = False, adopt: bool = True) -> Restored:
     shutil.copy(backup, find_staged(bench.workspace.records_path))
     steps = restore_records(
-        bench.workspace, bench.config, bench.clock, is_replacing=replace, client="test"
+        bench.workspace,
+        bench.config,
+        bench.clock,
+        is_replacing=replace,
+        is_adopting=adopt,
+        client="test",
     )
     return take(steps).answer  # type: ignore[no-any-return]
 
@@ -217,3 +227,122 @@ def test_a_change_set_that_was_intended_at_the_backup_changes_no_note(
     restore(bench, saved)
     assert bench.files() == before
     assert bench.workspace.records.history.find_intended() == []
+
+
+# --- whose history it is ---
+
+
+def test_a_backup_of_another_workspace_is_refused_unless_it_is_adopted(
+    old: Any, bench: Any, saved: Path
+) -> None:
+    bench.write(".memories/b.md", "of this workspace\n")
+    bench.update()
+    bench.see()
+    before = bench.past()
+    with pytest.raises(Conflict, match="the history of another workspace: old-1") as refused:
+        restore(bench, saved, replace=True, adopt=False)
+    assert "--adopt" in refused.value.hint
+    assert bench.past() == before
+    assert restore(bench, saved, replace=True, adopt=True).revisions == 3
+
+
+def test_a_backup_of_this_workspace_is_restored_after_its_folder_was_moved(
+    make_bench: Callable[..., Any], old: Any, saved: Path, tmp_path: Path
+) -> None:
+    """The moved folder has another id; its history was taken over, or was lost with the notes."""
+    old.workspace.close()
+    moved = make_bench("moved")
+    shutil.rmtree(moved.root)
+    old.root.rename(moved.root)
+    moved.update()
+    moved.see()
+    moved.memory("str_replace", "/memories/b.md", old_str="two", new_str="three")
+    (moved.root / ".memories/b.md").rename(moved.root / ".memories/c.md")
+    moved.follow()
+    assert moved.workspace.id != old.workspace.id
+    assert restore(moved, saved, replace=True, adopt=False).revisions == 3
+
+
+def test_a_backup_is_restored_where_its_folder_is_gone_and_its_notes_are(
+    old: Any, bench: Any, saved: Path
+) -> None:
+    old.workspace.close()
+    shutil.copytree(old.root / ".memories", bench.root / ".memories", dirs_exist_ok=True)
+    shutil.rmtree(old.root)
+    assert restore(bench, saved, adopt=False).revisions == 3
+
+
+# --- numbers ---
+
+
+def send(bench: Any, content: str) -> int:
+    params = SignalSendParams(agents=["bob"], content=content)
+    job = send_signal(bench.workspace, bench.config, bench.clock, params, sender="eve")
+    return int(take(job).signal.id)
+
+
+def acknowledge(bench: Any, signal: int) -> tuple[list[int], list[int]]:
+    params = SignalAckParams(agent="bob", signals=[signal])
+    done = take(ack_signals(bench.workspace, bench.config, bench.clock, params))
+    return done.acked, done.unknown
+
+
+def test_numbers_that_were_given_since_the_backup_are_given_to_nothing_else(
+    old: Any, tmp_path: Path
+) -> None:
+    assert send(old, "one") == 1
+    saved = back_up(old, tmp_path / "saved.db")
+    assert send(old, "deploy is done") == 2
+    old.memory("create", "/memories/z.md", file_text="z\n")
+    last = old.past()[0]
+    restore(old, saved, replace=True)
+    assert acknowledge(old, 2) == ([], [2])
+    assert send(old, "PRODUCTION IS DOWN") == 3
+    assert acknowledge(old, 2) == ([], [2])
+    old.memory("create", "/memories/y.md", file_text="y\n")
+    newest = old.past()[0]
+    assert newest.revision > last.revision
+    assert newest.change_set > last.change_set
+    with pytest.raises(NoteNotFound):
+        old.undo(change_set=last.change_set)
+
+
+@pytest.mark.parametrize("how", ["deleted", "damaged", "closed_and_damaged"])
+def test_a_new_file_goes_on_from_the_numbers_of_the_one_that_it_replaces(
+    old: Any, how: str
+) -> None:
+    assert [send(old, "one"), send(old, "two")] == [1, 2]
+    path = old.workspace.records_path
+    if how == "closed_and_damaged":
+        old.workspace.close()
+    if how == "deleted":
+        path.unlink()
+    else:
+        with path.open("r+b") as file:
+            file.seek(-4096, os.SEEK_END)
+            file.write(b"damaged!" * 512)
+    old.open()
+    assert send(old, "three") == 3
+
+
+@given(st.lists(st.sampled_from(["send", "back up", "restore"]), max_size=12))
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_sequence_of_backups_and_restores_gives_a_number_twice(
+    make_bench: Callable[..., Any], tmp_path: Path, acts: list[str]
+) -> None:
+    number = len(list(tmp_path.iterdir()))
+    bench = make_bench(f"p{number}")
+    bench.update()
+    bench.see()
+    saved: list[Path] = []
+    sent: list[int] = []
+    for act in acts:
+        if act == "send":
+            sent.append(send(bench, "x"))
+        elif act == "back up":
+            saved.append(back_up(bench, tmp_path / f"{number}-{len(saved)}.db"))
+        elif saved:
+            restore(bench, saved[0], replace=True, adopt=False)
+    assert len(set(sent)) == len(sent)

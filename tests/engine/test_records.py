@@ -110,7 +110,7 @@ def test_records_of_another_workspace_are_set_aside_and_never_undone(
     aside.unlink()
     own.update()
     assert own.workspace.condition.faults == {}
-    with pytest.raises(NoteNotFound, match=r"there is no revision of MEMORY\.md$"):
+    with pytest.raises(NoteNotFound, match=r"MEMORY\.md has not changed since"):
         own.undo("MEMORY.md")
     theirs.open()
     theirs.undo("MEMORY.md")
