@@ -142,6 +142,9 @@ def _find_purged(args: Args, console: Console) -> dict[str, Any]:
 
 
 def _show_purged(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    # Late, because shlex imports re.
+    from shlex import quote
+
     terminal, answer = console.terminal, clean_values(answer)
     n_texts = render_count(answer["texts"], "text")
     terminal.report(
@@ -151,10 +154,14 @@ def _show_purged(answer: dict[str, Any], _args: Args, console: Console) -> None:
     )
     for path in answer["still_in"]:
         terminal.warn(f"{path} still contains it: remove it there, then purge again")
-    if not answer["is_clean"]:
+    if answer["is_read"]:
         terminal.warn("another program is reading records.db: traces in the file go when it stops")
-    for name in answer["set_aside"]:
-        terminal.warn(f"{name}, a file set aside beside records.db, may still contain it")
+    for aside in answer["set_aside"]:
+        what = "still has it" if aside["is_searched"] else "cannot be searched, and may have it"
+        terminal.warn(
+            f"{aside['path']} {what}: it was set aside, so memsyncd leaves it; if you do not need"
+            f" it: rm {quote(aside['path'])}"
+        )
 
 
 _TARGET = Argument(

@@ -968,6 +968,15 @@ class Undone(Written):
     paths: list[PathState]
 
 
+class SetAside(TypedDict):
+    """A records.db that was set aside: damaged, of another workspace, or replaced by a restore."""
+
+    path: str
+    # True if it was searched and has what was purged; False if it cannot be searched, because it is
+    # damaged or of an older version, and may have it.
+    is_searched: bool
+
+
 class Purged(TypedDict):
     workspace: str
     revisions: int
@@ -976,14 +985,14 @@ class Purged(TypedDict):
     access_counts: int
     # Erased signals between agents: all, or those with the text `containing`.
     signals: int
-    # False while another program that reads records.db keeps traces in the file; they go when it
-    # ends.
+    # False while traces stay: `is_read`, in notes or in files that were set aside.
     is_clean: bool
+    # Another program that reads records.db keeps traces in the file; they go when it ends.
+    is_read: bool
     # Notes whose current text contains `containing`.
     still_in: list[str]
-    # Records, damaged, of another workspace or replaced by a restore, that were set aside beside
-    # records.db: they are not searched and may contain it too.
-    set_aside: list[str]
+    # Files beside records.db that have it, too, or may have it; a purge never changes them.
+    set_aside: list[SetAside]
 
 
 class Cleared(Written):

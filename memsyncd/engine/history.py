@@ -14,7 +14,7 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -71,6 +71,7 @@ from memsyncd.protocol.memory import (
     PurgeParams,
     Restored,
     RevisionInfo,
+    SetAside,
     UndoNeeds,
     UndoParams,
 )
@@ -84,7 +85,7 @@ from memsyncd.store.backup import (
     swap_in,
 )
 from memsyncd.store.history import EXTERNAL, FIRST_SEEN, History, Revision
-from memsyncd.store.records import Owner, peek_heads
+from memsyncd.store.records import Owner, Searched, peek_heads, search_set_aside
 
 PAGE = 50
 FILES_PER_STEP = 16
@@ -371,17 +372,37 @@ def purge(
     if workspace.index is not None:
         workspace.index.purge()
     still_in = yield from _find_notes(workspace.scope, history, searched)
-    records = workspace.records
+    set_aside = yield from _search_set_aside(workspace, target, params, done.digests)
     return Purged(
         workspace=workspace.id,
         revisions=done.n_revisions,
         texts=done.n_texts,
         access_counts=n_counts,
         signals=n_signals,
-        is_clean=done.is_clean,
+        is_clean=done.is_clean and not (still_in or set_aside),
+        is_read=not done.is_clean,
         still_in=still_in,
-        set_aside=list(records.find_set_aside()) if records is not None else [],
+        set_aside=set_aside,
     )
+
+
+def _search_set_aside(
+    workspace: Workspace, target: Target, params: PurgeParams, digests: Collection[str]
+) -> Job[list[SetAside]]:
+    """The files beside records.db that have what was purged, or cannot be searched for it."""
+    found: list[SetAside] = []
+    if workspace.records is None:
+        return found
+    searched = Searched(
+        text=params.containing,
+        path=target.path,
+        digests=digests if params.revision is not None else None,
+    )
+    for path in workspace.records.find_set_aside():
+        is_held = yield from search_set_aside(path, searched)
+        if is_held is not False:
+            found.append(SetAside(path=str(path), is_searched=is_held is not None))
+    return found
 
 
 def _purge_signals(workspace: Workspace, target: Target, params: PurgeParams) -> int:

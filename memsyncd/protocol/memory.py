@@ -446,6 +446,15 @@ class PurgeParams(WorkspaceParams, frozen=True, kw_only=True):
     """Every revision of the workspace."""
 
 
+class SetAside(Result, frozen=True, kw_only=True):
+    """A records.db that was set aside: damaged, of another workspace, or replaced by a restore."""
+
+    path: str
+    is_searched: bool
+    """True if it was searched and has what was purged; False if it cannot be searched, because it
+    is damaged or of an older version, and may have it."""
+
+
 class Purged(Result, frozen=True, kw_only=True):
     workspace: str
     revisions: int
@@ -455,13 +464,13 @@ class Purged(Result, frozen=True, kw_only=True):
     signals: int
     """Erased signals between agents: all, or those with the text `containing`."""
     is_clean: bool
-    """False while another program that reads records.db keeps traces in the file; they go when it
-    ends."""
+    """False while traces stay: `is_read`, in notes or in files that were set aside."""
+    is_read: bool
+    """Another program that reads records.db keeps traces in the file; they go when it ends."""
     still_in: list[str]
     """Notes whose current text contains `containing`."""
-    set_aside: list[str]
-    """Records, damaged, of another workspace or replaced by a restore, that were set aside beside
-    records.db: they are not searched and may contain it too."""
+    set_aside: list[SetAside]
+    """Files beside records.db that have it, too, or may have it; a purge never changes them."""
 
 
 # --- backup and restore -------------------------------------------------------------------------

@@ -193,11 +193,13 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 class Purged(msgspec.Struct, frozen=True, kw_only=True):
     """What a purge dropped. `is_clean`: the files contain no trace of it; otherwise another program
-    reads them and has to end first.
+    reads them and has to end first. `digests`: of the texts of the revisions that were dropped, but
+    for those that are the current text of a note.
     """
 
     n_revisions: int
     n_texts: int
+    digests: frozenset[str]
     is_clean: bool
 
 
@@ -462,7 +464,12 @@ class History:
             n_texts = self._blobs.drop(dropped) + self._forget([row.id for row in rows])
             self._mark(UNWIPED)
         self._wipe()
-        return Purged(n_revisions=len(rows), n_texts=n_texts, is_clean=self._is_clean)
+        return Purged(
+            n_revisions=len(rows),
+            n_texts=n_texts,
+            digests=frozenset(dropped),
+            is_clean=self._is_clean,
+        )
 
     def _find_too_many(self, max_revisions: int) -> list[int]:
         found: list[int] = []

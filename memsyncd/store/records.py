@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -28,6 +28,7 @@ from msgspec.structs import replace
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.accesses import Accesses
+from memsyncd.store.blobs import Blobs
 from memsyncd.store.check_state import CheckState, Ending, forget_checks, measure_file
 from memsyncd.store.connection import (
     Durability,
@@ -48,6 +49,8 @@ FOREIGN_MARK = ".foreign-"
 REPLACED_MARK = ".replaced-"
 ASIDE_MARKS = (ASIDE_MARK, FOREIGN_MARK, REPLACED_MARK)
 WAL_SUFFIXES = ("-wal", "-shm", "-journal")
+# Texts of a file that is searched, after which other jobs may take their turn.
+STEP_BLOBS = 64
 # The largest note that can be configured, and the rest of its row: a text is one value here.
 TEXT_LIMIT_BYTES = 257 * 1024 * 1024
 
@@ -199,6 +202,65 @@ def _open_immutable(path: Path) -> apsw.Connection:
 
 
 # --- records.db ---------------------------------------------------------------------------------
+
+
+class Searched(msgspec.Struct, frozen=True, kw_only=True):
+    """What a purge erases: everything with a text; or else these texts, all that a path has had, or
+    everything.
+    """
+
+    text: str | None = None
+    digests: Collection[str] | None = None
+    path: str | None = None
+
+
+def search_set_aside(path: Path, searched: Searched) -> Generator[None, None, bool | None]:
+    """Return whether a file that was moved aside has what is searched; None if it cannot be told,
+    as the file is damaged or of an older version. Yields after each STEP_BLOBS texts.
+    """
+    try:
+        has_wal = measure_file(f"{path}-wal") > 0
+        with contextlib.closing(
+            open_reader(str(path)) if has_wal else _open_immutable(path)
+        ) as connection:
+            if not connection.table_exists(None, "blobs"):
+                return None
+            if searched.text is None:
+                return _has_revision(connection, searched)
+            return (yield from _has_text(connection, searched.text))
+    except (apsw.Error, OSError, StoreFailed):
+        return None
+
+
+def _has_revision(connection: apsw.Connection, searched: Searched) -> bool:
+    if searched.digests is not None:
+        find = "SELECT 1 FROM blobs WHERE digest = ?"
+        return any(connection.execute(find, (one,)).get for one in searched.digests)
+    statement = """
+    SELECT 1 FROM revisions WHERE ?1 IS NULL OR path = ?1 OR old_path = ?1
+    OR path >= ?1 || '/' AND path < ?1 || '0' OR old_path >= ?1 || '/' AND old_path < ?1 || '0'
+    """
+    return connection.execute(statement, (searched.path,)).get is not None
+
+
+# Besides the texts of notes, what a purge erases by a text.
+_ERASED_BY_TEXT = {"signals": ("content",), "accesses": ("path", "section")}
+
+
+def _has_text(connection: apsw.Connection, text: str) -> Generator[None, None, bool | None]:
+    for table, columns in _ERASED_BY_TEXT.items():
+        for column in columns if connection.table_exists(None, table) else ():
+            find = f"SELECT 1 FROM {table} WHERE instr({column}, ?) LIMIT 1"
+            if connection.execute(find, (text,)).get:
+                return True
+    blobs, wanted = Blobs(connection), text.encode()
+    digests = [str(row[0]) for row in connection.execute("SELECT digest FROM blobs")]
+    for number, digest in enumerate(digests):
+        if wanted in (blobs.read(digest) or b""):
+            return True
+        if number % STEP_BLOBS == 0:
+            yield
+    return None if blobs.damaged else False
 
 
 class _ForeignError(Exception):
@@ -398,16 +460,18 @@ class Records:
                 self._writer.execute("UPDATE workspace SET inode = ? WHERE id = ?", row)
             self._own = replace(self._own, inode=inode)
 
-    def find_set_aside(self) -> list[str]:
-        """Return the names of the files that were moved aside.
+    def find_set_aside(self) -> list[Path]:
+        """Return the files that were moved aside, each without its WAL, or a WAL alone.
 
         They are damaged, of another workspace, or were replaced by a restore.
         """
-        return sorted(
-            file.name
+        found = {
+            file
             for mark in ASIDE_MARKS
             for file in self.path.parent.glob(f"{self.path.name}{mark}*")
-        )
+        }
+        parts = {Path(f"{file}{suffix}") for file in found for suffix in WAL_SUFFIXES}
+        return sorted(found - parts)
 
     def close_tampered(self, tampering: Tampering, *, now_s: float) -> None:
         """Close a file that was tampered with, so that no commit is lost or mixed with another

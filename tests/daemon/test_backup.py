@@ -163,7 +163,14 @@ def test_notes_that_changed_since_the_backup_are_revisions_and_stay_as_they_are(
     assert (place.root / ".memories" / "0.md").read_text() == "one\n"
     # A purge names the files that were set aside, since they may contain the same text.
     purged = place.client.call("history.purge", workspace=place.id, all=True)
-    assert [name.startswith("records.db.replaced-") for name in purged["set_aside"]] == [True]
+    [aside] = purged["set_aside"]
+    assert (Path(aside["path"]).name.rpartition("-")[0], aside["is_searched"]) == (
+        "records.db.replaced",
+        True,
+    )
+    assert purged["is_clean"] is False
+    Path(aside["path"]).unlink()
+    assert place.client.call("history.purge", workspace=place.id, all=True)["is_clean"] is True
 
 
 def test_the_daemon_opens_no_path_that_a_client_names(place: Place) -> None:

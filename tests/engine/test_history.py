@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memsyncd.engine.history import Target, parse_target, purge, read_compared
+from memsyncd.engine.history import (
+    Target,
+    back_up_records,
+    parse_target,
+    purge,
+    read_compared,
+)
+from memsyncd.engine.signals import send_signal
 from memsyncd.errors import BadRequest, NoteNotFound, PathRefused
-from memsyncd.protocol.memory import DiffParams, HistoryParams, PurgeParams
+from memsyncd.protocol.memory import DiffParams, HistoryParams, PurgeParams, SetAside
+from memsyncd.protocol.signals import SignalSendParams
 from tests.engine.conftest import take
 
 NOTE = "# A\none\n\n# B\ntwo\n"
@@ -124,8 +133,70 @@ def test_other_texts_survive_a_purge_by_content(bench: Any) -> None:
 
 
 def test_damaged_records_that_were_set_aside_are_named(bench: Any) -> None:
-    (bench.workspace.records_path.parent / "records.db.damaged-17").write_bytes(b"token-1234")
-    assert forget(bench, containing="token-1234").set_aside == ["records.db.damaged-17"]
+    aside = bench.workspace.records_path.parent / "records.db.damaged-17"
+    aside.write_bytes(b"token-1234")
+    done = forget(bench, containing="token-1234")
+    assert done.set_aside == [SetAside(path=str(aside), is_searched=False)]
+    assert not done.is_clean
+
+
+def set_aside_copy(bench: Any) -> Path:
+    """Put the history, as it is now, beside records.db, as a restore does."""
+    made = take(back_up_records(bench.workspace, bench.config, bench.clock))
+    aside = bench.workspace.records_path.parent / "records.db.replaced-17"
+    Path(made.path).rename(aside)
+    return aside
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"containing": "token-1234"},
+        {"path": ".memories/a.md"},
+        {"path": ".memories"},
+        {"all": True},
+    ],
+    ids=str,
+)
+def test_a_purge_is_not_clean_while_a_file_that_was_set_aside_has_the_text(
+    bench: Any, chosen: Any
+) -> None:
+    bench.memory("create", "/memories/a.md", file_text="token-1234\n")
+    bench.memory("str_replace", "/memories/a.md", old_str="token-1234", new_str="x")
+    aside = set_aside_copy(bench)
+    done = forget(bench, **chosen)
+    assert done.set_aside == [SetAside(path=str(aside), is_searched=True)]
+    assert (done.is_clean, done.is_read) == (False, False)
+    aside.unlink()
+    done = forget(bench, **chosen)
+    assert (done.is_clean, done.set_aside) == (True, [])
+
+
+def test_one_purged_revision_is_searched_by_its_texts_in_files_that_were_set_aside(
+    bench: Any,
+) -> None:
+    bench.memory("create", "/memories/a.md", file_text="token-1234\n")
+    aside = set_aside_copy(bench)
+    bench.memory("str_replace", "/memories/a.md", old_str="token-1234", new_str="x")
+    bench.memory("str_replace", "/memories/a.md", old_str="x", new_str="y")
+    newest, middle, _ = bench.past()
+    assert forget(bench, revision=newest.revision).set_aside == []
+    assert [one.path for one in forget(bench, revision=middle.revision).set_aside] == [str(aside)]
+
+
+def test_a_signal_with_the_text_is_found_in_a_file_that_was_set_aside(bench: Any) -> None:
+    params = SignalSendParams(agents=["bob"], content="the key is token-1234")
+    take(send_signal(bench.workspace, bench.config, bench.clock, params, sender="eve"))
+    aside = set_aside_copy(bench)
+    done = forget(bench, containing="token-1234")
+    assert (done.signals, [one.path for one in done.set_aside]) == (1, [str(aside)])
+    assert forget(bench, containing="another text").set_aside == []
+
+
+def test_a_purge_is_not_clean_while_a_note_has_the_text(bench: Any) -> None:
+    bench.memory("create", "/memories/a.md", file_text="token-1234\n")
+    done = forget(bench, containing="token-1234")
+    assert (done.still_in, done.is_clean) == ([".memories/a.md"], False)
 
 
 def test_a_damaged_text_is_stored_again_from_the_note_that_still_contains_it(bench: Any) -> None:

@@ -116,7 +116,7 @@ def test_a_file_of_another_workspace_is_set_aside_unchanged(open_records: Open) 
     assert kept.foreign.read_bytes() == before
     assert kept.set_aside is None
     assert kept.history.find_revisions() == []
-    assert kept.find_set_aside() == ["records.db.foreign-77"]
+    assert [one.name for one in kept.find_set_aside()] == ["records.db.foreign-77"]
 
 
 def test_an_open_file_overwritten_with_another_workspaces_is_reported_as_overwritten(
