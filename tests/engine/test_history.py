@@ -154,7 +154,7 @@ def set_aside_copy(bench: Any) -> Path:
         {"containing": "token-1234"},
         {"path": ".memories/a.md"},
         {"path": ".memories"},
-        {"all": True},
+        {},
     ],
     ids=str,
 )
