@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         FieldVersion,
         NewRelation,
         Profile,
+        RecordedAccesses,
         SessionBlock,
         SessionStarted,
         Signal,
@@ -83,10 +84,14 @@ class AgentMethods(Closing):
         answer: AccessStats = self._connection.ask("access.stats", params)
         return answer
 
-    def record_access(self, *anchors: str) -> None:
-        """Count accesses of sections that were read without memsyncd."""
-        params = {"anchors": list(anchors), "caller_session": self._session}
-        self._connection.ask("access.record", params)
+    def record_access(self, *anchors: str) -> RecordedAccesses:
+        """Count accesses of sections that were read without memsyncd, each call anew.
+
+        Raises NoteNotFound if none of them is known.
+        """
+        params = {"anchors": list(anchors)}
+        answer: RecordedAccesses = self._connection.ask("access.record", params)
+        return answer
 
     # --- signals ---
 

@@ -416,6 +416,14 @@ class AccessStats(TypedDict):
     counts: list[SectionAccesses]
 
 
+class RecordedAccesses(TypedDict):
+    workspace: str
+    # The named sections and notes that were counted.
+    sections: int
+    # The anchors of which the index has no section; if it has none at all, the call fails.
+    unknown: list[str]
+
+
 class SignalReceipt(TypedDict):
     # `agent:NAME`, `session:ID` or `task:ID`.
     reader: str

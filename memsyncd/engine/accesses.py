@@ -60,7 +60,7 @@ def note_accesses(
 ) -> None:
     """Note that an answer has returned these sections; from any thread.
 
-    An anchor without `#` is a whole note.
+    An anchor without `#` is a whole note. A session counts once.
     """
     records = workspace.records
     with workspace.accesses.lock:
@@ -73,6 +73,19 @@ def note_accesses(
                 noted.sessions.add(session)
             else:
                 noted.n += 1
+
+
+def find_unknown_anchors(workspace: Workspace, anchors: Iterable[str]) -> list[str]:
+    """Return the anchors that name no section and no note of the index. May block."""
+    unknown: list[str] = []
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        by_path: dict[str, set[str]] = {}
+        for anchor in anchors:
+            path = anchor.rpartition("#")[0] if "#" in anchor else anchor
+            known = by_path.setdefault(path, set(read_anchors(reader, path)))
+            if not known or ("#" in anchor and anchor not in known):
+                unknown.append(anchor)
+    return unknown
 
 
 def store_accesses(workspace: Workspace, config: Config, clock: Clock) -> Job[bool]:
@@ -287,14 +300,24 @@ def compute_access_stats(
     slugs: str | None,
     params: AccessStatsParams,
 ) -> Job[AccessStats]:
-    """List the counts of a place, with those that are noted now. Raises StoreFailed."""
+    """List the counts of a place, with those that are noted now. Raises StoreFailed.
+
+    What cannot be stored now, as on a full disk, is counted all the same.
+    """
     records = require_records(workspace, clock)
-    recover(workspace, clock)
-    store_noted(workspace, config)
-    yield from follow_notes(workspace)
-    is_by_time = params.sort == "last"
-    found = records.accesses.find(path=path, slugs=slugs, is_by_time=is_by_time, limit=params.limit)
-    n_sections, n = records.accesses.total(path=path, slugs=slugs)
+    waiting: Mapping[SectionKey, Recalls] = {}
+    try:
+        recover(workspace, clock)
+        store_noted(workspace, config)
+        yield from follow_notes(workspace)
+    except StoreFailed:
+        with workspace.accesses.lock:
+            noted = dict(workspace.accesses.noted)
+        waiting = _expand(workspace, noted)
+    accesses, is_by_time = records.accesses, params.sort == "last"
+    with accesses.supposing(waiting, max_sections=config.access.max_sections):
+        found = accesses.find(path=path, slugs=slugs, is_by_time=is_by_time, limit=params.limit)
+        n_sections, n = accesses.total(path=path, slugs=slugs)
     with workspace.acquire(READ_LIMIT_S) as reader:
         present = {path: set(read_anchors(reader, path)) for path in {one.path for one in found}}
     return AccessStats(

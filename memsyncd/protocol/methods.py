@@ -228,7 +228,7 @@ METHODS: dict[str, Method] = {
         search.AccessParams,
         search.RecordedAccesses,
         "Count accesses that the caller has noticed itself.",
-        _READS,
+        (*_READS, NoteNotFound),
     ),
     "memory": Method(
         memory.MemoryParams,

@@ -703,15 +703,20 @@ class Problems(Result, frozen=True, kw_only=True):
 
 
 class AccessParams(WorkspaceParams, frozen=True, kw_only=True):
-    """Accesses that the caller has noticed itself, such as sections that it read from the file."""
+    """Accesses that the caller has noticed itself, such as sections that it read from the file.
+    Each call counts once for each section, whatever the session.
+    """
 
     anchors: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=1000)]
-    caller_session: Name | None = None
+    """Sections, or the paths of whole notes."""
 
 
 class RecordedAccesses(Result, frozen=True, kw_only=True):
     workspace: str
     sections: int
+    """The named sections and notes that were counted."""
+    unknown: list[str]
+    """The anchors of which the index has no section; if it has none at all, the call fails."""
 
 
 class AccessStatsParams(WorkspaceParams, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from msgspec.structs import replace as replace_fields
 from memsyncd import __version__
 from memsyncd.core.notepath import MEMORY_FILE
 from memsyncd.engine import browse
+from memsyncd.engine.accesses import find_unknown_anchors
 from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
@@ -821,10 +822,18 @@ class Handlers(WorkspaceMethods):
 
     # --- accesses ---
 
-    def _record_accesses(self, _session: Session, params: AccessParams) -> RecordedAccesses:
-        workspace = self._workspaces.find(params.workspace)
-        self._note_accesses(workspace, params.anchors, params)
-        return RecordedAccesses(workspace=workspace.id, sections=len(set(params.anchors)))
+    async def _record_accesses(self, _session: Session, params: AccessParams) -> RecordedAccesses:
+        workspace = await self._find_open(params.workspace)
+        anchors = list(dict.fromkeys(params.anchors))
+        unknown = await self._in_thread(partial(find_unknown_anchors, workspace, anchors))
+        if len(unknown) == len(anchors):
+            raise NoteNotFound(
+                f"there is no section {anchors[0]}", hint="list the sections: memsyncd list"
+            )
+        known = [anchor for anchor in anchors if anchor not in unknown]
+        # Without a session, which would count once: the caller asks for the count itself.
+        self._workspaces.note_accesses(workspace, known, session=None)
+        return RecordedAccesses(workspace=workspace.id, sections=len(known), unknown=unknown)
 
     def _note_shown(
         self, shown: Iterable[Hit | ContextPart], params: SearchParams | ContextParams
@@ -841,10 +850,10 @@ class Handlers(WorkspaceMethods):
         self,
         workspace: Workspace,
         anchors: Sequence[str],
-        params: SearchParams | ContextParams | GetParams | AccessParams,
+        params: SearchParams | ContextParams | GetParams,
     ) -> None:
         """Count an access of these sections after the answer, which then waits for no database."""
-        if isinstance(params, AccessParams) or params.track_access:
+        if params.track_access:
             self._workspaces.note_accesses(workspace, anchors, session=params.caller_session)
 
     # --- shared ---

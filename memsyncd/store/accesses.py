@@ -9,7 +9,7 @@ A session counts once for each section; accesses without a session count each ti
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apsw
@@ -144,6 +144,23 @@ class Accesses:
     def changing(self) -> contextlib.AbstractContextManager[None]:
         """Return the context of one commit."""
         return transaction(self._writer)
+
+    @contextlib.contextmanager
+    def supposing(
+        self, recalls: Mapping[SectionKey, Recalls], *, max_sections: int
+    ) -> Iterator[None]:
+        """Let the body read the counts as if these accesses were stored, which nothing writes."""
+        if not recalls:
+            yield
+            return
+        with translating_errors():
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                as_of = self._read_cursor(_CURSOR)
+                self.add(recalls, as_of=as_of, max_sections=max_sections)
+                yield
+            finally:
+                self._writer.execute("ROLLBACK")
 
     # --- counting ---
 

@@ -66,6 +66,7 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     search_protocol.LeftOutPart,
     search_protocol.MemoryStats,
     search_protocol.AccessStats,
+    search_protocol.RecordedAccesses,
     signals_protocol.Signal,
     signals_protocol.SignalSent,
     signals_protocol.SignalsAcked,

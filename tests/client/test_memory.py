@@ -634,8 +634,8 @@ def test_an_access_raises_the_decay_by_which_answers_are_sorted(memory: Memsyncd
         for name in ("never.md", "often.md")
     )
     connection = memory._connection
-    for session in ("a", "b", "c"):
-        connection.ask("access.record", {"anchors": [often], "caller_session": session})
+    for _ in range(3):
+        connection.ask("access.record", {"anchors": [often]})
     connection.ask("access.stats", {"anchor": often})  # stores what was noted
     hits = memory.search("kind:note", sort="decay")
     assert [hit["anchor"] for hit in hits] == [often, never]

@@ -7,12 +7,14 @@ import math
 import random
 import sqlite3
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memsyncd.client.memory import Memsyncd
 from memsyncd.config import MemoryConfig
+from memsyncd.errors import NoteNotFound
 from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -43,10 +45,27 @@ def test_what_a_context_a_get_a_recall_and_a_tracked_search_return_is_counted(pl
         for _ in range(3):
             assert memory.get(TIMEOUTS) is not None
             assert memory.context("raise")
+        before = memory.access_stats(TIMEOUTS)["counts"]
+        # Whoever asks for the count itself is counted, also in a session.
+        assert memory.record_access(TIMEOUTS)["sections"] == 1
         memory.record_access(TIMEOUTS)
         stats = memory.access_stats(TIMEOUTS)
-    assert [one["count"] for one in stats["counts"]] == [5]
+    assert [one["count"] for one in before] == [5]
+    assert [one["count"] for one in stats["counts"]] == [7]
     assert [one["sessions"] for one in stats["counts"]] == [1]
+
+
+def test_an_access_of_an_unknown_section_is_named_and_not_counted(place: Place) -> None:
+    (place.root / ".memories" / "redis.md").write_text(NOTE)
+    place.wait_found("raise", ".memories/redis.md")
+    unknown = [".memories/redis.md#nonesuch", ".memories/nonesuch.md"]
+    ask = partial(place.client.call, workspace=place.id)
+    with pytest.raises(NoteNotFound, match="there is no section"):
+        ask("access.record", anchors=unknown)
+    done = ask("access.record", anchors=[TIMEOUTS, *unknown, TIMEOUTS])
+    assert (done["sections"], done["unknown"]) == (1, unknown)
+    stats = ask("access.stats")
+    assert [(one["anchor"], one["count"]) for one in stats["counts"]] == [(TIMEOUTS, 1)]
 
 
 HOT = {"tier": ["hot"], "tag": ["redis"]}

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import AccessConfig, HistoryConfig
 from memsyncd.core.editing.sections import match_sections, trace_sections
+from memsyncd.engine import accesses
 from memsyncd.engine.accesses import (
     compute_access_stats,
     find_accesses,
@@ -21,6 +22,7 @@ from memsyncd.engine.accesses import (
 )
 from memsyncd.engine.external_changes import prune_slice
 from memsyncd.engine.history import parse_target, purge
+from memsyncd.errors import StoreFull
 from memsyncd.protocol.memory import PurgeParams
 from memsyncd.protocol.search import AccessStatsParams
 from tests.engine.conftest import Bench, take
@@ -330,3 +332,21 @@ STEP: dict[str, Callable[..., int]] = {
     "store": store_now,
     "reindex": reindex,
 }
+
+
+def test_counts_are_told_while_they_cannot_be_stored(
+    kept: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note(kept, TIMEOUTS)
+    assert count(kept) == {TIMEOUTS: 1}
+    note(kept, TIMEOUTS, session="s")
+    note(kept, PORTS)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise StoreFull("the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(accesses, "store_noted", fail)
+        for _ in range(2):
+            assert count(kept) == {TIMEOUTS: 2, PORTS: 1}
+    assert count(kept) == {TIMEOUTS: 2, PORTS: 1}
