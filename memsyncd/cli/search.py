@@ -274,8 +274,9 @@ def _show_block(answer: dict[str, Any], _args: Args, console: Console) -> None:
         terminal.print(clean(answer["text"]))
     else:
         terminal.report(f"no context: {clean_line(answer['why_empty'])}")
-    if answer["text"] and answer["left_out"]:
-        n_sections = render_count(len(answer["left_out"]), "place")
+    n_left_out = sum(one["reason"] == "no room" for one in answer["left_out"])
+    if answer["text"] and n_left_out:
+        n_sections = render_count(n_left_out, "place")
         weaker = (
             f" and {render_count(answer['unranked'], 'weaker match', 'weaker matches')}"
             if answer["unranked"]

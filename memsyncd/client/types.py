@@ -371,7 +371,7 @@ class LeftOutPart(SectionPlace):
 
     workspace: str
     kind: str | None
-    # `no room`.
+    # `no room`, or `the same as ANCHOR`, which the text includes.
     reason: str
 
 
@@ -910,6 +910,8 @@ class RecalledMemory(RelatedMeta):
     related_to: str | None
     # The line to put above the text for a model if it tries to instruct its reader.
     mark: str
+    # Without the section's comment. That of the most important memory, or with words of the best
+    # match, is cut, with `…`, if it is larger than the budget.
     text: str
     tokens: int
 

@@ -17,6 +17,7 @@ from memsyncd.config import Config
 from memsyncd.core.editing.kinds import OTHER_KINDS
 from memsyncd.core.model import count_tokens
 from memsyncd.core.search.context import (
+    SAME,
     Budget,
     ContextBlock,
     ContextChunk,
@@ -24,6 +25,7 @@ from memsyncd.core.search.context import (
     ReadChunks,
     build_context_block,
     count_title_lines,
+    put_copies_behind,
 )
 from memsyncd.core.search.federation import (
     FoundLines,
@@ -66,7 +68,7 @@ from memsyncd.engine.candidates import (
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.federation import describe_vectors
-from memsyncd.engine.marking import find_warning
+from memsyncd.engine.marking import list_marks
 from memsyncd.engine.metadata import describe_meta, find_order, make_valuation
 from memsyncd.engine.redaction import (
     read_redacted_sections,
@@ -89,7 +91,6 @@ from memsyncd.protocol.search import (
     LeftOutPart,
     Sort,
     describe_contradictions,
-    mark_warning,
 )
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
@@ -169,6 +170,8 @@ def offer_context(
     the root, for a linked worktree that shares these notes.
     """
     question = make_question(params, config, options)
+    # The user-wide workspace's part has neither heading nor mark of its own.
+    shown = replace(params, heading="", mark=False) if is_user_wide else params
     has_words = not is_user_wide and _has_words(params.query, options.now_s)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
     n_empty, matching, counts = 0, NOTHING_MATCHES, None
@@ -179,14 +182,14 @@ def offer_context(
             matching = _find_matching(reader, workspace, asked, budget, config, options.now_s)
             chunks = matching.chunks
         else:
-            chunks, n_empty = _find_start_chunks(reader, workspace, question, budget, config)
+            chunks, n_empty = _find_start_chunks(reader, workspace, question, config)
         if is_user_wide:
             chunks = [one for one in chunks if _is_for_all(one[1])]
         chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
         related = make_related_reader(reader, config, question, workspace.id, options.now_s)
         chunks, relations = _follow(reader, chunks, params.follow, related, budget, config)
         chunks = _add_contradictions(reader, chunks, relations)
-        block = _build_block([one for _, one in chunks], budget, params, config, matching.read)
+        block = _build_block([one for _, one in chunks], budget, shown, config, matching.read)
         if has_words and is_merged:
             counts = count_terms(reader, question.query, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, question.query, matching, block, relations)
@@ -237,7 +240,8 @@ def _sort_chunks(
         keys.setdefault(chunk.anchor, (*order(part), *place))
     ranks = {anchor: rank for rank, anchor in enumerate(sorted(keys, key=keys.__getitem__))}
     placed = [
-        (number, replace(chunk, place=(0, float(ranks[chunk.anchor])))) for number, chunk in chunks
+        (number, replace(chunk, place=(0, float(ranks[chunk.anchor])), share=1.0))
+        for number, chunk in chunks
     ]
     if any(chunk.reason == MATCH for _, chunk in placed):
         return placed, {}
@@ -280,25 +284,35 @@ def merge_offers(
     config: Config,
     user_wide: ContextOffer | None = None,
 ) -> ContextAnswer:
-    """Build one block of what workspaces offer. `user_wide` is shown last, and has its room first.
+    """Build one block of what workspaces offer. `user_wide` is shown last, in a quarter of the room
+    at most, which it has first; if the best of the answer has no room then, that comes first.
 
     Each workspace's own order is kept. Labels name the workspaces unless there is one alone.
     """
     is_alone = len(offers) == 1 and not offers[0].root
-    if is_alone and (user_wide is None or not user_wide.parts):
+    added = [] if user_wide is None else [*range(len(user_wide.parts))]
+    if is_alone and not added:
         return _answer_alone(offers[0])
-    placed = [
+    least = 1 / USER_SHARE if added else 0.0
+    of_user = [_place(user_wide, at, len(offers), USER_LABEL) for at in added if user_wide]
+    own = [
         _place(offers[at], number, at, offers[at].entry.name if len(offers) > 1 else "")
         for at, number in _leave_out_repeated(offers, _order_lines(offers))
     ]
-    if user_wide is not None:
-        numbers = range(len(user_wide.parts))
-        first_placed = [_place(user_wide, number, len(offers), USER_LABEL) for number in numbers]
-        placed = [*first_placed, *placed]
+    # Each has its share of the room that the user-wide workspace leaves.
+    own = [one.limit(least + (1 - least) * one.chunk.share) for one in own]
+    own.sort(key=lambda one: one.chunk.share)
+    placed = [*(one.limit(least) for one in of_user), *own]
+    n_added = len(of_user)
     budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
-    block = _build_block([one.chunk for one in placed], budget, params, config)
+    block = _build_block([one.chunk for one in placed], budget, params, config, n_added=n_added)
     places = {one.chunk.anchor: one for one in placed}
-    omitted = [places[one.chunk.anchor].describe_left_out(one) for one in block.omitted]
+    omitted = [
+        places[one.chunk.anchor].describe_left_out(
+            replace(one, reason=f"{SAME} {places[one.same_as].part.anchor}") if one.same_as else one
+        )
+        for one in block.omitted
+    ]
     first = offers[0] if offers else user_wide
     reasons = dict.fromkeys(offer.why_empty for offer in offers if offer.why_empty)
     return ContextAnswer(
@@ -371,6 +385,9 @@ class _Placed(NamedTuple):
     chunk: ContextChunk
     part: ContextPart
 
+    def limit(self, share: float) -> _Placed:
+        return self._replace(chunk=replace(self.chunk, share=share))
+
     def describe(self, shown: ContextLines) -> ContextPart:
         return replace(self.part, start_line=shown.span.start, end_line=shown.span.end)
 
@@ -403,18 +420,43 @@ def _build_block(
     params: ContextParams,
     config: Config,
     read: ReadChunks = list,
+    n_added: int = 0,
 ) -> ContextBlock:
+    """Build a block with a mark if it needs one. `n_added` chunks come before the first one that
+    answers the question, which is shown whatever else is not: those, the heading, the whole mark.
+    """
+    chunks = put_copies_behind(chunks)
+    best = chunks[n_added] if n_added < len(chunks) else None
+    orders = [chunks]
+    if best is not None and (n_added or best.share < 1):
+        others = (*chunks[:n_added], *chunks[n_added + 1 :])
+        orders.append([replace(best, share=1.0), *others])
+
+    def build(*headings: str) -> ContextBlock:
+        tries = (
+            build_context_block(order, budget, heading=heading, read=read)
+            for heading in headings
+            for order in orders
+        )
+        first = next(tries)
+        if best is None or _shows(first, best):
+            return first
+        return next((block for block in tries if _shows(block, best)), first)
+
     heading = " ".join(params.heading.split())
-    block = build_context_block(chunks, budget, heading=heading, read=read)
-    if not params.mark:
-        return block
-    warning = find_warning(block.text, config)
-    if not warning:
+    block = build(heading, "")
+    marks = list_marks(block.text, config) if params.mark else []
+    if not marks:
         return block
     # The mark takes its room from the notes, so that the whole keeps within the budget.
-    mark = mark_warning(warning, "a note quoted below")
-    heading = f"{heading}\n\n{mark}".lstrip()
-    return build_context_block(chunks, budget, heading=heading, read=read)
+    return build(*(f"{top}\n\n{mark}".lstrip() for mark in marks for top in (heading, "")))
+
+
+def _shows(block: ContextBlock, chunk: ContextChunk) -> bool:
+    """True if a block has text of a chunk, there or in a section that says the same."""
+    place = (chunk.anchor, chunk.span.start)
+    said = [*block.included, *(one for one in block.omitted if one.same_as)]
+    return any((one.chunk.anchor, one.span.start) == place for one in said)
 
 
 def _read_included(
@@ -638,7 +680,7 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
 
 
 def _find_start_chunks(
-    reader: Reader, workspace: Workspace, question: Question, budget: Budget, config: Config
+    reader: Reader, workspace: Workspace, question: Question, config: Config
 ) -> tuple[list[FoundChunk], int]:
     """Return the chunks of a session start, and how many say nothing and are left out."""
     kinds = {name: kind.importance for name, kind in config.kinds.items()}
@@ -655,10 +697,12 @@ def _find_start_chunks(
     }
     # Chunks without information must not take room from others.
     useful = [start for start in visible if _is_informative(chunks[start.chunk][1], parents)]
-    ordered = order_start_chunks(useful, max_tokens=budget.max_tokens)
     placed = [
-        (start.section, replace(chunks[start.chunk][1], place=find_start_place(start)))
-        for start in ordered
+        (
+            start.section,
+            replace(chunks[start.chunk][1], place=find_start_place(start), share=share),
+        )
+        for start, share in order_start_chunks(useful)
     ]
     return placed, len(visible) - len(useful)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -9,7 +10,8 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import find_importance
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.model import count_tokens
+from memsyncd.core.model import QUARTERS_PER_TOKEN, count_tokens
+from memsyncd.core.search.context import shorten
 from memsyncd.core.search.query import EVERYTHING
 from memsyncd.engine.marking import mark_text
 from memsyncd.engine.metadata import describe_meta, find_stored_moment_s
@@ -46,6 +48,10 @@ from memsyncd.store.lookup import StoredNote, stream_notes
 # The most memories that one answer reads from the disk, and that words find.
 N_READ = 200
 N_FOUND = 50
+# The comment of a section, whose fields the answer has, below its heading.
+_COMMENT = re.compile(
+    r"\A([^\n]*\n(?:[ ]{0,3}(?:=+|-+)[ \t]*\n)?)\s*<!--\s*memory:.*?-->[ \t]*\n?", re.DOTALL
+)
 
 
 def recall(
@@ -82,7 +88,12 @@ def recall(
     led: dict[str, dict[str, str]] = {}
     if params.follow:
         memories, led = _follow(workspace, config, params, memories, now_s)
-    found = _complete(workspace, [*_fill(workspace, config, params, memories, now_s)], led)
+    places = {memory.head.anchor: at for at, memory in enumerate(memories)}
+    if stage == "words":  # the best match has its room first, however important others are
+        memories.sort(key=lambda memory: anchors[0] not in _list_anchors(memory))
+    filled = [*_fill(workspace, config, params, memories, now_s)]
+    filled.sort(key=lambda one: places[one.anchor])
+    found = _complete(workspace, filled, led)
     return Recalled(
         workspace=workspace.id,
         stage=stage,
@@ -90,6 +101,10 @@ def recall(
         tokens=sum(one.tokens for one in found),
         left_out=len(memories) - len(found),
     )
+
+
+def _list_anchors(memory: Memory) -> list[str]:
+    return [section.anchor for section in memory.sections]
 
 
 def _read_notes_of(
@@ -193,15 +208,20 @@ def _fill(
     memories: Sequence[Memory],
     now_s: float,
 ) -> Iterator[RecalledMemory]:
-    """Yield the memories that the budget holds, in their order."""
+    """Yield the memories that the budget holds, in their order; the first one is cut if need be."""
     left = params.max_tokens
+    is_first = True
     for n_read, memory in enumerate(memories):
         if n_read == N_READ:
             return
         text = read_memory(workspace, memory)
         if text is None:
             continue
+        text = _COMMENT.sub(r"\1", text, count=1)
         text = redact(text) if config.guard.is_masking else text
+        if is_first:
+            text = shorten(text, left * QUARTERS_PER_TOKEN)
+        is_first = False
         n_tokens = count_tokens(text)
         if n_tokens > left:
             continue

@@ -573,7 +573,7 @@ def render_context(found: search.ContextResult) -> str:
         why = f": {found.why_empty}" if found.why_empty else "."
         return "\n".join([*lines, f"Memory holds nothing on this{why}"])
     lines.append(found.text.rstrip("\n"))
-    omitted = [_cite(part) for part in found.left_out[:5]]
+    omitted = [_cite(part) for part in found.left_out if part.reason == "no room"][:5]
     if omitted:
         lines += ["", f"No room for: {', '.join(omitted)}"]
     return "\n".join(lines)

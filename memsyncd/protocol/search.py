@@ -266,7 +266,7 @@ class ContextParams(TrackedParams, frozen=True, kw_only=True):
     are included behind it, in at most half of the room; their labels name the relation."""
     user: bool = True
     """Add pinned notes and preferences of the user-wide workspace, if there is one; they get a
-    quarter of the room at most."""
+    quarter of the room at most, and none that the best of the answer needs."""
     wait: Literal["none", "disk"] = "none"
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
@@ -300,7 +300,7 @@ class LeftOutPart(SectionPlace, frozen=True, kw_only=True):
     workspace: str
     kind: str | None
     reason: str
-    """`no room`."""
+    """`no room`, or `the same as ANCHOR`, which the text includes."""
 
 
 class ContextAnswer(Result, frozen=True, kw_only=True):
@@ -371,6 +371,8 @@ class RecalledMemory(RelatedMeta, frozen=True, kw_only=True):
     mark: str = ""
     """The line to put above the text for a model if it tries to instruct its reader."""
     text: str
+    """Without the section's comment. That of the most important memory, or with words of the best
+    match, is cut, with `…`, if it is larger than the budget."""
     tokens: int
 
 

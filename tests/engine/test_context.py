@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from memsyncd.config import Config, GuardConfig, MemoryConfig
+from memsyncd.engine.context import merge_offers, offer_context
+from memsyncd.engine.search import RunOptions
 from memsyncd.errors import Busy
 from memsyncd.first_notes import FIRST_NOTES
-from memsyncd.protocol.search import ContextAnswer, Filters
+from memsyncd.protocol.search import ContextAnswer, ContextParams, Filters
 from tests.engine.conftest import build_block
 
 POSTGRES = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision, tags: [db]} -->\n\nWe chose Postgres for its row locks.\n"
@@ -145,6 +147,55 @@ def test_text_that_instructs_its_reader_is_marked_within_the_budget(bench: Any) 
     for query in ("redis instructions", ""):
         assert trick in ask(bench, query, mark=False).text
         assert "[WARNING" not in ask(bench, query, mark=False).text
+
+
+def test_a_note_is_shown_in_place_of_its_conflict_copies_which_are_named(bench: Any) -> None:
+    text = "# Redis\n\nThe redis pool has forty connections.\n"
+    copies = (
+        "Redis.sync-conflict-20261120-101010-ABCDEFG.md",
+        "Redis (Conflicted copy MyPhone 202611201010).md",
+    )
+    for name in ("Redis.md", *copies):
+        bench.write(f".memories/{name}", text)
+    bench.sync()
+    for query in ("redis connections", ""):
+        built = ask(bench, query)
+        assert [part.path for part in built.included] == [".memories/Redis.md"]
+        assert {part.path: part.reason for part in built.left_out} == {
+            f".memories/{name}": "the same as .memories/Redis.md#redis" for name in copies
+        }
+
+
+def test_a_user_wide_text_is_shown_beside_a_best_line_over_the_budget(make_bench: Any) -> None:
+    benches = [make_bench(name) for name in ("own", "user")]
+    texts = ("the elephant walks " * 500, "Answer in German. " * 40)
+    for one, text in zip(benches, texts, strict=True):
+        one.open()
+        one.write("MEMORY.md", f"# Memory\n\n{text}\n")
+        one.sync()
+    for query in ("elephant", ""):
+        params = ContextParams(query=query, max_tokens=400)
+        offers = [
+            offer_context(
+                one.workspace, params, Config(), RunOptions(), is_merged=True, is_user_wide=at == 1
+            )
+            for at, one in enumerate(benches)
+        ]
+        text = merge_offers(offers[:1], params, Config(), offers[1]).text
+        own, user = text.count("elephant"), text.count("German")
+        assert own * len("the elephant walks ") > 3 / 4 * 1600 - 120
+        assert 1600 / 4 - 120 < user * len("Answer in German. ") <= 1600 / 4
+
+
+def test_neither_a_giant_memory_file_nor_a_giant_pinned_note_keeps_the_newest_out(
+    bench: Any,
+) -> None:
+    save(bench, "MEMORY.md", "first " * 4000, age_s=50)
+    save(bench, ".memories/pin.md", "---\ntags: [pinned]\n---\n" + "pinned " * 4000, age_s=40)
+    save(bench, ".memories/new.md", "newest " * 4000, age_s=1)
+    bench.sync()
+    text = ask(bench, max_tokens=1000).text
+    assert [text.count(word) > 100 for word in ("first", "pinned", "newest")] == [True] * 3
 
 
 # --- without one ------------------------------------------------------------------------------------------------------
@@ -325,11 +376,9 @@ def test_a_block_stays_within_its_budget(filled: Any, query: str) -> None:
         assert len(block.text.encode()) <= 3 * max_tokens
 
 
-def test_a_heading_over_the_budget_leaves_an_empty_block_with_a_reason(filled: Any) -> None:
+def test_a_heading_over_the_budget_gives_way_to_what_is_found(filled: Any) -> None:
     built = ask(filled, "postgres", max_tokens=100, heading="# " + "字" * 120)
-    assert built.text == ""
-    assert "budget" in str(built.why_empty)
-    assert built.left_out
+    assert built.text.startswith("### Decisions › Postgres")
 
 
 def test_a_block_before_the_first_index_is_refused_as_busy(make_bench: Any) -> None:

@@ -429,6 +429,22 @@ def test_what_was_accessed_last_comes_first_among_equals(bench: Any) -> None:
     ]
 
 
+def test_the_best_match_is_cut_rather_than_left_out(bench: Any) -> None:
+    bench.write(".memories/long.md", "# Long\n\n" + "an elephant walks " * 60 + "\n")
+    bench.write(".memories/short.md", "---\nkind: error\n---\n# Short\n\nAn elephant ran.\n")
+    bench.sync()
+    found = ask(bench, text="elephant walks", max_tokens=100)
+    assert found.tokens <= 100
+    assert "an elephant walks an elephant" in found.memories[-1].text
+    assert found.memories[-1].text.endswith("…")
+    assert found.left_out == 1
+
+
+def test_a_recalled_text_lacks_the_comment_whose_fields_the_answer_has(fragments: Any) -> None:
+    [pool] = ask(fragments, keywords=["time out"]).memories
+    assert pool.text == "## Pool\n\nThe pool ran dry.\n"
+
+
 def test_a_recall_keeps_within_its_budget(bench: Any) -> None:
     section = "## Part {}\n<!-- memory: {{topic: x}} -->\n\n" + "word " * 40 + "\n\n"
     bench.write("MEMORY.md", "".join(section.format(number) for number in range(9)))

@@ -5,6 +5,14 @@ of note and line. The first chunk that does not fit is cut at a line end and clo
 chunk of which not a single line fits is omitted, and the next is tried. The same chunks give the
 same bytes.
 
+Chunks may be limited to a share of the budget: they fill the block up to it, and get more only once
+all others have had their turn. The first chunk of each share is cut within a line if need be, below
+a shortened label if that takes the room. So a note of one long line is neither left out for others,
+nor keeps them out; the first chunk of all is always shown.
+
+A chunk whose heading and text the block has already is omitted, and named as the same. A conflict
+copy of a note comes after the note itself.
+
 `passages` decides which chunks come first.
 """
 
@@ -12,25 +20,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.model import QUARTERS_PER_TOKEN, Span, count_quarters, count_tokens
-from memsyncd.core.notepath import show_path
+from memsyncd.core.notepath import find_copied, show_path
 
 # --- Filling a budget -----------------------------------------------------------------------------
 
 CONTEXT_HEADING = "## Prior Knowledge"
-NO_ROOM = "no room"
+NO_ROOM, SAME = "no room", "the same as"
 _BETWEEN = "\n\n"
 # A line that closes a gap between lines shown can save so many characters or bytes at most: of the
 # mark for the gap, the numbers in the label, and the lines that close fences.
 MAX_SAVED = 250
 # With so much room left a label and a line fit, but for very long ones: filling needs no estimate.
 AMPLE_QUARTERS = 2000
+# With fewer characters of a line than this below its label, the label is shortened: its path, and
+# its heading or workspace, to such a part of the budget each. If they are still fewer, the line is
+# omitted unless the block is empty without it.
+LEAST_CHARACTERS = 40
+LABEL_SHARE = 6
 # Unread chunks that are read at once, twice as many each time: mostly the block is full after few.
 N_READ_FIRST = 12
 
@@ -53,6 +66,8 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     order of their groups, places, paths and lines. The label shows `workspace`, and `relation` to
     other sections, if they are not empty.
 
+    `share` limits the chunk and those before it to a part of the budget, above 0 and up to 1.
+
     `unread` is 0, or the number in the index of a chunk whose text and blank lines are not read
     yet.
     """
@@ -69,6 +84,7 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     group: int = 0
     workspace: str = ""
     relation: str = ""
+    share: float = 1.0
     unread: int = 0
 
 
@@ -77,11 +93,14 @@ ReadChunks = Callable[[Sequence[ContextChunk]], Sequence[ContextChunk]]
 
 
 class ContextLines(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of a chunk that a block includes or omits; `reason` says why."""
+    """Lines of a chunk that a block includes or omits; `reason` says why. `same_as` is the anchor
+    of the section that says the same, if they are omitted for that.
+    """
 
     chunk: ContextChunk
     span: Span
     reason: str
+    same_as: str = ""
 
 
 class ContextBlock(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,15 +127,35 @@ def build_context_block(
 
     `read` is called for unread chunks, when they are tried.
     """
-    filling = _Filling(budget, heading)
-    included = tuple(filling.include(chunks, read))
+    chunks = put_copies_behind(chunks)
+    filling = _Filling(budget, heading, chunks, read)
+    filling.fill()
     text = filling.render()
+    included = tuple(filling.included.values())
     return ContextBlock(
         text=text,
         n_tokens=count_tokens(text),
         included=included,
-        omitted=tuple(_omitted_lines(chunks, included)),
+        omitted=tuple(_omitted_lines(chunks, included, filling.same)),
     )
+
+
+def put_copies_behind(chunks: Sequence[ContextChunk]) -> Sequence[ContextChunk]:
+    """Return the chunks with each that is of a conflict copy behind that of the note itself which
+    has the same heading and lines, if there is one.
+    """
+    copied = {at: path for at, chunk in enumerate(chunks) if (path := find_copied(chunk.path))}
+    if not copied:
+        return chunks
+    ordered = [*chunks]
+    places = {(one.path, one.heading, one.span): at for at, one in enumerate(chunks)}
+    for at, path in copied.items():
+        own = places.pop((path, chunks[at].heading, chunks[at].span), -1)
+        if own > at:
+            copy, note = ordered[at], ordered[own]
+            ordered[at] = replace(note, share=copy.share)
+            ordered[own] = replace(copy, share=note.share)
+    return ordered
 
 
 class _Text(NamedTuple):
@@ -131,19 +170,46 @@ class _Text(NamedTuple):
         return cls(text, count_quarters(text), len(text.encode()))
 
 
+_NO_TEXT = _Text("", 0, 0)
+# What a chunk says besides its place: its heading, and its lines without that.
+_Said = tuple[tuple[str, ...], tuple[str, ...]]
+
+
 class _Filling(msgspec.Struct):
-    """A block while it is filled: the excerpt of each section, by anchor, and its rendered text."""
+    """A block while it is filled: the excerpt of each section, by anchor, and its rendered text.
+
+    By the number of a chunk, `included` has its lines that the block shows, and `same` the anchor
+    of the section that says the same.
+    """
 
     budget: Budget
     heading: str
+    chunks: Sequence[ContextChunk]
+    read: ReadChunks
     excerpts: dict[str, Excerpt] = msgspec.field(default_factory=dict)
     texts: dict[str, _Text] = msgspec.field(default_factory=dict)
-    # The cost of the block so far, with a separator after each text.
+    included: dict[int, ContextLines] = msgspec.field(default_factory=dict)
+    same: dict[int, str] = msgspec.field(default_factory=dict)
+    is_closed: bool = False
+    share: float = 1.0
+    # The cost of the block so far, with a separator after each text, and what it may be by now.
     quarters: int = 0
     n_bytes: int = 0
+    max_quarters: int = 0
+    max_bytes: int | None = None
+    # The numbers of chunks to cut rather than omit, and of those whose first line is cut; the
+    # anchor of what was said; what was read.
+    _needed: set[int] = msgspec.field(default_factory=set)
+    _cut_within: set[int] = msgspec.field(default_factory=set)
+    _said: dict[_Said, str] = msgspec.field(default_factory=dict)
+    _known: dict[int, ContextChunk] = msgspec.field(default_factory=dict)
+    _n_at_once: int = 0
+    _top: _Text = _NO_TEXT
 
     def __post_init__(self) -> None:
+        self._n_at_once = N_READ_FIRST
         if self.heading:
+            self._top = _Text.of(f"{self.heading}{_BETWEEN}")
             self._add(_Text.of(self.heading))
 
     def _add(self, text: _Text) -> None:
@@ -154,37 +220,102 @@ class _Filling(msgspec.Struct):
         self.quarters -= text.quarters + len(_BETWEEN)
         self.n_bytes -= text.n_bytes + len(_BETWEEN)
 
-    def include(self, chunks: Sequence[ContextChunk], read: ReadChunks) -> Iterator[ContextLines]:
-        """Include the chunks that fit, in order, and yield their lines."""
-        for chunk in self._read_possible(chunks, read):
-            shown = self.excerpts[chunk.anchor].lines if chunk.anchor in self.excerpts else {}
-            fresh = {line: text for line, text in _place_lines(chunk).items() if line not in shown}
-            if not fresh or not self._may_fit(chunk, fresh):
-                continue
-            before = self._current_excerpt(chunk)
-            if self._put(chunk.anchor, before.with_lines(fresh)):
-                yield ContextLines(chunk=chunk, span=chunk.span, reason=chunk.reason)
-            elif cut := self._cut(chunk, before, fresh):
-                yield cut
-                return
+    def fill(self) -> None:
+        """Include the chunks that fit, in order."""
+        later: list[int] = []
+        numbers = range(len(self.chunks))
+        for share, group in groupby(numbers, key=lambda at: self.chunks[at].share):
+            self._limit(share)
+            of_share = [*group]
+            self._needed.add(of_share[0])
+            later += self._fill_share(of_share, is_bounded=share < 1)
+        self._limit(1.0)
+        if later and not self.is_closed:
+            self._fill_share(later, is_bounded=False)
 
-    def _read_possible(
-        self, chunks: Sequence[ContextChunk], read: ReadChunks
-    ) -> Iterator[ContextChunk]:
-        """Yield the chunks for whose labels there is room, with their texts."""
-        known: dict[int, ContextChunk] = {}
-        n_at_once = N_READ_FIRST
-        for at, chunk in enumerate(chunks):
-            if not self._may_fit_label(chunk):
-                continue
-            if chunk.unread and at not in known:
-                unread = (i for i in range(at, len(chunks)) if chunks[i].unread)
-                places = [
-                    *islice(filter(lambda i: self._may_fit_label(chunks[i]), unread), n_at_once)
-                ]
-                known = dict(zip(places, read([chunks[i] for i in places]), strict=True))
-                n_at_once *= 2
-            yield known.get(at, chunk)
+    def _limit(self, share: float) -> None:
+        """Let the block be no larger than its heading and a share of the rest of the budget."""
+
+        def limit(whole: int, top: int) -> int:
+            return min(whole, top + int(share * max(0, whole - top)))
+
+        self.share, whole = share, self.budget.max_bytes
+        self.max_quarters = limit(self.budget.max_tokens * QUARTERS_PER_TOKEN, self._top.quarters)
+        self.max_bytes = None if whole is None else limit(whole, self._top.n_bytes)
+
+    def _fill_share(self, numbers: Sequence[int], *, is_bounded: bool) -> Sequence[int]:
+        """Include these chunks as far as they fit; return those to try again with more room."""
+        for position, at in enumerate(numbers):
+            is_needed = at in self._needed
+            if is_needed or self._may_fit_label(self.chunks[at]):
+                chunk = self._read_chunk(at, numbers[position:])
+                fresh = self._find_fresh(at, chunk)
+                if not fresh:
+                    continue
+                is_possible = is_needed or self._may_fit(chunk, fresh)
+                if is_possible and self._include(at, chunk, fresh, is_bounded=is_bounded):
+                    continue
+            if is_bounded:
+                return numbers[position:]
+            if self.is_closed:
+                break
+        return ()
+
+    def _find_fresh(self, at: int, chunk: ContextChunk) -> dict[int, str]:
+        """Return the lines of a chunk that the block does not show yet, by number; none if it says
+        the same as another section.
+        """
+        placed = _place_lines(chunk)
+        said = (chunk.heading, tuple(filter(None, map(str.strip, placed.values()))))
+        anchor = self._said.get(said, chunk.anchor)
+        if anchor != chunk.anchor and any(said):
+            self.same[at] = anchor
+            return {}
+        shown = self.excerpts[chunk.anchor].lines if chunk.anchor in self.excerpts else {}
+        fresh = {line: text for line, text in placed.items() if line not in shown}
+        if not fresh:
+            self._said.setdefault(said, chunk.anchor)
+        return placed if at in self._cut_within else fresh
+
+    def _include(
+        self, at: int, chunk: ContextChunk, fresh: dict[int, str], *, is_bounded: bool
+    ) -> bool:
+        """Include lines of a chunk; return True if all of them fit."""
+        before = self._current_excerpt(chunk)
+        is_whole = self._put(chunk.anchor, before.with_lines(fresh))
+        end: int | None = chunk.span.end
+        if not is_whole:
+            is_within = at in self._needed or not self.texts
+            end = None
+            if is_within or not is_bounded:
+                end = self._cut(at, chunk, before, fresh, is_within=is_within)
+        if end is not None:
+            self.included[at] = ContextLines(
+                chunk=replace(chunk, share=self.share),
+                span=Span(chunk.span.start, end),
+                reason=chunk.reason,
+            )
+            said = tuple(filter(None, map(str.strip, _place_lines(chunk).values())))
+            self._said.setdefault((chunk.heading, said), chunk.anchor)
+            self.is_closed = not is_whole and not is_bounded
+        return is_whole
+
+    def _read_chunk(self, at: int, following: Sequence[int]) -> ContextChunk:
+        """Return a chunk with its text; if it is unread, read those of some following ones, too."""
+        chunk = self.chunks[at]
+        if chunk.unread and at not in self._known:
+            unread = (
+                one
+                for one in following
+                if self.chunks[one].unread
+                and one not in self._known
+                and (one == at or self._may_fit_label(self.chunks[one]))
+            )
+            places = [*islice(unread, self._n_at_once)]
+            read = self.read([self.chunks[one] for one in places])
+            self._known.update(zip(places, read, strict=True))
+            self._n_at_once *= 2
+        return self._known.get(at, chunk)
 
     def render(self) -> str:
         if not self.texts:
@@ -201,8 +332,7 @@ class _Filling(msgspec.Struct):
 
     @property
     def _is_ample(self) -> bool:
-        left = self.budget.max_tokens * QUARTERS_PER_TOKEN - self.quarters
-        return not self.texts or left >= AMPLE_QUARTERS
+        return not self.texts or self.max_quarters - self.quarters >= AMPLE_QUARTERS
 
     def _may_fit_label(self, chunk: ContextChunk) -> bool:
         """False if there is no room for the label of a chunk's section, which needs no text."""
@@ -223,10 +353,9 @@ class _Filling(msgspec.Struct):
         n_saved = MAX_SAVED
         if chunk.anchor not in self.texts:
             text, n_saved = render_excerpt(Excerpt(chunk, {line: text})), 0
-        least, max_bytes = _Text.of(text), self.budget.max_bytes
-        max_quarters = self.budget.max_tokens * QUARTERS_PER_TOKEN
-        return self.quarters + least.quarters <= max_quarters + n_saved and (
-            max_bytes is None or self.n_bytes + least.n_bytes <= max_bytes + n_saved
+        least = _Text.of(text)
+        return self.quarters + least.quarters <= self.max_quarters + n_saved and (
+            self.max_bytes is None or self.n_bytes + least.n_bytes <= self.max_bytes + n_saved
         )
 
     def _put(self, anchor: str, excerpt: Excerpt) -> bool:
@@ -259,26 +388,38 @@ class _Filling(msgspec.Struct):
         if anchor in self.texts:
             quarters -= self.texts[anchor].quarters + len(_BETWEEN)
             n_bytes -= self.texts[anchor].n_bytes + len(_BETWEEN)
-        max_bytes = self.budget.max_bytes
-        return quarters <= self.budget.max_tokens * QUARTERS_PER_TOKEN and (
-            max_bytes is None or n_bytes <= max_bytes
+        return quarters <= self.max_quarters and (
+            self.max_bytes is None or n_bytes <= self.max_bytes
         )
 
     def _cut(
-        self, chunk: ContextChunk, before: Excerpt, fresh: dict[int, str]
-    ) -> ContextLines | None:
-        """Show as many lines of a chunk as there is room for; of the very first chunk, if need be,
-        a part of its first line.
+        self,
+        at: int,
+        chunk: ContextChunk,
+        before: Excerpt,
+        fresh: dict[int, str],
+        *,
+        is_within: bool,
+    ) -> int | None:
+        """Show as many lines of a chunk as there is room for, with `is_within` a part of the first
+        one if need be; return the last line, None for none.
         """
         ends = [line for line, text in fresh.items() if text.strip()]
         end = self._cut_lines(chunk.anchor, before, fresh, ends[:-1])
-        if end is None and not self.texts and ends:
+        if end is None and is_within:
+            if not ends:  # the label of a heading alone is too long
+                short = replace(before.with_lines(fresh), label_limits=self._label_limits)
+                return chunk.span.end if self._put(chunk.anchor, short) else None
             end = self._cut_first_line(chunk.anchor, before, fresh, ends[0])
-        return (
-            None
-            if end is None
-            else ContextLines(chunk=chunk, span=Span(chunk.span.start, end), reason=chunk.reason)
-        )
+            if end is not None:
+                self._cut_within.add(at)
+        return end
+
+    @property
+    def _label_limits(self) -> tuple[int, int]:
+        max_quarters = self.budget.max_tokens * QUARTERS_PER_TOKEN
+        max_bytes = self.budget.max_bytes or max_quarters
+        return max_quarters // LABEL_SHARE, max_bytes // LABEL_SHARE
 
     def _cut_lines(
         self, anchor: str, before: Excerpt, fresh: dict[int, str], ends: Sequence[int]
@@ -298,17 +439,26 @@ class _Filling(msgspec.Struct):
         self, anchor: str, before: Excerpt, fresh: dict[int, str], end: int
     ) -> int | None:
         text = fresh[end]
+        lines = {line: "" for line in fresh if line < end}
 
-        def cut(n_characters: int) -> Excerpt:
-            lines = {line: "" for line in fresh if line < end}
-            return before.with_lines({**lines, end: text[:n_characters].rstrip() + CUT_MARK})
+        def cut(n_characters: int, label: Excerpt) -> Excerpt:
+            return label.with_lines({**lines, end: text[:n_characters].rstrip() + CUT_MARK})
 
-        n_characters = _largest_fitting(
-            len(text) - 1, lambda n: self._has_room(anchor, _Text.of(render_excerpt(cut(n))))
-        )
-        blank = text.rfind(" ", 0, n_characters)
-        n_characters = blank if blank > n_characters // 2 else n_characters
-        return end if n_characters and self._put(anchor, cut(n_characters)) else None
+        n_characters = 0
+        for label in (before, replace(before, label_limits=self._label_limits)):
+            n_characters = _largest_fitting(
+                len(text) - 1,
+                lambda n, label=label: self._has_room(  # type: ignore[misc]
+                    anchor, _Text.of(render_excerpt(cut(n, label)))
+                ),
+            )
+            if n_characters >= min(len(text) - 1, LEAST_CHARACTERS):
+                break
+        else:
+            if self.texts:  # there is better use for the room
+                return None
+        n_characters = _find_word_end(text, n_characters)
+        return end if n_characters and self._put(anchor, cut(n_characters, label)) else None
 
 
 def _largest_fitting(n: int, fits: Callable[[int], bool]) -> int:
@@ -336,22 +486,41 @@ def _place_lines(chunk: ContextChunk) -> dict[int, str]:
 
 
 def _omitted_lines(
-    chunks: Sequence[ContextChunk], included: Sequence[ContextLines]
+    chunks: Sequence[ContextChunk], included: Sequence[ContextLines], same: Mapping[int, str]
 ) -> Iterator[ContextLines]:
-    shown: dict[str, list[Span]] = {}
+    """Yield the lines of the chunks that are not included, each once: those without room, then
+    those of chunks that say the `same` as a section.
+    """
+    taken: dict[str, list[Span]] = {}
     for part in included:
-        shown.setdefault(part.chunk.anchor, []).append(part.span)
-    best: dict[str, ContextChunk] = {}
-    missing: dict[str, list[Span]] = {}
-    for chunk in chunks:
-        others = shown.get(chunk.anchor)
+        taken.setdefault(part.chunk.anchor, []).append(part.span)
+    repeated = list(_find_missing(chunks, taken, same))
+    for part in repeated:
+        taken.setdefault(part.chunk.anchor, []).append(part.span)
+    others = {at: "" for at in range(len(chunks)) if at not in same}
+    yield from _find_missing(chunks, taken, others)
+    yield from repeated
+
+
+def _find_missing(
+    chunks: Sequence[ContextChunk], taken: Mapping[str, Sequence[Span]], numbers: Mapping[int, str]
+) -> Iterator[ContextLines]:
+    """Yield the lines of some chunks, by their numbers, that are not taken; with the section that
+    says the same.
+    """
+    best: dict[tuple[str, str], ContextChunk] = {}
+    missing: dict[tuple[str, str], list[Span]] = {}
+    for at, same_as in numbers.items():
+        chunk = chunks[at]
+        others = taken.get(chunk.anchor)
         spans = _subtract(chunk.span, others) if others else [chunk.span]
         if spans:
-            best.setdefault(chunk.anchor, chunk)
-            missing.setdefault(chunk.anchor, []).extend(spans)
-    for anchor, spans in missing.items():
+            best.setdefault((chunk.anchor, same_as), chunk)
+            missing.setdefault((chunk.anchor, same_as), []).extend(spans)
+    for key, spans in missing.items():
+        reason = f"{SAME} {key[1]}" if key[1] else NO_ROOM
         for span in _join(spans) if len(spans) > 1 else spans:
-            yield ContextLines(chunk=best[anchor], span=span, reason=NO_ROOM)
+            yield ContextLines(chunk=best[key], span=span, reason=reason, same_as=key[1])
 
 
 def _subtract(span: Span, others: Iterable[Span]) -> list[Span]:
@@ -392,13 +561,15 @@ class Excerpt(msgspec.Struct, frozen=True):
     """The shown lines of a section, by number. `chunk` is one of its chunks, for the label.
 
     `blanks` are lines known to be blank, which leave no gap when omitted; `cut_after` is the line
-    after which the excerpt was cut.
+    after which the excerpt was cut. `label_limits` are the quarters of tokens and the bytes that
+    heading and path may take in the label, each.
     """
 
     chunk: ContextChunk
     lines: Mapping[int, str]
     blanks: frozenset[int] = frozenset()
     cut_after: int | None = None
+    label_limits: tuple[int, int] | None = None
 
     @property
     def order(self) -> tuple[int, tuple[int, float], str, int]:
@@ -435,7 +606,7 @@ def render_excerpt(excerpt: Excerpt) -> str:
     closed, so that no later text is taken for code.
     """
     runs = group_lines(excerpt.lines, excerpt.blanks)
-    texts = [_render_label(excerpt.chunk, runs)]
+    texts = [_render_label(excerpt.chunk, runs, excerpt.label_limits)]
     for i, run in enumerate(runs):
         if i and texts[-1] != CUT_MARK:
             texts.append(CUT_MARK)
@@ -482,17 +653,44 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text))
 
 
-def _render_label(of: ContextChunk, runs: Sequence[Span]) -> str:
+def _render_label(
+    of: ContextChunk, runs: Sequence[Span], limits: tuple[int, int] | None = None
+) -> str:
+    spans = [str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs]
+    place = ", ".join(spans)
+    name, path = " ".join(" › ".join(of.heading).split()), show_path(of.path)
+    if limits:
+        name = f"[{show_path(of.workspace)}]" if of.workspace else " ".join(of.heading[-1:])
+        name, path = shorten(name, *limits), shorten(path[::-1], *limits)[::-1]
+        return " ".join(filter(None, ("###", name, "·" if name else "", f"{path}:{place}")))
     words = ["###"]
-    if name := " ".join(" › ".join(of.heading).split()):
+    if name:
         words.append(name)
     if of.kind:
         words.append(f"({show_path(of.kind)})")
     if len(words) > 1:
         words.append("·")
     words += [f"[{show_path(one)}]" for one in (of.workspace, of.relation) if one]
-    spans = [str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs]
-    return f"{' '.join(words)} {show_path(of.path)}:{', '.join(spans)}"
+    return f"{' '.join(words)} {path}:{place}"
+
+
+def shorten(text: str, max_quarters: int, max_bytes: int | None = None) -> str:
+    """Return as many whole words of the beginning of a text as fit, with a mark where it is cut."""
+
+    def fits(text: str) -> bool:
+        is_small = max_bytes is None or len(text.encode()) <= max_bytes
+        return is_small and count_quarters(text) <= max_quarters
+
+    if fits(text):
+        return text
+    n = _largest_fitting(len(text), lambda n: fits(text[:n] + CUT_MARK))
+    return text[: _find_word_end(text, n)].rstrip() + CUT_MARK
+
+
+def _find_word_end(text: str, n: int) -> int:
+    """The end of the last whole word in the first `n` characters; `n` if that word is long."""
+    blank = text.rfind(" ", 0, n)
+    return blank if blank > n // 2 else n
 
 
 def _render_run(excerpt: Excerpt, run: Span) -> Iterator[str]:

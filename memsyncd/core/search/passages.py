@@ -12,7 +12,7 @@ Without a question, at the start of a session, `order_start_chunks` puts MEMORY.
 pinned chunks, then those of important kinds (preferences and errors) by importance, then chunks
 about the project as a whole, then the notes saved last. MEMORY.md gets half of the budget before
 the others get theirs, and all but the last three quarters: however much is pinned, the newest is
-never the first to go.
+never the first to go. What a share has no room for follows when all have had theirs.
 """
 
 from __future__ import annotations
@@ -190,6 +190,7 @@ _WEIGHED: Final = ("pinned", "important", "project")
 
 MEMORY_SHARE = 0.5
 LASTING_SHARE = 0.75
+_SHARES: Final[Mapping[StartReason, float]] = {"MEMORY.md": MEMORY_SHARE, "recent": 1.0}
 # An estimate of the tokens in a label; the exact number is unknown before the block is filled.
 LABEL_TOKENS = 25
 
@@ -210,16 +211,14 @@ class StartChunk(msgspec.Struct, frozen=True, kw_only=True):
     modified_ns: int
 
 
-def order_start_chunks(chunks: Iterable[StartChunk], *, max_tokens: int) -> tuple[StartChunk, ...]:
-    """The chunks, the most important for a block of so many tokens first."""
-    ordered = sorted(chunks, key=_start_order)
-    memory = [chunk for chunk in ordered if chunk.reason == "MEMORY.md"]
-    n_memory = _count_first(memory, max_tokens * MEMORY_SHARE)
-    others = [chunk for chunk in ordered if chunk.reason not in ("MEMORY.md", "recent")]
-    lasting = [*memory[:n_memory], *others, *memory[n_memory:]]
-    recent = [chunk for chunk in ordered if chunk.reason == "recent"]
-    n_first = _count_first(lasting, max_tokens * LASTING_SHARE)
-    return (*lasting[:n_first], *recent, *lasting[n_first:])
+def order_start_chunks(chunks: Iterable[StartChunk]) -> list[tuple[StartChunk, float]]:
+    """The chunks, the most important first, each with the share of the block that it and those
+    before it may fill.
+    """
+    return [
+        (chunk, _SHARES.get(chunk.reason, LASTING_SHARE))
+        for chunk in sorted(chunks, key=_start_order)
+    ]
 
 
 def find_start_place(chunk: StartChunk) -> tuple[int, float]:
@@ -236,14 +235,3 @@ def _start_order(chunk: StartChunk) -> tuple[object, ...]:
         chunk.span,
         chunk.chunk,
     )
-
-
-def _count_first(chunks: Sequence[StartChunk], max_tokens: float) -> int:
-    """The number of chunks that fit into so many tokens, at least one."""
-    n_tokens, sections = 0, set[int]()
-    for i, chunk in enumerate(chunks):
-        n_tokens += chunk.n_tokens + (0 if chunk.section in sections else LABEL_TOKENS)
-        sections.add(chunk.section)
-        if i and n_tokens > max_tokens:
-            return i
-    return len(chunks)

@@ -177,6 +177,52 @@ def test_a_best_line_longer_than_the_budget_is_cut() -> None:
     assert 80 < block.n_tokens <= 100
 
 
+def test_the_label_of_a_best_line_is_shortened_where_it_takes_the_room() -> None:
+    heading = ("Long", "A heading that goes on and on " * 20)
+    chunk = make_chunk("folder/" * 40 + "note.md", 4, "many words " * 400, heading=heading)
+    block = build_context_block([chunk], Budget(max_tokens=100))
+    label, text = block.text.split("\n")[2:]
+    assert label.startswith("### A heading that goes on and on A heading ")
+    assert label.endswith("… · …" + "folder/" * 8 + "note.md:4")
+    assert text.startswith("many words many")
+
+
+def test_a_heading_alone_is_shown_however_long_it_is() -> None:
+    chunk = make_chunk("a.md", 1, "# " + "long " * 100, heading=("long " * 100,))
+    block = build_context_block([chunk], Budget(max_tokens=100))
+    assert "### long long" in block.text
+
+
+def test_chunks_with_a_share_leave_room_to_others_and_follow_when_all_had_their_turn() -> None:
+    first = replace(make_chunk("a.md", 1, "first " * 400), share=0.5)
+    more = replace(make_chunk("b.md", 1, "more " * 400), share=0.75)
+    last = make_chunk("c.md", 1, "last " * 50)
+    block = build_context_block([first, more, last], Budget(max_tokens=400), heading="")
+    sizes = [block.text.count(word) for word in ("first", "more", "last")]
+    assert sizes == [153, 78, 50]
+    alone = build_context_block([first], Budget(max_tokens=400), heading="")
+    assert alone.text.count("first") == 264
+
+
+def test_what_says_the_same_is_shown_once_and_named() -> None:
+    note = make_chunk("Redis.md", 1, "# Redis\n\nThe pool has forty.", heading=("Redis",))
+    copies = [
+        make_chunk(f"{name}.md", 1, note.text, heading=note.heading)
+        for name in ("Redis (Conflicted copy 2)", "Redis.sync-conflict-20261120-101010-AB", "Same")
+    ]
+    block = build_context_block([*copies, note], PLENTY)
+    assert places(block.included) == ["Redis.md:1-3"]
+    assert {part.chunk.path: part.reason for part in block.omitted} == {
+        copy.path: "the same as Redis.md#redis" for copy in copies
+    }
+
+
+def test_sections_of_other_headings_may_say_the_same() -> None:
+    texts = [("Redis", "Timeout"), ("Postgres", "Timeout")]
+    chunks = [make_chunk(f"{one[0]}.md", 1, "## Timeout\n\n30 s", heading=one) for one in texts]
+    assert len(build_context_block(chunks, PLENTY).included) == 2
+
+
 def test_bytes_bound_the_block_as_tokens_do() -> None:
     block = build_context_block([CACHE, AUTH], Budget(max_tokens=2000, max_bytes=90))
     assert 0 < len(block.text.encode()) <= 90
@@ -257,6 +303,36 @@ def test_a_block_never_exceeds_its_budget(
     assert budget.max_bytes is None or len(block.text.encode()) <= budget.max_bytes
 
 
+@given(offers(), st.integers(100, 400), st.none() | st.integers(100, 800), HEADINGS, st.data())
+def test_the_best_chunk_is_always_shown(
+    chunks: list[ContextChunk],
+    max_tokens: int,
+    max_bytes: int | None,
+    heading: str,
+    data: st.DataObject,
+) -> None:
+    shares = st.lists(
+        st.sampled_from([0.25, 0.5, 1.0]), min_size=len(chunks), max_size=len(chunks)
+    ).map(sorted)
+    long = st.sampled_from(["", "heading ", "字"])
+    chunks = [
+        replace(chunk, share=share, heading=tuple(part + 60 * extra for part in chunk.heading))
+        for chunk, share, extra in zip(
+            chunks,
+            data.draw(shares),
+            data.draw(st.lists(long, min_size=len(chunks), max_size=len(chunks))),
+            strict=True,
+        )
+    ]
+    block = build_context_block(
+        chunks, Budget(max_tokens=max_tokens, max_bytes=max_bytes), heading=heading
+    )
+    assert block.n_tokens <= max_tokens
+    assert max_bytes is None or len(block.text.encode()) <= max_bytes
+    if chunks and chunks[0].share == 1.0:
+        assert block.included[0].chunk.anchor == chunks[0].anchor
+
+
 @given(offers(), BUDGETS, HEADINGS, st.integers(0, 1000))
 def test_passing_over_chunks_without_rendering_them_changes_no_block(
     chunks: list[ContextChunk], budget: Budget, heading: str, n_ample: int
@@ -296,7 +372,7 @@ def test_chunks_that_are_read_when_they_are_tried_make_the_same_block(
 
 
 def test_chunks_after_the_one_that_closes_the_block_are_not_read() -> None:
-    chunks = [make_chunk(f"{n}.md", 1, "word\n" * 100 + "end") for n in range(100)]
+    chunks = [make_chunk(f"{n}.md", 1, "word\n" * 100 + f"end {n}") for n in range(100)]
     asked: list[int] = []
 
     def read(unread: Sequence[ContextChunk]) -> list[ContextChunk]:
@@ -337,8 +413,9 @@ def test_every_candidate_line_is_included_or_omitted(
     }
     offered = {(p.anchor, line) for p in chunks for line in range(p.span.start, p.span.end + 1)}
     assert lines["in"] | lines["out"] == offered
-    ends = {(part.chunk.anchor, part.span.end + 1) for part in block.omitted}
-    assert not ends & {(part.chunk.anchor, part.span.start) for part in block.omitted}
+    ends = {(part.chunk.anchor, part.span.end + 1, part.reason) for part in block.omitted}
+    starts = {(part.chunk.anchor, part.span.start, part.reason) for part in block.omitted}
+    assert not ends & starts
     assert not lines["in"] & lines["out"]
     assert bool(block.included) == bool(block.text)
 
@@ -364,7 +441,9 @@ def test_no_line_is_shown_twice(chunks: list[ContextChunk], budget: Budget) -> N
 
 @given(offers())
 def test_nothing_is_omitted_if_everything_fits(chunks: list[ContextChunk]) -> None:
-    assert build_context_block(chunks, PLENTY).omitted == ()
+    block = build_context_block(chunks, PLENTY)
+    shown = {part.chunk.anchor for part in block.included}
+    assert all(part.same_as in shown for part in block.omitted)
 
 
 @given(offers(), BUDGETS)

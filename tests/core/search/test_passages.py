@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from memsyncd.core.model import Span
 from memsyncd.core.search.context import ContextChunk
 from memsyncd.core.search.passages import (
+    LASTING_SHARE,
     LEAD_SHARE,
+    MEMORY_SHARE,
     START_REASONS,
     WORDS_SHARE,
     ScoredPassage,
@@ -271,8 +273,8 @@ def make(
     )
 
 
-def order(*chunks: StartChunk, max_tokens: int = 2000) -> list[int]:
-    return [chunk.chunk for chunk in order_start_chunks(chunks, max_tokens=max_tokens)]
+def order(*chunks: StartChunk) -> list[int]:
+    return [chunk.chunk for chunk, _ in order_start_chunks(chunks)]
 
 
 def test_chunks_come_in_the_order_of_their_reasons() -> None:
@@ -296,26 +298,10 @@ def test_the_most_important_pinned_chunk_comes_first() -> None:
     ]
 
 
-def test_a_long_memory_file_leaves_half_of_the_room_to_pinned_and_important_chunks() -> None:
-    memory = [make(i, "MEMORY.md", line=i) for i in range(1, 50)]
-    others = [make(98, "important", weight=0.9), make(97, "important", weight=0.95)]
-    ordered = order(*memory, *others, make(99, "pinned"), make(100, "recent"), max_tokens=2000)
-    assert ordered[:13] == [1, 2, 3, 4, 5, 6, 7, 8, 99, 97, 98, 9, 100]
-
-
-def test_the_newest_note_outlasts_pinned_chunks_in_a_small_block() -> None:
-    pinned = [make(i, "pinned", line=i) for i in range(1, 50)]
-    ordered = order(*pinned, make(99, "recent"), max_tokens=1000)
-    assert ordered[:8] == [1, 2, 3, 4, 5, 6, 99, 7]
-
-
-def test_one_durable_chunk_comes_first_in_the_smallest_block() -> None:
-    assert order(
-        make(1, "MEMORY.md", n_tokens=300),
-        make(2, "MEMORY.md", line=4),
-        make(3, "recent"),
-        max_tokens=100,
-    ) == [1, 3, 2]
+def test_memory_and_lasting_chunks_may_fill_a_share_of_the_block_and_recent_ones_all() -> None:
+    chunks = [make(i, reason) for i, reason in enumerate(START_REASONS)]
+    shares = [share for _, share in order_start_chunks(chunks)]
+    assert shares == [MEMORY_SHARE, LASTING_SHARE, LASTING_SHARE, LASTING_SHARE, 1.0]
 
 
 @st.composite
@@ -337,12 +323,11 @@ def chunk_lists(draw: st.DrawFn) -> list[StartChunk]:
     ]
 
 
-@given(chunk_lists(), st.integers(100, 3000), st.randoms(use_true_random=False))
+@given(chunk_lists(), st.randoms(use_true_random=False))
 def test_ordering_loses_no_chunk_and_does_not_depend_on_input_order(
-    chunks: list[StartChunk], max_tokens: int, shuffler: random.Random
+    chunks: list[StartChunk], shuffler: random.Random
 ) -> None:
-    ordered = order_start_chunks(chunks, max_tokens=max_tokens)
-    assert sorted(chunk.chunk for chunk in ordered) == sorted(chunk.chunk for chunk in chunks)
-    assert (
-        order_start_chunks(shuffler.sample(chunks, len(chunks)), max_tokens=max_tokens) == ordered
-    )
+    ordered = order_start_chunks(chunks)
+    assert sorted(chunk.chunk for chunk, _ in ordered) == sorted(chunk.chunk for chunk in chunks)
+    assert [share for _, share in ordered] == sorted(share for _, share in ordered)
+    assert order_start_chunks(shuffler.sample(chunks, len(chunks))) == ordered
