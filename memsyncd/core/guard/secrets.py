@@ -42,7 +42,8 @@ _CLASSES = bytes(
 )
 _BEFORE_KEY = b"private "
 _URL = re.compile(
-    r"://(?P<user>[^\s:/@\"'`<>]{0,64}):(?P<value>[^\s/@\"'`<>]{1,128})@"
+    # A password may hold an `@` that is not escaped.
+    r"://(?P<user>[^\s:/@\"'`<>]{0,64}):(?P<value>[^\s/@\"'`<>]{1,128}(?:@[^\s/@?#,\"'`<>]{1,64}){0,2})@"
     r"(?P<host>[A-Za-z0-9_.\[-]{1,80})"
 )
 _MAYBE = re.compile(rf"\d|@|[\w+/=-]{{{MIN_RUN_CHARS}}}")
@@ -396,7 +397,10 @@ _NO_SECRET_SUFFIX = re.compile(
     r"|length|size|ref|version|at|date|algo\w*)s?\b"
 )
 _PASS_SUFFIX = re.compile(r"[_-]?\d*")
-_CODE = re.compile(r"[(){}\[\]]|^[$%@/~.&#!-]|::|\.\.|->|://|\$[A-Z_]{3,}$")
+_CODE = re.compile(
+    r"[(){}\[\]]|^[$%@/~.&#!-]|::|\.\.|->|://|\$[A-Z_]{3,}$"
+    r"|^(?:arn|enc|env|file|op|sops|ssm|vault):"
+)
 _NEXT_PARAMETER = re.compile(r"&[A-Za-z_][\w.-]{0,40}=")
 _WORDS = re.compile(
     # an abbreviation before a word, as in `E2E-krypteringspassord`
@@ -411,11 +415,34 @@ _DATE_START = re.compile(r"\d{1,4}[-./:]\d")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 # The beginnings of fingerprints and public keys.
 _PUBLIC_KEY = re.compile(r"(?i)(?:sha256|md5):|ssh-|age1")
+# These make a placeholder of any value that holds one as a word of its own.
 _PLACEHOLDER = re.compile(
-    r"(?i)your|xxx|placeholder|change|redacted|masked|dummy|fake|sample|foo|test|insert|replace"
-    r"|secret|passw|token|1234|abcd|asdf|\*\*"
-    r"|argon2|bcrypt|scrypt|pbkdf2|sha\d|base64|oauth2"
+    r"(?i)x{4}|(?<![a-z0-9])(?:xxx|passw0rd)(?![a-z0-9])|\*\*"
+    r"|(?<![a-z])change[-_ ]?(?:me|it|this)(?![a-z])"
+    r"|(?<![a-z0-9])(?:argon2(?:id|i|d)?|bcrypt|scrypt|pbkdf2|sha\d+|base64|oauth2)(?![a-z])"
 )
+_PLACEHOLDER_WORDS = frozenset({"your", "placeholder", "redacted", "masked"})
+# These do, too, if the value consists of them and of `_FILLERS`: `contestWinner88` holds the
+# letters of one by chance, and `Test-Drive-77` the word.
+_MARKERS = (
+    "abc(?:d(?:ef)?)?|asdf|bar|changed?|dummy|examples?|fake|foo|insert|keys?|pass(?:phrase|code)?"
+    "|passw(?:or[dt]|d)|placeholder|pwd?|qwerty|replaced?|samples?|secrets?|tests?|testing|tokens?"
+)
+_FILLERS = (
+    "a|access|account|admin|an|api|app|auth|aws|azure|bearer|bot|by|client|credentials?|db|default"
+    "|demo|dev|enter|for|from|git|github|gitlab|goes|google|here|id|in|is|it|jwt|local|long|me|my"
+    "|mysql|name|new|not|now|of|old|on|openai|or|pat|please|postgres|prod|production|project|put|random"
+    "|redis|refresh|root|service|session|set|slack|some|staging|string|strong|stripe|super|text|the"
+    "|this|to|use|users?|value|very|with|your"
+)
+_MARKER = re.compile(_MARKERS)
+# The bound keeps the time linear: a word may be split in several ways.
+_VOCABULARY = re.compile(rf"(?:{_MARKERS}|{_FILLERS}){{1,6}}")
+_LETTERS = re.compile(r"[a-z]+")
+# A word ends where another begins with a capital: `YOUR_API_KEY`, `yourPassword`.
+_CASED_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+# `1234`, `123456`: in place of a password.
+_COUNTED = "1234567890"
 
 
 _FINDERS = (
@@ -471,12 +498,14 @@ def secret_value(found: re.Match[str]) -> str:
     """The value that a match of `ASSIGNMENT` or `OPTION` assigns, if it looks like a secret, else
     an empty text.
     """
-    suffix, name = found["suffix"], (found["pass"] or "").lower()
+    suffix, name = found["suffix"], found["pass"] or ""
     value = _cut_end(found["value"])
+    # Of `PGPASSWORD=exchange-77-Lk` the value is a literal, even if it consists of words.
+    is_variable = name.isupper() and found.string[found.end("suffix")] == "="
     if (
         _NO_SECRET_SUFFIX.search(suffix)
-        or (name == "pass" and not _PASS_SUFFIX.fullmatch(suffix))
-        or _is_harmless(value, name)
+        or (name.lower() == "pass" and not _PASS_SUFFIX.fullmatch(suffix))
+        or _is_harmless(value, name, may_be_words=is_variable)
     ):
         return ""
     if (
@@ -497,8 +526,16 @@ def secret_value(found: re.Match[str]) -> str:
 
 
 def is_placeholder(value: str) -> bool:
-    """True for a word in the place of a secret, such as `your-password`, `$PASSWORD` or `xxxx`."""
-    return bool(_PLACEHOLDER.search(value) or _CODE.search(value))
+    """True for words in the place of a secret, such as `your-password`, `$PASSWORD`, `test1234`.
+
+    A word within another one makes none: `contestWinner88` is a password.
+    """
+    if _PLACEHOLDER.search(value) or _CODE.search(value) or _COUNTED.startswith(value):
+        return True
+    if any(word.lower() in _PLACEHOLDER_WORDS for word in _CASED_WORD.findall(value)):
+        return True
+    words = _LETTERS.findall(value.lower())
+    return any(map(_MARKER.search, words)) and all(map(_VOCABULARY.fullmatch, words))
 
 
 def _entropy_bits(text: str) -> float:
@@ -528,15 +565,19 @@ def _cut_end(value: str) -> str:
     return value.rstrip(".,:)*_")
 
 
-def _is_harmless(value: str, name: str) -> bool:
-    """True for words, code, dates and numbers, which are no secrets under any name."""
+def _is_harmless(value: str, name: str, *, may_be_words: bool = False) -> bool:
+    """True for code, dates and numbers, which are no secrets under any name, and for words unless
+    the secret `may_be_words` with a digit.
+    """
     has_both = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
     if not has_both or not value.isascii() or is_placeholder(value):
         return True
     if _DATE_START.match(value) or _UUID.fullmatch(value) or _PUBLIC_KEY.match(value):
         return True
-    return bool(_WORDS.fullmatch(value)) and not (
-        len(name) > len("pass") and _WORD_AND_YEAR.fullmatch(value)
+    return (
+        not may_be_words
+        and bool(_WORDS.fullmatch(value))
+        and not (len(name) > len("pass") and _WORD_AND_YEAR.fullmatch(value))
     )
 
 
@@ -582,6 +623,13 @@ def _is_real_password(user: str, password: str) -> bool:
     return not is_usual and len(password) >= _MIN_URL_PASSWORD_CHARS
 
 
+def _is_command_password(found: re.Match[str]) -> bool:
+    """True unless the value has no digit, like a word, or is ports or a placeholder."""
+    value = found["value"]
+    is_plain = not any(char.isdigit() for char in value) or _PORTS.fullmatch(value)
+    return not is_plain and _is_real_password("", value)
+
+
 def _is_credential(found: re.Match[str]) -> bool:
     if found["scheme"].lower() != "basic":
         return is_token_like(found["value"])
@@ -597,6 +645,14 @@ def _is_credential(found: re.Match[str]) -> bool:
 _SCHEME = r"(?P<scheme>bearer|token|apikey|basic)[ \t]{1,4}"
 _SLACK = r"(?<=//)hooks\.slack\.com/services/(?=T\w{6,14}/B\w{6,14}/\w{20,60})"
 _DISCORD = r"(?<=/api/web)hooks/(?=\d{15,22}/[\w-]{60,80})"
+
+# Attached to the option; `sshpass` takes a blank between.
+_ATTACHED = re.compile(
+    r"(?:mysql(?:dump|admin|import|sh)?|mariadb(?:-[a-z]{1,12})?|sshpass)(?:[ \t][^\n|;&]{0,120}?)?"
+    r"[ \t]-p(?:(?<=sshpass[ \t]-p)[ \t]{1,4})?[\"']?(?P<value>[^\s\"'`<>]{6,128})"
+)
+# Of a container, `-p` is followed by ports.
+_PORTS = re.compile(r"[\d:./]+(?:tcp|udp)?")
 
 _CREDENTIAL_PATTERNS = (
     _CredentialPattern(
@@ -617,6 +673,12 @@ _CREDENTIAL_PATTERNS = (
             rf"(?P<value>[^\s\"'`<>]{{1,128}})"
         ),
         _is_url_password,
+    ),
+    *(
+        _CredentialPattern(
+            "password in a command", Prefilter(command), _ATTACHED, _is_command_password
+        )
+        for command in (b"mysql", b"mariadb", b"sshpass")
     ),
     _CredentialPattern(
         "webhook",

@@ -91,6 +91,7 @@ SECRETS: list[tuple[str, str]] = [
     ("Authorization: Basic {}", base64.b64encode(say("deploy:kX9", "mQ2vL7p").encode()).decode()),
     ("curl -u deploy:{} https://ci.acme.dev/job", say("kX9mQ", "2vL7p")),
     ("mysqldump --user app --password {} shop", say("Zu7v", "akRe2")),
+    ("mysql -u root -p{}", say("kX9mQ", "2vL7p")),
     ("docker login --username ann --password {}", say("dckr_", "pat_", make(27, URLSAFE))),
     ("gh api -H 'X-Api-Key: {}'", make(40)),
     ("https://api.acme.dev/v1/items?api_key={}&page=2", make(32, HEX)),
@@ -110,7 +111,6 @@ MISSED: list[tuple[str, str]] = [
     ("The pin of the safe is {}", say("48", "15", "16")),
     ("backup code {}", say("f3k9-", "x2m8")),
     ("| app | {} |", say("kX9mQ", "2vL7p")),
-    ("mysql -u root -p{}", say("kX9mQ", "2vL7p")),
     ("password: {}", say("Blau", "Wal77")),
     ("wifi: acme-guest / {}", say("Kaffee", "2024")),
 ]

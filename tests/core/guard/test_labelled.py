@@ -1,11 +1,17 @@
-"""How often the guard is right, measured on lines that were labelled by hand."""
+"""How often the guard is right, measured on two sets of lines that were labelled by hand."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from memsyncd.core.guard.injection import find_injections
 from memsyncd.core.guard.secrets import find_secrets, redact_secrets
-from tests.core.guard.labelled import MISSED, NO_ORDERS, NO_SECRETS, ORDERS, SECRETS
+from tests.core.guard import labelled, labelled_passwords
+from tests.core.guard.labelled import NO_ORDERS, ORDERS
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 # Characters of a secret that must not remain in a row.
 LEAST_SHOWN = 6
 
@@ -14,10 +20,15 @@ def mask(text: str) -> str:
     return redact_secrets(text, find_secrets(text))
 
 
-def test_secrets_of_notes_are_redacted_whole_and_alone() -> None:
+Labelled = list[tuple[str, str]]
+SETS = {"lines of notes": labelled, "passwords of people": labelled_passwords}
+
+
+@pytest.mark.parametrize("secrets", [one.SECRETS for one in SETS.values()], ids=SETS)
+def test_secrets_of_notes_are_redacted_whole_and_alone(secrets: Labelled) -> None:
     wrong = [
         (line, mask(put_in(line, value)))
-        for line, value in SECRETS
+        for line, value in secrets
         if not is_masked_alone(line, value)
     ]
     assert not wrong, "\n".join(map(repr, wrong))
@@ -41,19 +52,33 @@ def is_masked_alone(line: str, value: str) -> bool:
     )
 
 
-def test_lines_without_a_secret_are_shown_as_they_are() -> None:
-    assert [mask(line) for line in NO_SECRETS] == NO_SECRETS
-    assert not [line for line in NO_SECRETS if find_secrets(f"# Notes\n\n{line}\n")]
+@pytest.mark.parametrize("lines", [one.NO_SECRETS for one in SETS.values()], ids=SETS)
+def test_lines_without_a_secret_are_shown_as_they_are(lines: list[str]) -> None:
+    assert [mask(line) for line in lines] == lines
+    assert not [line for line in lines if find_secrets(f"# Notes\n\n{line}\n")]
 
 
-def test_lines_that_are_harmless_alone_are_harmless_together() -> None:
-    assert mask("\n".join(NO_SECRETS)) == "\n".join(NO_SECRETS)
+@pytest.mark.parametrize("lines", [one.NO_SECRETS for one in SETS.values()], ids=SETS)
+def test_lines_that_are_harmless_alone_are_harmless_together(lines: list[str]) -> None:
+    assert mask("\n".join(lines)) == "\n".join(lines)
 
 
-def test_known_misses_are_listed_until_they_are_found() -> None:
-    assert [mask(line.format(value)) for line, value in MISSED] == [
-        line.format(value) for line, value in MISSED
+@pytest.mark.parametrize("missed", [one.MISSED for one in SETS.values()], ids=SETS)
+def test_known_misses_are_listed_until_they_are_found(missed: Labelled) -> None:
+    assert [mask(line.format(value)) for line, value in missed] == [
+        line.format(value) for line, value in missed
     ]
+
+
+def test_the_readme_gives_these_figures() -> None:
+    counts = [
+        (len(one.SECRETS), len(one.SECRETS) + len(one.MISSED), len(one.NO_SECRETS))
+        for one in SETS.values()
+    ]
+    readme = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
+    (found, n_secrets, n_others), (found_2, n_secrets_2, n_others_2) = counts
+    assert f"{found} of {n_secrets} secrets are found and none of {n_others} look-alikes" in readme
+    assert f"{found_2} of {n_secrets_2} and none of {n_others_2}" in readme
 
 
 def test_orders_to_the_reader_are_named() -> None:
