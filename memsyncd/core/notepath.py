@@ -28,6 +28,10 @@ RULE_GLOBS = (
     ".github/copilot-instructions.md",
     ".github/instructions/**/*.instructions.md",
 )
+# Agents read these in any folder, whatever the case of their names on some disks.
+INSTRUCTION_NAMES = frozenset(
+    {"agents.md", "agents.override.md", "claude.md", "claude.local.md", "gemini.md"}
+)
 _RULE_FOLDER = r"\.(?:cursor/rules|github/instructions)(?:/[^/.][^/]*)*"
 _RULE_FOLDERS = re.compile(rf"\.cursor|\.github|{_RULE_FOLDER}")
 _RULES = re.compile(
@@ -130,6 +134,11 @@ def is_memory(path: str) -> bool:
 def is_rule_path(path: str) -> bool:
     """True if a file at this path, or each that a glob matches, holds rules for an agent."""
     return path.startswith((".cursor", ".github/")) and _RULES.fullmatch(path) is not None
+
+
+def is_instruction(path: str) -> bool:
+    """True if the name of a file at this path is one of instructions for agents."""
+    return path.rpartition("/")[2].lower() in INSTRUCTION_NAMES
 
 
 def is_rule_folder(path: str) -> bool:

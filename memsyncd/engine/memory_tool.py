@@ -29,10 +29,7 @@ from memsyncd.core.editing.memory_path import (
 from memsyncd.core.editing.memory_tool import EditResult, FolderEntry
 from memsyncd.core.markdown.notenames import NoteNames
 from memsyncd.core.model import PATH_LINK, Link
-from memsyncd.core.notepath import (
-    MEMORY_FOLDER,
-    NotePath,
-)
+from memsyncd.core.notepath import MEMORY_FOLDER, NotePath, is_memory
 from memsyncd.engine.browse import LINKS_LIMIT_S
 from memsyncd.engine.edit import (
     Decide,
@@ -169,6 +166,18 @@ def _check_links(scope: Scope, *paths: MemoryPath) -> None:
             raise PathRefused(message, hint=error.hint) from error
 
 
+def _check_is_note(scope: Scope, path: MemoryPath) -> None:
+    """Refuse a file that is no note, unless it is in `.memories`, where only memory is."""
+    # What is read only is refused when it is written.
+    named = path.note.text if path.note else ""
+    if is_memory(named) or scope.is_note(named) or scope.is_read_only(named) or not named:
+        return
+    raise PathRefused(
+        f"Path {path.text} refused: it is no note of this workspace",
+        hint="name a note, which ends in .md, .markdown or .txt",
+    )
+
+
 def _list_entries(scope: Scope, path: MemoryPath) -> list[FolderEntry]:
     """List a folder; beside the content of `.memories`, `/memories` has MEMORY.md."""
     return [
@@ -193,6 +202,7 @@ def _change(
         if params.command == "create":
             raise memory_tool.refuse_existing("create", path.text, params.dialect)
         raise memory_tool.refuse_folder(params.command, path.text, params.dialect)
+    _check_is_note(scope, path)
     was = read_text_file(scope, path.note)
     result = _apply(workspace, config, params, path, was)
     answer = Answer(
@@ -262,6 +272,8 @@ def _delete(scope: Scope, params: MemoryParams, path: MemoryPath) -> tuple[Edit,
         if params.if_digest:
             return _make_edit(params, path), answer
         raise memory_tool.refuse_missing("delete", path.text, params.dialect)
+    if path.note in was:
+        _check_is_note(scope, path)
     check_digest(params.if_digest, path.text, was.get(path.note))
     return _make_edit(params, path, Delete(path=path.note, was=was)), answer
 
@@ -292,6 +304,12 @@ def _rename(
         raise PathRefused(message, hint="choose a place outside of it")
     if moved:
         parse_file_path(params.new_path or "", scope.memory_dir)
+        _check_is_note(scope, old)
+        _check_is_note(scope, new)
+    kept = next((path.text for path in was if scope.is_read_only(path.text)), None)
+    if kept is not None and not moved:
+        hint = "move it with your file manager, or rename the other notes one by one"
+        raise PathRefused(f"{kept} is a read-only note of this workspace", hint=hint)
     rename = Rename(old=old.note, new=new.note, was=was)
     puts, skipped = _update_links(workspace, rename) if params.update_links else ([], [])
     updated = {put.path: put.data for put in puts}
@@ -337,7 +355,8 @@ def _update_links(workspace: Workspace, rename: Rename) -> tuple[list[Put], list
         data = update_links(path, file.data, moved, before=before, after=after)
         if data == file.data:
             continue
-        if resolve(workspace.scope, note).folder == workspace.scope.root:
+        is_own = resolve(workspace.scope, note).folder == workspace.scope.root
+        if is_own and not workspace.scope.is_read_only(path):
             way_out = "rename without updating links"
             puts.append(make_put(workspace.scope, note, data, file, way_out=way_out))
         else:
@@ -368,7 +387,11 @@ def make_clear_decision(workspace: Workspace, *, client: str) -> Decide[int]:
 
     def decide() -> tuple[Edit, int]:
         scope = workspace.scope
-        paths = [path for path in find_files(scope, None) if scope.is_note(path.text)]
+        paths = [
+            path
+            for path in find_files(scope, None)
+            if scope.is_note(path.text) and not scope.is_read_only(path.text)
+        ]
         files = [(path, file) for path in paths if (file := read_text_file(scope, path))]
         operations = tuple(Delete(path=path, was={path: file}) for path, file in files)
         edit = Edit(command="clear", client=client, path=".", operations=operations)

@@ -429,7 +429,7 @@ def _change_note(
     Raises Conflict if the note is not as indexed.
     """
     scope = workspace.scope
-    if resolve(scope, path).folder != scope.root or scope.read_only.matches(path.text):
+    if resolve(scope, path).folder != scope.root or scope.is_read_only(path.text):
         return None, {one.item.anchor: "its note is read only" for one in wanted}
     file = read_text_file(scope, path)
     if file is None or file.digest != wanted[0].memory.note.digest:

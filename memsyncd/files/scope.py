@@ -31,6 +31,7 @@ from memsyncd.core.notepath import (
     MEMORY_FILE,
     MEMORY_FOLDER,
     find_refusal,
+    is_instruction,
     is_memory,
     is_note_name,
     is_rule_path,
@@ -76,8 +77,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return is_named and not find_refusal(path) and self.is_selected(path)
 
     def is_read_only(self, path: str) -> bool:
-        """True if nothing is written to the note at this path."""
-        return self.read_only.matches(path) or is_rule_path(path)
+        """True if nothing is written to the note at this path, made there or moved there: rules
+        and instructions for agents are people's, unless an include names the very file.
+        """
+        if self.read_only.matches(path) or is_rule_path(path):
+            return True
+        return is_instruction(path) and path not in self.includes.named_globs.patterns
 
     def is_selected(self, path: str) -> bool:
         """True if memory or an include glob holds this path and no exclude glob matches it.

@@ -19,6 +19,7 @@ from memsyncd import PROTOCOL, __version__
 from memsyncd.config import Config
 from memsyncd.core.globs import Globs
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
+from memsyncd.core.notepath import is_instruction
 from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_progress, describe_recording
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import DEFAULT_SETTINGS, FolderCheck, ProjectCollection
@@ -437,7 +438,13 @@ def _list_read_only(entry: Entry, rules: Iterable[str]) -> list[str]:
     in its folder, that belong to it.
     """
     exclude = Globs.parse_excludes(entry.exclude)
-    own = (one for one in rules if one in entry.all_read_only and not exclude.matches(one))
+    own = (
+        one
+        for one in rules
+        # In a vault they are notes like others, which only people write.
+        if (one in entry.all_read_only or (is_instruction(one) and one not in entry.include))
+        and not exclude.matches(one)
+    )
     return list(dict.fromkeys((*entry.read_only, *own)))
 
 

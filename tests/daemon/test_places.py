@@ -176,6 +176,87 @@ def test_rules_of_agents_are_found_as_they_change_and_nothing_is_written_to_them
         assert (root / path).read_text() == before
 
 
+INSTRUCTIONS = ("AGENTS.md", "deep/claude.md", "GEMINI.md", "CLAUDE.local.md")
+SETTINGS: dict[str, dict[str, Any]] = {
+    "a repository": {"preset": "memory", "include": ["deep/*.md"]},
+    "a vault": {"preset": "vault"},
+    "a folder of its own": {"preset": "vault", "memory_dir": "deep"},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_no_act_makes_changes_moves_or_removes_instructions_for_agents(
+    root: Path, make_place: MakePlace, settings: dict[str, Any]
+) -> None:
+    notes = (".memories/a.md", "deep/a.md", "deep/sub/Agents.md")
+    fill(root, "MEMORY.md", "a.md", *notes, *INSTRUCTIONS)
+    place = make_place(root, **settings)
+    place.client.call("note.add", workspace=place.id, content="x", note="MEMORY.md")
+    folder = place.client.call("workspace.list")["workspaces"]
+    memory_dir = next(one["memory_dir"] for one in folder if one["id"] == place.id)
+    inside = "" if memory_dir == "." else f"{memory_dir}/"
+
+    def name(path: str) -> str:
+        return f"/memories/{path.removeprefix(inside)}"
+
+    there = [*INSTRUCTIONS, "deep/sub/Agents.md"]
+    files = [path for path in root.rglob("*") if path.name != "MEMORY.md" and path.is_file()]
+    before = {path: path.read_bytes() for path in files}
+    new = ("AGENTS.override.md", f"{inside}CLAUDE.md", f"{inside}new/gemini.MD")
+    acts: list[tuple[str, dict[str, Any]]] = []
+    for path in (*there, *new):
+        old = name(path)
+        note, content = {"note": f"./{path}"}, {"content": "kites"}
+        acts += [
+            ("memory", {"command": "create", "path": old, "file_text": "x"}),
+            ("memory", {"command": "str_replace", "path": old, "old_str": "larch"}),
+            ("memory", {"command": "insert", "path": old, "insert_line": 0, "insert_text": "x"}),
+            ("memory", {"command": "delete", "path": old}),
+            ("memory", {"command": "rename", "old_path": old, "new_path": name(f"{inside}b.md")}),
+            ("memory", {"command": "rename", "old_path": name(f"{inside}a.md"), "new_path": old}),
+            ("note.add", {**note, **content}),
+            ("note.add_many", {"items": [{**note, **content}]}),
+            ("promote", {"anchor": "MEMORY.md#x", "tag": "decision", "note": path}),
+            ("topic.create", {"title": "Kites", **note}),
+            ("topic.patch", {"topic": path, "summary": "x"}),
+            ("field.append", {"topic": path, "field": "x", **content}),
+        ]
+    for folder_path in ("deep/sub", "deep"):
+        old = name(folder_path)
+        acts += [
+            ("memory", {"command": "delete", "path": old}),
+            ("memory", {"command": "rename", "old_path": old, "new_path": name(f"{inside}z")}),
+        ]
+    for method, params in acts:
+        with pytest.raises(MemsyncdError):
+            place.client.call(method, workspace=place.id, **params)
+    place.client.call("topic.archive", workspace=place.id, topics=there[:1], dry_run=False)
+    place.client.call("archive", workspace=place.id, path="**", below=100, dry_run=False)
+    files = [path for path in root.rglob("*") if path.name != "MEMORY.md" and path.is_file()]
+    assert {path: path.read_bytes() for path in files} == before
+
+
+def test_in_a_vault_the_memory_tool_makes_and_moves_notes_alone(
+    root: Path, make_place: MakePlace
+) -> None:
+    fill(root, ".obsidian/app.json", "a.md", "img.png", "run.sh")
+    place = make_place(root)
+    for params in (
+        {"command": "create", "path": "/memories/x.sh", "file_text": "rm -rf /"},
+        {"command": "create", "path": "/memories/x.png", "file_text": "x"},
+        {"command": "str_replace", "path": "/memories/run.sh", "old_str": "larch"},
+        {"command": "insert", "path": "/memories/run.sh", "insert_line": 0, "insert_text": "x"},
+        {"command": "delete", "path": "/memories/img.png"},
+        {"command": "rename", "old_path": "/memories/img.png", "new_path": "/memories/img.md"},
+        {"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/a.sh"},
+    ):
+        with pytest.raises(PathRefused, match="no note of this workspace"):
+            place.client.call("memory", workspace=place.id, **params)
+    assert sorted(path.name for path in root.iterdir()) == [
+        ".obsidian", "a.md", "img.png", "run.sh"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("path", RULES[:4])
 def test_in_a_vault_too_no_command_writes_rules_of_agents(
     root: Path, make_place: MakePlace, path: str
