@@ -86,6 +86,10 @@ def _show_history(answer: dict[str, Any], _args: Args, console: Console) -> None
         number = str(one["revision"] or "")
         mark = "  ".join(filter(None, (number, writer, "" if one["is_current"] else "earlier")))
         _print_value(one["at"], one["text"], console, mark)
+    if not answer["is_complete"]:
+        numbers = [one["revision"] for one in answer["values"] if one["revision"]]
+        page = f"are older than these (--before {numbers[-1]}), or " if numbers else ""
+        console.terminal.note(f"earlier values, if any, {page}are not in the history any more")
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -124,7 +128,10 @@ def _show_written(answer: dict[str, Any], _args: Args, console: Console) -> None
         console.print_place(answer, answer["workspace"])
     if answer.get("n_dropped"):
         left = render_count(answer["n_dropped"], "earlier value")
-        console.terminal.report(f"{left} left the note: memsyncd topic history TOPIC FIELD")
+        console.terminal.report(
+            f"{left} left the note; the history keeps what [history] allows:"
+            " memsyncd topic history TOPIC FIELD"
+        )
     report_similar(answer, console)
 
 

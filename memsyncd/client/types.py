@@ -685,7 +685,8 @@ class FieldAppended(WrittenSection):
     action: Literal["added", "appended", "changed", "reported", "unchanged"]
     # Values that the field has in the note now.
     n_values: int
-    # Values that went from the note to the history.
+    # Values that went from the note to the history, which keeps them for `history.max_age_days` and
+    # the note's last `history.max_revisions` changes.
     n_dropped: int
     similar: list[SimilarSection]
 
@@ -710,6 +711,9 @@ class FieldHistory(TypedDict):
     field: str
     # The newest first.
     values: list[FieldVersion]
+    # False if there may have been earlier values: older than this page, or dropped by the limits of
+    # the history, or from before memsyncd saw the note.
+    is_complete: bool
 
 
 class SourceChange(TypedDict):

@@ -193,12 +193,18 @@ def make_revision_info(revision: Revision) -> RevisionInfo:
     )
 
 
+def is_beginning(revision: Revision) -> bool:
+    """True if the note did not exist before this revision."""
+    is_creation = revision.old_digest is None and revision.old_path is None
+    return is_creation and revision.command != FIRST_SEEN
+
+
 def find_undo_needs(revision: Revision) -> UndoNeeds:
     """Return what the undo of a whole revision needs."""
     if revision.command == FIRST_SEEN:
         return "never"
-    is_creation = revision.old_digest is None and revision.old_path is None
-    return "confirm" if is_creation and revision.command in (EXTERNAL, UNDO) else "nothing"
+    is_ones_own = revision.command not in (EXTERNAL, UNDO)
+    return "confirm" if is_beginning(revision) and not is_ones_own else "nothing"
 
 
 def open_history(workspace: Workspace, config: Config, clock: Clock) -> History:

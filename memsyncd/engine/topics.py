@@ -59,7 +59,13 @@ from memsyncd.engine.additions import choose_note, copy_fields
 from memsyncd.engine.browse import find_stored_section
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, Edit, make_put
-from memsyncd.engine.history import Target, iter_revisions, open_history, read_texts
+from memsyncd.engine.history import (
+    Target,
+    is_beginning,
+    iter_revisions,
+    open_history,
+    read_texts,
+)
 from memsyncd.engine.memory_tool import check_digest
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
@@ -807,11 +813,14 @@ def list_field_history(
     if params.before is None:
         found = dict.fromkeys(current)
     n_read = n_found = 0
+    is_complete = False
     for revision in iter_revisions(history, Target(path=path.text), before=params.before):
         yield
         n_read += 1
         if n_read > REVISIONS_LIMIT or n_found >= params.limit:
+            is_complete = False
             break
+        is_complete = is_beginning(revision)
         try:
             old, new = read_texts(history, revision)
         except NoteNotFound:
@@ -828,7 +837,11 @@ def list_field_history(
     values = [_describe_version(value, one, current, show) for value, one in found.items()]
     values.sort(key=_find_version_moment_s, reverse=True)
     return FieldHistory(
-        workspace=workspace.id, path=path.text, field=params.field, values=values[: params.limit]
+        workspace=workspace.id,
+        path=path.text,
+        field=params.field,
+        values=values[: params.limit],
+        is_complete=is_complete and len(values) <= params.limit,
     )
 
 

@@ -229,7 +229,8 @@ class FieldAppended(WrittenSection, frozen=True, kw_only=True):
     n_values: int
     """Values that the field has in the note now."""
     n_dropped: int
-    """Values that went from the note to the history."""
+    """Values that went from the note to the history, which keeps them for `history.max_age_days`
+    and the note's last `history.max_revisions` changes."""
     similar: list[SimilarSection]
 
 
@@ -261,3 +262,6 @@ class FieldHistory(Result, frozen=True, kw_only=True):
     field: str
     values: list[FieldVersion]
     """The newest first."""
+    is_complete: bool
+    """False if there may have been earlier values: older than this page, or dropped by the limits
+    of the history, or from before memsyncd saw the note."""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config, HistoryConfig
 from memsyncd.core.editing.topics import trim_text
 from memsyncd.core.notepath import NotePath
+from memsyncd.engine.external_changes import prune_slice
 from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.topics import (
     choose_near,
@@ -170,6 +171,31 @@ def test_each_value_that_was_appended_is_in_the_history(bench: Any, values: list
     found = take(job).values
     assert [one.text for one in found] == [*map(trim_text, reversed(values)), "first"]
     assert [one.is_current for one in found] == [True] + [False] * len(values)
+
+
+def test_a_field_history_says_whether_earlier_values_may_be_gone(bench: Any) -> None:
+    bench.config = replace(bench.config, history=HistoryConfig(max_revisions=3))
+    create(bench, "Limits", fields={"Log": "first"})
+    path = find_topic(bench.workspace, bench.config, "Limits")
+
+    def read(**page: Any) -> Any:
+        params = FieldHistoryParams(topic="Limits", field="Log", **page)
+        return take(list_field_history(bench.workspace, bench.config, bench.clock, path, params))
+
+    for n in range(2):
+        params = FieldAppendParams(topic="Limits", field="Log", content=f"value {n}", keep=1)
+        by = {"client": "t", "at": f"2026-11-23T05:{n:02}:00Z"}
+        bench.edit(make_append_decision(bench.workspace, bench.config, params, **by))
+        assert read().is_complete
+    assert not read(limit=2).is_complete
+    bench.edit(make_append_decision(bench.workspace, bench.config, params, **by))
+    take(prune_slice(bench.workspace, bench.config, bench.clock))
+    pruned = read()
+    assert ("first" in {one.text for one in pruned.values}, pruned.is_complete) == (False, False)
+    bench.write(".memories/seen.md", "# Seen\n\n## Log\n\n- a value\n")
+    bench.see()
+    path = find_topic(bench.workspace, bench.config, ".memories/seen.md")
+    assert not read().is_complete
 
 
 def test_without_a_history_no_value_leaves_its_note(redis: Any) -> None:
