@@ -452,17 +452,30 @@ def test_a_link_out_of_a_project_is_not_followed(agent: Agent) -> None:
     assert real.read_text() == MARKDOWN
 
 
-def test_line_ends_and_byte_order_mark_stay(agent: Agent) -> None:
-    path = agent.home / ".codex" / "config.toml"
+@pytest.mark.parametrize(
+    ("client", "name", "text"),
+    [
+        ("codex", ".codex/config.toml", TOML),
+        ("gemini", ".gemini/settings.json", JSON),
+        ("codex", ".codex/AGENTS.md", MARKDOWN),
+    ],
+)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", ["", "\n"])
+def test_line_ends_and_byte_order_mark_stay(
+    agent: Agent, client: str, name: str, text: str, mark: str, end: str, last: str
+) -> None:
+    path = agent.home / name
     path.parent.mkdir()
-    text = "\ufeff" + TOML.replace("\n", "\r\n")
-    path.write_bytes(text.encode())
-    assert agent.run("codex", "--yes").returncode == 0
-    data = path.read_bytes()
-    assert data.startswith(text.encode())
-    assert b"\n" not in data.replace(b"\r\n", b"")
-    assert agent.run("codex", "--remove", "--yes").returncode == 0
-    assert path.read_bytes() == text.encode()
+    data = (mark + (text.rstrip("\n").replace("    ", "\t") + last).replace("\n", end)).encode()
+    path.write_bytes(data)
+    assert agent.run(client, "--yes").returncode == 0
+    written = path.read_bytes()
+    assert written.startswith(mark.encode())
+    assert end == "\n" or b"\n" not in written.replace(b"\r\n", b"")
+    assert agent.run(client, "--remove", "--yes").returncode == 0
+    assert path.read_bytes() == data
 
 
 def test_the_mode_of_a_file_stays(agent: Agent) -> None:
