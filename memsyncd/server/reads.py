@@ -34,7 +34,7 @@ from memsyncd.server.waits import (
     OPEN_S,
     STALL_HINT,
     make_stall_error,
-    wait_for_work,
+    wait_unless_stalled,
     wait_until_open,
 )
 from memsyncd.store.connection import CancellationToken
@@ -117,7 +117,15 @@ class Reads:
         token = CancellationToken(end_s - self._clock.now_s())
         future = self.threads.read_disk(workspace.id, partial(token.run, read))
         try:
-            return await wait_for_work(self._workspaces, workspace, future, DISK_TIMEOUT_S)
+            waiting = asyncio.wrap_future(future)
+            if await wait_unless_stalled(self._workspaces, workspace, waiting, DISK_TIMEOUT_S):
+                return waiting.result()
+            if self._workspaces.stalls.is_stalled(workspace):
+                raise make_stall_error(workspace)
+            raise NotFresh(
+                f"reading the notes took longer than {DISK_TIMEOUT_S:.0f} s and was given up",
+                hint="name fewer notes, or narrow what is asked for",
+            )
         finally:
             token.cancel()
             future.cancel()
