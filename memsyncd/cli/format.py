@@ -173,9 +173,15 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
         paint("cyan", marks),
         paint("dim", render_score(hit["score"], has_bar=bool(width))),
     ]
+    others = [
+        f"{one['heading'][-1]} ({render_lines(one['start_line'], one['end_line'])})"
+        for one in hit.get("sections", ())
+        if one["heading"] and one["anchor"] != hit["anchor"]
+    ]
     return "\n".join(
         [
             INDENT.join(filter(None, parts)),
+            *([f"{INDENT}with {', '.join(others)}"] if others else ()),
             *([INDENT + paint("yellow", hit["mark"])] if hit.get("mark") else ()),
             *render_snippet(hit["snippet"], paint, width=width),
             *_render_relations(hit, paint, root=root, cwd=cwd, width=width),

@@ -297,7 +297,12 @@ class RelatedSection(FoundSection):
 
 
 class Hit(RelatedMeta):
+    """A passage of one section, or of neighbouring ones that state no metadata of their own."""
+
     workspace: str
+    # Those of a passage of several, by line; empty for one. Anchor and heading of the hit are those
+    # of the snippet.
+    sections: list[SectionPlace]
     # Plain text of one line, with matched words between `**` and `**`.
     snippet: str
     # The line to put above the snippet for a model if heading, snippet or `related` try to instruct

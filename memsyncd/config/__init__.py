@@ -78,7 +78,8 @@ class SearchConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     # The number of hits unless a search names another.
     max_results: Annotated[int, Meta(ge=1, le=200)] = 10
-    # Neighbouring chunks are joined into passages of at most this size.
+    # Neighbouring chunks are joined into passages of at most this size; those of a section with
+    # metadata of its own only with each other.
     passage_tokens: Annotated[int, Meta(ge=20, le=8000)] = 400
     # Hits with a lower score are left out; scores are between 0 and 1.
     min_score: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0

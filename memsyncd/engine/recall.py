@@ -41,6 +41,7 @@ from memsyncd.protocol.search import (
     RecallParams,
     RecallStage,
     SearchParams,
+    list_anchors,
 )
 from memsyncd.store.accesses import AccessCount
 from memsyncd.store.lookup import StoredNote, stream_notes
@@ -132,7 +133,7 @@ def _find_stage(
         return None, []
     asked = SearchParams(query=text, limit=N_FOUND, filters=params.filters)
     answer = search([workspace], asked, config, options)
-    anchors = list(dict.fromkeys(hit.anchor for hit in answer.hits))
+    anchors = list(dict.fromkeys(one for hit in answer.hits for one in list_anchors(hit)))
     return ("words" if anchors else None), anchors
 
 

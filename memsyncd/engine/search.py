@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
@@ -64,11 +65,16 @@ from memsyncd.engine.metadata import (
     describe_meta,
     make_valuation,
 )
-from memsyncd.engine.redaction import read_redacted_sections, redact_texts
+from memsyncd.engine.redaction import (
+    read_redacted_sections,
+    read_redacted_titles,
+    redact_texts,
+)
 from memsyncd.engine.relations import complete_hits, make_related_reader
 from memsyncd.engine.workspace import Workspace, index_fingerprint
 from memsyncd.errors import BadRequest, NotFresh
 from memsyncd.protocol import search as protocol
+from memsyncd.protocol.fields import SectionPlace
 from memsyncd.protocol.search import ContextParams, Hit, SearchAnswer, SearchParams
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
@@ -76,6 +82,7 @@ from memsyncd.store.search import (
     HitSection,
     PassageWords,
     find_holding,
+    find_stating,
     read_words,
 )
 from memsyncd.store.texts import read_texts
@@ -321,14 +328,13 @@ def search_part(
     asked = begin_question(workspace, question, DEFAULT_RANKING)
     cpu_s = HURRIED_CPU_S if question.is_hurried else math.inf
     with workspace.acquire(question.timeout_s, cpu_s) as reader:
-        found, passages = _find_passages(
-            reader, workspace, asked, config, options, n_candidates, limit=n_passages
+        find = partial(
+            _find_passages, reader, workspace, params, config, options, n_candidates=n_candidates
         )
+        found, passages = find(asked, limit=n_passages)
         n_strict = len(passages)
         if n_strict < n_hits and asked.relaxed is not None:
-            found, more = _find_passages(
-                reader, workspace, asked.relaxed, config, options, n_candidates, limit=n_hits
-            )
+            found, more = find(asked.relaxed, limit=n_hits)
             passages = fill_passages(passages, more, limit=n_hits)
         gains = found.vectors.gains
         merged_counts = count_terms(reader, question.query, workspace, gains) if is_merged else None
@@ -343,7 +349,7 @@ def search_part(
         related = make_related_reader(reader, config, question, workspace.id, options.now_s)
         sections = [one.sections for one in passages]
         hits = complete_hits(reader, hits, sections, params.follow, related)
-        hits = mark_hits(reader, hits, config)
+        hits = mark_hits(reader, _name_sections(reader, hits, passages, config), config)
     valuation = make_valuation(config, options.now_s, options.accesses)
     if params.explain:
         hits = [_add_value(hit, valuation) for hit in hits]
@@ -360,6 +366,32 @@ def search_part(
         valuation=valuation,
         counts=merged_counts,
     )
+
+
+def _name_sections(
+    reader: Reader, hits: Sequence[Hit], passages: Sequence[Passage], config: Config
+) -> list[Hit]:
+    """Add to each hit of several sections their names and lines."""
+    joined = {section for one in passages for section in one.spans}
+    titles = read_redacted_titles(reader, joined, config) if joined else {}
+    return [
+        replace(
+            hit,
+            sections=[
+                SectionPlace(
+                    anchor=titles[section].anchor,
+                    path=hit.path,
+                    start_line=span.start,
+                    end_line=span.end,
+                    heading=list(titles[section].heading),
+                )
+                for section, span in one.spans.items()
+            ],
+        )
+        if one.spans
+        else hit
+        for hit, one in zip(hits, passages, strict=True)
+    ]
 
 
 class _FoundHit(NamedTuple):
@@ -390,18 +422,22 @@ def _order_hit(found: _FoundHit) -> tuple[float, str, int, int]:
 def _find_passages(
     reader: Reader,
     workspace: Workspace,
-    asked: AskedQuestion,
+    params: SearchParams,
     config: Config,
     options: RunOptions,
-    n_candidates: int,
+    asked: AskedQuestion,
     *,
+    n_candidates: int,
     limit: int,
 ) -> tuple[MatchedChunks, Sequence[Passage]]:
     """Find the best passages of one workspace."""
     query = asked.question.query
     found = find_visible(reader, workspace, asked, n_candidates)
+    # A hit that stands for several sections has no metadata to be selected or ordered by.
+    is_apart = asked.question.filters.asks_for_metadata or params.sort not in UNORDERED
+    find_apart = (lambda ids: ids) if is_apart else partial(find_stating, reader)
     passages = rank_passages(
-        found.chunks,
+        found.chunks._replace(find_apart=find_apart),
         query.days,
         asked.ranking,
         limit=limit,

@@ -94,6 +94,7 @@ export class SearchView extends View {
     const name = hit.heading.join(" › ") || hit.path;
     const href = isAll ? makeHref("notes", hit.workspace, { path: hit.path, line: hit.start_line }) : this.noteHref(hit.path, hit.start_line);
     return h("li", { class: "hit" }, h("a", { class: "entry", href }, markWords(name, hit.matched)), " ", badges(hit),
+      hit.sections.length > 0 && h("p", { class: "quiet" }, `with ${hit.sections.filter((/** @type {any} */ one) => one.anchor !== hit.anchor).map((/** @type {any} */ one) => one.heading.at(-1) ?? one.anchor).join(", ")}`),
       h("p", {}, highlight(hit.snippet)),
       hit.related.map((/** @type {any} */ one) => h("p", { class: "related" }, `${one.relation} → `,
         h("a", { href: isAll ? makeHref("notes", hit.workspace, { path: one.path, line: one.start_line }) : this.noteHref(one.path, one.start_line) }, one.heading.join(" › ") || one.path), h("span", { class: "quiet" }, ` ${one.snippet}`))),

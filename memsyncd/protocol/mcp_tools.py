@@ -495,7 +495,8 @@ def render_hits(found: search.SearchResult) -> str:
     names = {one.id: one.name for one in found.workspaces}
     for hit in found.hits:
         where = f"[{names.get(hit.workspace, hit.workspace)}] " if len(names) > 1 else ""
-        heading = " > ".join(hit.heading)
+        headings = [" > ".join(one.heading) for one in hit.sections if one.heading]
+        heading = "; ".join(headings) or " > ".join(hit.heading)
         kind = _describe_meta(hit)
         lines.append(f"{where}{hit.path}:{hit.start_line}-{hit.end_line}  {heading}{kind}")
         snippet = " ".join(hit.snippet.split())

@@ -174,7 +174,12 @@ class RelatedSection(FoundSection, frozen=True, kw_only=True):
 
 
 class Hit(RelatedMeta, frozen=True, kw_only=True):
+    """A passage of one section, or of neighbouring ones that state no metadata of their own."""
+
     workspace: str
+    sections: list[SectionPlace] = msgspec.field(default_factory=list)
+    """Those of a passage of several, by line; empty for one. Anchor and heading of the hit are
+    those of the snippet."""
     snippet: str
     """Plain text of one line, with matched words between `**` and `**`."""
     mark: str = ""
@@ -192,6 +197,11 @@ class Hit(RelatedMeta, frozen=True, kw_only=True):
     related: list[RelatedSection] = msgspec.field(default_factory=list)
     """What the relations to `follow` lead to, at most 20 sections, in order of the links."""
     explain: dict[str, float] | None = None
+
+
+def list_anchors(hit: Hit) -> list[str]:
+    """Return the sections of a hit, that of the snippet first."""
+    return list(dict.fromkeys([hit.anchor, *(one.anchor for one in hit.sections)]))
 
 
 class SearchAnswer(Result, frozen=True, kw_only=True):

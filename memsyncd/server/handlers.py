@@ -73,6 +73,7 @@ from memsyncd.protocol.search import (
     StatsParams,
     Subscribed,
     SubscribeParams,
+    list_anchors,
 )
 from memsyncd.server.federation import (
     WAIT_SHARE,
@@ -840,7 +841,8 @@ class Handlers(WorkspaceMethods):
     ) -> None:
         anchors: dict[str, list[str]] = {}
         for one in shown:
-            anchors.setdefault(one.workspace, []).append(one.anchor)
+            own = list_anchors(one) if isinstance(one, Hit) else [one.anchor]
+            anchors.setdefault(one.workspace, []).extend(own)
         for workspace_id, found in anchors.items():
             workspace = self._workspaces.by_id.get(workspace_id)
             if workspace is not None:  # it may have been removed meanwhile

@@ -529,6 +529,23 @@ _TITLES = (
     "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind FROM sections s"
     " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
 )
+# A section states something of its own if its metadata are not those of its note: kind, tags and
+# other keys as the note has them, and the rest as its first section.
+_OWN = "importance, priority, lifecycle, status, task, session, source, created, updated, expires"
+_STATING = f"""
+WITH asked(id) AS MATERIALIZED (SELECT value FROM json_each(?)),
+first AS MATERIALIZED (
+  SELECT file, min(start_line) AS line, {_OWN} FROM sections
+  WHERE file IN (SELECT file FROM sections WHERE id IN asked) GROUP BY file
+)
+SELECT s.id FROM asked a JOIN sections s ON s.id = a.id JOIN files f ON f.id = s.file
+JOIN first ON first.file = s.file
+WHERE s.kind IS NOT f.kind OR s.extra IS NOT NULL
+  OR (SELECT count(*) FROM tags WHERE section = s.id)
+    <> iif(f.tags = '', 0, json_array_length(f.tags))
+  OR ({", ".join(f"s.{name}" for name in _OWN.split(", "))})
+    IS NOT ({", ".join(f"first.{name}" for name in _OWN.split(", "))})
+"""
 _FEATURES = (
     "SELECT c.id, s.importance, s.kind, coalesce(s.day, f.day), f.mtime_ns"
     " FROM chunks c JOIN sections s ON s.id = c.section JOIN files f ON f.id = c.file"
@@ -568,6 +585,11 @@ def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, HitSection]:
         )
         for *meta, number, anchor, heading, digest in reader.rows(_SECTIONS, (encode_numbers(ids),))
     }
+
+
+def find_stating(reader: Reader, ids: Collection[int]) -> list[int]:
+    """Return which of these sections state metadata of their own."""
+    return [row[0] for row in reader.rows(_STATING, (encode_numbers(ids),))]
 
 
 class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):

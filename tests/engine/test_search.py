@@ -626,6 +626,83 @@ def test_a_passage_shows_what_says_more_than_a_heading(bench: Any) -> None:
     }
 
 
+# --- sections of one hit ----------------------------------------------------------------------------------------------
+
+POOLS = """# Errors
+
+## Acme
+<!-- memory: {kind: error, importance: 0.9, source: acme} -->
+
+redis lost its sockets
+
+## Globex
+<!-- memory: {kind: error, importance: 0.3, source: globex} -->
+
+redis lost its sockets
+
+## Initech
+<!-- memory: {kind: decision, importance: 0.1, source: initech} -->
+
+redis lost its sockets
+"""
+PLAIN = (
+    "# Zoo\n\n## One\n\na wombat digs\n\n## Two\n\na wombat eats\n\n## Three\n\na wombat sleeps\n"
+)
+
+
+def test_neighbours_with_metadata_of_their_own_are_a_hit_each(bench: Any) -> None:
+    bench.config = Config()
+    bench.write(".memories/errors.md", POOLS)
+    bench.sync()
+    hits = ask(bench, "redis sockets").hits
+    assert {hit.heading[-1]: (hit.kind, hit.importance, hit.source) for hit in hits} == {
+        "Acme": ("error", 0.9, "acme"),
+        "Globex": ("error", 0.3, "globex"),
+        "Initech": ("decision", 0.1, "initech"),
+    }
+    assert [hit.heading[-1] for hit in ask(bench, "kind:error").hits] == ["Acme", "Globex"]
+    by_importance = ask(bench, "redis", sort="importance", limit=2).hits
+    assert [hit.heading[-1] for hit in by_importance] == ["Acme", "Globex"]
+
+
+def test_as_many_hits_are_found_as_memories_of_one_second_match(bench: Any) -> None:
+    meta = "<!-- memory: {kind: decision, created: '2026-11-28T03:00:00Z'} -->"
+    parts = [f"## Part {number}\n{meta}\n\nredis has {number}\n" for number in range(6)]
+    bench.write(".memories/decisions.md", "# Decisions\n\n" + "\n".join(parts))
+    bench.sync()
+    assert len(ask(bench, "redis", limit=5).hits) == 5
+
+
+def test_a_hit_of_several_sections_names_each(bench: Any) -> None:
+    bench.write(".memories/zoo.md", PLAIN)
+    bench.sync()
+    [hit] = ask(bench, "wombat").hits
+    assert (hit.start_line, hit.end_line) == (3, 13)
+    assert [(one.heading[-1], one.start_line, one.end_line) for one in hit.sections] == [
+        ("One", 3, 5),
+        ("Two", 7, 9),
+        ("Three", 11, 13),
+    ]
+    assert [one.anchor for one in hit.sections] == [
+        f".memories/zoo.md#zoo/{name}" for name in ("one", "two", "three")
+    ]
+
+
+@pytest.mark.parametrize("more", [{"sort": "importance"}, {"filters": Filters(after="2001")}])
+def test_an_order_or_a_filter_by_metadata_joins_no_sections(bench: Any, more: Any) -> None:
+    bench.write(".memories/zoo.md", PLAIN)
+    bench.sync()
+    hits = ask(bench, "wombat", **more).hits
+    assert sorted(hit.heading[-1] for hit in hits) == ["One", "Three", "Two"]
+    assert all(hit.sections == [] for hit in hits)
+
+
+def test_archived_neighbours_are_a_hit_each(bench: Any) -> None:
+    bench.write(".memories/old.md", "---\nstatus: archived\n---\n" + PLAIN)
+    bench.sync()
+    assert len(ask(bench, "wombat is:archived").hits) == 3
+
+
 # --- importance and age -----------------------------------------------------------------------------------------------
 
 DAY_S = 86_400
@@ -636,9 +713,9 @@ SAVED_S = 1_700_000_000
 def alike(bench: Any) -> Any:
     """Three notes that match alike, saved ten days apart, the oldest first by path."""
     notes = {
-        "a.md": "---\nimportance: 0.9\ncreated: 2023-11-14\n---\nthe cache is redis\n",
-        "b.md": "---\nimportance: 0.1\ncreated: 2020-01-01\n---\nthe cache is redis\n",
-        "c.md": "---\nimportance: 0.5\ncreated: 2023-11-01\n---\nthe cache is redis\n",
+        "a.md": "---\nimportance: 0.9\ncreated: 2023-11-14\n---\nthe cache is redis one\n",
+        "b.md": "---\nimportance: 0.1\ncreated: 2020-01-01\n---\nthe cache is redis two\n",
+        "c.md": "---\nimportance: 0.5\ncreated: 2023-11-01\n---\nthe cache is redis six\n",
     }
     for number, (name, text) in enumerate(notes.items()):
         saved_s = SAVED_S - (2 - number) * 10 * DAY_S

@@ -267,6 +267,36 @@ def test_a_block_repeats_no_line(
     assert all(text.count(f"line {number}.") <= 1 for number in range(next(count)))
 
 
+# --- one memory a hit -------------------------------------------------------------------------------------------------
+
+KINDS = st.sampled_from(["", "error", "decision"])
+
+
+@few
+@given(
+    of_note=KINDS,
+    kinds=st.lists(KINDS, min_size=1, max_size=8),
+    query=st.sampled_from(["redis", "redis kind:error", "kind:decision", "kind:error"]),
+)
+def test_a_hit_has_the_metadata_of_each_of_its_sections_and_no_section_is_lost(
+    make: MakeBench, of_note: str, kinds: list[str], query: str
+) -> None:
+    stated = [f"<!-- memory: {{kind: {kind}}} -->" if kind else "" for kind in kinds]
+    parts = [f"## Part {at}\n{meta}\n\nredis {at}" for at, meta in enumerate(stated)]
+    top = f"---\nkind: {of_note}\n---\n" if of_note else ""
+    bench = make({".memories/a.md": f"{top}# Title\n\n" + "\n\n".join(parts) + "\n"})
+    found: list[int] = []
+    for hit in ask(bench, query).hits:
+        headings = [one.heading for one in hit.sections] or [hit.heading]
+        numbers = [int(one[-1].split()[1]) for one in headings if len(one) > 1]
+        assert all((kinds[number] or of_note) == (hit.kind or "") for number in numbers)
+        assert "kind:" not in query or len(headings) == 1
+        found += numbers
+    wanted = query.rpartition("kind:")[2] if "kind:" in query else ""
+    matching = [at for at, kind in enumerate(kinds) if not wanted or (kind or of_note) == wanted]
+    assert sorted(set(found)) == matching
+
+
 # --- several workspaces -----------------------------------------------------------------------------------------------
 
 

@@ -142,6 +142,22 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         named += [f"-{word}" for word in self.exclude.words] if self.exclude else []
         return tuple(dict.fromkeys((*named, *(self.and_.words if self.and_ else ()))))
 
+    @property
+    def asks_for_metadata(self) -> bool:
+        """True if these filters select by more than the place of a section, or by a link."""
+        place = replace(
+            self,
+            paths=(),
+            sections=(),
+            related_to=(),
+            includes_archived=False,
+            includes_expired=False,
+            exclude=None,
+            and_=None,
+        )
+        others = (self.exclude, self.and_)
+        return not place.is_empty or any(one.asks_for_metadata for one in others if one)
+
     def chain(self) -> Iterator[Filters]:
         """These filters, then the further filters that must hold."""
         yield self

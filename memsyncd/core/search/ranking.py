@@ -1,6 +1,7 @@
 """Rank candidates: compute raw scores and boosts, join neighbours into passages, normalize scores.
 
-Candidates come with the bm25 of each retriever. Neighbours of a note join into passages. Equal raw
+Candidates come with the bm25 of each retriever. Neighbours of a note join into passages, but those
+of different sections only where neither section is one apart: a memory of its own. Equal raw
 scores order by path and line, so that the same question on the same index has the same answer. A
 score is in (0, 1], monotone in rank and comparable within one answer.
 
@@ -117,7 +118,8 @@ class FoundChunks(NamedTuple):
     """What SQLite found: rows of chunks, and what reads the rest for some of them.
 
     `read_exact` returns the negated bm25 by exact words, for those of the chunks that hold any;
-    `read_files` returns the path and the day of files. Both cost time with the number they read.
+    `read_files` returns the path and the day of files, and `find_apart` those of some sections
+    whose chunks join with those of no other section. All cost time with the number they read.
     `gains` are what related words add to the scores of chunks; `related` are those of each term, by
     its index in the query. `read_stems` returns the negated bm25 by stems of chunks that are not
     among the rows, if any can have one. `semantic` is what their vectors add, and `wordless` are
@@ -134,6 +136,7 @@ class FoundChunks(NamedTuple):
     read_stems: Callable[[Sequence[int]], Mapping[int, float]] = lambda _: {}
     wordless: frozenset[int] = NO_CHUNK_IDS
     exact: Mapping[int, float] | None = None
+    find_apart: Callable[[Collection[int]], Collection[int]] = lambda _: ()
 
     def make_candidates(self) -> list[Candidate]:
         """Make candidates of all rows, in their order."""
@@ -310,22 +313,26 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """Neighbouring chunks of a note as one answer.
 
     `best` is the strongest of `chunks`, which come, the strongest first, with the `sections` that
-    they are of.
+    they are of. `spans` are the lines of each section, by line, if there are several.
     """
 
     best: Ranked
     chunks: tuple[int, ...]
     sections: tuple[int, ...]
     span: Span
+    spans: Mapping[int, Span] = msgspec.field(default_factory=dict)
 
 
 class _Group(msgspec.Struct):
-    """The rows of one passage by their numbers, the strongest first, and their union."""
+    """The rows of one passage by their numbers, the strongest first, and their union. `apart` is
+    the section of all of them if it is one apart, else 0.
+    """
 
     members: list[int]
     start: int
     end: int
     n_tokens: float
+    apart: int
 
     def count_tokens(self, start: int, end: int, n_tokens: int) -> float:
         """The size of the union with a chunk, each line counted once: a chunk's tokens count by the
@@ -349,13 +356,15 @@ class _Group(msgspec.Struct):
 def _join_rows(
     rows: Sequence[ChunkRow],
     raw_scores: Sequence[float],
+    apart: Collection[int],
     *,
     limit: int,
     passage_tokens: int,
     least: float,
 ) -> list[_Group]:
     """Join those rows of one note that touch, the stronger absorbing the weaker, up to
-    `passage_tokens` a passage. No passage has a raw score below `least`.
+    `passage_tokens` a passage; those of sections `apart` join with their own section only. No
+    passage has a raw score below `least`.
     """
     # Equals in order of line, as `_order`.
     in_order = sorted(
@@ -367,8 +376,9 @@ def _join_rows(
     groups: list[_Group] = []
     for negated, start, end, _, at in in_order:
         first, last, own = start - MAX_GAP - 1, end + MAX_GAP + 1, rows[at][5]
+        section = rows[at][2] if rows[at][2] in apart else 0
         for group in groups:
-            if group.start > last or group.end < first:
+            if group.start > last or group.end < first or group.apart != section:
                 continue
             n_tokens = group.count_tokens(start, end, own)
             # A chunk that adds no line joins a passage of any size: a giant line is many chunks,
@@ -379,7 +389,7 @@ def _join_rows(
         else:
             # A passage that is not shown takes nothing from those that are.
             if len(groups) < limit and -negated >= least:
-                groups.append(_Group([at], start, end, own))
+                groups.append(_Group([at], start, end, own, section))
     return groups
 
 
@@ -448,6 +458,7 @@ def rank_passages(
 
     for exact, notes in _read_by_bound(found, policy, gain, ratio, find_least):
         files = found.read_files([rows[0][1] for _, rows, _ in notes])
+        apart = _find_apart(found, [rows for _, rows, _ in notes])
         for bound, rows, words in notes:
             least = find_least()
             if gain * bound < least:
@@ -464,7 +475,7 @@ def rank_passages(
                 ranked = ranked.boost(boost)
             raw_scores = ranked.raw_scores
             groups = _join_rows(
-                rows, raw_scores, limit=limit, passage_tokens=passage_tokens, least=least
+                rows, raw_scores, apart, limit=limit, passage_tokens=passage_tokens, least=least
             )
             for group in groups:
                 at = group.members[0]
@@ -473,6 +484,19 @@ def rank_passages(
             best.sort(key=itemgetter(0))
             del best[limit:]
     return tuple(ranked.make_passage(group) for _, ranked, group in best)
+
+
+def _find_apart(found: FoundChunks, notes: Iterable[Sequence[ChunkRow]]) -> frozenset[int]:
+    """The sections that are apart, of those of which a row touches one of another section."""
+    joining: set[int] = set()
+    for rows in notes:
+        end, section = -MAX_GAP, 0
+        for row in sorted(rows, key=itemgetter(3)) if len(rows) > 1 else ():
+            if row[2] != section and row[3] <= end + MAX_GAP + 1:
+                joining |= {section, row[2]}
+            if row[4] >= end:
+                end, section = row[4], row[2]
+    return frozenset(found.find_apart(joining)) if joining else NO_CHUNK_IDS
 
 
 # What no raw score of a note's chunks exceeds before the day and the boosts, its rows, and what
@@ -508,12 +532,24 @@ class _RankedNote(NamedTuple):
             best = self._make_ranked(candidate, first)
         chunks, _, sections, *_ = zip(*[self.rows[at] for at in group.members], strict=True)
         span = Span(group.start, group.end)
-        return Passage(best=best, chunks=chunks, sections=sections, span=span)
+        spans = _span_sections([self.rows[at] for at in group.members])
+        return Passage(best=best, chunks=chunks, sections=sections, span=span, spans=spans)
 
     def _make_ranked(self, candidate: Candidate, at: int) -> Ranked:
         raw, note, beside, fit = self.scores
         of_exact = self.exact_weight * candidate.exact
         return _make_ranked((candidate, raw[at], of_exact, note, beside[at], fit, NO_FACTORS))
+
+
+def _span_sections(rows: Sequence[ChunkRow]) -> dict[int, Span]:
+    """The lines of each section in rows of several, by line; empty for those of one section."""
+    if len({row[2] for row in rows}) == 1:
+        return {}
+    spans: dict[int, Span] = {}
+    for _, _, section, start, end, *_ in sorted(rows, key=itemgetter(3)):
+        lines = Span(start, end)
+        spans[section] = spans[section].join(lines) if section in spans else lines
+    return spans
 
 
 def _bound_notes(

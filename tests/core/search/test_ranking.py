@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memsyncd.config import SearchConfig
 from memsyncd.core.editing.kinds import KindDefaults
@@ -75,11 +76,14 @@ def rank(*candidates: Candidate, limit: int = 10, passage_tokens: int = 400) -> 
 
 
 def join_passages(
-    ranked: Sequence[Ranked], *, limit: int, passage_tokens: int
+    ranked: Sequence[Ranked], *, limit: int, passage_tokens: int, apart: Collection[int] = ()
 ) -> tuple[Passage, ...]:
-    """Join those of `ranked` that touch, the stronger absorbing the weaker, line by line."""
+    """Join those of `ranked` that touch, the stronger absorbing the weaker, line by line; those of
+    sections `apart` with their own section only.
+    """
     passages: list[Passage] = []
     sizes: list[float] = []
+    lines_of = {one.candidate.chunk: (one.candidate.section, one.candidate.span) for one in ranked}
     for one in ranked:
         chunk = one.candidate
         lines = range(chunk.start_line, chunk.end_line + 1)
@@ -88,6 +92,9 @@ def join_passages(
             if passage.best.candidate.file != chunk.file or not any(
                 span.start - 2 <= line <= span.end + 2 for line in lines
             ):
+                continue
+            both = {passage.best.candidate.section, chunk.section}
+            if len(both) > 1 and not both.isdisjoint(apart):
                 continue
             fresh = [line for line in lines if not span.start <= line <= span.end]
             size = sizes[at] + chunk.n_tokens * len(fresh) / len(lines)
@@ -107,7 +114,15 @@ def join_passages(
                 )
                 passages.append(alone)
                 sizes.append(chunk.n_tokens)
-    return tuple(passages)
+    return tuple(replace(one, spans=join_spans(one, lines_of)) for one in passages)
+
+
+def join_spans(passage: Passage, lines_of: Mapping[int, tuple[int, Span]]) -> dict[int, Span]:
+    """The first and last line of each section of a passage, if it has several."""
+    spans: dict[int, Span] = {}
+    for section, span in (lines_of[chunk] for chunk in passage.chunks):
+        spans[section] = spans[section].join(span) if section in spans else span
+    return spans if len(spans) > 1 else {}
 
 
 @st.composite
@@ -392,7 +407,8 @@ def found_chunks(draw: st.DrawFn, exact_ratio: float = 10.0) -> FoundChunks:
     exact: dict[int, float] = {}
     rows = []
     for chunk, (file, start, more, n_tokens, stemmed, share) in enumerate(drawn, 1):
-        rows.append((chunk, file, chunk, start, start + more, n_tokens, stemmed))
+        section = 10 * file + start // 8
+        rows.append((chunk, file, section, start, start + more, n_tokens, stemmed))
         if share:
             exact[chunk] = share * exact_ratio * stemmed
     return FoundChunks(
@@ -412,6 +428,7 @@ def found_chunks(draw: st.DrawFn, exact_ratio: float = 10.0) -> FoundChunks:
     st.integers(10, 400),
     st.booleans(),
     st.sampled_from([1, 4, 128]),
+    st.sampled_from([1, 2, 1000]),
 )
 def test_passages_are_those_of_reading_ranking_boosting_and_joining_everything(
     found_with_ratio: tuple[FoundChunks, float],
@@ -421,11 +438,13 @@ def test_passages_are_those_of_reading_ranking_boosting_and_joining_everything(
     passage_tokens: int,
     has_boosts: bool,
     first_read: int,
+    apart_every: int,
 ) -> None:
     def boost(ranked: Sequence[Ranked]) -> list[Ranked]:
         return apply_boosts(ranked, features, SearchConfig(importance=0.1), KINDS, TODAY_S)
 
     found, ratio = found_with_ratio
+    found = found._replace(find_apart=lambda ids: [one for one in ids if one % apart_every == 0])
     features = {
         row[0]: RankingFeatures(importance=row[0] % 3 / 2, day=None, saved_s=0.0)
         for row in found.rows
@@ -433,7 +452,10 @@ def test_passages_are_those_of_reading_ranking_boosting_and_joining_everything(
     named = find_named_dates(question)
     everything = rank_candidates(found.make_candidates(), named, fit_policy(policy, found))
     slow = join_passages(
-        boost(everything) if has_boosts else everything, limit=limit, passage_tokens=passage_tokens
+        boost(everything) if has_boosts else everything,
+        limit=limit,
+        passage_tokens=passage_tokens,
+        apart=range(0, 1000, apart_every),
     )
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ranking, "FIRST_READ", first_read)
