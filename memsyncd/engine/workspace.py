@@ -258,8 +258,8 @@ class Workspace:
         """True once it is to be closed for good: what takes long ends soon."""
         self.is_closed = False
         """True once it was closed for good: another Workspace may use the same files then."""
+        # True once it may have open files: the process must be allowed enough of them.
         self.holds_files = False
-        """True once it may have open files: the process must be allowed enough of them."""
         self.index: Index | None = None
         self.old_readers: ConnectionPool | None = None
         self.records: Records | None = None
