@@ -323,10 +323,10 @@ def _start(args: Args, console: Console) -> int:
 
 
 def _report_running(pid: int, console: Console) -> None:
-    client = console.client
-    place = clean_line(client.socket_path)
+    place = clean_line(console.client.socket_path)
     console.terminal.report(f"memsyncd runs already (pid {pid}), on {place}")
-    with suppress(NoAnswer):
+    with suppress(NoAnswer), console.connect() as client:
+        client.timeout_s = PING_TIMEOUT_S
         version = str(client.call("ping")["version"])
         if version != memsyncd.__version__:
             console.terminal.warn(f"{describe_versions(version)}: {RESTART_HINT}")
