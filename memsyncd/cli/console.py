@@ -18,8 +18,8 @@ import time
 from memsyncd.cli.format import render_bar, render_freshness, render_place, truncate
 from memsyncd.cli.parser import Option
 from memsyncd.cli.terminal import clean_line, clean_values
-from memsyncd.client import TIMEOUT_S, NoAnswer, connect
-from memsyncd.client.connection import OtherVersion, check_version
+from memsyncd.client import TIMEOUT_S, NoAnswer, OtherVersion, connect
+from memsyncd.client.connection import check_version
 from memsyncd.errors import WorkspaceNotFound
 
 TYPE_CHECKING = False

@@ -12,13 +12,20 @@ Only the standard library is imported; `Memsyncd` is imported on first use.
 
 from __future__ import annotations
 
-from memsyncd.client.connection import TIMEOUT_S, Client, NoAnswer, connect, find_sockets
+from memsyncd.client.connection import (
+    TIMEOUT_S,
+    Client,
+    NoAnswer,
+    OtherVersion,
+    connect,
+    find_sockets,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsyncd.client.memory import Memsyncd
 
-__all__ = ["TIMEOUT_S", "Client", "Memsyncd", "NoAnswer", "connect", "find_sockets"]
+__all__ = ["TIMEOUT_S", "Client", "Memsyncd", "NoAnswer", "OtherVersion", "connect", "find_sockets"]
 
 
 def __getattr__(name: str) -> object:

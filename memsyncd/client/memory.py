@@ -8,7 +8,8 @@
 
 The next search finds a section that was written. Failures are those of `memsyncd.errors`: NoDaemon,
 WorkspaceNotFound, NoteNotFound, PathRefused, Conflict, NotFresh, each with a hint on what to do
-next. `memsyncd.client.types` has the types of parameters and results.
+next; OtherVersion where a daemon of another version does not understand a call.
+`memsyncd.client.types` has the types of parameters and results.
 """
 
 from __future__ import annotations

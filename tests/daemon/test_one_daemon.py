@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 import memsyncd
-from memsyncd.client import connect
-from memsyncd.client.connection import OtherVersion
+from memsyncd.client import OtherVersion, connect
 from memsyncd.client.memory import Memsyncd
 from memsyncd.errors import NoDaemon, NoteNotFound
 from tests.daemon.conftest import wait_until
