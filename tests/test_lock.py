@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,11 +136,14 @@ def test_a_refusal_releases_what_was_locked_before(paths: list[str]) -> None:
     second.close()
 
 
-def test_a_command_that_looks_at_the_lock_keeps_no_daemon_from_starting(paths: list[str]) -> None:
+def test_a_command_that_looks_at_the_lock_keeps_no_daemon_from_starting(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     acquire(paths).close()
     with open(paths[0], "r+b") as looking:
         fcntl.flock(looking, fcntl.LOCK_SH)
-        threading.Timer(0.005, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
+        # It has looked by the time of the second try.
+        monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(looking, fcntl.LOCK_UN))
         acquire(paths).close()
 
 

@@ -19,7 +19,9 @@ import pytest
 import memsyncd
 from memsyncd.client import OtherVersion, connect
 from memsyncd.client.memory import Memsyncd
+from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import NoDaemon, NoteNotFound
+from memsyncd.lock import is_held
 from tests.daemon.conftest import wait_until
 from tests.daemon.test_doctor_foreign_daemons import Answers, stand_in
 
@@ -66,7 +68,9 @@ def envs(own: Home) -> Iterator[dict[str, dict[str, str]]]:
         "runtime": bare | {"XDG_RUNTIME_DIR": own.env["XDG_RUNTIME_DIR"]},
         "named": bare | {"MEMSYNCD_SOCKET": str(own.folder / "named.sock")},
     }
-    call(bare, "stop")
+    # Else the command might find a daemon of the user who runs the tests.
+    if is_held(find_user_dirs(bare).lock_paths):
+        call(bare, "stop")
 
 
 def call(env: dict[str, str], *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -408,13 +412,16 @@ def test_what_a_daemon_of_another_version_does_not_know_is_said_to_be_that(
             client.call("get", path="none.md", workspace=str(root))
 
 
-def test_commands_agents_and_checks_name_another_version(older: dict[str, str], root: Path) -> None:
+def test_commands_agents_and_checks_name_another_version(older: dict[str, str]) -> None:
     assert VERSIONS in call(older, "status").stderr
     assert VERSIONS in call(older, "start").stderr
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
     said = call(older, "mcp", text=json.dumps(hello) + "\n")
     assert VERSIONS in said.stderr
     assert "serverInfo" in said.stdout
+    connected = call(older, "integrate", "gemini", "--yes")
+    assert connected.returncode == 0, connected.stderr
+    assert VERSIONS in call(older, "integrate", "gemini", "--check").stderr
     examined = json.loads(call(older, "doctor", "--json").stdout)
     levels = [row["level"] for row in examined["findings"] if row["check"] == "version"]
     assert levels == ["warning"]
