@@ -63,10 +63,10 @@ def list_daemon_warnings(status: Mapping[str, Any], console: Console) -> list[st
     dirs, used = find_user_dirs(console.env), console.client.socket_path
     if has_named_socket(console.env) and used != dirs.socket_path:
         warnings.append(f"nobody answers on {dirs.socket_path}, which MEMSYNCD_SOCKET names")
-    of_state, of_cache = map(read_holder, dirs.lock_paths)
-    is_of_cache = of_cache is not None and of_cache.socket_path == used and of_state is None
-    if is_of_cache and not status.get("lock_problem"):
-        warnings.append(f"this daemon has the indexes in {dirs.cache_dir}, its state is elsewhere")
+    elif "lock_problem" in status and not status["lock_problem"]:  # else no lock names it
+        holder = read_holder(dirs.lock_paths[0])
+        if holder is None or holder.pid != status["pid"]:
+            warnings.append(f"this daemon keeps its state elsewhere than in {dirs.state_dir}")
     for other in find_other_daemons(console.env, int(status["pid"])):
         remedy = f"end it: kill {other.pid}" if other.shares_folders else "see memsyncd doctor"
         warnings.append(f"{other.describe()}: {remedy}")

@@ -145,7 +145,7 @@ def test_a_daemon_that_shares_the_indexes_alone_is_used_and_named(
     assert refused.returncode == REFUSED
     status = call(other, "status")
     assert status.returncode == 0
-    assert "its state is elsewhere" in status.stderr
+    assert f"state elsewhere than in {other['XDG_STATE_HOME']}/memsyncd" in status.stderr
     assert "A tree" in call(other, "search", "larch", "-w", str(root), "--wait").stdout
 
 

@@ -463,8 +463,8 @@ def check_open_files(processes: Sequence[Process], *, daemon_pid: int | None) ->
         if process.is_daemon:
             what = f"a second daemon (pid {process.pid}) has these databases open, and writes them"
             remedy = (
-                f"end it: kill {process.pid}; then check how it was started,"
-                " and with which MEMSYNCD_SOCKET"
+                f"end it: kill {process.pid}; it is of a version without locks,"
+                " or its lock files were removed"
             )
             found.append(Finding("error", "two_daemons", what, remedy, where=where))
         else:
