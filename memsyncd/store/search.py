@@ -530,21 +530,25 @@ _TITLES = (
     " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
 )
 # A section states something of its own if its metadata are not those of its note: kind, tags and
-# other keys as the note has them, and the rest as its first section.
+# other keys as the note has them, and the rest, if it has any, as the first section.
 _OWN = "importance, priority, lifecycle, status, task, session, source, created, updated, expires"
+_OWN_OF_S, _OWN_OF_FIRST = (
+    ", ".join(f"{table}.{name}" for name in _OWN.split(", ")) for table in ("s", "first")
+)
 _STATING = f"""
 WITH asked(id) AS MATERIALIZED (SELECT value FROM json_each(?)),
 first AS MATERIALIZED (
   SELECT file, min(start_line) AS line, {_OWN} FROM sections
-  WHERE file IN (SELECT file FROM sections WHERE id IN asked) GROUP BY file
+  WHERE file IN (
+    SELECT file FROM sections WHERE id IN asked AND coalesce({_OWN}) IS NOT NULL
+  ) GROUP BY file
 )
 SELECT s.id FROM asked a JOIN sections s ON s.id = a.id JOIN files f ON f.id = s.file
-JOIN first ON first.file = s.file
+LEFT JOIN first ON first.file = s.file AND coalesce({_OWN_OF_S}) IS NOT NULL
 WHERE s.kind IS NOT f.kind OR s.extra IS NOT NULL
   OR (SELECT count(*) FROM tags WHERE section = s.id)
     <> iif(f.tags = '', 0, json_array_length(f.tags))
-  OR ({", ".join(f"s.{name}" for name in _OWN.split(", "))})
-    IS NOT ({", ".join(f"first.{name}" for name in _OWN.split(", "))})
+  OR (first.file IS NOT NULL AND ({_OWN_OF_S}) IS NOT ({_OWN_OF_FIRST}))
 """
 _FEATURES = (
     "SELECT c.id, s.importance, s.kind, coalesce(s.day, f.day), f.mtime_ns"
