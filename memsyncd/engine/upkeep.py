@@ -486,6 +486,9 @@ def make_promote_decision(
         raise BadRequest("name either an anchor or a task", hint="leave one of the two out")
     named = params.note or config.memory.promote_to
     path = choose_note(workspace.scope, config, note=named)
+    if params.anchor is not None and params.anchor.rpartition("#")[0] == path.text:
+        hint = "name another note, or change its tags and its lifecycle there"
+        raise BadRequest(f"{params.anchor} is in {path.text} already", hint=hint)
 
     def decide() -> tuple[Edit, list[PromotedMemory]]:
         memories = _find_memories(workspace, params)
@@ -495,7 +498,8 @@ def make_promote_decision(
         additions: list[Addition] = []
         for memory in memories:
             source, heading = memory.head.anchor, memory.head.heading
-            anchor = find_promoted(known, source, tag)
+            is_there = memory.note.path == path.text
+            anchor = source if is_there else find_promoted(known, source, tag)
             if anchor is None:
                 additions.append(_make_addition(workspace, memory, tag))
             promoted.append(

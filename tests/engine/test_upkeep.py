@@ -305,6 +305,16 @@ def test_promoting_twice_is_as_promoting_once_and_undo_takes_it_back(runs: Any) 
     assert runs.files() == before
 
 
+def test_a_section_is_not_promoted_onto_its_own_note(runs: Any) -> None:
+    [promoted] = promote(runs, anchor=SOURCE, tag="pattern").answer
+    files = runs.files()
+    with pytest.raises(BadRequest, match=r"is in \.memories/project\.md already"):
+        promote(runs, anchor=promoted.anchor, tag="decision")
+    for one in promote(runs, task="WU-1", tag="pattern", note=SOURCE.rpartition("#")[0]).answer:
+        assert (one.anchor, one.is_new) == (one.source, False)
+    assert runs.files() == files
+
+
 def test_the_summaries_of_a_task_are_promoted_in_one_change_set(runs: Any) -> None:
     before = runs.files()
     dry = promote(runs, task="WU-1", tag="decision", dry_run=True).answer
