@@ -128,12 +128,16 @@ NAMING_METHODS = frozenset(
 )
 FOLDER_METHODS = frozenset("list validate archive archive.restore topic.list".split())
 # In a linked worktree that holds memory itself and shares other memory of the main one, the first
-# answer from both. Unless a note is named, the next are about the worktree, and all others about
-# the folder to which memories are written.
+# answer from both. Unless a note is named, the next are about the worktree, the next about it as
+# well if its name or id is given, since both workspaces have what they would change; all others are
+# about the folder to which memories are written.
 JOINING_METHODS = frozenset({"search", "context", "list"})
 OWN_METHODS = frozenset(
     "status sync problems doctor workspace.remove subscribe records.backup records.restore "
-    "history history.purge diff undo semantic.status semantic.warm stats".split()
+    "history semantic.status semantic.warm stats".split()
+)
+WIDE_METHODS = frozenset(
+    "history.purge diff undo archive archive.restore cleanup memory.clear".split()
 )
 NO_WORKTREES: Mapping[str, NamedWorkspace] = {}
 # How long a search waits until earlier saves are indexed. Without the wait it would compete with
@@ -181,6 +185,8 @@ def _find_notes(params: Any, memory_dir: str) -> list[str]:
     note = getattr(params, "note", None) or ""
     # A name alone is a note in the memory folder.
     texts.append(note if "/" in note or note == MEMORY_FILE else note and f"{memory_dir}/{note}")
+    if getattr(params, "topic", None) == MEMORY_FILE:
+        texts.append(MEMORY_FILE)
     found = []
     for text in filter(None, texts):
         if is_within_folder(text, MEMORIES):
@@ -194,8 +200,8 @@ def _find_notes(params: Any, memory_dir: str) -> list[str]:
 def _choose_owner(method: str, params: Any, name: str, named: NamedWorkspace) -> Workspace:
     """Return the workspace that a method is about in a linked worktree.
 
-    Raises BadRequest for notes of both workspaces, and for the number of a revision, which both may
-    have, unless the workspace is named by its name or id.
+    Raises BadRequest for notes of both workspaces, and for WIDE_METHODS without a note, as a number
+    of a revision, unless the workspace is named by its name or id.
     """
     if named.main is None or not named.shared:
         return named.workspace
@@ -207,11 +213,11 @@ def _choose_owner(method: str, params: Any, name: str, named: NamedWorkspace) ->
         raise BadRequest(message, hint=f"name notes of one at a time: {both}")
     if paths:
         return named.choose_owner(paths[0])
-    numbers = (getattr(params, "revision", None), getattr(params, "change_set", None))
-    if name.startswith(("/", "~")) and numbers != (None, None):
-        message = "the git worktree shares memory: two workspaces have revisions with such numbers"
+    if method in WIDE_METHODS and name.startswith(("/", "~")):
+        message = "the git worktree shares a part of its memory: two workspaces may be meant"
         raise BadRequest(message, hint=f"name the workspace: {both}")
-    return named.workspace if method in OWN_METHODS else named.choose_owner(memory_dir)
+    is_own = method in OWN_METHODS or method in WIDE_METHODS
+    return named.workspace if is_own else named.choose_owner(memory_dir)
 
 
 class SearchCall(NamedTuple):
@@ -290,7 +296,7 @@ class Handlers(WorkspaceMethods):
     ) -> Any:
         paths = [name for name in names if name and self._places.needs_disk(name)]
         found = dict(zip(paths, await asyncio.gather(*map(self._places.find, paths)), strict=True))
-        if method in JOINING_METHODS:
+        if method in JOINING_METHODS and not getattr(params, "path", None):
             outcome = self._join_worktrees(session, method, params, names, found)
         else:
             chosen = [
@@ -316,7 +322,8 @@ class Handlers(WorkspaceMethods):
         linked = {one.workspace.id: one for one in found.values() if one.worktree}
         for one in found.values():
             main = one.main if one.shared else None
-            if main is not None and not {main.id, main.entry.name} & set(chosen):
+            names_of_main = {main.id, main.entry.name, main.entry.root} if main else set()
+            if main is not None and names_of_main.isdisjoint(chosen):
                 chosen.append(main.id)
                 linked[main.id] = one
         is_several = isinstance(params.workspace, list) or len(chosen) > 1

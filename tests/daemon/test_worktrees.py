@@ -124,6 +124,8 @@ def test_every_method_reads_finds_and_changes_what_is_checked_out(
     make_place: MakePlace, main: Path, branch: Path
 ) -> None:
     place = make_place(main)
+    listed = place.client.call("list", path="/memories/larch.md", workspace=str(branch))
+    assert [one["path"] for one in listed["notes"]] == [".memories/larch.md"]
     assert find(place, branch, "postgres") == set()
     assert find(place, branch, "SQLite") == {f"{branch}/MEMORY.md"}
     assert find(place, branch, "grows") == {f"{branch}/.memories/larch.md"}
@@ -345,6 +347,11 @@ def test_a_worktree_finds_what_is_checked_out_and_what_git_does_not_track(
         listed = {one["path"] for one in call("list", workspace=name)["notes"]}
         assert listed == {"MEMORY.md", f"{main}/.memories/redis.md"}
         assert "SQLite" in call("get", path="MEMORY.md", workspace=name)["text"]
+        one = call("list", path="/memories/redis.md", workspace=name)
+        assert ([note["path"] for note in one["notes"]], one["workspace"]) == (
+            [".memories/redis.md"],
+            place.id,
+        )
         redis = call("get", path=".memories/redis.md", workspace=name)
         assert (redis["text"], redis["workspace"]) == (REDIS.rstrip("\n"), place.id)
     answer = call("workspace.add", path=str(mixed))
@@ -379,6 +386,9 @@ def test_what_a_worktree_writes_goes_where_the_note_is(
     assert (mixed / "MEMORY.md").read_text() == ON_BRANCH
     call("undo", path=".memories/redis.md", workspace=at)
     assert (main / ".memories/redis.md").read_text() == REDIS
+    for method, params in (("cleanup", {}), ("archive", {}), ("memory.clear", {"confirm": True})):
+        with pytest.raises(BadRequest, match="two workspaces"):
+            call(method, workspace=at, **params)
     rename = {"command": "rename", "old_path": "/memories/redis.md"}
     with pytest.raises(BadRequest, match="two workspaces"):
         call("memory", **rename, new_path="/memories/MEMORY.md", workspace=at)
