@@ -25,7 +25,7 @@ from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.engine.workspaces import PathPlace, Workspaces
-from memsyncd.errors import Busy, NotFresh, StoreFailed
+from memsyncd.errors import Busy, MemsyncdError, NotFresh, StoreFailed
 from memsyncd.files.scan import NoteCount, count_notes
 from memsyncd.files.scope import is_within_folder
 from memsyncd.server.listen import check_outside
@@ -320,17 +320,27 @@ class PathLookup:
             if near is None:
                 raise
             return NamedWorkspace(workspace=near)
-        return self._open(place, named)
+        return await self._open(place, named)
 
-    def _open(self, place: PathPlace, named: Workspace | None = None) -> NamedWorkspace:
+    async def _open(self, place: PathPlace, named: Workspace | None = None) -> NamedWorkspace:
         """Return what a place names. A linked worktree that is named, and not found by a path, is a
         workspace whatever it holds.
         """
         owner = self._workspaces.find(place.workspace_id)
         if not (place.present or named):
             return NamedWorkspace(workspace=owner, worktree=place.worktree)
+        n_before = len(self._workspaces.by_id)
         workspace = named or self._workspaces.open_worktree(owner, place.worktree)
+        if len(self._workspaces.by_id) > n_before:
+            await self._index_first(workspace)
         return NamedWorkspace(workspace=workspace, main=owner, shared=place.shared)
+
+    async def _index_first(self, workspace: Workspace) -> None:
+        """Wait, not for long, until a workspace that was unknown before its request is indexed."""
+        await wait_until_open([workspace], OPEN_S)
+        with contextlib.suppress(MemsyncdError):  # the request itself says what is wrong
+            scan = self._workspaces.scheduler.scan(workspace)
+            await wait_for_work(self._workspaces, workspace, scan, OPEN_S)
 
     async def find_file(self, path: str) -> tuple[Workspace, str]:
         """Return the workspace of an absolute path, and the path from its root. Raises
@@ -343,7 +353,7 @@ class PathLookup:
         find = partial(self._workspaces.find_file, path)
         key = path if near is None else near.id
         real, place = await self._run(path, find, FIND_TIMEOUT_S, key)
-        named = self._open(place)
+        named = await self._open(place)
         inside = real[len(place.worktree or named.workspace.entry.root) + 1 :] or "."
         return named.choose_owner(inside), inside
 
