@@ -13,6 +13,7 @@ from memsyncd.cli.format import render_count, render_meta, render_span, render_t
 from memsyncd.cli.note_arguments import find_workspace_note, parse_target
 from memsyncd.cli.parser import (
     JSON,
+    KINDS,
     TIMEOUT,
     Argument,
     Command,
@@ -458,7 +459,7 @@ def _show_summaries(answer: dict[str, Any], args: Args, console: Console) -> Non
     for one in answer["sources"]:
         terminal.print(f"{one['action']:<9}  {one['path']}")
     for one in answer["skipped"]:
-        terminal.report(f"not read: {one['reason']}")
+        terminal.report(f"left out: {one['reason']}")
     changed = [one for one in answer["sources"] if one["action"] != "unchanged"]
     if not answer["sources"]:
         terminal.report("no source is here; memsyncd sources lists those that are looked for")
@@ -513,7 +514,7 @@ COMMANDS = {
         arguments=(Argument("content", "[TEXT…]", "the text; - or none to read it from stdin"),),
         options=(
             Option("--summary S", "the heading; by default the beginning of the text"),
-            Option("--kind K", "the kind of memory, such as decision; it selects the note"),
+            Option("--kind K", f"the kind of memory, which selects the note: {KINDS}"),
             TAG,
             Option("--note PATH", "append to this note"),
             Option(

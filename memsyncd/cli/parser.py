@@ -191,6 +191,11 @@ HELP = Option("-h --help", "show this help")
 JSON = Option("--json", "print the daemon's answer as one line of JSON")
 TIMEOUT = Option("--timeout-ms MS", "give up after this long")
 NO_MARK = Option("--no-mark", "without the line that marks orders in notes")
+KINDS = (
+    "preference, error, solution_approach, decision, research, strategy, procedure, client_pattern,"
+    " insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]"
+)
+"""The kinds that are configured by default, and where others are."""
 
 
 def take_mark(args: SimpleNamespace, _console: object = None) -> dict[str, bool | None]:

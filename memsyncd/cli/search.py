@@ -8,6 +8,7 @@ from memsyncd.cli.console import show_answer
 from memsyncd.cli.format import list_parts, render_count, render_explanation, render_hit
 from memsyncd.cli.parser import (
     JSON,
+    KINDS,
     NO_MARK,
     TIMEOUT,
     Argument,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 # --- filters ------------------------------------------------------------------------------------
 
 FILTERS: Final = (
-    Option("--kind K…", "only this kind, such as decision"),
+    Option("--kind K…", f"only this kind: {KINDS}"),
     Option("--tag T…", "only with this tag"),
     Option("--path P…", "only this note, folder or glob"),
     Option("--section S…", "only below this heading or anchor"),
@@ -306,7 +307,15 @@ COMMANDS = {
     "search": Command(
         _search,
         keeps_exclusions=True,
-        arguments=(Argument("query", "QUERY…", 'words, "phrases", -not, prefix*, kind:decision'),),
+        arguments=(
+            Argument(
+                "query",
+                "QUERY…",
+                'words, "phrases", -not, prefix*, and each filter below as a word, such as'
+                " kind:decision, meta:owner=infra, related_to:redis, tier:hot, is:archived,"
+                " importance:0.8",
+            ),
+        ),
         options=(
             make_workspace_option("search this workspace, or several", is_repeated=True),
             Option("--all", "search all workspaces"),

@@ -5,7 +5,9 @@ import pytest
 from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.format import display_width
 from memsyncd.cli.help import name_options, render_help, render_overview
+from memsyncd.cli.parser import KINDS
 from memsyncd.cli.terminal import Paint
+from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.errors import BadRequest
 
 PLAIN = Paint()
@@ -103,3 +105,7 @@ def test_an_error_of_the_daemon_names_options_in_place_of_parameters(
     name: str, message: str, hint: str, named: tuple[str, str]
 ) -> None:
     assert name_options(BadRequest(message, hint=hint), name, EVERY[name]) == named
+
+
+def test_the_help_names_all_kinds_that_are_configured_by_default() -> None:
+    assert KINDS.partition(", or ")[0].split(", ") == list(DEFAULT_KINDS)

@@ -271,7 +271,7 @@ def _check_content(content: str, most_chars: int) -> None:
     if len(content) > most_chars:
         raise TooLarge(
             f"content: is over {most_chars} characters",
-            hint="write it to a note of its own with create",
+            hint="write it to a note of its own, with `memsyncd memory create` or the memory tool",
         )
 
 
