@@ -728,7 +728,7 @@ class SourceChange(TypedDict):
 
 
 class SkippedSource(TypedDict):
-    """A file that cannot be read; its section stays as it is."""
+    """A file that cannot be read, and whose section stays, or that has nothing to summarise."""
 
     path: str
     reason: str

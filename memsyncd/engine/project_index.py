@@ -76,7 +76,13 @@ def make_index_decision(
         was = read_text_file(workspace.scope, path)
         old = was.data if was else None
         data, changes = plan_index(path.text, old, files, at=at)
-        skipped += _find_missing(params.sources, {one.path for one in changes}, skipped)
+        changed = {one.path for one in changes}
+        skipped += [
+            SkippedSource(path=one.path, reason=f"{one.path} says nothing that can be summarised")
+            for one in files
+            if one.data is not None and one.path not in changed
+        ]
+        skipped += _find_missing(params.sources, changed, skipped)
         answer = IndexAnswer(
             note=path.text,
             sources=[SourceChange(path=one.path, action=one.action) for one in changes],

@@ -313,7 +313,7 @@ class SourceChange(Result, frozen=True, kw_only=True):
 
 
 class SkippedSource(Result, frozen=True, kw_only=True):
-    """A file that cannot be read; its section stays as it is."""
+    """A file that cannot be read, and whose section stays, or that has nothing to summarise."""
 
     path: str
     reason: str

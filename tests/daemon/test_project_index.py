@@ -93,6 +93,12 @@ def test_the_command_says_what_it_does_with_each_source(place: Place) -> None:
     assert ".memories/project.md:" in found.stdout
     assert "README.md" in run("sources").stdout
     assert run("index-project", "--source", "/etc/passwd").returncode == 2
+    (place.root / ".tool.config.yaml").write_text("limits:\n  wip: 3\n")
+    (place.root / "docs" / "empty.md").write_text("\n")
+    more = ("--source", ".tool.config.yaml", "--source", "docs/empty.md")
+    asked = run("index-project", "--dry-run", *more)
+    assert "created    .tool.config.yaml\n" in asked.stdout
+    assert "docs/empty.md says nothing that can be summarised" in asked.stderr
     for name, is_reported in (("docs/ruls.md", True), ("docs/*.txt", False)):
         asked = run("index-project", "--dry-run", "--source", name)
         assert (f"{name} does not exist" in asked.stderr) is is_reported

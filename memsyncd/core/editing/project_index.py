@@ -199,6 +199,8 @@ def summarize_source(path: str, text: str) -> str:
         lines = list(_choose_format(path)(text))
     except (ValueError, msgspec.DecodeError, RecursionError):
         lines = list(_quote(text))
+    if not lines and path.lower().endswith((".yml", ".yaml")):
+        lines = list(_quote(text))  # YAML of another use than CI
     return _cut(lines)
 
 
