@@ -15,6 +15,7 @@ status in HTTP.
     │   └── ShuttingDown      the daemon is stopping
     ├── NotFound
     │   ├── WorkspaceNotFound
+    │   │   └── AmbiguousWorkspace  none is named, and there are several
     │   └── NoteNotFound
     ├── NotFresh              not indexed within the given time
     ├── Busy                  a limit on what runs at once is reached
@@ -133,6 +134,11 @@ class NotFound(MemsyncdError):
 
 class WorkspaceNotFound(NotFound):
     code = "workspace_not_found"
+
+
+class AmbiguousWorkspace(WorkspaceNotFound):
+    code = "workspace_ambiguous"
+    http_status = 400
 
 
 class NoteNotFound(NotFound):

@@ -28,7 +28,14 @@ from memsyncd.config import Config
 from memsyncd.core.changes.watchplan import NO_INCLUDES, Watch, plan_watches
 from memsyncd.core.claude_code import list_project_folders, name_project_memory, slug_project
 from memsyncd.engine.workspace import Entry, Settings
-from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
+from memsyncd.errors import (
+    AmbiguousWorkspace,
+    BadRequest,
+    Conflict,
+    MemsyncdError,
+    StoreFailed,
+    WorkspaceNotFound,
+)
 from memsyncd.files.folder_kinds import (
     CLAUDE_CODE,
     PROJECT_MEMORY,
@@ -396,7 +403,7 @@ class Registry:
                 "there is no workspace yet", hint="add a folder with: memsyncd add PATH"
             )
         names = ", ".join(sorted(entry.name for entry in self.entries.values()))
-        raise WorkspaceNotFound("there are several workspaces", hint=f"name one: {names}")
+        raise AmbiguousWorkspace("there are several workspaces", hint=f"name one: {names}")
 
     def find_near(self, path: str) -> Entry | None:
         """The workspace that contains a path by its text alone, without links and worktrees."""

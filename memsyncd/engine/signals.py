@@ -29,7 +29,9 @@ NAME_ONE = "name an agent, a session or a task"
 
 
 def list_addresses(params: SignalSendParams) -> tuple[str, ...]:
-    """Return the addresses of a new signal. Raises BadRequest if there are none."""
+    """Return the addresses of a new signal. Raises BadRequest if there are none, or for `*`."""
+    if "*" in (*params.agents, *params.sessions, *params.tasks):
+        raise BadRequest("`*` is nobody's name: there is no signal to all", hint=NAME_ONE)
     named = (("agent", params.agents), ("session", params.sessions), ("task", params.tasks))
     addresses = tuple(f"{kind}:{name}" for kind, names in named for name in names if name)
     if not addresses:

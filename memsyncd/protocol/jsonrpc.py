@@ -370,6 +370,8 @@ _TYPE_WORDS = {
 _TYPES = re.compile(r"`([a-z]+(?: \| [a-z]+)*)`")
 # What msgspec says of a limit, and plain words for it.
 _LIMITS = {
+    # `RelationName` alone has a pattern.
+    r"text matching regex .*": "lower-case letters, digits and _, such as resolved_by",
     r"expected text of length >= 1$": "is empty",
     r"text of length >= (\d+)$": r"at least \1 characters",
     r"text of length <= (\d+)$": r"at most \1 characters",

@@ -13,6 +13,7 @@ import msgspec
 
 from memsyncd.errors import (
     AlreadyExists,
+    AmbiguousWorkspace,
     BadConfig,
     BadRequest,
     Busy,
@@ -52,7 +53,7 @@ Errors = tuple[type[MemsyncdError], ...]
 
 EVERY_METHOD: Errors = (BadRequest, TooLarge, ShuttingDown, MemsyncdError)
 """The errors of each method besides its own; the last is an internal error."""
-_FINDS: Errors = (WorkspaceNotFound, NotFresh, Busy)
+_FINDS: Errors = (WorkspaceNotFound, AmbiguousWorkspace, NotFresh, Busy)
 _STORES: Errors = (StoreFailed, StoreCorrupt, IndexUnfit, StoreFull)
 _READS: Errors = (*_FINDS, *_STORES)
 _OPENS: Errors = (*_READS, NoteNotFound, PathRefused, Unwritable, Unsafe)

@@ -19,6 +19,7 @@ from memsyncd import __version__
 from memsyncd.core.guard.injection import describe_injections
 from memsyncd.errors import (
     AlreadyExists,
+    AmbiguousWorkspace,
     BadRequest,
     MemsyncdError,
     NoteNotFound,
@@ -213,7 +214,7 @@ class McpConnection:
             hint = f"begin one with {mcp_tools.INIT_TOOL}"
             raise WorkspaceNotFound("there is no workspace yet", hint=hint)
         hint = f"name one with `workspace`: {', '.join(sorted(one.name for one in found))}"
-        raise WorkspaceNotFound("there are several workspaces", hint=hint)
+        raise AmbiguousWorkspace("there are several workspaces", hint=hint)
 
     async def _list_names(self) -> str:
         status = await self._ask("status", WorkspaceParams())

@@ -21,6 +21,7 @@ from memsyncd.core.histogram import DurationHistogram
 from memsyncd.core.scheduling import FairQueue, Flow, Started
 from memsyncd.errors import (
     AlreadyExists,
+    AmbiguousWorkspace,
     Conflict,
     EditRefused,
     NoteNotFound,
@@ -526,7 +527,15 @@ MAX_CLIENT_WARNINGS = 10
 WINDOW_S = 60.0
 ORDINARY_CODES = frozenset(
     error.code
-    for error in (NotFound, WorkspaceNotFound, NoteNotFound, Conflict, AlreadyExists, EditRefused)
+    for error in (
+        NotFound,
+        WorkspaceNotFound,
+        AmbiguousWorkspace,
+        NoteNotFound,
+        Conflict,
+        AlreadyExists,
+        EditRefused,
+    )
 ) | {ABANDONED, CANCELLED}
 
 log = get_log("server")

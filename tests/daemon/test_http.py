@@ -564,3 +564,12 @@ def test_a_daemon_that_cannot_open_its_port_says_what_to_do(
     assert done.returncode == (78 if spoil == "taken" else 6)
     assert ("under [http]" if spoil == "taken" else "remove it") in done.stderr
     assert "tttt" not in done.stderr
+
+
+def test_a_request_that_names_none_of_several_workspaces_is_ambiguous(
+    browser: Browser, place: Place, make_place: Callable[..., Place], home: Home
+) -> None:
+    other = make_place(home.make_folder())
+    status, problem = browser.ask("GET", "/v1/search?q=x")
+    assert (status, problem["code"]) == (400, "workspace_ambiguous")
+    assert all(each.status()["name"] in problem["hint"] for each in (place, other))

@@ -11,7 +11,13 @@ from msgspec.structs import replace
 
 from memsyncd.config import SignalConfig
 from memsyncd.engine.history import parse_target, purge
-from memsyncd.engine.signals import ack_signals, read_inbox, read_outbox, send_signal
+from memsyncd.engine.signals import (
+    ack_signals,
+    list_addresses,
+    read_inbox,
+    read_outbox,
+    send_signal,
+)
 from memsyncd.errors import BadRequest, Busy
 from memsyncd.protocol.memory import PurgeParams
 from memsyncd.protocol.signals import (
@@ -173,3 +179,9 @@ def test_each_addressee_receives_each_signal_once(steps: list[tuple[bool, str]])
     for name in received:
         receive(name)
     assert received == sent
+
+
+def test_a_star_is_no_addressee() -> None:
+    for named in ({"agents": ["*"]}, {"sessions": ["s-1", "*"]}, {"tasks": ["*"]}):
+        with pytest.raises(BadRequest, match="nobody's name"):
+            list_addresses(SignalSendParams(content="x", **named))
