@@ -236,7 +236,7 @@ def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> li
         return [own, *(f"it shares {path}" for path in found["shared"])]
     counted = "" if found["is_complete"] else "more than "
     if not found["notes"]:
-        return _suggest_notes(found, info, path, counted)
+        return [*_suggest_notes(found, info, path, counted), *_describe_namesakes(found)]
     notes = counted + render_count(found["notes"], "note")
     folder = info["memory_dir"]
     where = "the folder itself" if folder == "." else f"{folder}/"
@@ -245,7 +245,18 @@ def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> li
         lines.append(f"read only: {', '.join(found['read_only'])}")
     if info["preset"] == "vault":
         return [*lines, "to change this: --preset memory, --include GLOB, --exclude GLOB"]
-    return [*lines, "to index more: --preset vault for every note, or --include GLOB"]
+    more = "to index more: --preset vault for every note, or --include GLOB"
+    return [*lines, *_describe_namesakes(found), more]
+
+
+def _describe_namesakes(found: dict[str, Any]) -> list[str]:
+    """Name the files that are nearly the workspace's MEMORY.md, and how they are read."""
+    # A daemon that was started before an update sends none.
+    names = found.get("namesakes", ())
+    if not names:
+        return []
+    how = "rename it to MEMORY.md" if "/" not in names[0] else f"index it: --include {names[0]}"
+    return [f"seen, but not read as memory: {', '.join(names)}; {how}"]
 
 
 def _suggest_notes(

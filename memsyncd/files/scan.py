@@ -176,11 +176,19 @@ class TooManyError(Exception):
     """A count has not ended in time."""
 
 
+MEMORY_NAME = MEMORY_FILE.lower()
+NAMESAKES_LIMIT = 5
+
+
 class NoteCount(msgspec.Struct, frozen=True):
-    """The notes that a scan would find; `is_complete` is false if it would find more."""
+    """The notes that a scan would find; `is_complete` is false if it would find more.
+
+    `namesakes` are those whose names are MEMORY.md in any case, some at most.
+    """
 
     n_notes: int
     is_complete: bool
+    namesakes: tuple[str, ...] = ()
 
 
 def count_notes(scope: Scope, *, limit_s: float) -> NoteCount:
@@ -189,9 +197,11 @@ def count_notes(scope: Scope, *, limit_s: float) -> NoteCount:
     try:
         walk.visit("")
         walk.follow_links()
+        is_complete = True
     except TooManyError:
-        return NoteCount(len(walk.files), is_complete=False)
-    return NoteCount(len(walk.files), is_complete=True)
+        is_complete = False
+    named = (path for path in walk.files if path.rpartition("/")[2].lower() == MEMORY_NAME)
+    return NoteCount(len(walk.files), is_complete, tuple(sorted(named)[:NAMESAKES_LIMIT]))
 
 
 def _stop_at(deadline_s: float, entries: Iterable[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:

@@ -164,6 +164,8 @@ class Found(Result, frozen=True, kw_only=True):
     """False if there are more, of these or the others, than could be counted within seconds."""
     others: int
     """Notes beneath the folder that the workspace does not have, if it has none at all."""
+    namesakes: list[str] = msgspec.field(default_factory=list)
+    """Without memory: files such as `memory.md` and `pkg/MEMORY.md`, which are not read as it."""
     read_only: list[str]
     """The globs of the workspace's read-only notes; of instructions for agents those that are
     there."""

@@ -62,6 +62,8 @@ from memsyncd.watch.health import WatchHealth
 SYNC_S = 600.0
 # How long the notes of an added folder are counted.
 COUNT_S = 2.0
+# A repository with instructions for agents, or notes that an include names.
+WITHOUT_MEMORY = "no MEMORY.md and no .memories/ yet"
 PRESET_NAMES = {
     "memory": "MEMORY.md and .memories/",
     "vault": "folder of notes",
@@ -275,17 +277,24 @@ class Operations:
             config = self._workspaces.config
             count = await self._places.count_notes(added.entry, config, COUNT_S)
         n_others, is_complete = 0, count.is_complete
-        if not count.n_notes and not added.entry.is_vault:
+        namesakes: tuple[str, ...] = ()
+        if not (added.entry.is_vault or (count.n_notes and added.has_memory)):
             whole = replace_fields(added.entry, preset="vault")
             others = await self._places.count_notes(whole, self._workspaces.config, COUNT_S / 2)
-            n_others, is_complete = others.n_notes, others.is_complete
+            namesakes = () if added.has_memory else others.namesakes
+            if not count.n_notes:
+                n_others, is_complete = others.n_notes, others.is_complete
         preset = added.entry.preset or "memory"
         is_as_recognised = seen.place is not None and seen.place.preset == preset
+        what = seen.place.what if seen.place and is_as_recognised else PRESET_NAMES[preset]
+        if what == PRESET_NAMES["memory"] and added.has_memory is False and count.n_notes:
+            what = WITHOUT_MEMORY
         return Found(
-            what=seen.place.what if seen.place and is_as_recognised else PRESET_NAMES[preset],
+            what=what,
             notes=count.n_notes,
             is_complete=is_complete,
             others=n_others,
+            namesakes=list(namesakes),
             read_only=_list_read_only(added.entry, seen.rules),
             worktree=seen.worktree or None,
         )

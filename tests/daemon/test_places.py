@@ -121,6 +121,29 @@ def test_a_repository_has_its_memory_and_read_only_instructions_for_agents(
     assert (root / "AGENTS.md").read_text() == "larch\n"
 
 
+@pytest.mark.parametrize(
+    ("paths", "namesakes", "what"),
+    [
+        (["AGENTS.md"], [], "no MEMORY.md and no .memories/ yet"),
+        (["AGENTS.md", "pkg/MEMORY.md"], ["pkg/MEMORY.md"], "no MEMORY.md and no .memories/ yet"),
+        (
+            ["memory.md", "pkg/Memory.md"],
+            ["memory.md", "pkg/Memory.md"],
+            "MEMORY.md and .memories/",
+        ),
+        (["MEMORY.md", "pkg/MEMORY.md"], [], "MEMORY.md and .memories/"),
+    ],
+)
+def test_what_is_nearly_memory_is_named_where_there_is_none(
+    root: Path, daemon: Daemon, paths: list[str], namesakes: list[str], what: str
+) -> None:
+    fill(root, *paths)
+    with daemon.client() as client:
+        found = client.call("workspace.add", path=str(root))["found"]
+        client.call("workspace.remove", workspace=str(root))
+    assert (found["namesakes"], found["what"]) == (namesakes, what)
+
+
 @pytest.mark.parametrize("path", ["CLAUDE.md", ".cursor/rules/deep/style.mdc", ".cursorrules"])
 def test_instructions_made_after_the_workspace_are_read_by_themselves(
     root: Path, make_place: MakePlace, path: str
