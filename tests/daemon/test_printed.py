@@ -142,6 +142,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "undo": [[NOTE], [NOTE, "--client", NAME], [NOTE, "-w", NAME], [NAME], ["MEMORY.md", "--json"]],
     "init": [["."], [NAME], [f"{NAME}/new"]],
+    "merge-driver": [["/dev/null", "MEMORY.md", NOTE, f"{NAME}.txt"], [NAME] * 4, [NAME]],
     "add": [["."], [NAME], [".", "--name", NAME, "--include", NAME], [".", "--json"]],
     "remove": [[f"no{NAME}"], [f"./{NAME}"]],
     "config": [
