@@ -57,6 +57,11 @@ def find_missing(root: str) -> str:
     return ""
 
 
+def is_repository(root: str) -> bool:
+    """True if git is there, and the folder is in one of its repositories."""
+    return _run_git(root, "rev-parse", "--git-dir") is not None
+
+
 def is_tracked(root: str) -> bool:
     """True if git has notes of memory in its index."""
     return bool(_run_git(root, "ls-files", "-z", "--", "MEMORY.md", ".memories"))

@@ -44,6 +44,7 @@ def _init(args: Args, console: Console) -> int:
         return _init_user_wide(args, console)
     root = find_memory_root(create_folder(args.path or "."), console)
     terminal = console.terminal
+    _check_repository(args, root)
     created = create_first_notes(root)
     for path in created:
         terminal.print(f"created {clean_line(render_path(path, root, console.cwd))}")
@@ -65,8 +66,11 @@ def _init(args: Args, console: Console) -> int:
 def _init_user_wide(args: Args, console: Console) -> int:
     root = create_folder(args.path or find_user_dirs(console.env).user_memory)
     terminal = console.terminal
+    _check_repository(args, root)
     for path in create_first_notes(root):
         terminal.print(f"created {clean_line(os.path.join(root, path))}")
+    if args.merge_driver:
+        _offer_merge_driver(args, console, root)
     try:
         answer = console.call("workspace.add", path=root, user=True)
     except NoDaemon:
@@ -99,12 +103,21 @@ def find_memory_root(folder: str, console: Console) -> str:
     return os.path.dirname(found["shared"][0]) if found["shared"] else root
 
 
+def _check_repository(args: Args, root: str) -> None:
+    """Raise BadRequest if a merge driver is asked for where git has no repository."""
+    from memsyncd.cli.git_merges import is_repository
+
+    if args.merge_driver and not is_repository(root):
+        hint = "begin a repository: git init"
+        raise BadRequest(f"{root} is in no repository of git", hint=hint)
+
+
 def _offer_merge_driver(args: Args, console: Console, root: str) -> None:
     """Have git merge memories, if that is asked for; else ask on a terminal, or say how."""
     from memsyncd.cli.git_merges import add_driver, find_missing
 
     missing = find_missing(root)
-    if not missing:
+    if not (missing or args.merge_driver):
         return
     terminal = console.terminal
     if args.merge_driver or _confirm_merge_driver(console):

@@ -249,6 +249,28 @@ def test_init_says_how_and_writes_no_attributes_by_itself(shell: ShellSession) -
     assert "memsyncd" in git(shell.cwd, "config", "merge.memsyncd.driver").stdout.decode()
 
 
+def test_init_refuses_a_driver_where_there_is_no_repository(shell: ShellSession) -> None:
+    folder = shell.cwd.parent / "elsewhere"
+    for words in (
+        f"memsyncd init --merge-driver {folder}",
+        f"memsyncd init --user --merge-driver {folder}",
+    ):
+        done = shell.do(words)
+        assert done.returncode == 2
+        assert "is in no repository of git" in done.stderr
+    assert not list(folder.iterdir())
+    git(folder, "init", "-q")
+    shell.do(f"memsyncd init --user --merge-driver {folder}")
+    assert (folder / ".gitattributes").read_text().splitlines() == list(DRIVER_LINES)
+
+
+def test_init_configures_a_driver_of_another_program_again(shell: ShellSession) -> None:
+    shell.do("memsyncd init --merge-driver")
+    git(shell.cwd, "config", "merge.memsyncd.driver", "another")
+    shell.do("memsyncd init --merge-driver")
+    assert b"merge-driver %O %A %B %P" in git(shell.cwd, "config", "merge.memsyncd.driver").stdout
+
+
 @pytest.mark.parametrize(("typed", "is_written"), [("y\n", True), ("\n", False), ("no\n", False)])
 def test_init_asks_on_a_terminal(shell: ShellSession, typed: str, *, is_written: bool) -> None:
     screen = shell.show("memsyncd init", types=typed)
