@@ -48,7 +48,7 @@ export class HistoryView extends View {
     const shown = Number(this.place.values.revision ?? this.revisions[0]?.revision ?? 0);
     const makeEntry = (/** @type {any} */ one) => h("a", {
       class: "entry", href: this.href("history", { path, revision: one.revision }), "aria-current": one.revision === shown ? "true" : null,
-    }, `${one.command === FIRST_SEEN ? "first seen" : one.command} ${one.old_path ? `${one.old_path} → ` : ""}${one.path}`);
+    }, `${act(one)} ${one.old_path ? `${one.old_path} → ` : ""}${one.path}`);
     // The changes of one step are one entry.
     /** @type {any[][]} */
     const groups = [];
@@ -81,11 +81,11 @@ export class HistoryView extends View {
       this.ask("history", { limit: MOST, before: revision + REACH }, signal)]);
     const info = [...this.revisions, ...near.revisions].find((one) => one.revision === revision);
     const together = near.revisions.filter((/** @type {any} */ one) => one.change_set === info?.change_set);
-    const undo = h("button", { type: "button", class: "undo", onclick: () => this.undo({ revision }) }, `Undo this change${info?.undo === "confirm" ? ": deletes the file …" : ""} (u)`);
+    const undo = h("button", { type: "button", class: "undo", onclick: () => this.undo({ revision }) }, `Undo this change${info?.undo === "confirm" ? ": delete the file …" : ""} (u)`);
     // Changes of other programs that were found at one time are no act.
     const undoAll = together.length > 1 && together[0].client && h("button", { type: "button", onclick: () => this.undo({ change_set: info.change_set }) }, `Undo all ${together.length} changes of this step`);
     const isFirst = info?.command === FIRST_SEEN;
-    fill(this.change, h("h2", {}, h("a", { href: this.noteHref(found.path) }, found.path)), info && h("p", { class: "quiet" }, when(info.at), isFirst ? " · first seen" : ` · ${info.command} by ${info.client || "another program"}`),
+    fill(this.change, h("h2", {}, h("a", { href: this.noteHref(found.path) }, found.path)), info && h("p", { class: "quiet" }, when(info.at), isFirst ? " · first seen" : ` · ${act(info)} by ${info.client || "another program"}`),
       isFirst ? h("p", { class: "quiet" }, "The note was there when memsyncd first saw it, so there is no change to undo.")
         : info?.is_kept !== false ? h("p", { class: "tools" }, undo, undoAll) : h("p", { class: "quiet" }, "The texts of this change are no longer kept."),
       together.length > 1 && h("details", {}, h("summary", {}, "Changed in the same step"), h("ul", {}, together.map((/** @type {any} */ one) =>
@@ -104,6 +104,14 @@ export class HistoryView extends View {
       report(error);
     }
   }
+}
+
+/** The writer's command, or the kind of another program's change. @param {any} one A revision. */
+function act(one) {
+  if (one.command === FIRST_SEEN) return "first seen";
+  if (one.command !== "external") return one.command;
+  if (one.old_path) return "rename";
+  return one.old_digest === null ? "create" : one.new_digest === null ? "delete" : "edit";
 }
 
 /** @param {any} one A revision. */

@@ -159,8 +159,9 @@ export async function undoChange(view, what) {
   } catch (error) {
     if (!(error instanceof RpcError) || error.code !== "confirmation_needed") throw error;
     let done = null;
-    await ask("Undo this change?", [h("p", {}, `${error.message}. The undo can itself be undone.`)], "Undo it all the same", "Cancel",
-      async () => { done = await view.ask("undo", { ...what, confirm: true, client: CLIENT }); });
+    const reason = error.message.charAt(0).toUpperCase() + error.message.slice(1);
+    await ask("Undo this change?", [h("p", {}, `${reason}. The undo can itself be undone.`)], "Undo it all the same", "Cancel",
+      async () => { done = await view.ask("undo", { ...what, confirm: true, client: CLIENT }); }, "no");
     return done;
   }
 }
@@ -169,14 +170,14 @@ export async function undoChange(view, what) {
  * Ask in a dialog; null if it is given up. With `act` the dialog stays until that succeeds, and shows
  * why it did not.
  * @param {string} title @param {(HTMLElement | null)[]} fields @param {string} label @param {string} [cancel]
- * @param {(data: FormData) => Promise<void>} [act]
+ * @param {(data: FormData) => Promise<void>} [act] @param {"yes" | "no"} [enter] The answer that the key Enter gives at first.
  * @returns {Promise<FormData | null>}
  */
-export function ask(title, fields, label, cancel = "Cancel", act) {
+export function ask(title, fields, label, cancel = "Cancel", act, enter = "yes") {
   const id = "dialog-title";
   const problem = h("div", { role: "alert" });
   const yes = h("button", { type: "submit" }, label);
-  const no = h("button", { type: "button" }, cancel);
+  const no = h("button", { type: "button", autofocus: enter === "no" }, cancel);
   const form = h("form", {}, h("h2", { id }, title), ...fields, problem, h("p", { class: "tools" }, yes, no));
   const dialog = h("dialog", { "aria-labelledby": id }, form);
   no.addEventListener("click", () => dialog.close());

@@ -533,13 +533,14 @@ def test_an_undo_that_deletes_another_programs_note_is_a_question(
     panel = open_panel(place)
     panel.show("history")
     page = panel.page
-    button = page.get_by_role("button", name="Undo this change: deletes the file … (u)")
+    button = page.get_by_role("button", name="Undo this change: delete the file … (u)")
     button.wait_for()
     # Whatever other programs saved between two scans is no step of theirs.
     assert page.get_by_role("button", name="Undo all").count() == 0
     page.keyboard.press("u")
-    page.get_by_role("dialog").get_by_text("this undo deletes the file").wait_for()
-    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog").get_by_text("This undo deletes the file").wait_for()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").wait_for(state="detached")
     assert all(note.exists() for note in theirs)
     button.click()
     page.get_by_role("button", name="Undo it all the same").click()
