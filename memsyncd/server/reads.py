@@ -34,6 +34,7 @@ from memsyncd.server.waits import (
     OPEN_S,
     STALL_HINT,
     make_stall_error,
+    wait_for_work,
     wait_unless_stalled,
     wait_until_open,
 )
