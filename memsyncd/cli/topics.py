@@ -82,7 +82,8 @@ def _print_value(at: str | None, text: str, console: Console, mark: str = "") ->
 
 def _show_history(answer: dict[str, Any], _args: Args, console: Console) -> None:
     for one in answer["values"]:
-        writer = clean_line(one["client"] or ("external" if one["revision"] else ""))
+        is_external = one["revision"] and one["command"] != "first_seen"
+        writer = clean_line(one["client"] or ("external" if is_external else ""))
         number = str(one["revision"] or "")
         mark = "  ".join(filter(None, (number, writer, "" if one["is_current"] else "earlier")))
         _print_value(one["at"], one["text"], console, mark)

@@ -80,7 +80,7 @@ def sync_notes(
     is_watched = workspace.condition.scanned_s is not None
     done = yield from update_index(workspace, config, clock, request)
     if is_watched and not done.is_rebuild:
-        done.created = _find_created(workspace, clock, done.added, reported)
+        done.created = yield from _find_created(workspace, clock, done.added, reported)
     if not config.history.enabled:
         # All notes must be compared again once the history is switched on.
         workspace.is_recorded = False
@@ -112,7 +112,7 @@ def record_changes(workspace: Workspace, config: Config, clock: Clock, done: Syn
 
 def _find_created(
     workspace: Workspace, clock: Clock, added: Iterable[str], reported: frozenset[str]
-) -> frozenset[str]:
+) -> Job[frozenset[str]]:
     """Those of the added notes that were created just now, while the workspace was watched."""
     created: set[str] = set()
     now_s, now_ns = clock.now_s(), clock.wall_ns()
@@ -124,6 +124,8 @@ def _find_created(
         announced_ns = now_ns - int((now_s - announced_s) * 1e9)
         if oldest_ns is not None and oldest_ns >= announced_ns - CREATION_NS:
             created.add(path)
+        if len(created) % BATCH_NOTES == BATCH_NOTES - 1:
+            yield
     return frozenset(created)
 
 

@@ -85,7 +85,7 @@ from memsyncd.store.backup import (
     swap_in,
 )
 from memsyncd.store.history import EXTERNAL, FIRST_SEEN, History, Revision
-from memsyncd.store.records import Owner, Searched, peek_heads, search_set_aside
+from memsyncd.store.records import Owner, PurgeTarget, peek_heads, search_set_aside
 
 PAGE = 50
 FILES_PER_STEP = 16
@@ -399,7 +399,7 @@ def _search_set_aside(
     found: list[SetAside] = []
     if workspace.records is None:
         return found
-    searched = Searched(
+    searched = PurgeTarget(
         text=params.containing,
         path=target.path,
         digests=digests if params.revision is not None else None,

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import stat as modes
 import struct
 import sys
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -223,11 +225,16 @@ AT_FDCWD, STATX_BTIME, STATX_BYTES = -100, 0x800, 256
 BIRTH = struct.Struct("=qI")
 
 
+@functools.cache
+def _find_statx() -> Callable[..., int] | None:
+    return getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+
+
 def _read_birth_ns(path: str, stat: os.stat_result) -> int | None:
     if sys.platform != "linux":
         birth_s = getattr(stat, "st_birthtime", None)
         return None if birth_s is None else int(birth_s * 1e9)
-    statx = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    statx = _find_statx()
     found = ctypes.create_string_buffer(STATX_BYTES)
     if statx is None or statx(AT_FDCWD, os.fsencode(path), 0, STATX_BTIME, found) != 0:
         return None

@@ -204,7 +204,7 @@ def _open_immutable(path: Path) -> apsw.Connection:
 # --- records.db ---------------------------------------------------------------------------------
 
 
-class Searched(msgspec.Struct, frozen=True, kw_only=True):
+class PurgeTarget(msgspec.Struct, frozen=True, kw_only=True):
     """What a purge erases: everything with a text; or else these texts, all that a path has had, or
     everything.
     """
@@ -214,7 +214,7 @@ class Searched(msgspec.Struct, frozen=True, kw_only=True):
     path: str | None = None
 
 
-def search_set_aside(path: Path, searched: Searched) -> Generator[None, None, bool | None]:
+def search_set_aside(path: Path, searched: PurgeTarget) -> Generator[None, None, bool | None]:
     """Return whether a file that was moved aside has what is searched; None if it cannot be told,
     as the file is damaged or of an older version. Yields after each STEP_BLOBS texts.
     """
@@ -232,7 +232,7 @@ def search_set_aside(path: Path, searched: Searched) -> Generator[None, None, bo
         return None
 
 
-def _has_revision(connection: apsw.Connection, searched: Searched) -> bool:
+def _has_revision(connection: apsw.Connection, searched: PurgeTarget) -> bool:
     if searched.digests is not None:
         find = "SELECT 1 FROM blobs WHERE digest = ?"
         return any(connection.execute(find, (one,)).get for one in searched.digests)
