@@ -54,7 +54,8 @@ def root(own: Home) -> Path:
     """A configured workspace."""
     root = own.make_folder()
     (root / "MEMORY.md").write_text("# Larch\n\nA tree.\n")
-    own.config.write_text(f'[[workspace]]\npath = "{root}"\n')
+    # All changes of one note are kept.
+    own.config.write_text(f'[history]\nmax_revisions = 10000\n[[workspace]]\npath = "{root}"\n')
     return root
 
 
