@@ -82,6 +82,7 @@ from memsyncd.store.search import (
     HitSection,
     PassageWords,
     find_holding,
+    find_separate,
     find_stating,
     read_words,
 )
@@ -435,7 +436,7 @@ def _find_passages(
     found = find_visible(reader, workspace, asked, n_candidates)
     # A hit that stands for several sections has no metadata to be selected or ordered by.
     is_apart = asked.question.filters.asks_for_metadata or params.sort not in UNORDERED
-    find_apart = (lambda ids: ids) if is_apart else partial(find_stating, reader)
+    find_apart = partial(find_separate if is_apart else find_stating, reader)
     passages = rank_passages(
         found.chunks._replace(find_apart=find_apart),
         query.days,

@@ -550,6 +550,11 @@ WHERE s.kind IS NOT f.kind OR s.extra IS NOT NULL
     <> iif(f.tags = '', 0, json_array_length(f.tags))
   OR (first.file IS NOT NULL AND ({_OWN_OF_S}) IS NOT ({_OWN_OF_FIRST}))
 """
+_AFTER_FRONT_MATTER = """
+SELECT p.id, (
+  SELECT id FROM sections WHERE file = p.file AND level > 0 ORDER BY start_line LIMIT 1
+) FROM sections p WHERE p.level = 0 AND p.id IN (SELECT value FROM json_each(?))
+"""
 _FEATURES = (
     "SELECT c.id, s.importance, s.kind, coalesce(s.day, f.day), f.mtime_ns"
     " FROM chunks c JOIN sections s ON s.id = c.section JOIN files f ON f.id = c.file"
@@ -594,6 +599,16 @@ def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, HitSection]:
 def find_stating(reader: Reader, ids: Collection[int]) -> list[int]:
     """Return which of these sections state metadata of their own."""
     return [row[0] for row in reader.rows(_STATING, (encode_numbers(ids),))]
+
+
+def find_separate(reader: Reader, ids: Collection[int]) -> list[int]:
+    """Return these sections without the front matter of each note and the section after it, if that
+    states nothing else: they are one.
+    """
+    pairs = reader.rows(_AFTER_FRONT_MATTER, (encode_numbers(ids),))
+    stating = {None, *find_stating(reader, [after for _, after in pairs if after is not None])}
+    together = {one for pair in pairs if pair[1] not in stating for one in pair}
+    return [one for one in ids if one not in together]
 
 
 class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):

@@ -697,6 +697,15 @@ def test_an_order_or_a_filter_by_metadata_joins_no_sections(bench: Any, more: An
     assert all(hit.sections == [] for hit in hits)
 
 
+def test_front_matter_is_no_hit_beside_the_section_below_it(bench: Any) -> None:
+    bench.config = Config()
+    bench.write(".memories/pool.md", "---\nkind: error\nowner: infra\n---\n## Pool\n\nIt leaks.\n")
+    bench.sync()
+    for query in ("kind:error", "pool kind:error", "pool meta:owner=infra"):
+        [hit] = ask(bench, query).hits
+        assert (hit.start_line, hit.end_line) == (1, 7)
+
+
 def test_archived_neighbours_are_a_hit_each(bench: Any) -> None:
     bench.write(".memories/old.md", "---\nstatus: archived\n---\n" + PLAIN)
     bench.sync()
