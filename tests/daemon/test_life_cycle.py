@@ -101,7 +101,7 @@ class Agent:
         self.accesses[anchor] += 1
 
     def _recall(self) -> None:
-        self.memory.recall(text=self.name)
+        self.memory.recall(text=self.name, track_access=False)
         self.memory.task_context(TASK, track_access=False)
 
     def _send(self) -> None:
