@@ -117,6 +117,8 @@ def describe_limit(code: int) -> str:
             "inotify watch limit reached (fs.inotify.max_user_watches): "
             "`memsyncd doctor` says what to raise it to"
         )
+    if code == errno.EMFILE and _has_no_file_left():
+        return "too many open files: raise `ulimit -n`"
     if code == errno.EMFILE:
         return (
             "inotify instance limit reached (fs.inotify.max_user_instances): "
@@ -128,6 +130,15 @@ def describe_limit(code: int) -> str:
             " scans; raise it, or leave folders out with exclude or .gitignore"
         )
     return os.strerror(code).lower()
+
+
+def _has_no_file_left() -> bool:
+    """True if the process may open no more files, which inotify reports like its own limit."""
+    try:
+        os.close(os.open("/", os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    return False
 
 
 def is_worth_reporting(code: int) -> bool:

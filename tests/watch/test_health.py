@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.watch.health import MissedChanges, describe_health
+from memsyncd.watch.health import MissedChanges, describe_health, describe_limit
 
 FOLDERS = st.sampled_from(["", "a", "b"])
 # For each timed scan: the folders that had events before it, and those with unannounced changes.
@@ -95,3 +97,15 @@ def test_three_scans_in_a_row_that_miss_something_in_a_folder_ask_for_a_rebuild(
     clean: list[tuple[list[str], frozenset[str]]] = [([folder], frozenset())]
     missed = [(folders, frozenset({folder})) for folders in with_events]
     assert requested_rebuilds([*before, *clean, *missed])[-1]
+
+
+def test_a_want_of_files_is_not_taken_for_the_limit_of_inotify() -> None:
+    assert "max_user_instances" in describe_limit(errno.EMFILE)
+    program = (
+        "import errno, resource\n"
+        "from memsyncd.watch.health import describe_limit\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n"
+        "print(describe_limit(errno.EMFILE))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    assert done.stdout.decode().strip() == "too many open files: raise `ulimit -n`"
