@@ -66,8 +66,9 @@ ROOT_FAULTS = {
 }
 FOLDER_PROBLEMS = {"not_mounted", "unreadable_folder"}
 UNREAD_NOTE = "unreadable_file"
-# Of these problems' files a search may miss what the disk holds.
-UNSEEN_PROBLEMS = FOLDER_PROBLEMS | {UNREAD_NOTE, ROOT_FAULT}
+# Files and folders with these problems may hold what a search misses. Where a disk or the root is
+# away there is nothing to miss.
+UNSEEN_PROBLEMS = frozenset({"unreadable_folder", UNREAD_NOTE, ROOT_FAULT})
 UNAVAILABLE_FOLDERS = (
     "a folder of notes is not available: its indexed notes stay searchable;"
     " which one: memsyncd problems"

@@ -86,7 +86,8 @@ async def wait_for_disk(
             raise make_stall_error(workspace)
     scans = [asyncio.wrap_future(workspaces.scheduler.scan(workspace)) for workspace in chosen]
     outcomes: list[SyncDone] = await wait_for(asyncio.gather(*scans), timeout_s)
-    unseen = [one for done in outcomes for one in done.failed if one.code in UNSEEN_PROBLEMS]
+    present = [done for done in outcomes if done.root_state != "missing"]
+    unseen = [one for done in present for one in done.failed if one.code in UNSEEN_PROBLEMS]
     if unseen:
         hint = f"{unseen[0].hint}; or ask without waiting for the disk"
         raise NotFresh(f"not all can be searched: {describe_unseen(unseen)}", hint=hint)
