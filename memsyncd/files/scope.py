@@ -406,8 +406,9 @@ def find_worktree_root(real_path: str, root: str) -> str:
     worktree = find_worktree(real_path)
     if worktree is None or is_within_folder(root, worktree.top):
         return ""
-    tops = [worktree.main] if worktree.main else []
-    tops += _list_bare_tops(worktree) if worktree.is_bare else []
+    # The folder of a bare repository may hold its worktrees: the nearest top counts.
+    tops = _list_bare_tops(worktree) if worktree.is_bare else []
+    tops += [worktree.main] if worktree.main else []
     return next(
         (worktree.top + root[len(top) :] for top in tops if is_within_folder(root, top)), ""
     )

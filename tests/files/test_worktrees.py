@@ -14,6 +14,7 @@ from memsyncd.files.scope import (
     find_present,
     find_shared_folder,
     find_worktree,
+    find_worktree_root,
     find_worktree_trouble,
 )
 from tests.files.conftest import parse_scope
@@ -167,6 +168,19 @@ def test_the_worktrees_of_a_bare_repository_share_the_memory_of_the_one_with_a_r
     (main.parent / "one" / "src").mkdir()
     assert find_shared_folder(f"{two}/src", [one]) == f"{one}/src"
     assert find_shared_folder(f"{two}/src", [one, three]) is None
+
+
+def test_the_folder_of_a_bare_repository_around_its_worktrees_stands_for_none_of_them(
+    main: Path,
+) -> None:
+    project = main.parent / "project"
+    git(main, "clone", "-q", "--bare", ".", str(project / ".bare"))
+    for name in ("one", "two"):
+        git(project / ".bare", "worktree", "add", "-q", "-b", name, f"../{name}")
+    one, two = str(project / "one"), str(project / "two")
+    assert find_worktree_root(f"{two}/src", one) == two
+    assert find_worktree_root(f"{two}/src", f"{one}/docs") == f"{two}/docs"
+    assert find_worktree_root(f"{two}/src", str(project)) == two
 
 
 def test_a_moved_worktree_is_followed_once_git_knows_it_and_says_so_before(
