@@ -34,7 +34,7 @@ LinkOffset = Annotated[int, msgspec.Meta(ge=0)]
 HeadingText = Annotated[str, msgspec.Meta(max_length=200)]
 RelationName = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 """As typed links in notes have it; another spelling would find nothing."""
-Relations = Annotated[list[RelationName], msgspec.Meta(max_length=32)]
+RelationNames = Annotated[list[RelationName], msgspec.Meta(max_length=32)]
 
 
 class Filters(Params, frozen=True, kw_only=True):
@@ -129,7 +129,7 @@ class SearchParams(TrackedParams, frozen=True, kw_only=True):
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
     explain: bool = False
-    follow: Relations = msgspec.field(default_factory=list)
+    follow: RelationNames = msgspec.field(default_factory=list)
     """Relations such as `resolved_by`: the sections that typed links of a hit lead to come with
     it."""
     track_access: bool = False
@@ -274,7 +274,7 @@ class ContextParams(TrackedParams, frozen=True, kw_only=True):
     """First line of the text; empty for none."""
     mark: bool = True
     """Add a line below the heading if the text tries to instruct its reader."""
-    follow: Relations = msgspec.field(default_factory=list)
+    follow: RelationNames = msgspec.field(default_factory=list)
     """Relations such as `resolved_by`: the sections that typed links of what is included lead to
     are included behind it, in at most half of the room; their labels name the relation."""
     user: bool = True
@@ -367,7 +367,7 @@ class RecallParams(TrackedParams, frozen=True, kw_only=True):
     """Words to search for; by default the keywords."""
     max_tokens: MaxTokens = 2000
     """Limit of all texts together."""
-    follow: Relations = msgspec.field(default_factory=list)
+    follow: RelationNames = msgspec.field(default_factory=list)
     """Relations such as `resolved_by`: the memories that typed links lead to come right behind the
     one that leads to them."""
     filters: Filters = Filters()
@@ -652,7 +652,7 @@ class LinksParams(WorkspaceParams, frozen=True, kw_only=True):
     path: Name | None = None
     """A note; without a note or section all links of the workspace are listed."""
     direction: Literal["out", "in", "both"] = "both"
-    relation: RelationName | Relations | None = None
+    relation: RelationName | RelationNames | None = None
     """Follow only typed links of this relation, or these, such as `resolved_by`; empty: only
     untyped ones."""
     depth: LinkDepth = 1
