@@ -131,11 +131,20 @@ def stop(home: Home) -> None:
     subprocess.run(words, env=home.env, check=True, capture_output=True, timeout=LIMIT_S)
 
 
+def index_and_stop(home: Home, folder: Path) -> None:
+    """What a reboot leaves: a workspace with its index, and no daemon."""
+    daemon = home.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(folder))
+        client.call("sync")
+    assert daemon.stop() == 0
+
+
 @pytest.mark.parametrize("event", ["session-start", "user-prompt", "pre-compact"])
 def test_a_hook_that_finds_no_daemon_starts_one_and_has_its_answer(own: Home, event: str) -> None:
     folder = own.make_folder()
     (folder / "MEMORY.md").write_text("# Larch\n\nA tree.\n")
-    own.config.write_text(f'[[workspace]]\npath = "{folder}"\n')
+    index_and_stop(own, folder)
     given = {"cwd": str(folder), "prompt": "what is a larch"}
     try:
         done = hook(own, event, given, *LONG)

@@ -346,6 +346,9 @@ def test_daemons_that_start_at_random_moments_in_two_environments_never_share_a_
 def test_agents_and_hooks_that_all_begin_at_once_share_the_daemon_that_one_of_them_starts(
     envs: dict[str, dict[str, str]], root: Path
 ) -> None:
+    assert call(envs["bare"], "start").returncode == 0
+    assert call(envs["bare"], "search", "larch", "-w", str(root), "--wait").returncode == 0
+    assert call(envs["bare"], "stop").returncode == 0
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
     given = {"mcp": json.dumps(hello) + "\n", "hook session-start": json.dumps({"cwd": str(root)})}
     answers: list[tuple[str, str]] = []
