@@ -190,7 +190,8 @@ class SavingVectors(ConceptVectors):
 
     def begin(self, question: str) -> PendingQuestion:
         self.saved.append(f".memories/saved-{len(self.saved)}.md")
-        self._bench.write(self.saved[-1], "# Saved\n\nThe best car is a new vehicle.\n")
+        text = f"# Saved\n\nThe best car is a new vehicle, number {len(self.saved)}.\n"
+        self._bench.write(self.saved[-1], text)
         self._bench.rebuild()
         return super().begin(question)
 
