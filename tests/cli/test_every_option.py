@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import memsyncd
 from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.main import main
 from memsyncd.cli.parser import TAKES_SEVERAL, Argument, Command, Option, parse_command
@@ -223,15 +224,22 @@ class Recorder:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            with connection, connection.makefile("rb") as lines:
-                for line in lines:
-                    request = json.loads(line)
-                    method = request["method"]
+            # A client asks a second connection for the version while it holds the first.
+            threading.Thread(target=self._answer_all, args=(connection,), daemon=True).start()
+
+    def _answer_all(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as lines:
+            for line in lines:
+                request = json.loads(line)
+                method = request["method"]
+                if method != "ping":
                     self.requests.append((method, request.get("params")))
-                    answer = {"jsonrpc": "2.0", "id": request["id"], **self._answer(method)}
-                    connection.sendall(json.dumps(answer).encode() + b"\n")
+                answer = {"jsonrpc": "2.0", "id": request["id"], **self._answer(method)}
+                connection.sendall(json.dumps(answer).encode() + b"\n")
 
     def _answer(self, method: str) -> dict[str, Any]:
+        if method == "ping":
+            return {"result": {"version": memsyncd.__version__, "pid": 1}}
         if method in ("workspace.list", "status"):
             workspace = {"id": "w1", "name": "notes", "root": "/nowhere", "state": "ready"}
             return {"result": {"workspaces": [{**workspace, "pending": 0}], "collections": []}}
