@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 
 def _init(args: Args, console: Console) -> int:
-    if args.user and args.union:
-        hint = "leave one of the two out"
-        raise BadRequest("--union is for memory in a git repository, not for --user", hint=hint)
     if args.user:
         return _init_user_wide(args, console)
     root = find_memory_root(create_folder(args.path or "."), console)

@@ -17,7 +17,7 @@ from memsyncd.watch.health import WatchHealth
 NOW_S = 1_800_000_000.0
 EVENTS = WatchHealth(mode="events", observer="inotify")
 WELL = Condition(is_indexing=False, synced_at_s=NOW_S - 2)
-FRESH = Freshness(state="ready", pending=0, overdue="", stall="")
+FRESH = Freshness(state="ready", pending=0, overdue="", reasons=())
 
 
 def make_problem(**fields: Any) -> ProblemInfo:
@@ -108,8 +108,8 @@ def test_past_failures_are_findings(fields: dict[str, Any], check: str, level: s
 @pytest.mark.parametrize(
     ("freshness", "level"),
     [
-        (Freshness(state="ready", pending=2, overdue="", stall=""), "info"),
-        (Freshness(state="degraded", pending=2, overdue="it is late", stall=""), "error"),
+        (Freshness(state="ready", pending=2, overdue="", reasons=()), "info"),
+        (Freshness(state="degraded", pending=2, overdue="it is late", reasons=()), "error"),
     ],
 )
 def test_the_freshness_that_answers_report_is_a_finding(freshness: Freshness, level: str) -> None:

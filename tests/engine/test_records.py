@@ -299,7 +299,6 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
 
 
 def test_the_history_of_a_missing_folder_is_not_reported_as_deleted(own: Any) -> None:
-    own.workspace.close()
     own.workspace.records_path.unlink()
     (deleted,) = examine_records(own.workspace, is_thorough=False)
     assert (deleted.level, "was deleted" in deleted.what) == ("error", True)
