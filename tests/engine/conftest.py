@@ -41,13 +41,15 @@ POLICY = Config(chunking=ChunkingConfig(max_tokens=20, overlap=0))
 
 SEARCH_POLICY = Config()
 RUN_OPTIONS = frozenset({"now_s", "timeout_s", "absent", "is_hurried", "accesses"})
+# A busy machine takes longer than a client would wait.
+PATIENT = {"timeout_s": 30.0}
 
 
 def search_in(
     workspaces: Sequence[Workspace], query: str, config: Config = SEARCH_POLICY, **more: Any
 ) -> SearchAnswer:
     """Search; `more` are fields of the request or of the run options. Scores are explained."""
-    options = {name: more.pop(name) for name in RUN_OPTIONS & more.keys()}
+    options = PATIENT | {name: more.pop(name) for name in RUN_OPTIONS & more.keys()}
     params = SearchParams(query=query, explain=True, **more)
     return search(workspaces, params, config, RunOptions(**options))
 
@@ -55,7 +57,7 @@ def search_in(
 def build_block(
     workspace: Workspace, query: str = "", config: Config = SEARCH_POLICY, **more: Any
 ) -> ContextAnswer:
-    options = {name: more.pop(name) for name in RUN_OPTIONS & more.keys()}
+    options = PATIENT | {name: more.pop(name) for name in RUN_OPTIONS & more.keys()}
     params = ContextParams(query=query, **more)
     return build_context(workspace, params, config, RunOptions(**options))
 
