@@ -7,6 +7,7 @@ instead.
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
@@ -15,11 +16,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import memsyncd
+import memsyncd.cli
 from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.main import main
 from memsyncd.cli.parser import TAKES_SEVERAL, Argument, Command, Option, parse_command
@@ -105,6 +108,17 @@ def test_an_option_that_takes_one_value_is_refused_the_second_time(
 def test_the_error_names_the_commands_that_take_several_workspaces() -> None:
     names = [name for name, option in OPTIONS if option.name == "workspace" and option.is_repeated]
     assert f"{', '.join(names[:-1])} and {names[-1]}" == TAKES_SEVERAL
+
+
+def test_a_command_reads_only_what_some_command_declares() -> None:
+    declared = {
+        item.name for command in COMMANDS.values() for item in (*command.arguments, *command.options)
+    }
+    declared |= {item.name for name in ENTRIES for item in load_command(name).arguments}
+    for module in Path(memsyncd.cli.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "args":
+                assert node.attr in declared, f"{module.name}:{node.lineno}: args.{node.attr}"
 
 
 # --- what is sent ---------------------------------------------------------------------------------
