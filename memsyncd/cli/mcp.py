@@ -347,6 +347,8 @@ def _encode(message: dict[str, Any]) -> bytes:
 
 
 def _write(data: bytes) -> None:
+    """Write lines of JSON, with U+2028 and U+2029 escaped: some readers end a line there."""
+    data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
     while data:
         data = data[os.write(1, data) :]
 

@@ -44,6 +44,7 @@ class Agent:
         self._write, self._fileno, self._meta = write, fileno, meta
         self._unread = b""
         self._last_id = 0
+        self.last_line = b""
         self.notices: list[dict[str, Any]] = []
 
     def send(self, method: str, *, is_notice: bool = False, **params: Any) -> int:
@@ -68,8 +69,8 @@ class Agent:
                 data = os.read(self._fileno, 65536)
                 assert data, "the connection was closed"
                 self._unread += data
-        line, _, self._unread = self._unread.partition(b"\n")
-        return dict(json.loads(line))
+        self.last_line, _, self._unread = self._unread.partition(b"\n")
+        return dict(json.loads(self.last_line))
 
     def wait(self, request_id: int) -> dict[str, Any]:
         while True:
@@ -506,6 +507,17 @@ def test_a_pump_that_only_reads_offers_no_tool_that_writes(own: Home) -> None:
         assert all(tool["annotations"]["readOnlyHint"] for tool in tools)
         answer = agent.ask("tools/call", name="memory_remember", arguments={"content": "x"})
         assert answer["error"]["code"] == -32602
+
+
+def test_no_reader_ends_a_line_within_a_message_of_the_pump(place: Place) -> None:
+    """Readers such as Node's `readline` end a line at U+2028 and U+2029, too."""
+    (place.root / "MEMORY.md").write_text("# Larch\n\ngrows\u2028here\u2029and there\n")
+    place.client.call("sync", workspace=place.id)
+    with pump(place.home, place.root) as agent:
+        text, is_error = agent.use("memory_get", path="MEMORY.md")
+        assert not is_error
+        assert "grows\u2028here\u2029and there" in text
+        assert agent.last_line.decode().splitlines() == [agent.last_line.decode()]
 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "stopped"])
