@@ -92,6 +92,7 @@ def put_text_file(
     open_parent = create_folder if was is None else open_folder
     with translating_errors(path), open_parent(scope.root, parent) as folder:
         if was is None:
+            _check_not_evicted(folder, name, path)
             stat = _create(folder, name, path, data, attributes)
         else:
             stat = _replace(folder, name, path, data, was, partial(keep, path))
@@ -151,6 +152,7 @@ def rename_path(scope: Scope, old: NotePath, new: NotePath) -> FileStat | None:
         create_folder(scope.root, to_parent) as to_folder,
     ):
         _check_movable(from_folder, from_name, old, new)
+        _check_not_evicted(to_folder, to_name, new)
         try:
             rename_noreplace(from_folder.fd, from_name, to_folder.fd, to_name)
         except FileExistsError:
@@ -223,6 +225,16 @@ def _check_writable(stat: os.stat_result, path: NotePath) -> None:
 def _make_exists_error(path: NotePath) -> AlreadyExists:
     hint = "choose another name, or change the existing file"
     return AlreadyExists(f"{path.text} already exists", hint=hint)
+
+
+def _check_not_evicted(folder: OpenFolder, name: str, path: NotePath) -> None:
+    """Refuse the name of a note that iCloud has moved off this machine and left a stand-in for."""
+    try:
+        os.lstat(f".{name}.icloud", dir_fd=folder.fd)
+    except OSError:  # also for a name that is too long with what surrounds it
+        return
+    hint = "open it in the Finder, which downloads it, or choose another name"
+    raise AlreadyExists(f"{path.text} already exists, and its content is in iCloud", hint=hint)
 
 
 def has_content(folder_fd: int, path: str, data: bytes) -> bool:

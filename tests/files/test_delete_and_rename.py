@@ -331,6 +331,12 @@ class TestRenaming:
             rename(tree, ".memories/gone.md", ".memories/x/y.md")
         assert list_all(tree) == TREE
 
+    def test_no_note_takes_the_name_of_an_evicted_one(self, tree: Path) -> None:
+        (tree / ".memories" / ".new.md.icloud").write_bytes(b"plist")
+        with pytest.raises(AlreadyExists, match="iCloud"):
+            rename(tree, ".memories/three.md", ".memories/new.md")
+        assert (tree / ".memories/three.md").exists()
+
     def test_another_note_whose_name_differs_in_case_alone_stays_even_if_it_is_the_same_file(
         self, tree: Path
     ) -> None:

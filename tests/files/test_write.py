@@ -273,6 +273,15 @@ class TestReplacing:
 
 @pytest.mark.usefixtures("way")
 class TestObstacles:
+    def test_no_note_is_created_where_one_was_evicted(self, root: Path) -> None:
+        stand_in = root / ".memories" / ".a.md.icloud"
+        stand_in.write_bytes(b"plist")
+        with pytest.raises(AlreadyExists, match="iCloud"):
+            put(root, b"new", was=None)
+        assert list_all(root) == [".memories", ".memories/.a.md.icloud"]
+        stand_in.rename(root / ".memories" / "a.md")
+        put_over(root, b"new")
+
     def test_a_new_file_replaces_nothing(self, root: Path, note: Path) -> None:
         (root / ".memories/folder").mkdir()
         os.mkfifo(root / ".memories/fifo")
