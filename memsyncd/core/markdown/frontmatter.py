@@ -37,11 +37,26 @@ PROBLEMS_LIMIT = 20
 _DEPTH_LIMIT = 16
 _TOO_DEEP: Final = "it nests too deeply"
 _COMMENT_LIMIT_LINES = 50
+_UNREAD_LIMIT_LINES = 200
+# With more blanks before it, a line is code.
+_MAX_INDENT = 3
 _FENCE = re.compile(r"---[ \t]*")
 _END = re.compile(r"(?:---|\.\.\.)[ \t]*")
 _KEY_VALUE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*))?$")
 _PROPERTY = re.compile(r"([^\W\d_][\w/-]{0,48})::(?:[ \t]+(.*))?")
 _PROPERTIES_LIMIT_LINES = 50
+# Keys of front matter: with one of them, lines between two `---` are no heading of prose.
+_USUAL_KEYS: Final = frozenset(
+    "alias aliases author date description id name permalink tag title type".split()
+)
+_LIKE_KEY = re.compile(r"[ \t]*(?:[\w./-]+[ \t]*:(?:[ \t]|$)|-[ \t])|[ \t]")
+# YAML takes what follows a ` #` for a comment: `tags: #db #infra`.
+_COMMENTED_TAGS = re.compile(
+    r"^tags?[ \t]*:(?:[ \t]++(?:[^\n\"'\[{#]*[ \t])?|(?:[ \t]*\n[ \t]*-[ \t]++[^#\n][^\n]*)*"
+    r"[ \t]*\n[ \t]*-[ \t]++)#(?=\w)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NULLS: Final = frozenset(("null", "Null", "NULL", "~"))
 _LIKE_PRIORITY = re.compile(r"[Pp] ?\d")
 # Of templates, which are no YAML until they are filled in.
 _TEMPLATE = re.compile(r"\{\{|<%|\{%")
@@ -90,6 +105,8 @@ def find_front_matter(path: str, lines: Sequence[str]) -> FrontMatter:
     A `---` with a blank line under it, or one that nothing closes, is a thematic break.
     """
     front = _find_yaml(path, lines)
+    if not front.problems and (unread := _find_unread_block(path, lines, front.n_lines)):
+        front = replace(front, problems=(unread,))
     pairs = list(_find_properties(lines, front.n_lines))
     if not pairs:
         return front
@@ -145,6 +162,35 @@ def _find_yaml(path: str, lines: Sequence[str]) -> FrontMatter:
         "end it with a line `---`",
     )
     return FrontMatter(n_lines=0, meta=EMPTY_META, problems=(open_ended,))
+
+
+def _find_unread_block(path: str, lines: Sequence[str], first: int) -> Problem | None:
+    """Report a block of front matter that other lines precede: blank ones, or a first block."""
+    at = first
+    while at < len(lines) and not lines[at].strip():
+        at += 1
+    if at >= len(lines) or (not first and at == 0 and lines[0][:1] == "-"):
+        return None
+    mark = lines[at]
+    if len(mark) - len(mark.lstrip(" ")) > _MAX_INDENT or not _FENCE.fullmatch(mark.lstrip(" ")):
+        return None
+    keys: set[str] = set()
+    for line in lines[at + 1 : at + 1 + _UNREAD_LIMIT_LINES]:
+        if _END.fullmatch(line.lstrip(" ")):
+            break
+        if not _LIKE_KEY.match(line):
+            return None
+        keys.add(line.partition(":")[0].strip())
+    else:
+        return None
+    if keys.isdisjoint(_KNOWN | _USUAL_KEYS):
+        return None
+    if first:
+        problem, hint = "a second block of front matter is not read", "merge it with the first"
+    else:
+        problem = "front matter is not read, because it does not begin the note"
+        hint = "remove the blanks above and before its `---`"
+    return Problem(path, at + 1, "unread_front_matter", problem, hint)
 
 
 def is_memory_comment(line: str) -> bool:
@@ -203,6 +249,10 @@ def _read_yaml(path: str, text: str, line: int, *, is_foreign: bool) -> tuple[_M
         if not (is_foreign and _TEMPLATE.search(text)):
             problems.append(Problem(path, at, "broken_yaml", "YAML cannot be parsed", hint))
         pairs = list(_read_plain_pairs(text))
+    if "#" in text and (commented := _COMMENTED_TAGS.search(text)):
+        at = line + text.count("\n", 0, commented.end())
+        problem = "tags are not read: YAML takes what follows a `#` for a comment"
+        problems.append(Problem(path, at, "commented_tags", problem, "write tags: [db, infra]"))
     reader = _MetaReader(path, line, problems, is_foreign=is_foreign)
     return reader, reader.read(pairs)
 
@@ -314,8 +364,9 @@ def _make_flat_node(written: str) -> yaml.Node:
     if written[:1] == "[":
         items = [_make_flat_node(item) for item in _FLAT_ITEM.findall(written)]
         return yaml.SequenceNode("", items)
-    is_quoted = written[:1] in ("'", '"')
-    return yaml.ScalarNode("", written[1:-1] if is_quoted else written)
+    if written[:1] in ("'", '"'):
+        return yaml.ScalarNode("", written[1:-1], style=written[0])
+    return yaml.ScalarNode("", written)
 
 
 def _refuse_growth(text: str) -> None:
@@ -367,9 +418,10 @@ class _MetaReader:
         known: dict[str, Any] = {}
         extra: dict[str, str] = {}
         seen: set[str] = set()
-        for key, value, at in pairs:
+        for key, node, at in pairs:
             name = key.strip().lower()
             name = OTHER_KEYS.get(name, name)
+            value = "" if _is_null(node) else node
             if name in seen:
                 hint = "the first one counts"
                 self._report(at, "duplicate_key", f"`{_shorten(key)}` occurs twice", hint)
@@ -406,7 +458,7 @@ class _MetaReader:
             known["tags"] = distinct_tags((*known.get("tags", ()), *_list_tags(value)))
             return True
         text = _render(value).strip()
-        if not text or text in ("null", "~"):
+        if not text:
             return True
         if name == "source" and isinstance(value, yaml.MappingNode):
             known[name] = text
@@ -494,15 +546,22 @@ def list_tags(text: str) -> list[str]:
 
 def _list_tags(value: yaml.Node | str) -> list[str]:
     if isinstance(value, yaml.SequenceNode):
-        return [_render(item) for item in value.value]
+        return [_render(item) for item in value.value if not _is_null(item)]
     return list_tags(_render(value))
 
 
 def _list_texts(value: yaml.Node | str) -> list[str]:
     """The texts of a list, or those between commas."""
     if isinstance(value, yaml.SequenceNode):
-        return [_render(item).strip() for item in value.value]
+        return [_render(item).strip() for item in value.value if not _is_null(item)]
     return [text.strip(" \t\"'[]") for text in _render(value).split(",")]
+
+
+def _is_null(value: yaml.Node | str) -> bool:
+    """True for YAML's null, which is no text. In quotes it is a text."""
+    if isinstance(value, yaml.ScalarNode):
+        return not value.style and value.value in _NULLS
+    return isinstance(value, str) and value in _NULLS
 
 
 def _render(value: yaml.Node | str) -> str:

@@ -57,6 +57,10 @@ def test_front_matter_is_between_marks_at_the_very_top(lines: list[str], n_lines
             Meta(created="2026-01-02", expires="2027-01-01T10:00:00Z"),
         ),
         ("status:", EMPTY_META),
+        *((f"tags: {null}\nkind: {null}", EMPTY_META) for null in ("null", "~", "NULL")),
+        ("tags: [null, a]\nkind: b", Meta(kind="b", tags=("a",))),
+        ("tags:\n- ~\n- 'null'\n- \"#a\"", Meta(tags=("null", "a"))),
+        ('tags: ["null"]\nowner: null', Meta(tags=("null",), extra=(("owner", ""),))),
         ("source: no", Meta(source="no")),
         ("Owner: ann\nlist: [1, {a: b}]", Meta(extra=(("Owner", "ann"), ("list", "1, a: b")))),
     ],
@@ -84,6 +88,49 @@ def test_values_are_read_as_they_were_written(text: str, meta: Meta) -> None:
 )
 def test_an_impossible_value_is_a_problem_at_its_line(text: str, problem: tuple[int, str]) -> None:
     assert read(text)[1] == [problem]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "code"),
+    [
+        ("\n---\ntitle: T\nkind: decision\n---\ntext", 2, "unread_front_matter"),
+        (" ---\ntitle: T\n ---\ntext", 1, "unread_front_matter"),
+        ("\n\n---\ntags:\n  - a\n- b\n...\n", 3, "unread_front_matter"),
+        ("---\npermalink: a/b\n---\n\n---\nname: n\nkind: b\n---\n", 5, "unread_front_matter"),
+        ("---\na: b\n---\n---\ntags: [c]\n---\n", 4, "unread_front_matter"),
+        ("---\ntags: #db #infra\n---", 2, "commented_tags"),
+        ("---\na: b\ntags:\n  - ok\n  - #db\n---", 5, "commented_tags"),
+        ("---\ntags: a, #b\n---", 2, "commented_tags"),
+        ("---\nTag: #b\n---", 2, "commented_tags"),
+    ],
+)
+def test_metadata_that_cannot_be_meant_otherwise_is_a_problem(
+    text: str, line: int, code: str
+) -> None:
+    problems = find_front_matter("a.md", text.split("\n")).problems
+    assert [(problem.line, problem.code) for problem in problems] == [(line, code)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n---\n\ntitle: T\n---\n",
+        "\n---\nNote: this is a heading\n---\n",
+        "\n---\ntitle: it does not end",
+        "\n---\ntitle: T\n\n---\n",
+        "    ---\n    title: T\n    ---\n",
+        "text\n\n---\ntitle: T\n---\n",
+        "---\na: b\n---\n\n---\n\ntags: c\n\n---\n",
+        "---\na: b\n---\ntext\n---\ntags: c\n---\n",
+        "---\ntags: [a] # mine\n---",
+        "---\ntags: # mine\n- a\n---",
+        "---\ntags: ['#a', \"b #c\"]\n---",
+        "---\ntags: 'b #c'\n---",
+        "---\ntags: c#\nhashtags: #a\n---",
+    ],
+)
+def test_rules_headings_and_comments_are_no_metadata_that_is_passed_over(text: str) -> None:
+    assert find_front_matter("a.md", text.split("\n")).problems == ()
 
 
 def test_broken_yaml_is_read_line_by_line() -> None:
