@@ -27,7 +27,7 @@ from memsyncd.core.model import (
     parse_expiry,
     path_words,
 )
-from memsyncd.core.search.dates import find_note_date, find_stated_date
+from memsyncd.core.search.dates import find_heading_date, find_note_date, find_stated_date
 from memsyncd.core.search.words import MarkBlanker, SubwordFinder
 from memsyncd.store.texts import inflate, make_blocks
 
@@ -544,16 +544,21 @@ def _make_section_rows(file_id: int, note: Note) -> Iterator[Row]:
     # Most sections share the metadata of the note, whose date need not be read again for each.
     days: dict[tuple[str | None, int], str | None] = {}
     of_note = frozenset(note.meta.extra)
+    day_of_note = find_stated_date(note.meta)
     for section in note.sections:
         meta = section.meta
         key = meta.created, id(meta.extra)
         if key not in days:
             days[key] = find_stated_date(meta)
+        day = days[key]
+        # A day that the section itself states counts over its headings, they over its note.
+        if day == day_of_note:
+            day = find_heading_date(section.heading) or day
         yield (
             file_id, section.anchor[n_path:], to_json_list(section.heading), section.level,
             section.start, section.end, meta.kind, meta.importance, meta.priority,
             meta.lifecycle, meta.status, meta.task, meta.session, meta.source, meta.created,
-            meta.updated, meta.expires and parse_expiry(meta.expires), days[key],
+            meta.updated, meta.expires and parse_expiry(meta.expires), day,
             None if meta.extra is note.meta.extra else _encode_extra(meta.extra, beside=of_note),
         )  # fmt: skip
 

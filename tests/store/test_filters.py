@@ -143,6 +143,19 @@ def test_a_note_that_is_restored_is_found_again(filled: Index, put: Put) -> None
     assert find(filled, Filters(is_archived=True)) == {OLD}
 
 
+def test_a_heading_of_a_day_dates_its_section_and_those_beneath_it(index: Index, put: Put) -> None:
+    own = "<!-- memory: {created: 2024-05-05} -->"
+    log = f"# Log\na\n## 2026-03-01\nb\n### Later\nc\n### Own\n{own}\nd\n## Rest\ne\n"
+    index.apply([put(".memories/log.md", f"---\ncreated: 2025-01-01\n---\n{log}")])
+
+    def slugs(text: str) -> set[str]:
+        return {one.rpartition("/")[2] for one in find(index, extract_filters(text)[0])}
+
+    assert slugs("after:2026") == {"2026-03-01", "later"}
+    assert slugs("before:2025") == {"own"}
+    assert slugs("after:2025 before:2026") == {"log.md#", "log.md#log", "rest"}
+
+
 def test_a_renamed_note_has_the_day_of_its_new_name(filled: Index, put: Put) -> None:
     old = ".memories/2026-02-28 diary.txt"
     filled.apply([put(".memories/2026-05-01.txt", "redis\n", moved_from=old)])

@@ -2,8 +2,9 @@
 
 Dates are read as people write them: 2023-05-07, 7 May 2023, May 7th, 2023, May 2023, and May 7
 without a year; in a filter also relative to today: yesterday, monday, 7d, last week. A note's day
-is the day of creation that it states, else the day in its name. Notes often record an event some
-days after it.
+is the day of creation that it states, else the day in its name; a section's is the one that it
+states, else the day of a heading, such as `## 2026-03-01`. Notes often record an event some days
+after it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,19 @@ _DAY_FIRST = re.compile(
 )
 _SLASHED = re.compile(r"(?<!\d)(\d{1,2})[/.-](\d{1,2})[/.-]((?:19|20)\d\d)(?!\d)")
 _MONTHS_OF_YEAR = 12
+# Of the headings of logs and changelogs: `2026-03-01`, `Monday, 2 March 2026: Deploy`, `Mar 1st,
+# 2026`, `[1.2.0] - 2026-03-01`, `1.2.0 (2026-03-01)`.
+_FULL_DAY = (
+    r"(?:(?:19|20)\d\d(?P<sign>[-/.])\d{1,2}(?P=sign)\d{1,2}"
+    rf"|(?:{_NAMES})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+(?:19|20)\d\d"
+    rf"|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?(?:{_NAMES})\.?,?\s+(?:19|20)\d\d)"
+)
+_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?[.,]?\s+)?"
+_DAY_HEADING = re.compile(
+    rf"\W*{_WEEKDAY}(?P<day>{_FULL_DAY})(?:(?=T\d)|(?![\w-]|[./]\d))|.*(?:\s[-–—|]+\s+|[(])(?P<last>"
+    rf"{_FULL_DAY.replace('sign', 'sign_2')})\W*\Z",
+    re.IGNORECASE,
+)
 _DATE_KEYS = ("date", "day", "created", "created_at")
 _DAY = re.compile(r"(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2}))?)?")
 _AGO = re.compile(r"(\d{1,5})\s*(d|w|m|y)")
@@ -172,6 +186,18 @@ def find_stated_date(meta: Meta) -> str | None:
         *(value for key, value in meta.extra if key.lower() in _DATE_KEYS),
     )
     return next((day.isoformat() for day in map(_parse_stated, stated) if day), None)
+
+
+def find_heading_date(headings: Iterable[str]) -> str | None:
+    """The day in ISO form that the last of the headings begins with, or ends with after a dash or
+    in brackets, which has such a day; None without any.
+    """
+    found = None
+    for heading in headings:
+        match = _DAY_HEADING.match(heading) if _DIGIT.search(heading) else None
+        day = _parse_stated(match["day"] or match["last"]) if match else None
+        found = day or found
+    return found.isoformat() if found else None
 
 
 def _parse_stated(text: str) -> date | None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from memsyncd.core.model import EMPTY_META, Meta
 from memsyncd.core.search.dates import (
     NamedDate,
+    find_heading_date,
     find_named_dates,
     find_note_date,
     fit_dates,
@@ -65,6 +66,40 @@ def test_a_notes_day_is_the_stated_one_or_that_of_its_name() -> None:
     assert find_note_date("2023-05-07/a.md", EMPTY_META) is None
     assert find_note_date("build-20231399.md", EMPTY_META) is None
     assert find_note_date("2023-02-31.md", EMPTY_META) is None
+
+
+@pytest.mark.parametrize(
+    ("heading", "day"),
+    [
+        ("2026-03-01", "2026-03-01"),
+        ("2026-03-01T10:00 Deploy", "2026-03-01"),
+        ("**2026/3/1**: deploy", "2026-03-01"),
+        ("Sunday 2026-03-01", "2026-03-01"),
+        ("Monday, 2 March 2026", "2026-03-02"),
+        ("Mar 1st, 2026", "2026-03-01"),
+        ("[1.2.0] - 2026-03-01", "2026-03-01"),
+        ("1.2.0 (2026-03-01)", "2026-03-01"),
+        ("Version 2 — 5 June 2024", "2024-06-05"),
+        ("Why the plan of 2026-03-01 failed", None),
+        ("2026-03-01-draft", None),
+        ("2026.3.1.4", None),
+        ("2026-03", None),
+        ("2026-02-31", None),
+        ("Plan", None),
+    ],
+)
+def test_a_heading_of_a_day_has_that_day(heading: str, day: str | None) -> None:
+    assert find_heading_date(["Log", heading]) == day
+    assert find_heading_date([heading, "deeper"]) == day
+    assert find_heading_date(["2020-01-01", heading]) == (day or "2020-01-01")
+
+
+@given(
+    st.text()
+    | st.lists(st.sampled_from(["2026-03-01", "1 May 2020", " - ", "(", "x", "T1"])).map("".join)
+)
+def test_any_text_can_be_a_heading(text: str) -> None:
+    find_heading_date([text])
 
 
 @given(st.text())
