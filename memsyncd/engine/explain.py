@@ -318,7 +318,8 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
         is_outside = any(path.startswith("/") for path in filters.paths)
         return "; a path begins at the workspace's root, as docs/plan.md" if is_outside else ""
     elif filters.after or filters.before:
-        return "; the date of a section is what it, a heading, its note or its name states, else when saved"
+        stated = "what it, a heading, its note or its name states, else when saved"
+        return f"; the date of a section is {stated}"
     else:
         return ""
     found, near = [*map(redact, found)], [*map(redact, near)]
