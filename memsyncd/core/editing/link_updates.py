@@ -17,7 +17,8 @@ from memsyncd.core.markdown.scanner import split_blocks, split_paragraphs
 from memsyncd.core.notepath import NOTE_SUFFIXES, is_plain
 from memsyncd.errors import EditRefused
 
-_UNSAFE = re.compile("[ ()<>%#]")
+_UNSAFE = re.compile(r"[ ()<>%#?\\]")
+_UNSAFE_IN_ANGLES = re.compile(r"[<>#?\\]|%(?=[0-9A-Fa-f]{2})")
 # What may end a text of YAML, or mean another sign in it.
 _QUOTES = re.compile(r"[\"'\\]")
 
@@ -104,5 +105,6 @@ def _list_targets(link: LinkTarget, source: str, path: str) -> Iterator[str]:
         f"/{path}" if is_from_root else posixpath.relpath(path, source.rpartition("/")[0] or ".")
     )
     has_suffix = link.text.lower().endswith(NOTE_SUFFIXES)
+    unsafe = _UNSAFE if link.is_encoded else _UNSAFE_IN_ANGLES
     for text in (target,) if has_suffix else (target.rpartition(".")[0], target):
-        yield _UNSAFE.sub(lambda sign: f"%{ord(sign[0]):02X}", text) if link.is_encoded else text
+        yield unsafe.sub(lambda sign: f"%{ord(sign[0]):02X}", text)

@@ -36,7 +36,11 @@ from memsyncd.core.notepath import NOTE_SUFFIXES
 TEXT_LIMIT_CHARS = 500
 
 _WIKI = r"\[\[(?P<wiki>[^\[\]\n]{1,500})\]\]"
-_RELATIVE = r"\]\([ \t]*(?:<(?P<angle>[^<>\n]{1,500})>|(?P<plain>(?!\[\[)[^\s()<>]{1,500}))"
+# Brackets that match, or are escaped, belong to an address.
+_RELATIVE = (
+    r"\]\([ \t]*(?:<(?P<angle>[^<>\n]{1,500})>"
+    r"|(?P<plain>(?!\[\[)(?:\\[()]|\([^\s()<>]{0,100}\)|[^\s()<>]){1,500}+))"
+)
 _LINK = re.compile(f"{_WIKI}|{_RELATIVE}")
 # The look-behind follows the `#`, so that the search can skip to the next `#`.
 _TAG = re.compile(r"#(?<![^\s(\[{,;]#)([^\W\d_][\w/-]{0,99})")
@@ -116,7 +120,7 @@ Definitions = Mapping[str, str]
 
 
 class LinkTarget(NamedTuple):
-    """The target of a link as it is written, without heading and label.
+    """The target of a link as it is written, without query, heading and label.
 
     Offsets are those of the note's text. `is_encoded`: in a markdown link without `<>`, where some
     characters must be percent-encoded. `is_path`: it has no suffix or begins with a slash, and
@@ -183,7 +187,7 @@ def _list_property_targets(line: str, at: int, offset: int) -> Iterator[LinkTarg
 
 def _make_defined_target(definition: re.Match[str], offset: int) -> LinkTarget:
     group = 2 if definition[2] is not None else 3
-    text = definition[group].partition("#")[0]
+    text, _ = _split_address(definition[group])
     start = offset + definition.start(group)
     is_path = _may_lead_elsewhere(text)
     return LinkTarget(
@@ -207,10 +211,18 @@ def _list_definitions(text: str) -> Iterator[tuple[int, re.Match[str]]]:
         start, end = text.rfind("\n", 0, sign) + 1, text.find("\n", sign)
         end = end if end >= 0 else len(text)
         found = _DEFINITION.match(text[start:end])
-        if found and _is_note_path((found[2] or found[3]).partition("#")[0]):
+        if found and _is_note_path(_split_address(found[2] or found[3])[0]):
             n_lines, counted = n_lines + text.count("\n", counted, start), start
             yield n_lines, found
         sign = text.find("]:", end)
+
+
+def _split_address(address: str) -> tuple[str, str]:
+    """The path and the fragment of a markdown link's address, without a query."""
+    path, _, fragment = address.partition("#")
+    before, mark, _ = path.partition("?")
+    is_name = path.lower().endswith(NOTE_SUFFIXES) and not before.lower().endswith(NOTE_SUFFIXES)
+    return (before if before and mark and not is_name else path), fragment
 
 
 def _may_lead_elsewhere(target: str) -> bool:
@@ -410,7 +422,7 @@ def _make_link(
     written = (found["angle"] or found["plain"]).strip()
     if not written or _SCHEME.match(written):
         return None
-    target = written.partition("#")[0]
+    target, _ = _split_address(written)
     return _make_path_link(number, written) if not target or _is_note_path(target) else None
 
 
@@ -442,7 +454,7 @@ def _make_wiki_link(
 
 
 def _make_path_link(number: int, written: str) -> Mention:
-    target, _, heading = written.partition("#")
+    target, heading = _split_address(written)
     kind = PATH_LINK if target and _may_lead_elsewhere(target) else "link"
     return Mention(line=number, target=target, heading=heading, kind=kind)
 

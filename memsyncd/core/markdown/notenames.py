@@ -28,6 +28,7 @@ _SIMILARITY = 0.6
 # Targets that are remembered with what they name: all of a vault's would take 20 MB.
 _MAX_FOUND = 4096
 _ENCODED = re.compile("(?:%[0-9A-Fa-f]{2})+")
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _BLOCK = re.compile(r"\(\([0-9a-f-]{36}\)\)")
 # Of file names such as `200911172034 An idea.md` and `x7qk-an-idea.md`, the id.
 _ID = re.compile(r"([0-9]{6,}|[a-z0-9]{3,})[-_ ].")
@@ -169,12 +170,20 @@ def is_block_reference(target: str) -> bool:
 
 
 def decode_target(target: str) -> str:
-    """The target with its percent-encoded bytes decoded."""
+    """The target with its escaped signs and percent-encoded bytes decoded."""
+    if "\\" in target:
+        target = _ESCAPED.sub(r"\1", target)
     if "%" not in target:
         return target
     return _ENCODED.sub(
         lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), target
     )
+
+
+def leads_outside(source: str, target: str) -> bool:
+    """True if a target leads from the note `source` out of the workspace."""
+    folder, written = source.rpartition("/")[0], decode_target(target).replace("\\", "/")
+    return f"{posixpath.normpath(posixpath.join(folder, written))}/".startswith("../")
 
 
 def _list_days(name: str) -> Iterator[str]:

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import posixpath
+import re
+from urllib.parse import quote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +12,7 @@ from memsyncd.config import ChunkingConfig
 from memsyncd.core.editing.link_updates import update_links
 from memsyncd.core.markdown.notenames import NoteNames
 from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.model import PATH_LINK
 from memsyncd.core.notepath import parse_note_path
 from memsyncd.errors import EditRefused
 
@@ -45,6 +50,11 @@ MOVED = {".memories/redis.md": ".memories/ops/valkey 8.md"}
             "[r](/.memories/redis.md#x) [r](</.memories/redis.md>) [r](/redis.md)\n\n[d]: /.memories/redis.md",
             "[r](/.memories/ops/valkey%208.md#x) [r](</.memories/ops/valkey 8.md>) [r](/redis.md)\n\n[d]: /.memories/ops/valkey%208.md",
         ),
+        (
+            "[q](.memories/redis.md?x=1#y) [q](<.memories/redis?x>)\n\n[d]: .memories/redis.md?x",
+            "[q](.memories/ops/valkey%208.md?x=1#y) [q](<.memories/ops/valkey 8?x>)\n\n[d]: .memories/ops/valkey%208.md?x",
+        ),
+        ("[e](.memories\\/redis\\.md)", "[e](.memories/ops/valkey%208.md)"),
         (
             "redis, [[other]], [[gone]], [redis](https://redis.md)",
             "redis, [[other]], [[gone]], [redis](https://redis.md)",
@@ -105,6 +115,65 @@ def test_a_name_that_would_end_a_text_of_yaml_is_refused_where_a_property_needs_
     assert name.removesuffix(".md") in update("[[redis]]\n", moved)
 
 
+POLICY = ChunkingConfig(max_tokens=100, overlap=0)
+ODD_PATHS = [
+    f"{folder}{name}"
+    for folder in ("", ".memories/", ".memories/x (y)/")
+    for name in ("b[1].md", "c(1).md", "d?.md", "e_f.md", "g#h.md", "100%.md", "a.md", "(i) j.md")
+]
+ESCAPED = re.compile(r"[\[\]()_?]")
+
+
+def write_address(path: str, form: str) -> str:
+    match form:
+        case "angle":
+            encoded = re.sub(r"[#?]", lambda sign: f"%{ord(sign[0]):02X}", path)
+            return f"<{encoded}>"
+        case "escaped":
+            return ESCAPED.sub(r"\\\g<0>", path).replace("#", "%23").replace(" ", "%20")
+        case _:
+            # As Obsidian writes it: brackets that match may stay.
+            encoded = quote(path, safe="/[]()")
+            return f"/{encoded}" if form == "root" else encoded
+
+
+@given(st.data())
+def test_every_address_leads_to_the_same_note_after_any_renaming(data: st.DataObject) -> None:
+    chosen = st.lists(st.sampled_from(ODD_PATHS), min_size=2, max_size=5, unique=True)
+    paths = data.draw(chosen, label="paths")
+    targets = data.draw(st.permutations(paths), label="new paths")
+    moved = {old: new for old, new in zip(paths, targets, strict=True) if old != new}
+    source = data.draw(st.sampled_from(["MEMORY.md", *paths]), label="source")
+    folder = source.rpartition("/")[0] or "."
+    forms = st.sampled_from(["plain", "root", "angle", "escaped"])
+    rests = st.sampled_from(["", "#h", "?q=1", "?q=a.b#h"])
+    named = data.draw(st.lists(st.tuples(st.sampled_from(paths), forms, rests), max_size=5))
+    lines = []
+    for path, form, rest in named:
+        address = path if form == "root" else posixpath.relpath(path, folder)
+        address = write_address(address, form)
+        whole = f"{address[:-1]}{rest}>" if form == "angle" else f"{address}{rest}"
+        lines.append(f"see [t]({whole}) and")
+    text = "\n\n".join(lines) + "\n"
+    before = NoteNames.of((path, "") for path in {"MEMORY.md", *paths})
+    after = NoteNames.of((moved.get(path, path), "") for path in {"MEMORY.md", *paths})
+
+    def resolve(path: str, content: bytes, names: NoteNames) -> list[tuple[str | None, str]]:
+        note = parse_note(parse_note_path(path), content, POLICY)
+        return [
+            (names.find(path, link.target, is_path=link.kind == PATH_LINK), link.heading)
+            for link in note.links
+        ]
+
+    expected = [(path, rest.partition("#")[2]) for path, _, rest in named]
+    assert resolve(source, text.encode(), before) == expected
+    updated = update_links(source, text.encode(), moved, before=before, after=after)
+    found = resolve(moved.get(source, source), updated, after)
+    assert found == [(moved.get(path, path), heading) for path, heading in expected]
+    queries = [rest.partition("#")[0] for _, _, rest in named]
+    assert re.findall(r"[?]q=[^#)>]*", updated.decode()) == [one for one in queries if one]
+
+
 PATHS = st.sampled_from(
     [
         f"{folder}{name}"
@@ -112,7 +181,6 @@ PATHS = st.sampled_from(
         for name in ("a.md", "b c.md", "MEMORY.md", "a.txt")
     ]
 )
-POLICY = ChunkingConfig(max_tokens=100, overlap=0)
 
 
 @given(st.data())

@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.markdown import notenames
-from memsyncd.core.markdown.notenames import NameTable, NoteNames, list_names, make_key
+from memsyncd.core.markdown.notenames import (
+    NameTable,
+    NoteNames,
+    leads_outside,
+    list_names,
+    make_key,
+)
 
 NOTES = [
     ("notes/Über uns.md", "About us", ("Team", "Dec 1st, 2020")),
@@ -95,3 +101,19 @@ def test_a_note_is_found_by_its_path(notes: list[tuple[str, str]]) -> None:
     paths = {path for path, _ in notes if "/" not in path and "\\" not in path and path[0] != "."}
     names = NoteNames.of(notes)
     assert all(names.find("x.md", path) == path for path in paths if "%" not in path)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "is_outside"),
+    [
+        ("docs/a.md", "../../b.md", True),
+        ("docs/a.md", "..%2F..%2Fb", True),
+        ("a.md", "..", True),
+        ("docs/a.md", "../b.md", False),
+        ("docs/a.md", "x/../../b.md", False),
+        ("a.md", "..b.md", False),
+        ("a.md", "", False),
+    ],
+)
+def test_a_target_may_lead_out_of_the_workspace(source: str, target: str, is_outside: bool) -> None:
+    assert leads_outside(source, target) == is_outside
