@@ -97,7 +97,8 @@ def _render_link(link: dict[str, Any], workspace: str, console: Console) -> str:
         return f"{place}{more}  {relation}→ {render_path(link['to'], root, console.cwd)}"
     heading = f"#{link['heading']}" if link["heading"] else ""
     similar = f"; similar: {link['similar']}" if link["similar"] else ""
-    missing = paint("yellow", f"no such note{similar}")
+    missing = "outside the workspace" if link["is_outside"] else f"no such note{similar}"
+    missing = paint("yellow", missing)
     return f"{place}{more}  {relation}→ [[{link['target']}{heading}]]  {missing}"
 
 

@@ -797,6 +797,8 @@ class LinkInfo(TypedDict):
     depth: int
     # The note with the most similar name, for a link that leads to none.
     similar: str | None
+    # True for a link that leads out of the workspace.
+    is_outside: bool
 
 
 class Links(TypedDict):

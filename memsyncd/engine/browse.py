@@ -456,7 +456,12 @@ def draw_links(links: Sequence[LinkInfo], params: LinksParams) -> str | None:
 
 
 def _make_link_info(edge: Edge, names: NoteNames, *, is_masking: bool) -> LinkInfo:
+    # Few questions ask for links.
+    from memsyncd.core.markdown.linkgraph import note_of
+    from memsyncd.core.markdown.notenames import leads_outside
+
     show = redact if is_masking else str
+    is_outside = edge.to is None and leads_outside(note_of(edge.source), edge.target)
     return LinkInfo(
         source=edge.source,
         lines=list(edge.lines),
@@ -466,7 +471,8 @@ def _make_link_info(edge: Edge, names: NoteNames, *, is_masking: bool) -> LinkIn
         heading=show(edge.heading),
         kind=edge.kind,
         depth=edge.depth,
-        similar=None if edge.to is not None else names.find_similar(edge.target),
+        similar=None if edge.to is not None or is_outside else names.find_similar(edge.target),
+        is_outside=is_outside,
     )
 
 

@@ -321,7 +321,7 @@ export class NotesView extends View {
       h("ul", {}, backlinks.map((/** @type {any} */ one) => h("li", {},
         h("a", { href: this.noteHref(notePath(one.source), one.lines[0]) }, one.source), one.relation && ` (${one.relation})`)))],
     dangling.length > 0 && [h("h3", {}, "Links that lead to no note"), h("ul", {}, dangling.map((/** @type {any} */ one) =>
-      h("li", {}, `line ${one.lines[0]}: ${one.target}`, one.similar && [" — did you mean ", h("a", { href: this.noteHref(one.similar) }, one.similar), "?"])))]);
+      h("li", {}, `line ${one.lines[0]}: ${one.target}`, one.is_outside && " — outside the workspace", one.similar && [" — did you mean ", h("a", { href: this.noteHref(one.similar) }, one.similar), "?"])))]);
   }
 
   /** @param {string} path @param {any[]} problems */

@@ -37,7 +37,7 @@ export class ProblemsView extends View {
       dangling.links.length > 0 && [h("h2", {}, "Links that lead to no note"), table("Links that lead to no note", ["Where", "Link", "Remedy"], dangling.links.map((/** @type {any} */ one) => {
         const path = notePath(one.source);
         return [h("a", { class: "entry", href: this.noteHref(path, one.lines[0]) }, `${path}:${one.lines[0]}`), one.target,
-          one.similar ? ["did you mean ", h("a", { href: this.noteHref(one.similar) }, one.similar), "?"] : "write the note, or correct the name"];
+          one.is_outside ? "it leads out of the workspace" : one.similar ? ["did you mean ", h("a", { href: this.noteHref(one.similar) }, one.similar), "?"] : "write the note, or correct the name"];
       }))]);
   }
 

@@ -687,6 +687,8 @@ class LinkInfo(Result, frozen=True, kw_only=True):
     """Steps from the note or section; 0 in a list of all links."""
     similar: str | None = None
     """The note with the most similar name, for a link that leads to none."""
+    is_outside: bool = False
+    """True for a link that leads out of the workspace."""
 
 
 class Links(Result, frozen=True, kw_only=True):

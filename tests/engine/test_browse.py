@@ -320,6 +320,18 @@ def test_a_link_to_no_note_names_a_similar_one(linked: Any) -> None:
     assert (link.to, link.target, link.similar) == (None, "gone note", ".memories/gone-notes.md")
 
 
+def test_a_link_that_leads_out_of_the_workspace_says_so_and_names_no_similar_note(
+    linked: Any,
+) -> None:
+    linked.write("MEMORY.md", "[[../CONTRIBUTING.md]] [o](../redis.txt) [[gone note]]\n")
+    linked.sync()
+    links, _ = find_links(linked.workspace, Config(), LinksParams(dangling=True))
+    assert [(link.target, link.is_outside) for link in links] == [
+        ("../CONTRIBUTING.md", True), ("gone note", False)
+    ]  # fmt: skip
+    assert links[0].similar is None
+
+
 def test_links_beyond_the_limit_are_counted(linked: Any) -> None:
     found, n_links = find_links(linked.workspace, Config(), LinksParams(limit=2))
     assert (len(found), n_links) == (2, 5)

@@ -305,9 +305,10 @@ def describe_link(link: Mapping[str, Any], *, is_backlink: bool) -> Pieces:
     if known["to"]:
         return [(f"→ {relation}", "$text-accent"), (known["to"], ""), (f"  line {place}", "dim")]
     similar = f", similar: {known['similar']}" if known["similar"] else ""
+    missing = "outside the workspace" if known["is_outside"] else f"no such note{similar}"
     return [
         (f"→ {relation}{known['target']}", "$text-warning"),
-        (f"  line {place}: no such note{similar}", "dim"),
+        (f"  line {place}: {missing}", "dim"),
     ]
 
 
