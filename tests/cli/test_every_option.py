@@ -112,7 +112,9 @@ def test_the_error_names_the_commands_that_take_several_workspaces() -> None:
 
 def test_a_command_reads_only_what_some_command_declares() -> None:
     declared = {
-        item.name for command in COMMANDS.values() for item in (*command.arguments, *command.options)
+        item.name
+        for command in COMMANDS.values()
+        for item in (*command.arguments, *command.options)
     }
     declared |= {item.name for name in ENTRIES for item in load_command(name).arguments}
     for module in Path(memsyncd.cli.__file__).parent.glob("*.py"):
