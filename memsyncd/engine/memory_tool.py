@@ -112,7 +112,7 @@ def make_decision(workspace: Workspace, config: Config, params: MemoryParams) ->
         return partial(_change, workspace, config, params, path)
     path = parse_memory_path(params.path or "", folder)
     if params.command == "delete":
-        return partial(_delete, workspace.scope, params, path)
+        return partial(_delete, workspace, config, params, path)
     return partial(_change, workspace, config, params, path)
 
 
@@ -262,14 +262,20 @@ def _apply_command(params: MemoryParams, path: str, data: bytes | None) -> EditR
 # --- delete, rename -----------------------------------------------------------------------------
 
 
-def _delete(scope: Scope, params: MemoryParams, path: MemoryPath) -> tuple[Edit, Answer]:
+def _delete(
+    workspace: Workspace, config: Config, params: MemoryParams, path: MemoryPath
+) -> tuple[Edit, Answer]:
+    """A repeated delete succeeds: the note is gone, and held the text that the writer had read."""
+    scope = workspace.scope
     if path.note is None:
         raise memory_tool.refuse_root("delete", params.dialect)
     _check_links(scope, path)
     answer = Answer(text=memory_tool.render_phrase("deleted", params.dialect, path=path.text))
     was = read_all(scope, path.note)
     if was is None:
-        if params.if_digest:
+        history = find_history(workspace, config) if params.if_digest else None
+        past = history.find_revisions(path=path.note.text, limit=1) if history else []
+        if past and past[0].old_digest == params.if_digest:
             return _make_edit(params, path), answer
         raise memory_tool.refuse_missing("delete", path.text, params.dialect)
     if path.note in was:

@@ -200,6 +200,15 @@ def test_a_repeated_write_succeeds(bench: Any) -> None:
     assert [revision.command for revision in bench.past()] == ["delete", "str_replace", "create"]
 
 
+def test_a_delete_of_a_note_that_never_was_or_held_another_text_fails(bench: Any) -> None:
+    with pytest.raises(NoteNotFound):
+        bench.memory("delete", "/memories/a.md", if_digest=digest_bytes(b"one\n"))
+    bench.memory("create", "/memories/a.md", file_text="one\n")
+    bench.memory("delete", "/memories/a.md")
+    with pytest.raises(NoteNotFound):
+        bench.memory("delete", "/memories/a.md", if_digest=digest_bytes(b"two\n"))
+
+
 def test_a_note_over_the_limit_is_refused_and_one_at_it_is_not(bench: Any) -> None:
     limit = bench.workspace.scope.max_file_bytes
     bench.memory("create", "/memories/a.md", file_text="x" * limit)
