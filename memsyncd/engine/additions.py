@@ -7,6 +7,7 @@ not rewritten. Sections for several notes are one edit: all are written, or none
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -55,6 +56,8 @@ from memsyncd.protocol.memory import (
     Validation,
 )
 from memsyncd.store.lookup import StoredSection, read_problems, stream_notes
+
+_SECTION = re.compile(r"(?P<note>.+\.(?:md|markdown|txt))#", re.IGNORECASE)
 
 
 def make_addition_decision(
@@ -134,6 +137,10 @@ def choose_note(
             raise BadRequest("a folder is no note", hint=hint)
     else:
         path = _parse_name(scope, named)
+    # The name of a file may contain the mark of an anchor.
+    if (section := _SECTION.match(named)) and read_text_file(scope, path) is None:
+        hint = f"name the note alone: {section['note']}"
+        raise BadRequest(f"{named} is a section, and this needs a note", hint=hint)
     if scope.is_read_only(path.text):
         hint = "change it with your editor, or name another note"
         raise PathRefused(f"{path.text} is a read-only note of this workspace", hint=hint)

@@ -87,6 +87,8 @@ def test_a_note_can_be_named_in_many_ways(make_bench: Any, named: str, path: str
         (".memories/notes.txt", BadRequest, "sections"),
         (".memories/state.json", BadRequest, "sections"),
         ("/memories", BadRequest, "folder"),
+        ("MEMORY.md#head", BadRequest, "is a section"),
+        ("/memories/redis.md#redis/pool", BadRequest, "is a section"),
     ],
 )
 def test_a_note_that_takes_no_section_is_refused(
@@ -95,6 +97,13 @@ def test_a_note_that_takes_no_section_is_refused(
     with pytest.raises(refusal, match=reason):
         add(bench, item("one", note=named))
     assert bench.files() == {}
+
+
+def test_a_note_whose_name_contains_the_mark_of_a_section_takes_additions(bench: Any) -> None:
+    bench.write(".memories/a.md#b.md", "# B\n")
+    bench.open()
+    (added,) = add(bench, item("one", note="a.md#b.md"))
+    assert added.path == ".memories/a.md#b.md"
 
 
 def test_many_additions_are_one_change_set_in_the_given_order(bench: Any) -> None:
