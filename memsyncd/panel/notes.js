@@ -272,7 +272,7 @@ export class NotesView extends View {
       const heading = headings.get(section.start_line);
       if (!heading) continue;
       const name = section.heading.at(-1) ?? section.anchor;
-      const tools = h("span", { class: "tools" },
+      const tools = h("span", { class: "tools sectiontools" },
         isEditable && h("button", { type: "button", class: "edit", "aria-label": `Edit ${name}`, onclick: () => this.edit(section, heading) }, "edit"),
         h("button", { type: "button", "aria-label": `Archive ${name}`, onclick: () => archive(this, section.anchor) }, "archive"),
         h("button", { type: "button", "aria-label": `Promote ${name}`, onclick: () => promote(this, section.anchor) }, "promote"));
