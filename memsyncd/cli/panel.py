@@ -26,7 +26,20 @@ REDIRECT = """<!doctype html><html><head><meta charset="utf-8">
 def _open(args: Args, console: Console) -> int:
     if args.terminal:
         return _open_in_terminal(args, console)
-    return show_answer(console.call("panel.open"), args, console, _show_address)
+    answer = console.call("panel.open")
+    if workspace := _find_workspace(console):
+        answer["url"] += f"&w={workspace}"
+    return show_answer(answer, args, console, _show_address)
+
+
+def _find_workspace(console: Console) -> str:
+    """Return the id of the current folder's workspace, empty if it is in none."""
+    if not console.cwd:
+        return ""
+    try:
+        return str(console.call("status", workspace=console.cwd)["workspaces"][0]["id"])
+    except (WorkspaceNotFound, IndexError):
+        return ""
 
 
 def _show_address(answer: dict[str, Any], args: Args, console: Console) -> None:
@@ -54,12 +67,11 @@ def _open_in_terminal(args: Args, console: Console) -> int:
             "--terminal needs a library that is not installed: textual",
             hint="run: pip install 'memsyncd[terminal]'",
         ) from None
-    try:
-        workspaces = console.call("status", workspace=console.cwd or None)["workspaces"]
-    except WorkspaceNotFound:
-        workspaces = console.call("status")["workspaces"]
+    workspace = _find_workspace(console)
+    if not workspace:
+        workspace = next((one["id"] for one in console.call("status")["workspaces"]), "")
     console.close()
-    return run_app(console.env, workspaces[0]["id"] if workspaces else "")
+    return run_app(console.env, workspace)
 
 
 def can_show(env: Mapping[str, str]) -> bool:

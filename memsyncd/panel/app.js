@@ -78,18 +78,20 @@ async function leave() {
   await navigate();
 }
 
-/** Show what the address names. */
-async function navigate() {
+/** Show what the address names. @param {string} gone a workspace that was reported as removed */
+async function navigate(gone = "") {
   shownHash = location.hash;
   const place = parseHref(location.hash);
   const known = VIEWS.some(([name]) => name === place.view) || place.view === "start";
   if (!known) place.view = "notes";
-  if (!workspaces.some((one) => one.id === place.workspace)) {
-    const remembered = localStorage.getItem("workspace");
-    const chosen = workspaces.find((one) => one.id === remembered) ?? workspaces[0];
-    place.workspace = chosen?.id ?? "";
-  }
   if (!isKnown) return;
+  if (!workspaces.some((one) => one.id === place.workspace)) {
+    const remembered = localStorage.getItem("workspace"), wanted = place.workspace;
+    const named = workspaces.find((one) => one.name === wanted);
+    const chosen = named ?? workspaces.find((one) => one.id === remembered) ?? workspaces[0];
+    place.workspace = chosen?.id ?? "";
+    if (wanted && !named && wanted !== gone) report(`There is no workspace ${wanted}.${chosen ? ` This is ${chosen.name}.` : ""}`);
+  }
   if (!place.workspace && !GENERAL.includes(place.view)) place.view = "start";
   if (place.workspace) localStorage.setItem("workspace", place.workspace);
   picker.value = place.workspace;
@@ -136,7 +138,7 @@ function showWorkspaces(found) {
     if (chosen && !isThere) report(`The workspace ${chosen} is not watched any more.`);
     const isShown = currentView()?.place.workspace && found.some((one) => one.id === currentView()?.place.workspace);
     if (isShown) showTabs(currentView()?.place ?? parseHref(location.hash));
-    else if (!currentView()?.hasUnsaved?.()) void navigate();
+    else if (!currentView()?.hasUnsaved?.()) void navigate(chosen);
   }
   showState();
 }

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
+from urllib.parse import quote
 
 from memsyncd.errors import BadConfig, NotFound
 from memsyncd.protocol import http
@@ -37,8 +38,8 @@ SAFE_HEADERS = (
 # cookie along. The address with the token is replaced in the browser's history.
 _OPENED = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>memsyncd</title>
 <link rel="icon" href="{http.PANEL}icon.svg">
-<meta http-equiv="refresh" content="0;url={http.PANEL}">
-<p><a href="{http.PANEL}">memsyncd</a></html>
+<meta http-equiv="refresh" content="0;url={http.PANEL}%(view)s">
+<p><a href="{http.PANEL}%(view)s">memsyncd</a></html>
 """
 _USED = http.make_closed_page("This address was used already, or is older than a minute.")
 
@@ -82,7 +83,11 @@ def make_panel_response(
         f"{access.cookie_name}={value}; Path=/; Max-Age={http.COOKIE_AGE_S}; HttpOnly; "
         "SameSite=Strict"
     )
-    return Response(200, _OPENED.encode(), http.HTML, (("Set-Cookie", cookie), *SAFE_HEADERS))
+    workspace = next((value for name, value in target.query if name == "w"), "")
+    # Quoted, it holds nothing that means something in HTML.
+    view = f"#notes?w={quote(workspace, safe='')}" if workspace else ""
+    page = (_OPENED % {"view": view}).encode()
+    return Response(200, page, http.HTML, (("Set-Cookie", cookie), *SAFE_HEADERS))
 
 
 def _make_file(name: str) -> Response:

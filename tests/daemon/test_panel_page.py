@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,6 +161,26 @@ def test_a_save_appears_without_a_reload(place: Place, open_panel: Callable[...,
     assert panel.errors == []
 
 
+def test_the_page_shows_the_workspace_that_its_address_names(
+    place: Place, page: Page, open_panel: Callable[..., Panel]
+) -> None:
+    other = place.home.make_folder()
+    (other / "MEMORY.md").write_text("# Elsewhere\n")
+    added = place.client.call("workspace.add", path=str(other))["workspaces"][0]
+    for cwd, shown in ((place.root, place.id), (other, added["id"])):
+        command = [sys.executable, "-m", "memsyncd", "ui", "--print"]
+        page.goto(subprocess.check_output(command, env=place.env, cwd=cwd, text=True).strip())
+        page.wait_for_url(f"**/panel/#notes?w={shown}*")
+        page.wait_for_function("id => document.getElementById('workspace').value === id", arg=shown)
+    panel = open_panel(place)
+    panel.workspace = added["name"]
+    panel.show("notes")
+    page.wait_for_function("id => document.getElementById('workspace').value === id", arg=shown)
+    panel.workspace = "nowhere"
+    panel.show("notes")
+    panel.wait_message("There is no workspace nowhere.")
+
+
 def test_the_page_comes_back_after_a_restart_of_the_daemon(
     own: Home, open_panel: Callable[..., Panel]
 ) -> None:
@@ -185,6 +207,14 @@ def test_a_section_is_edited_and_the_edit_undone(
     panel.show("notes", path="MEMORY.md")
     panel.wait_text("Old text.")
     page.get_by_role("button", name="Edit Second").click()
+    page.mouse.move(0, 0)
+    for name in ("Save", "Cancel"):
+        tools = page.locator(".editor").get_by_role("button", name=name).locator("..")
+        assert tools.evaluate("tools => getComputedStyle(tools).opacity") == "1"
+        frame, box = page.locator(".editor").bounding_box(), tools.bounding_box()
+        assert frame is not None
+        assert box is not None
+        assert box["y"] + box["height"] <= frame["y"] + frame["height"]
     page.locator(".editor textarea").fill("## Second\n\nNew text.")
     page.get_by_role("button", name="Save").click()
     panel.wait_message("saved")
