@@ -288,6 +288,7 @@ def update_index(
         if request.only is None and request.releases_memory:
             workspace.index.pool.release_idle()
         return (yield from _sync(workspace, config, clock, request))
+    workspace.check_files()
     rebuild_reason = yield from open_workspace(workspace, config, clock)
     has_new_folders = False
     if rebuild_reason:

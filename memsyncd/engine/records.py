@@ -77,6 +77,7 @@ def open_records(workspace: Workspace, clock: Clock) -> None:
             workspace, workspace.records, clock
         )
         if is_to_open:
+            workspace.check_files()
             workspace.records = _open_own_records(workspace, clock)
     except (MemsyncdError, OSError) as failure:
         workspace.set_fault(RECORDS_FAULT, f"records.db: {_describe(failure)}")

@@ -472,6 +472,13 @@ class Workspace:
         if self.is_closed:
             raise make_removed_error()
 
+    def check_files(self) -> None:
+        """Raise StoreFailed if the workspace was refused its files: records or an index that it
+        opened all the same would take them from the workspaces that are served.
+        """
+        if self.open_failure is not None and not self.holds_files:
+            raise self.open_failure.with_traceback(None)
+
     def close(self) -> None:
         """Close all databases; on the worker's thread."""
         self.close_index()

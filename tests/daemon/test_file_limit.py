@@ -18,7 +18,8 @@ from tests.daemon.conftest import wait_until
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
-N_WORKSPACES = 6
+# So many that the records of those that are not served would need all files.
+N_WORKSPACES = 16
 N_SERVED = (OPEN_FILES_NEEDED - FILES_RESERVED) // FILES_PER_WORKSPACE
 
 
