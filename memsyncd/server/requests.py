@@ -42,6 +42,7 @@ from memsyncd.protocol.jsonrpc import (
     encode_result,
     make_reply_error,
 )
+from memsyncd.protocol.memory import Written
 from memsyncd.server.session import Dispatch, Limits, RequestOrigin, Session, current_request
 from memsyncd.store.connection import short_read
 from memsyncd.store.open_files import find_shortage
@@ -469,7 +470,9 @@ class RequestDispatcher:
             self._fail(request, error)
             return
         limit = self._context.limits.max_reply_bytes
-        if len(answer) + (request.batch.n_bytes if request.batch else 0) > limit:
+        is_too_large = len(answer) + (request.batch.n_bytes if request.batch else 0) > limit
+        # A write that has happened is never answered as one that failed.
+        if is_too_large and not (isinstance(result, Written) and result.change_set is not None):
             self._fail(request, make_reply_error(limit))
         else:
             self._send_answer(request, answer)

@@ -15,6 +15,7 @@ import pytest
 
 from memsyncd.errors import Conflict
 from memsyncd.protocol.fields import Params
+from memsyncd.protocol.memory import Written
 from memsyncd.protocol.operations import Pong
 from memsyncd.protocol.search import Changed, Problems, Subscribed
 from memsyncd.server.requests import CompletedRequest
@@ -36,6 +37,7 @@ class ScriptedHandlers:
         self.n_running = 0
         self.gate = asyncio.Event()
         self.reply_chars = 0
+        self.has_changed = True
 
     def dispatch(self, session: Session, method: str, params: Params) -> Any:
         if session not in self.sessions:
@@ -45,6 +47,14 @@ class ScriptedHandlers:
     def ping(self, session: Session, params: Params) -> Pong:
         return Pong(
             name="x" * self.reply_chars or "memsyncd", version="1", protocol=1, pid=session.peer_pid
+        )
+
+    def undo(self, session: Session, params: Params) -> Written:
+        return Written(
+            workspace="x" * self.reply_chars,
+            generation=1,
+            is_indexed=True,
+            change_set=1 if self.has_changed else None,
         )
 
     def status(self, session: Session, params: Params) -> Any:

@@ -225,6 +225,19 @@ def test_an_answer_over_the_limit_is_refused(serve) -> None:
     asyncio.run(scenario())
 
 
+def test_a_write_that_happened_is_answered_however_long_the_answer_is(serve) -> None:
+    async def scenario() -> None:
+        async with serve(Limits(max_reply_bytes=5_000)) as serving:
+            client = await serving.connect()
+            serving.handlers.reply_chars = 6_000
+            assert "result" in await client.ask("undo", change_set=1)
+            serving.handlers.has_changed = False
+            answer = await client.ask("undo", change_set=1)
+            assert answer["error"]["data"]["code"] == "too_large"
+
+    asyncio.run(scenario())
+
+
 def test_a_result_that_cannot_be_encoded_fails_its_own_request_only(serve) -> None:
     async def scenario() -> None:
         async with serve() as serving:
