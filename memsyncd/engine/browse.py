@@ -11,6 +11,7 @@ import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+from unicodedata import normalize
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -180,7 +181,7 @@ def _find_place(
             text, section = find_stored_section(reader, params.anchor)
             path = parse_note_path(text)
         else:
-            path = parse_note_path(params.path or "")
+            path = NotePath(_find_spelling(reader, parse_note_path(params.path or "").text))
         digest = read_digest(reader, path.text)
         if section is None:
             sections = read_sections_of(reader, path.text)
@@ -193,11 +194,20 @@ def _find_place(
 
 def find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection]:
     """Return a note's path and its section. Raises NoteNotFound with the nearest anchor."""
-    found = read_section(reader, anchor)
+    note, mark, heading = anchor.rpartition("#")
+    found = read_section(reader, f"{_find_spelling(reader, note)}{mark}{heading}")
     if found is None:
         hint = _suggest_anchor(anchor, read_anchors(reader, anchor.rpartition("#")[0]))
         raise NoteNotFound(f"no section {anchor}", hint=hint)
     return found
+
+
+def _find_spelling(reader: Reader, path: str) -> str:
+    """Return the path as the index has it: macOS stores accents decomposed, and people type them
+    composed.
+    """
+    spellings = [path, *(normalize(form, path) for form in ("NFC", "NFD") if not path.isascii())]
+    return next((text for text in spellings if read_digest(reader, text) is not None), path)
 
 
 def _read_file(workspace: Workspace, path: NotePath, now_ns: int) -> ReadFile:

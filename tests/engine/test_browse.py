@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unicodedata import normalize
 
 import msgspec
 import pytest
@@ -121,6 +122,17 @@ def test_each_anchor_of_the_memory_tool_names_its_section() -> None:
     given = ArchiveParams(anchors=["/memories/a.md#b", "MEMORY.md#c", "no anchor"])
     named = name_from_root(make_scope(), given, may_be_folder=True)
     assert named.anchors == [".memories/a.md#b", "MEMORY.md#c", "no anchor"]
+
+
+@pytest.mark.parametrize(("on_disk", "typed"), [("NFD", "NFC"), ("NFC", "NFD"), ("NFC", "NFC")])
+def test_a_name_is_found_however_its_accents_are_composed(
+    bench: Any, on_disk: str, typed: str
+) -> None:
+    path = ".memories/Müsli.md"
+    bench.write(normalize(on_disk, path), "# Oats\n")
+    bench.sync()
+    assert read(bench, path=normalize(typed, path)).text == "# Oats\n"
+    assert read(bench, anchor=f"{normalize(typed, path)}#oats").text == "# Oats"
 
 
 def test_lines_that_begin_after_the_end_are_refused(filled: Any) -> None:
