@@ -6,7 +6,6 @@ import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-from unicodedata import normalize
 
 import msgspec
 import pytest
@@ -124,15 +123,15 @@ def test_each_anchor_of_the_memory_tool_names_its_section() -> None:
     assert named.anchors == [".memories/a.md#b", "MEMORY.md#c", "no anchor"]
 
 
-@pytest.mark.parametrize(("on_disk", "typed"), [("NFD", "NFC"), ("NFC", "NFD"), ("NFC", "NFC")])
+@pytest.mark.parametrize("on_disk", ["M\u00fcsli", "Mu\u0308sli"])
+@pytest.mark.parametrize("typed", ["M\u00fcsli", "Mu\u0308sli"])
 def test_a_name_is_found_however_its_accents_are_composed(
     bench: Any, on_disk: str, typed: str
 ) -> None:
-    path = ".memories/Müsli.md"
-    bench.write(normalize(on_disk, path), "# Oats\n")
+    bench.write(f".memories/{on_disk}.md", "# Oats\n")
     bench.sync()
-    assert read(bench, path=normalize(typed, path)).text == "# Oats\n"
-    assert read(bench, anchor=f"{normalize(typed, path)}#oats").text == "# Oats"
+    assert read(bench, path=f"./.memories/{typed}.md").text == "# Oats"
+    assert read(bench, anchor=f".memories/{typed}.md#oats").text == "# Oats"
 
 
 def test_lines_that_begin_after_the_end_are_refused(filled: Any) -> None:
