@@ -262,11 +262,11 @@ def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> li
 def _describe_namesakes(found: dict[str, Any]) -> list[str]:
     """Name the files that are nearly the workspace's MEMORY.md, and how they are read."""
     # A daemon that was started before an update sends none.
-    names = found.get("namesakes", ())
-    if not names:
-        return []
-    how = "rename it to MEMORY.md" if "/" not in names[0] else f"index it: --include {names[0]}"
-    return [f"seen, but not read as memory: {', '.join(names)}; {how}"]
+    return [
+        f"{name} is seen, but not read as memory; "
+        + (f"index it: --include {name}" if "/" in name else "rename it to MEMORY.md")
+        for name in found.get("namesakes", ())
+    ]
 
 
 def _suggest_notes(

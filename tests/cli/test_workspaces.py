@@ -95,6 +95,14 @@ def test_adding_nothing_says_why_and_how_many_notes_the_whole_folder_has(
     assert "holds more than 35 notes" in some[1]
 
 
+def test_each_file_that_is_nearly_memory_gets_its_own_remedy() -> None:
+    found = FOUND | {"namesakes": ["memory.md", "pkg/MEMORY.md"]}
+    assert describe_found(found, INFO, "~/wiki")[-2:] == [
+        "memory.md is seen, but not read as memory; rename it to MEMORY.md",
+        "pkg/MEMORY.md is seen, but not read as memory; index it: --include pkg/MEMORY.md",
+    ]
+
+
 def test_a_sync_is_reported_in_one_line() -> None:
     assert render_sync_report(REPORT, PLAIN) == (
         "3 added, 1 moved, 1,200 unchanged · 14 chunks written · 2 deleted · 35 ms, generation 43"
