@@ -381,7 +381,8 @@ def render_request(request: dict[str, Any]) -> bytes:
 def _timed_out(timeout_s: float | None) -> NoAnswer:
     return NoAnswer(
         f"the daemon did not answer within {timeout_s:g} s",
-        hint="see what is wrong with `memsyncd doctor`, or allow more time",
+        hint="see what is wrong with `memsyncd doctor`, or allow more time; a change may have been"
+        " made all the same: `memsyncd history` lists it",
     )
 
 
