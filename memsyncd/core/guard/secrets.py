@@ -651,6 +651,11 @@ _ATTACHED = re.compile(
     r"(?:mysql(?:dump|admin|import|sh)?|mariadb(?:-[a-z]{1,12})?|sshpass)(?:[ \t][^\n|;&]{0,120}?)?"
     r"[ \t]-p(?:(?<=sshpass[ \t]-p)[ \t]{1,4})?[\"']?(?P<value>[^\s\"'`<>]{6,128})"
 )
+# After a blank: `docker login … -p …`, `redis-cli … -a …`.
+_SEPARATE = re.compile(
+    r"(?:(?:docker|podman) login|redis-cli)(?:[ \t][^\n|;&]{0,120}?)?[ \t]"
+    r"-[ap][ \t]{1,4}[\"']?(?P<value>[^\s\"'`<>]{6,128})"
+)
 # Of a container, `-p` is followed by ports.
 _PORTS = re.compile(r"[\d:./]+(?:tcp|udp)?")
 
@@ -679,6 +684,12 @@ _CREDENTIAL_PATTERNS = (
             "password in a command", Prefilter(command), _ATTACHED, _is_command_password
         )
         for command in (b"mysql", b"mariadb", b"sshpass")
+    ),
+    *(
+        _CredentialPattern(
+            "password in a command", Prefilter(command), _SEPARATE, _is_command_password
+        )
+        for command in (b"docker login", b"podman login", b"redis-cli")
     ),
     _CredentialPattern(
         "webhook",

@@ -53,6 +53,9 @@ SECRETS: list[tuple[str, str]] = [
     ("mariadb --user=bob -p{}", say("Lamp", "post3!x")),
     ("sshpass -p {} ssh bob@web1", say("Gr8Wall", "ofChina")),
     ("sshpass -p '{}' scp a web1:", say("Riv3r", "bank!")),
+    ("docker login -u bob -p {} registry.acme.com", say("Contest", "Winner88")),
+    ("podman login registry.acme.com -u bob -p '{}'", say("Riv3r", "bank!")),
+    ("redis-cli -h cache.acme.com -a {} ping", say("Gr8Wall", "ofChina")),
     ("Authorization: Bearer {}", make(32, HEX)),
     ("authorization: Bearer {}", make(64, HEX)),
     ('-H "Authorization: Bearer {}"', make(40, HEX)),
@@ -79,6 +82,8 @@ MISSED: list[tuple[str, str]] = [
     ("password: {}", say("hunt", "er2")),
     ("mysql -u bob -p{}", say("correct", "horse")),
     ("password: {}", say("test", "Pass-1234")),
+    ("pwd: {}", say("contest", "Winner88")),
+    ("db_pass: {}", say("contest", "Winner88")),
 ]
 
 NO_SECRETS = [
@@ -142,6 +147,13 @@ NO_SECRETS += [
     "docker run -p8080:80 mysql:8",
     "docker run --name mysql -p3306:3306 mysql:8.4",
     "docker run --name mariadb -p 3307:3306 mariadb",
+    "docker login -u bob -p $PASS registry.acme.com",
+    "docker login -u bob --password-stdin registry.acme.com",
+    "docker login && docker run -p 8080:80 web1",
+    "podman login -u bob -p your-password",
+    "redis-cli -a yourpassword1 ping",
+    "redis-cli -a $REDIS_PASSWORD ping",
+    "redis-cli -h cache.acme.com -p 63790 ping",
     "sshpass -p $PASS ssh web1",
     "sshpass -p your-password ssh web1",
     "sshpass -f file.txt ssh web1",

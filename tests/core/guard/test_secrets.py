@@ -448,6 +448,8 @@ HOSTILE = {
     "commands": "curl -u " * 12_000,
     "passwords of commands": "mysql -p" * 12_000,
     "passwords of commands, ended": "sshpass -p a1 mysql -u b -pc2 " * 3_000,
+    "passwords after a blank": "docker login -p " * 7_000,
+    "passwords after a blank, ended": "redis-cli -a a1 docker login -p b2 " * 3_000,
     "passwords with signs": "://a:b@c@d@e " * 8_000,
     "words in place of a password": "password: " + "passwordpass1" * 9_000,
     "many such words": ("password: " + "passwordpass" * 14 + "1x\n") * 600,
