@@ -92,7 +92,7 @@ FILES_PER_STEP = 16
 MANY_REVISIONS = 100_000
 # The command of an undo.
 UNDO = "undo"
-CONFIRM_HINT = "if it is meant, send confirm: true (memsyncd undo … --yes)"
+CONFIRM_HINT = "if it is meant, add --yes (confirm: true)"
 
 log = get_log("engine")
 
