@@ -43,7 +43,8 @@ FILTERS: Final = (
     Option("--priority P…", "only of this priority, P0 to P3"),
     Option("--lifecycle L…", "only ephemeral, session, task or project"),
     Option("--status S…", "only of this status"),
-    Option("--meta KEY=VALUE…", "only with this other metadata"),
+    Option("--meta KEY=VALUE…", "only with this other metadata; 'rating>=7' compares"),
+    Option("--has KEY…", "only with any value of this key"),
     Option("--related-to NOTE…", "only notes linked to or from this one"),
     Option("--tier T…", "only hot, warm or cold by age and importance"),
     Option(

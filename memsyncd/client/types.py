@@ -150,8 +150,11 @@ class Filters(TypedDict, total=False):
     # `ephemeral`, `session`, `task` or `project`.
     lifecycle: Words
     status: Words
-    # `key=value` for other keys of metadata; of a list, any of its values.
+    # `key=value` for other keys of metadata; of a list, any of its values. With `>=`, `<=`, `>` or
+    # `<`, numbers and days are compared: `rating>=7`; all comparisons must hold.
     meta: Words
+    # Keys of metadata: sections, or their notes, that state one.
+    has: Words
     # Notes, named as links name them: what links to or from them; `resolved_by=note` by one
     # relation only.
     related_to: Words

@@ -24,6 +24,7 @@ from memsyncd.core.guard.secrets import is_redacted
 from memsyncd.core.model import CHOICES, find_choice
 from memsyncd.core.search.dates import DAY_FORM, parse_day
 from memsyncd.core.search.highlight import Matcher, find_matches, highlight, strip_title
+from memsyncd.core.search.properties import parse_condition
 from memsyncd.core.search.query import (
     Filters,
     Form,
@@ -241,7 +242,7 @@ def read_filters(filters: protocol.Filters, today: date) -> Filters:
 
     Raises BadRequest for a value that is empty or cannot be read, with the name of its filter.
     """
-    for name in ("kind", "tag", "path", "section", "task", "session", "source", "status"):
+    for name in ("kind", "tag", "path", "section", "task", "session", "source", "status", "has"):
         _refuse_empty(name, getattr(filters, name))
     _refuse_empty("related_to", filters.related_to)
     return Filters(
@@ -257,7 +258,8 @@ def read_filters(filters: protocol.Filters, today: date) -> Filters:
         priorities=_read_choices("priority", filters.priority),
         lifecycles=_read_choices("lifecycle", filters.lifecycle),
         statuses=tuple(filters.status),
-        metas=tuple(map(_read_pair, filters.meta)),
+        metas=tuple(_read_condition(text, today) for text in filters.meta),
+        keys=tuple(map(str.strip, filters.has)),
         related_to=tuple(filters.related_to),
         tiers=_read_choices("tier", filters.tier),
         min_importance=filters.min_importance,
@@ -286,13 +288,14 @@ def _read_choices(name: str, values: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _read_pair(text: str) -> str:
-    key, _, value = text.partition("=")
-    if not key.strip() or not value.strip():
+def _read_condition(text: str, today: date) -> str:
+    condition = parse_condition(text, today)
+    if condition is None:
         raise BadRequest(
-            f"filter `meta` is not KEY=VALUE: {text[:40]}", hint="write for example owner=infra"
+            f"filter `meta` is neither KEY=VALUE nor a comparison: {text[:40]}",
+            hint="write for example owner=infra, rating>=7 or due<2026-12-01",
         )
-    return text
+    return "".join(condition)
 
 
 def _read_day(name: str, text: str | None, today: date) -> str | None:

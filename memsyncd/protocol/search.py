@@ -56,7 +56,10 @@ class Filters(Params, frozen=True, kw_only=True):
     """`ephemeral`, `session`, `task` or `project`."""
     status: Values = msgspec.field(default_factory=list)
     meta: Values = msgspec.field(default_factory=list)
-    """`key=value` for other keys of metadata; of a list, any of its values."""
+    """`key=value` for other keys of metadata; of a list, any of its values. With `>=`, `<=`, `>` or
+    `<`, numbers and days are compared: `rating>=7`; all comparisons must hold."""
+    has: Values = msgspec.field(default_factory=list)
+    """Keys of metadata: sections, or their notes, that state one."""
     related_to: Values = msgspec.field(default_factory=list)
     """Notes, named as links name them: what links to or from them; `resolved_by=note` by one
     relation only."""

@@ -17,8 +17,9 @@ from typing import Any
 from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER
+from memsyncd.core.search.properties import EQUAL, Condition, fold, parse_condition
 from memsyncd.core.search.query import Filters
-from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
+from memsyncd.store.pool import MEMO_LIMIT, META_FUNCTION, Reader, encode_numbers
 
 Bindings = dict[str, str]
 
@@ -78,18 +79,31 @@ _IS_EQUAL = {
     for column in ("task", "session", "source", "status", "priority", "lifecycle")
 }
 _ALL_VALUES = "SELECT DISTINCT {column} FROM sections WHERE {column} IS NOT NULL"
-# The values of a list count one by one. A section's own value hides that of its note.
-_META = """
-EXISTS (
-  SELECT 1 FROM json_each({values}) w, (
-    SELECT 1 AS own UNION ALL SELECT 0
-  ) p, json_each(coalesce(iif(p.own, s.extra, f.extra), '{{}}')) e
-  WHERE e.key = w.value ->> 0 COLLATE NOCASE
-    AND instr(', ' || lower(e.value) || ', ', ', ' || lower(w.value ->> 1) || ', ')
-    AND (p.own OR NOT EXISTS (
-      SELECT 1 FROM json_each(coalesce(s.extra, '{{}}')) o WHERE o.key = e.key
-    ))
-)"""
+# A section's own value hides that of its note.
+_PAIRS = """(
+  SELECT e.key AS key, e.value AS value FROM (SELECT 1 AS own UNION ALL SELECT 0) p,
+    json_each(coalesce(iif(p.own, s.extra, f.extra), '{}')) e
+  WHERE p.own OR NOT EXISTS (
+    SELECT 1 FROM json_each(coalesce(s.extra, '{}')) o WHERE o.key = e.key
+  )
+)""".replace("{", "{{").replace("}", "}}")
+_META = (
+    f"EXISTS (SELECT 1 FROM json_each({{values}}) w, {_PAIRS} e WHERE e.key IN"
+    f" (SELECT value FROM json_each(w.value ->> 0)) AND {META_FUNCTION}(e.value, w.value ->> 1,"
+    " w.value ->> 2))"
+)
+_HAS_KEY = (
+    f"EXISTS (SELECT 1 FROM json_each({{values}}) w, {_PAIRS} e WHERE e.value <> ''"
+    " AND e.key = w.value COLLATE NOCASE)"
+)
+# Keys that have columns, by which `has:` finds sections too.
+_OWN_KEYS = {
+    name: f"s.{name} IS NOT NULL"
+    for name in (
+        "kind importance priority lifecycle status task session source created updated expires"
+    ).split()
+}
+_OWN_KEYS |= dict.fromkeys(("tag", "tags"), "EXISTS (SELECT 1 FROM tags WHERE section = s.id)")
 _IMPORTANCE = (
     "coalesce(s.importance,"
     " (SELECT value ->> 1 FROM json_each({kinds}) WHERE value ->> 0 = s.kind),"
@@ -317,7 +331,13 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     """Return the conditions of one set of filters, and add their bindings."""
     tags = [tag.lstrip("#").rstrip("/") for tag in filters.tags]
     sections = (value for one in filters.sections for value in _find_section_values(one))
-    lists: tuple[tuple[str, tuple[str, ...], Iterable[object]], ...] = (
+    metas = [one for text in filters.metas if (one := parse_condition(text))]
+    equal = tuple(_spell_keys(one) for one in metas if one.sign == EQUAL)
+    # Each comparison must hold: `year>=1980 year<1990` is a span.
+    compared = tuple((_spell_keys(one),) for one in metas if one.sign != EQUAL)
+    columns = [_OWN_KEYS[key.lower()] for key in filters.keys if key.lower() in _OWN_KEYS]
+    keys = tuple(form for key in filters.keys for form in _spell(key))
+    lists: tuple[tuple[str, Sequence[object], Iterable[object]], ...] = (
         (_TIER, filters.tiers, (tier.lower() for tier in filters.tiers)),
         (_KIND, filters.kinds, (kind.lower() for kind in filters.kinds)),
         (_TAG, filters.tags, _find_equal_folded(reader, _ALL_TAGS, tags)),
@@ -332,8 +352,10 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
                 ("lifecycle", filters.lifecycles),
             )
         ),
-        (_META, filters.metas, (_split_pair(one) for one in filters.metas)),
+        (_META, equal, equal),
+        *((_META, comparison, comparison) for comparison in compared),
         (_SECTION, filters.sections, sections),
+        (_HAS_KEY, keys, keys),
     )
     if filters.tiers and filters.find_tier:
         find_tier: Any = filters.find_tier
@@ -343,6 +365,9 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
         for condition, filtered, values in lists
         if filtered
     ]
+    if columns:
+        has_key = conditions.pop()
+        conditions.append(f"({' OR '.join((has_key, *columns))})")
     if filters.min_importance is not None:
         kinds = _bind(json.dumps(filters.kind_importance or [["", 0.5]]), bindings)
         least = _bind(str(filters.min_importance), bindings)
@@ -377,9 +402,14 @@ def _find_values(reader: Reader, column: str, values: Sequence[str]) -> list[str
     return _find_equal_folded(reader, _ALL_VALUES.format(column=column), values)
 
 
-def _split_pair(text: str) -> tuple[str, str]:
-    key, _, value = text.partition("=")
-    return key.strip(), value.strip()
+def _spell_keys(condition: Condition) -> tuple[tuple[str, ...], str, str]:
+    return _spell(condition.key), condition.sign, condition.value
+
+
+def _spell(key: str) -> tuple[str, ...]:
+    """Return a key in every case in which people write it, with accents composed and decomposed."""
+    cases = (key, key.lower(), key.upper(), key.title(), key.capitalize())
+    return tuple({form: None for case in cases for form in sorted(_find_forms(case))})
 
 
 def _bind(value: str, bindings: Bindings) -> str:
@@ -396,17 +426,13 @@ def _find_equal_folded(reader: Reader, statement: str, values: Sequence[str]) ->
     """
     if all(map(str.isascii, values)):
         return [*values]
-    folded = set(map(_fold, values))
+    folded = set(map(fold, values))
     nested = tuple(f"{value}/" for value in folded) if statement == _ALL_TAGS else ()
     return [
         value
         for (value,) in reader.rows(statement)
-        if (text := _fold(value)) in folded or text.startswith(nested)
+        if (text := fold(value)) in folded or text.startswith(nested)
     ]
-
-
-def _fold(text: str) -> str:
-    return unicodedata.normalize("NFC", text).casefold()
 
 
 def _find_forms(text: str) -> set[str]:

@@ -17,6 +17,7 @@ import apsw
 import msgspec
 
 from memsyncd.core.notepath import MEMORY_FOLDER
+from memsyncd.core.search.properties import is_passing
 from memsyncd.store.connection import (
     deadline,
     is_cancelled,
@@ -37,6 +38,8 @@ MAX_IDLE = 2
 IDLE_S = 300.0
 # Values of one sort that a reader remembers until the next commit: some hundred kilobytes.
 MEMO_LIMIT = 1_000
+# Tells of a value whether it passes a sign and another value, as `is_passing` does.
+META_FUNCTION = "passes_meta"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -54,6 +57,8 @@ class Reader:
 
     def __init__(self, path: str) -> None:
         self.connection = open_reader(path)
+        passes: Any = is_passing
+        self.connection.create_scalar_function(META_FUNCTION, passes, 3, deterministic=True)
         self.used_s = 0.0
         # What absolute paths and `/memories` stand for in filters: the root, and the memory folder
         # from there, empty for the root itself.

@@ -28,6 +28,7 @@ from memsyncd.core.model import (
     path_words,
 )
 from memsyncd.core.search.dates import find_heading_date, find_note_date, find_stated_date
+from memsyncd.core.search.properties import strip_links
 from memsyncd.core.search.words import MarkBlanker, SubwordFinder
 from memsyncd.store.texts import inflate, make_blocks
 
@@ -571,7 +572,11 @@ MAX_EXTRA_CHARS = 1000
 
 def _encode_extra(extra: Pairs, *, beside: Collection[tuple[str, str]] = ()) -> str | None:
     """Encode the pairs that are not in `beside`; None if there are none."""
-    pairs = {key: value[:MAX_EXTRA_CHARS] for key, value in extra if (key, value) not in beside}
+    pairs = {
+        key: strip_links(value[:MAX_EXTRA_CHARS])
+        for key, value in extra
+        if (key, value) not in beside
+    }
     return _to_json(pairs) if pairs else None
 
 

@@ -143,6 +143,49 @@ def test_a_note_that_is_restored_is_found_again(filled: Index, put: Put) -> None
     assert find(filled, Filters(is_archived=True)) == {OLD}
 
 
+FILM = """---
+director: ["[[Ridley Scott]]", "[[Ann O'Hara|Ann]]"]
+Owner: Ann Lee
+rating: 7
+year: 1982
+seen: 2026-02-03
+empty:
+---
+text
+"""
+CAR = "type:: [[Feature]]\nrating:: 10\n\n# Car\n<!-- memory: {owner: Bob, task: T-1} -->\ntext\n"
+FILM_TOP, CAR_TOP, CAR_OWN = "film.md#", "car.md#", "car.md#car"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('meta:director="ridley scott"', {FILM_TOP}),
+        ('meta:director="[[Ridley Scott]]"', {FILM_TOP}),
+        ('meta:"Director=Ann O\'Hara"', {FILM_TOP}),
+        ("meta:type=feature", {CAR_TOP, CAR_OWN}),
+        ('meta:OWNER="ANN LEE" meta:owner=bob', {FILM_TOP, CAR_OWN}),
+        ("meta:rating>=7", {FILM_TOP, CAR_TOP, CAR_OWN}),
+        ("meta:rating>7 meta:rating<=10", {CAR_TOP, CAR_OWN}),
+        ("meta:rating>7 meta:rating<9", set()),
+        ("-meta:rating>7", {FILM_TOP}),
+        ("meta:year<2000", {FILM_TOP}),
+        ("meta:seen>=2026-02 meta:seen<2026-03", {FILM_TOP}),
+        ("has:year", {FILM_TOP}),
+        ("has:RATING -has:Owner", {CAR_TOP}),
+        ("has:task", {CAR_OWN}),
+        ("has:empty", set()),
+        ("has:tags", set()),
+        ("has:year has:task", {FILM_TOP, CAR_OWN}),
+    ],
+)
+def test_properties_are_filtered_as_they_are_meant(
+    index: Index, put: Put, text: str, found: set[str]
+) -> None:
+    index.apply([put("film.md", FILM), put("car.md", CAR)])
+    assert find(index, extract_filters(text)[0]) == found
+
+
 def test_a_heading_of_a_day_dates_its_section_and_those_beneath_it(index: Index, put: Put) -> None:
     own = "<!-- memory: {created: 2024-05-05} -->"
     log = f"# Log\na\n## 2026-03-01\nb\n### Later\nc\n### Own\n{own}\nd\n## Rest\ne\n"

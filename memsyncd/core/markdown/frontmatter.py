@@ -56,6 +56,8 @@ _COMMENTED_TAGS = re.compile(
     r"[ \t]*\n[ \t]*-[ \t]++)#(?=\w)",
     re.IGNORECASE | re.MULTILINE,
 )
+# Obsidian and Logseq link values: `status:: [[Active]]`.
+_LINK = re.compile(r"\[\[([^\[\]|#]+)[^\[\]]*\]\]")
 _NULLS: Final = frozenset(("null", "Null", "NULL", "~"))
 _LIKE_PRIORITY = re.compile(r"[Pp] ?\d")
 # Of templates, which are no YAML until they are filled in.
@@ -460,6 +462,8 @@ class _MetaReader:
         text = _render(value).strip()
         if not text:
             return True
+        if self._is_foreign and (link := _LINK.fullmatch(text)):
+            text = value = link[1]
         if name == "source" and isinstance(value, yaml.MappingNode):
             known[name] = text
             return True

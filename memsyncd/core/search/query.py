@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
 from memsyncd.core.model import ARCHIVED, CHOICES, find_choice
 from memsyncd.core.search.dates import DAY_FORM, NamedDate, find_named_dates, parse_day
+from memsyncd.core.search.properties import parse_condition
 from memsyncd.core.search.spelling import fold_word
 from memsyncd.core.search.words import (
     WordSequence,
@@ -54,6 +55,7 @@ FIELDS: Final = {
     "lifecycle": "lifecycles",
     "status": "statuses",
     "meta": "metas",
+    "has": "keys",
     "related_to": "related_to",
     "tier": "tiers",
 }
@@ -63,6 +65,7 @@ _FILTER = re.compile(
     (
         rf'"[^"]*"|(?<!\S)(?P<no>-?)(?P<name>{_NAMES}):'
         r'(?:"(?P<quoted>[^"]*)"'
+        r'|(?P<pair>(?:(?<=meta:)|(?<=related_to:))[^\s"=<>]+(?:=|[<>]=?)"[^"]*")'
         # Few people type quotes around `last week`.
         r"|(?P<bare>(?:(?<=after:)|(?<=before:))(?:last|this) (?:week|month|year)\b"
         # Nothing at all is no filter, and is named.
@@ -102,8 +105,11 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     statuses: tuple[str, ...] = ()
     after: str | None = None
     before: str | None = None
-    # `key=value`, for keys of metadata that have no filter of their own.
+    # `key=value`, or `key>=7` with one of `>= <= > <`, for keys of metadata that have no filter of
+    # their own. All comparisons must hold.
     metas: tuple[str, ...] = ()
+    # Keys of metadata, of any kind.
+    keys: tuple[str, ...] = ()
     # Notes that link to or from this note, `note` or `relation=note`.
     related_to: tuple[str, ...] = ()
     min_importance: float | None = None
@@ -212,7 +218,7 @@ class _FilterReader:
     def accept(self, match: re.Match[str]) -> bool:
         """Read one match; True if it is a filter."""
         name = (match["name"] or "").lower()
-        value = match["quoted"] or _end_word(name, match["bare"] or "")
+        value = _read_value(match, name)
         value = _tidy(name, value, self._today)
         if not value or self._n_values == VALUE_LIMIT:
             return False
@@ -236,6 +242,13 @@ def _gather(values: dict[str, list[str]]) -> Filters:
     return Filters(**named)
 
 
+def _read_value(match: re.Match[str], name: str) -> str:
+    """The value as typed, without quotes around it or its last part."""
+    if match["pair"]:
+        return match["pair"].replace('"', "")
+    return match["quoted"] or _end_word(name, match["bare"] or "")
+
+
 def _end_word(name: str, value: str) -> str:
     """The value without the punctuation that ends a sentence or clause; in a path it may be a
     wildcard or part of a name.
@@ -255,8 +268,7 @@ def _tidy(name: str, value: str, today: date | None) -> str:
     if name == "importance":
         return value if _IMPORTANCE.fullmatch(value) else ""
     if name == "meta":
-        key, _, wanted = value.partition("=")
-        return value if key.strip() and wanted.strip() else ""
+        return "".join(parse_condition(value, today) or ())
     if name == "path":
         return "" if has_wildcard(value) and find_glob_refusal(value) else value
     if not any(map(str.isalnum, value)):
@@ -271,7 +283,7 @@ _FORMS: Final = {
     "before": DAY_FORM,
     "is": "archived or expired",
     "importance": "a number from 0 to 1",
-    "meta": "KEY=VALUE",
+    "meta": "KEY=VALUE, or KEY>=7 with a number or day",
     "path": "a note, a folder or a glob within the workspace",
 }
 # The keys of front matter that have a filter of their own, which `meta:` does not search.
@@ -293,7 +305,7 @@ def find_query_problems(text: str, today: date | None = None) -> list[str]:
     if ":" in text:
         reader = _FilterReader(today)
         found = ((match, reader.accept(match)) for match in _FILTER.finditer(text))
-        problems = [_describe_filter(*one) for one in found if one[0]["name"]]
+        problems = [_describe_filter(*one, today) for one in found if one[0]["name"]]
         if len(text.split()) > _FEW_WORDS:
             problems = [one for one in problems if not one.endswith(_NO_VALUE)]
     if "-" in text and not text.isascii():
@@ -325,15 +337,15 @@ def _may_be_long(text: str) -> bool:
     return not text.isascii() or len(text.split()) + text.count('"') > TERM_LIMIT
 
 
-def _describe_filter(match: re.Match[str], is_filter: bool) -> str:
+def _describe_filter(match: re.Match[str], is_filter: bool, today: date | None) -> str:
     """What is odd about one text that looks like a filter; empty if nothing is."""
     name = match["name"].lower()
-    value = match["quoted"] or _end_word(name, match["bare"] or "")
+    value = _read_value(match, name)
     shown = _show(match[0])
     if is_filter and name == "meta":
-        key, _, wanted = value.partition("=")
-        own = key.strip().lower()
-        filter_ = f"{'tag' if own == 'tags' else own}:{wanted.strip()}"
+        condition = parse_condition(value, today)
+        own = condition.key.lower() if condition else ""
+        filter_ = f"{'tag' if own == 'tags' else own}:{condition.value if condition else ''}"
         return f"{shown} searches other keys; write {filter_}" if own in _OWN_KEYS else ""
     if is_filter:
         if name in CHOICES and find_choice(name, value) is None:

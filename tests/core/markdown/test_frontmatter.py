@@ -90,6 +90,12 @@ def test_an_impossible_value_is_a_problem_at_its_line(text: str, problem: tuple[
     assert read(text)[1] == [problem]
 
 
+def test_a_value_that_is_a_link_is_the_name_that_it_holds() -> None:
+    lines = ["---", 'status: "[[Active]]"', "---", "kind:: [[Decision]]", "task:: [[T-1|one]]"]
+    meta = find_front_matter("a.md", lines).meta
+    assert meta == Meta(kind="decision", status="Active", task="T-1")
+
+
 @pytest.mark.parametrize(
     ("text", "line", "code"),
     [

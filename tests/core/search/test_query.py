@@ -109,7 +109,15 @@ typed_filters = st.lists(
         ("importance:.5 importance:0.8", {"min_importance": 0.8}, ""),
         ("is:expired IS:Archived", {"is_expired": True, "is_archived": True}, ""),
         # Text that looks like a filter and is none.
-        ("meta:owner meta:=x", {}, "meta:owner meta:=x"),
+        ("meta:owner meta:=x meta:a>b meta:a=[[]]", {}, "meta:owner meta:=x meta:a>b meta:a=[[]]"),
+        (
+            'meta:owner="Ann Lee" -meta:a="b c" meta:up=[[Note|shown]]',
+            {"metas": ("owner=Ann Lee", "up=Note"), "exclude": Filters(metas=("a=b c",))},
+            "",
+        ),
+        ('related_to:resolved_by="Pool size"', {"related_to": ("resolved_by=Pool size",)}, ""),
+        ("meta:rating>=7 meta:due<2026-3", {"metas": ("rating>=7", "due<2026-03-01")}, ""),
+        ("has:rating -has:year", {"keys": ("rating",), "exclude": Filters(keys=("year",))}, ""),
         ("importance:high importance:2", {}, "importance:high importance:2"),
         ("kind: decision", {}, "kind: decision"),
         ("kind:", {}, "kind:"),
@@ -214,7 +222,10 @@ DATES = "a day, month or year such as 2026-03-01, or yesterday, 7d, last week"
             "importance:high",
             ["importance:high was read as words; importance: takes a number from 0 to 1"],
         ),
-        ("meta:owner", ["meta:owner was read as words; meta: takes KEY=VALUE"]),
+        (
+            "meta:owner",
+            ["meta:owner was read as words; meta: takes KEY=VALUE, or KEY>=7 with a number or day"],
+        ),
         ("tier:lukewarm", ["nothing can pass tier:lukewarm; tier: takes hot, warm, cold"]),
         ("-priority:P9", ["nothing can pass -priority:P9; priority: takes P0, P1, P2, P3"]),
         (

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.search.properties import (
+    Condition,
+    is_passing,
+    parse_condition,
+    split_values,
+    strip_links,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("owner=Ann Lee", ("owner", "=", "Ann Lee")),
+        (" Due Date = [[2026-03-01]] ", ("Due Date", "=", "2026-03-01")),
+        ("a=b=c", ("a", "=", "b=c")),
+        ("a=>b", ("a", "=", ">b")),
+        ("rating>=7", ("rating", ">=", "7")),
+        ("rating < -7.5", ("rating", "<", "-7.5")),
+        ("due<2026-3", ("due", "<", "2026-03-01")),
+        ("due>yesterday", ("due", ">", "2026-11-22")),
+        *((text, None) for text in ("", "a", "a=", "=b", "a>", "a>b", "a=[[]]", ">7")),
+    ],
+)
+def test_conditions_are_a_key_a_sign_and_a_value(
+    text: str, condition: tuple[str, str, str] | None
+) -> None:
+    assert parse_condition(text, date(2026, 11, 23)) == (condition and Condition(*condition))
+
+
+@pytest.mark.parametrize(
+    ("value", "sign", "wanted", "passes"),
+    [
+        ("Ann Lee", "=", "ann lee", True),
+        ("ÄNN, Bob", "=", "änn", True),
+        ("Ann, Bob ,Cy", "=", "bob, cy", True),
+        ("Ann Lee", "=", "ann", False),
+        ("7", "=", "7.0", False),
+        ("7", ">=", "7", True),
+        ("10", ">", "9", True),
+        ("6, 8", ">", "7", True),
+        ("7 of 10", ">", "1", False),
+        ("", "<", "1", False),
+        ("1982", "<", "2000", True),
+        ("1982-06-25", "<", "2000", True),
+        ("2000-06-25", ">", "2000", False),
+        ("2000-06-25", "<=", "2000", True),
+        ("2026-03-01T10:00", ">=", "2026-03-01", True),
+        ("2026", "<", "2026-03-01", False),
+        ("2025", "<", "2026-03-01", True),
+        ("2026-02", "<", "2026-03-01", True),
+        ("soon", "<", "2026-03-01", False),
+    ],
+)
+def test_values_are_compared_as_texts_numbers_or_days(
+    value: str, sign: str, wanted: str, passes: bool
+) -> None:
+    assert is_passing(value, sign, wanted) == passes
+
+
+@pytest.mark.parametrize(
+    ("value", "stripped"),
+    [
+        ("[[Ridley Scott]]", "Ridley Scott"),
+        ("[[a/b#c|d]], [[e]] and f", "a/b, e and f"),
+        ("[1], [[2]", "[1], [[2]"),
+    ],
+)
+def test_links_are_the_names_that_they_hold(value: str, stripped: str) -> None:
+    assert strip_links(value) == stripped
+
+
+@given(st.text(), st.sampled_from(["=", ">=", "<=", ">", "<"]), st.text())
+def test_every_text_has_an_answer(value: str, sign: str, wanted: str) -> None:
+    assert is_passing(value, sign, wanted) in (True, False)
+    assert all(is_passing(value, "=", each) for each in split_values(value))
+    condition = parse_condition(f"{value}{sign}{wanted}")
+    assert condition is None or parse_condition("".join(condition)) == condition
