@@ -18,18 +18,6 @@ if TYPE_CHECKING:
 
     from memsyncd.cli.console import Console
 
-GROUPS: Final = (
-    "kind",
-    "tag",
-    "task",
-    "month",
-    "size",
-    "session",
-    "source",
-    "priority",
-    "lifecycle",
-    "status",
-)
 # Columns of the longest bar.
 BAR: Final = 24
 
@@ -99,8 +87,7 @@ COMMANDS = {
             Option(
                 "--by G…",
                 "count by kind, tag, task, month, size (these by default), session, source,"
-                " priority, lifecycle or status",
-                choices=GROUPS,
+                " priority, lifecycle, status, meta (other keys) or meta:KEY (its values)",
             ),
             Option("-n --limit N", "at most N values of each (default 20)"),
             *FILTERS,
@@ -111,6 +98,7 @@ COMMANDS = {
             "memsyncd stats",
             "memsyncd stats --by task --after 'last month'",
             "memsyncd stats --kind decision --by month --json",
+            "memsyncd stats --by meta:owner",
         ),
     ),
     "accesses": Command(

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         Duplicates,
         Filters,
         Got,
-        Group,
         Links,
         MemoryCommand,
         MemoryResult,
@@ -492,7 +491,7 @@ class Memsyncd(AgentMethods):
 
     def stats(
         self,
-        *by: Group,
+        *by: str,
         limit: int | None = None,
         **filters: Unpack[Filters],
     ) -> MemoryStats:

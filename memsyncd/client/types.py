@@ -207,10 +207,6 @@ class MemoryCommand(TypedDict, total=False):
 
 Sort = Literal["relevance", "decay", "importance", "priority", "recency", "file"]
 
-Group = Literal[
-    "kind", "tag", "task", "month", "size", "session", "source", "priority", "lifecycle", "status"
-]
-
 # --- results ---
 
 

@@ -41,6 +41,7 @@ from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.files.scope import Scope, is_within_folder
 from memsyncd.protocol.jsonrpc import make_reply_error
 from memsyncd.protocol.search import (
+    GROUPS,
     GetParams,
     Got,
     LinkInfo,
@@ -64,7 +65,7 @@ from memsyncd.store.lookup import (
     read_sections_of,
     stream_notes,
 )
-from memsyncd.store.metadata import count_sections
+from memsyncd.store.metadata import META_GROUP, count_sections
 from memsyncd.store.pool import MEMO_LIMIT, Reader
 
 if TYPE_CHECKING:
@@ -336,7 +337,15 @@ def compute_stats(
     now_s: float,
     accesses: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Count sections and notes; return the fields of `MemoryStats` that the index gives."""
+    """Count sections and notes; return the fields of `MemoryStats` that the index gives.
+
+    Raises BadRequest for a group that is none.
+    """
+    for group in params.by:
+        name, colon, key = group.partition(":")
+        if not (key.strip() if colon and name == META_GROUP else group in (*GROUPS, META_GROUP)):
+            hint = f"use one of {', '.join(GROUPS)}, {META_GROUP} or {META_GROUP}:KEY"
+            raise BadRequest(f"sections are not counted by {group[:40]}", hint=hint)
     filters = complete_filters(params.filters, config, now_s, accesses)
     with workspace.acquire(READ_LIMIT_S) as reader:
         found = count_sections(reader, filters, params.by, most=params.limit)

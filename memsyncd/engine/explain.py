@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.notepath import show_path
+from memsyncd.core.search.properties import EQUAL, parse_condition
 from memsyncd.core.search.query import (
     FIELDS,
     Filters,
@@ -44,6 +45,7 @@ from memsyncd.store.lookup import (
     find_similar_words,
     find_words_by_first_letter,
 )
+from memsyncd.store.metadata import count_keys
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import find_filtered, is_matching
 
@@ -317,6 +319,8 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
             return f"; similar: {', '.join(map(redact, near))}"
         is_outside = any(path.startswith("/") for path in filters.paths)
         return "; a path begins at the workspace's root, as docs/plan.md" if is_outside else ""
+    elif filters.metas or filters.keys or filters.related_to:
+        return f"; similar: {', '.join(map(redact, near))}" if near else ""
     elif filters.after or filters.before:
         stated = "what it, a heading, its note or its name states, else when saved"
         return f"; the date of a section is {stated}"
@@ -335,11 +339,40 @@ def _find_similar(reader: Reader, filters: Filters) -> list[str]:
         return _find_near_values(filters.kinds, count_kinds(reader))
     if filters.tags:
         return _find_near_values(filters.tags, count_tags(reader))
+    if filters.metas:
+        return _find_near_metas(reader, filters.metas)
+    if filters.keys:
+        return [f"has:{near}" for near in _find_near_values(filters.keys, count_keys(reader))]
+    if filters.related_to:
+        names = StoredLinks(reader).names
+        targets = [value.rpartition("=")[2] for value in filters.related_to]
+        similar = [names.find_similar(name) for name in targets if not names.find("", name)]
+        return [path for path in similar if path]
     if filters.paths and not find_filtered(reader, filters, "", limit=1).rows:
         names = StoredLinks(reader).names
         near = (names.find("", path) or names.find_similar(path) for path in filters.paths)
         return [path for path in near if path]
     return []
+
+
+def _find_near_metas(reader: Reader, metas: Sequence[str]) -> list[str]:
+    """Existing keys, or values of these keys, that are similar to those of filters `meta:`."""
+    near: list[str] = []
+    for one in filter(None, map(parse_condition, metas[:MAX_LOOKED_UP_WORDS])):
+        keys = count_keys(reader)
+        if one.key.casefold() not in {key.casefold() for key, _ in keys}:
+            near += (
+                f"meta:{key}{one.sign}{_quote(one.value)}"
+                for key in _find_near_values([one.key], keys)
+            )
+        elif one.sign == EQUAL:
+            values = _find_near_values([one.value], count_keys(reader, one.key))
+            near += (f"meta:{one.key}={_quote(value)}" for value in values)
+    return near
+
+
+def _quote(value: str) -> str:
+    return f'"{value}"' if " " in value else value
 
 
 def _find_near_values(values: Sequence[str], known: Sequence[tuple[str, int]]) -> list[str]:

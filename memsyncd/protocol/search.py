@@ -501,16 +501,19 @@ class Listing(Result, frozen=True, kw_only=True):
     freshness: Freshness
 
 
-Group = Literal[
+GROUPS = (
     "kind", "tag", "task", "month", "size", "session", "source", "priority", "lifecycle", "status"
-]
+)  # fmt: skip
+"""Beside them there are `meta`, and `meta:KEY` for any key."""
 
 
 class StatsParams(WorkspaceParams, frozen=True, kw_only=True):
     filters: Filters = Filters()
-    by: Annotated[list[Group], msgspec.Meta(max_length=10)] = msgspec.field(
+    by: Annotated[list[Name], msgspec.Meta(max_length=10)] = msgspec.field(
         default_factory=lambda: ["kind", "tag", "task", "month", "size"]
     )
+    """Also `session`, `source`, `priority`, `lifecycle`, `status`, `meta` for the keys of free
+    metadata, and `meta:KEY` for the values of a key."""
     limit: Limit = 20
     """Values of each group, the commonest first; months and sizes in their order."""
 

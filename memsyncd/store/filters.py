@@ -17,7 +17,7 @@ from typing import Any
 from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER
-from memsyncd.core.search.properties import EQUAL, Condition, fold, parse_condition
+from memsyncd.core.search.properties import EQUAL, PropertyCondition, fold, parse_condition
 from memsyncd.core.search.query import Filters
 from memsyncd.store.pool import MEMO_LIMIT, META_FUNCTION, Reader, encode_numbers
 
@@ -402,7 +402,7 @@ def _find_values(reader: Reader, column: str, values: Sequence[str]) -> list[str
     return _find_equal_folded(reader, _ALL_VALUES.format(column=column), values)
 
 
-def _spell_keys(condition: Condition) -> tuple[tuple[str, ...], str, str]:
+def _spell_keys(condition: PropertyCondition) -> tuple[tuple[str, ...], str, str]:
     return _spell(condition.key), condition.sign, condition.value
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from memsyncd.core.model import Span
+from memsyncd.core.search.properties import fold, split_list
 from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import compile_section_filters
 from memsyncd.store.pool import Reader
@@ -103,6 +104,8 @@ _TAGGED = (
     " ON t.section = s.id"
 )
 _BY_DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
+# Of keys or values of free metadata, so many are compared with a mistyped one.
+MAX_VALUES = 10_000
 # In powers of 4 from 1,024 bytes: `0-1 KiB`, `1-4 KiB`.
 _SIZES = ((1, "0-1"), (4, "1-4"), (16, "4-16"), (64, "16-64"), (256, "64-256"))
 _BY_SIZE = (
@@ -132,7 +135,9 @@ class SectionCounts(NamedTuple):
 def count_sections(
     reader: Reader, filters: Filters, groups: Sequence[str], *, most: int
 ) -> SectionCounts:
-    """Count the sections that pass the filters, by columns of sections, tag, month or size."""
+    """Count the sections that pass the filters, by columns of sections, tag, month, size, `meta`
+    or `meta:KEY`.
+    """
     source, bindings = _SOURCE, {}
     condition, named = compile_section_filters(reader, filters)
     if condition:
@@ -141,6 +146,10 @@ def count_sections(
     [(n_sections, n_notes, n_bytes)] = reader.rows(_TOTALS.format(source=source), bindings)
     counts = {}
     for group in groups:
+        name, _, key = group.partition(":")
+        if name == META_GROUP:
+            counts[group] = count_pairs(reader, source, bindings, key or None, most=most)
+            continue
         value, order = _GROUPS.get(group, (f"s.{group}", "n DESC, value"))
         joined = source + (_TAGGED if group == "tag" else "")
         # A section may have a tag and one that is nested in it.
@@ -148,6 +157,43 @@ def count_sections(
         statement = _COUNTS.format(value=value, count=count, source=joined, order=order)
         counts[group] = reader.rows(statement, {**bindings, "most": most})
     return SectionCounts(n_sections, n_notes, n_bytes, counts)
+
+
+# --- keys and values of free metadata ---
+
+_ALL_PAIRS = (
+    "SELECT s.id, s.file, e.key, e.value {source}, json_each(json_patch(coalesce(f.extra, '{{}}'),"
+    " coalesce(s.extra, '{{}}'))) e WHERE e.value <> '' {limit}"
+)
+_OF_KEY = "AND e.key = :key COLLATE NOCASE"
+META_GROUP = "meta"
+
+
+def count_pairs(
+    reader: Reader, source: str, bindings: Mapping[str, str], key: str | None, *, most: int
+) -> list[tuple[str | None, int, int]]:
+    """Count sections and notes by the keys of their free metadata, or by the values of one key, the
+    commonest first; each value of a list counts. Case does not count.
+    """
+    statement = _ALL_PAIRS.format(source=source, limit="" if key is None else _OF_KEY)
+    bound = {**bindings, **({} if key is None else {"key": key})}
+    groups: dict[str, tuple[str, set[int], set[int]]] = {}
+    for section, file, own_key, value in reader.rows(statement, bound):
+        for word in (own_key,) if key is None else split_list(value):
+            _, sections, files = groups.setdefault(fold(word), (word, set(), set()))
+            sections.add(section)
+            files.add(file)
+    counts: list[tuple[str | None, int, int]] = []
+    counts += ((word, len(sections), len(files)) for word, sections, files in groups.values())
+    return sorted(counts, key=lambda one: (-one[1], one[0]))[:most]
+
+
+def count_keys(reader: Reader, key: str | None = None) -> list[tuple[str, int]]:
+    """Return the commonest keys of free metadata, or values of a key, each with its number of
+    sections.
+    """
+    counts = count_pairs(reader, _SOURCE, {}, key, most=MAX_VALUES)
+    return [(word, n_sections) for word, n_sections, _ in counts if word]
 
 
 # --- kinds and topics ---------------------------------------------------------------------------

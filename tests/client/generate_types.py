@@ -51,7 +51,7 @@ PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
     ),
 }
 # Words that parameters accept.
-WORDS: dict[str, Any] = {"Sort": search_protocol.Sort, "Group": search_protocol.Group}
+WORDS: dict[str, Any] = {"Sort": search_protocol.Sort}
 # Results that methods of Memsyncd return; the structs that they contain follow from their fields.
 RESULTS: tuple[type[msgspec.Struct], ...] = (
     fields.Freshness,

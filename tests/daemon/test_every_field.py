@@ -346,6 +346,7 @@ FILTERS: dict[str, Any] = {
     "lifecycle": ["project"],
     "status": ["open"],
     "meta": ["owner=infra"],
+    "has": ["owner"],
     "related_to": ["log"],
     "tier": ["hot"],
     "min_importance": 0.8,

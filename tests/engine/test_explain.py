@@ -292,3 +292,27 @@ def test_each_of_several_workspaces_has_its_own_reason(filled: Any, make_bench: 
     )
     assert search_in(both, "nowhere").why_empty == "no note contains the word nowhere"
     assert search_in(both, "unlkie").did_you_mean == "unlike"
+
+
+@pytest.mark.parametrize(
+    ("query", "similar"),
+    [
+        ('meta:director="Ridly Scott"', 'meta:director="Ridley Scott"'),
+        ('zebras meta:Director="ridly scott"', 'meta:Director="Ridley Scott"'),
+        ("meta:directr=x", "meta:director=x"),
+        ("meta:ratin>=7", "meta:rating>=7"),
+        ("has:ratin", "has:rating"),
+        ("related_to:errrors", ".memories/errors.md"),
+        ("zebras related_to:resolved_by=errrors", ".memories/errors.md"),
+        ("meta:director=Kubrick", ""),
+        ("meta:rating>=8", ""),
+    ],
+)
+def test_values_and_keys_of_properties_that_nothing_has_name_similar_ones(
+    filled: Any, query: str, similar: str
+) -> None:
+    filled.write(
+        ".memories/film.md", '---\ndirector: ["[[Ridley Scott]]"]\nrating: 7\n---\nzebras\n'
+    )
+    filled.sync()
+    assert why(filled, query).partition("; similar: ")[2] == similar

@@ -13,6 +13,7 @@ import pytest
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.engine.browse import compute_stats, list_notes, read_place
 from memsyncd.engine.metadata import advise_unknown_kind, find_similar_kind
+from memsyncd.errors import BadRequest
 from memsyncd.protocol.search import (
     Filters,
     GetParams,
@@ -462,3 +463,27 @@ def test_the_tier_of_a_section_is_a_filter(decaying: Any) -> None:
     assert tiers == {"New": "cold", "Month": "cold", "Old": "hot"}
     empty = search_in([decaying.workspace], "month tier:hot", now_s=later_s)
     assert "tier:hot" in str(empty.why_empty)
+
+
+def test_keys_of_free_metadata_and_their_values_are_counted(bench: Any) -> None:
+    bench.write(".memories/a.md", "---\nauthors: [Ann Lee, '[[Bo]]']\nnone:\n---\n# A\nx\n")
+    bench.write(".memories/b.md", "---\nAuthors: bo\nrating: 7\n---\ntext\n")
+    bench.sync()
+
+    def count(*by: str) -> dict[str, list[tuple[str | None, int, int]]]:
+        params = StatsParams(by=list(by))
+        counted = compute_stats(bench.workspace, SEARCH_POLICY, params, now_s=NOW_S, accesses={})
+        return {
+            group: [(one.value, one.sections, one.notes) for one in counts]
+            for group, counts in counted["counts"].items()
+        }
+
+    assert count("meta", "meta:AUTHORS", "meta:no") == {
+        "meta": [("authors", 3, 2), ("rating", 1, 1)],
+        "meta:AUTHORS": [("Bo", 3, 2), ("Ann Lee", 2, 1)],
+        "meta:no": [],
+    }
+    for group in ("metas", "meta:", "owner", ""):
+        with pytest.raises(BadRequest) as caught:
+            count(group)
+        assert "meta:KEY" in str(caught.value.hint)

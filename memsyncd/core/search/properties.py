@@ -23,7 +23,7 @@ _DAY = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?(?=\Z|[T ])")
 _LINK = re.compile(r"\[\[([^\[\]|#]*)[^\[\]]*\]\]")
 
 
-class Condition(NamedTuple):
+class PropertyCondition(NamedTuple):
     """A condition on a key: `sign` is one of `= >= <= > <`, and `value` is a number or an ISO day
     unless the sign is `=`.
     """
@@ -33,7 +33,7 @@ class Condition(NamedTuple):
     value: str
 
 
-def parse_condition(text: str, today: date | None = None) -> Condition | None:
+def parse_condition(text: str, today: date | None = None) -> PropertyCondition | None:
     """Read `key=value`, `key>=7` or `key<2000`; None for any other text."""
     found = _CONDITION.fullmatch(text)
     if not found:
@@ -42,7 +42,7 @@ def parse_condition(text: str, today: date | None = None) -> Condition | None:
     value = strip_links(value).strip()
     if sign != EQUAL and not _NUMBER.fullmatch(value):
         value = parse_day(value, today) or ""
-    return Condition(key, sign, value) if value else None
+    return PropertyCondition(key, sign, value) if value else None
 
 
 def strip_links(value: str) -> str:
@@ -50,7 +50,7 @@ def strip_links(value: str) -> str:
     return _LINK.sub(r"\1", value) if "[[" in value else value
 
 
-def split_values(value: str) -> Iterator[str]:
+def split_list(value: str) -> Iterator[str]:
     """The values of a list; a text without commas is one value."""
     return filter(None, (each.strip() for each in value.split(",")))
 
@@ -58,10 +58,10 @@ def split_values(value: str) -> Iterator[str]:
 def is_passing(value: str, sign: str, wanted: str) -> bool:
     """True if a value, or any of its values if it is a list, passes the condition."""
     if sign == EQUAL:
-        parts, sought = (f",{','.join(split_values(fold(text)))}," for text in (value, wanted))
+        parts, sought = (f",{','.join(split_list(fold(text)))}," for text in (value, wanted))
         return sought in parts
     compare = _COMPARISONS[sign]
-    for each in split_values(value):
+    for each in split_list(value):
         if _NUMBER.fullmatch(each) and _NUMBER.fullmatch(wanted):
             if compare(float(each), float(wanted)):
                 return True

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.search.properties import (
-    Condition,
+    PropertyCondition,
     is_passing,
     parse_condition,
-    split_values,
+    split_list,
     strip_links,
 )
 
@@ -32,7 +32,9 @@ from memsyncd.core.search.properties import (
 def test_conditions_are_a_key_a_sign_and_a_value(
     text: str, condition: tuple[str, str, str] | None
 ) -> None:
-    assert parse_condition(text, date(2026, 11, 23)) == (condition and Condition(*condition))
+    assert parse_condition(text, date(2026, 11, 23)) == (
+        condition and PropertyCondition(*condition)
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,6 +82,6 @@ def test_links_are_the_names_that_they_hold(value: str, stripped: str) -> None:
 @given(st.text(), st.sampled_from(["=", ">=", "<=", ">", "<"]), st.text())
 def test_every_text_has_an_answer(value: str, sign: str, wanted: str) -> None:
     assert is_passing(value, sign, wanted) in (True, False)
-    assert all(is_passing(value, "=", each) for each in split_values(value))
+    assert all(is_passing(value, "=", each) for each in split_list(value))
     condition = parse_condition(f"{value}{sign}{wanted}")
     assert condition is None or parse_condition("".join(condition)) == condition
