@@ -471,7 +471,7 @@ def find_families(reader: Reader, query: Query, n_chunks: int) -> dict[int, Foun
     words = {
         index: (term.words[0], compile_spellings(term)[0])
         for index, term in enumerate(query.positive)
-        if term.form is Form.WORD and len(term.words) == 1 and not is_unspaced(term.text)
+        if term.form is Form.WORD and len(term.words) == 1 and not is_unspaced(term.words[0])
     }
     most_families = MAX_FAMILIES if n_chunks < LARGE_INDEX_CHUNKS else MAX_FAMILIES_LARGE
     most_own, most_related = FAMILY_OWN_CHUNKS, max(FAMILY_CHUNKS, n_chunks // FAMILY_SHARE)

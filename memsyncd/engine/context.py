@@ -35,6 +35,7 @@ from memsyncd.core.search.federation import (
     find_repeated,
     interleave_by_size,
 )
+from memsyncd.core.search.folding import fold
 from memsyncd.core.search.highlight import Matcher
 from memsyncd.core.search.passages import (
     LABEL_TOKENS,
@@ -658,6 +659,7 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
     rarities = [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
 
     def score(text: str) -> float:
+        text = fold(text)
         found = matcher.find_terms(reader.split(text))
         lead = find_lead(text) if found else ""
         # Subwords tell only whether a term is there: of a text with all terms nothing more.

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.notepath import show_path
+from memsyncd.core.search.folding import fold
 from memsyncd.core.search.properties import EQUAL, parse_condition
 from memsyncd.core.search.query import (
     FIELDS,
@@ -473,14 +474,15 @@ def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
 
 def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]]) -> str | None:
     """The query with similar words in place of absent ones, the most similar that find anything."""
+    typed = fold(question.text)
     for choice in range(max(map(len, near.values()), default=0)):
-        text = question.text
+        text = typed
         for word, found in near.items():
             text = re.sub(
                 rf"(?<!\w){re.escape(word)}(?!\w)", found[min(choice, len(found) - 1)], text
             )
         match = compile_query(parse_query(text))
-        if text != question.text and match and count_matches(reader, match, question.filters):
+        if text != typed and match and count_matches(reader, match, question.filters):
             return text
     return None
 

@@ -18,6 +18,7 @@ from memsyncd.config import Config, GuardConfig
 from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, redaction_label
 from memsyncd.core.guard.warnings import find_warnings
 from memsyncd.core.model import SecretLines, Span
+from memsyncd.core.search.folding import fold
 from memsyncd.core.search.query import NO_FILTERS
 from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.workspace import index_fingerprint
@@ -152,7 +153,8 @@ def is_secret_word(reader: Reader, word: str, fingerprint: str) -> bool:
 
 
 def _contain(texts: Mapping[int, str], word: str) -> bool:
-    return any(word in f"{text} {find_subwords(text)}".lower() for text in texts.values())
+    folded = map(fold, texts.values())
+    return any(word in f"{text} {find_subwords(text)}".lower() for text in folded)
 
 
 _Section = TypeVar("_Section", HitSection, StoredSection)

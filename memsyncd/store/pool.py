@@ -17,6 +17,7 @@ import apsw
 import msgspec
 
 from memsyncd.core.notepath import MEMORY_FOLDER
+from memsyncd.core.search.folding import fold
 from memsyncd.core.search.properties import is_passing
 from memsyncd.store.connection import (
     deadline,
@@ -131,15 +132,15 @@ class Reader:
         set_deadline(self.connection, seconds)
 
     def tokenize(self, text: str) -> list[tuple[int, int, str]]:
-        """Return (start, end, word) of each word as FTS5 indexes it.
+        """Return (start, end, word) of each word of a folded text as FTS5 indexes it.
 
         Start and end count bytes of the text's UTF-8.
         """
         return cast("list[tuple[int, int, str]]", self._split(text, include_offsets=True))
 
     def split(self, text: str) -> list[str]:
-        """Return each word as FTS5 indexes it: faster than `tokenize`."""
-        return cast("list[str]", self._split(text, include_offsets=False))
+        """Return each word of any text as FTS5 indexes it: faster than `tokenize`."""
+        return cast("list[str]", self._split(fold(text), include_offsets=False))
 
     def _split(self, text: str, *, include_offsets: bool) -> Any:
         pause_if_long()

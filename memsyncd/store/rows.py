@@ -28,6 +28,7 @@ from memsyncd.core.model import (
     path_words,
 )
 from memsyncd.core.search.dates import find_heading_date, find_note_date, find_stated_date
+from memsyncd.core.search.folding import fold
 from memsyncd.core.search.properties import strip_links
 from memsyncd.core.search.words import MarkBlanker, SubwordFinder
 from memsyncd.store.texts import inflate, make_blocks
@@ -375,9 +376,7 @@ def make_fts_rows(note: Note) -> list[FtsRow]:
 
 
 class _Columns(NamedTuple):
-    """The FTS5 columns that the chunks of a section share, and the titles in `heading` as they are
-    written.
-    """
+    """The FTS5 columns that the chunks of a section share, and the titles in `heading`; folded."""
 
     heading: str
     tags: str
@@ -392,8 +391,9 @@ def _make_columns(note: Note) -> dict[str, _Columns]:
     columns: dict[str, _Columns] = {}
     for s in note.sections:
         titles = (title, *s.heading) if title and s.heading[:1] != (title,) else s.heading
-        heading = " ".join((words, *titles))
-        columns[s.anchor] = _Columns(heading, " ".join(s.meta.tags), (names, *titles))
+        heading = fold(" ".join((words, *titles)))
+        tags = fold(" ".join(s.meta.tags))
+        columns[s.anchor] = _Columns(heading, tags, tuple(map(fold, (names, *titles))))
     return columns
 
 
@@ -515,7 +515,9 @@ def _collect_chunks(
         first = min(chunk.start for chunk in chunks)
         last = max(chunk.end for chunk in chunks)
         text_of_chunks = "\n".join(note.text.split("\n")[first - 1 : last])
-    blanker = MarkBlanker(text_of_chunks)
+    folded = fold(text_of_chunks)
+    is_folding = folded is not text_of_chunks
+    blanker = MarkBlanker(folded)
     find_subwords = SubwordFinder(blanker.whole).find
     add_chunk, add_fts = rows.chunks.append, rows.fts.append
     for chunk_id, chunk in enumerate(chunks, ids.chunk):
@@ -525,6 +527,8 @@ def _collect_chunks(
             chunk_id, file_id, section_ids[anchor], start, chunk.end, chunk.part,
             count_tokens(text), _digest_columns(heading, tags, text),
         ))  # fmt: skip
+        if is_folding:
+            text = fold(text)
         if blanker.has_marks:
             text = blanker.blank(text)
         add_fts((chunk_id, heading, text, tags, find_subwords(titles, text, start - first + 1)))

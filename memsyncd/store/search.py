@@ -18,6 +18,7 @@ import msgspec
 
 from memsyncd.core.model import SecretLines, Span, path_words
 from memsyncd.core.notepath import MEMORY_FILE
+from memsyncd.core.search.folding import fold
 from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.query import Filters
 from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, RankingFeatures
@@ -504,13 +505,13 @@ def _join_words(
     stated: set[str] = set()
     for path, _, heading, tags, _ in map(named.__getitem__, chunks):
         lines[" ".join((path_words(path), *_decode_heading(heading)))] = None
-        stated.update((tags or "", find_subwords(path)))
-    whole = "\n".join([*lines, *(texts[chunk] for chunk in chunks)])
+        stated.update((tags or "", find_subwords(fold(path))))
+    whole = fold("\n".join([*lines, *(texts[chunk] for chunk in chunks)]))
     indexed = blank_marks(whole)
     certain = {*reader.split("\n".join((indexed, *stated, find_subwords(indexed))))}
     # The title is indexed if front matter or an alias states it.
     _, title, _, _, names = named[chunks[0]]
-    possible = certain.union(reader.split(f"{title} {find_subwords(title)}"))
+    possible = certain.union(reader.split(f"{title} {find_subwords(fold(title))}"))
     # Aliases are stored folded, and indexed as they are written.
     if names and not possible.issuperset(reader.split(names)):
         return None

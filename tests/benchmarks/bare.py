@@ -17,6 +17,7 @@ from watchdog.observers import Observer, inotify_c
 from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
+from memsyncd.core.search.folding import fold
 from memsyncd.core.search.words import find_subwords
 from memsyncd.store.rows import make_fts_rows
 from memsyncd.store.schema import EXACT_TOKENIZER, TOKENIZER
@@ -35,7 +36,12 @@ def make_rows(copies: Sequence[Copy]) -> list[Row]:
     for copy in copies:
         note = parse_note(NotePath(copy.target), copy.read(), config.chunking, config.guard)
         rows += [
-            (one.heading, one.text, one.tags, find_subwords(f"{one.heading}\n{one.text}"))
+            (
+                one.heading,
+                fold(one.text),
+                one.tags,
+                find_subwords(fold(f"{one.heading}\n{one.text}")),
+            )
             for one in make_fts_rows(note)
         ]
     return rows

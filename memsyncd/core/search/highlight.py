@@ -16,6 +16,7 @@ from operator import eq, itemgetter
 
 import msgspec
 
+from memsyncd.core.search.folding import fold_with_places
 from memsyncd.core.search.words import find_subword_ranges
 
 # --- Matches --------------------------------------------------------------------------------------
@@ -150,6 +151,8 @@ def find_matches(text: str, matcher: Matcher, tokenize: Tokenize) -> dict[int, l
     """The ranges of each term that is in the text, in characters, by the term's index: of the
     tokenizer's words, and of subwords, which are indexed too.
     """
+    folded = fold_with_places(text)
+    text = folded.text
     found = matcher.find(tokenize(text))
     if not text.isascii():
         found = {index: to_character_ranges(text, ranges) for index, ranges in found.items()}
@@ -162,7 +165,9 @@ def find_matches(text: str, matcher: Matcher, tokenize: Tokenize) -> dict[int, l
             tokens = [(start, end, stem[2]) for (start, end, _), stem in pairs]
             for index, ranges in matcher.find(tokens).items():
                 found[index] = found.get(index, []) + ranges
-    return found
+    if not folded.pieces:
+        return found
+    return {index: list(starmap(folded.find_original, ranges)) for index, ranges in found.items()}
 
 
 def highlight(text: str, found: Mapping[int, Sequence[TextRange]]) -> str:
@@ -174,18 +179,29 @@ def render_snippet(text: str, matches: Sequence[tuple[int, int]]) -> str:
     """Cut `text` to about WINDOW_CHARACTERS around `matches`, (start, end) pairs in characters, in
     order of start.
 
-    Of overlapping matches the first is marked.
+    Matches that overlap or touch are marked together.
     """
     start, end = _choose_window(text, matches)
     parts, at = [], start
-    for first, after in matches:
-        if first < at or after > end:
+    for first, after in _join(matches):
+        if first < start or after > end:
             continue
         parts += [_plain(text[at:first]), MARK, _plain(text[first:after]), MARK]
         at = after
     parts.append(_plain(text[at:end]))
     body = " ".join("".join(parts).split())
     return f"{_ELLIPSIS if start > 0 else ''}{body}{_ELLIPSIS if end < len(text) else ''}"
+
+
+def _join(ranges: Iterable[TextRange]) -> list[TextRange]:
+    """The ranges, which are in order of start, with those in one that overlap or touch."""
+    joined: list[TextRange] = []
+    for start, end in ranges:
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def strip_title(text: str, heading: str) -> str:

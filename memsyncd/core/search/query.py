@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
 from memsyncd.core.model import ARCHIVED, CHOICES, find_choice
 from memsyncd.core.search.dates import DAY_FORM, NamedDate, find_named_dates, parse_day
+from memsyncd.core.search.folding import fold
 from memsyncd.core.search.properties import parse_condition
 from memsyncd.core.search.spelling import fold_word
 from memsyncd.core.search.words import (
@@ -401,7 +402,7 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def spelling(self) -> str:
         """The words of another spelling of a word, joined by blanks; empty if it has none."""
-        return " ".join(respell(self.text, self.words)) if self.form is Form.WORD else ""
+        return " ".join(respell(self.words)) if self.form is Form.WORD else ""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -583,10 +584,11 @@ def _read_terms(match: re.Match[str]) -> list[Term]:
     is_phrase = match["phrase"] is not None
     # A possessive is no part of a name: notes about Ann answer a question about Ann's.
     text = match["phrase"] if is_phrase else _POSSESSIVE.sub("", word)
-    rows = split_words(text, is_strict=is_phrase or bool(match["no"]))
+    folded = fold(text)
+    rows = split_words(folded, is_strict=is_phrase or bool(match["no"]))
     return [
         Term(
-            text=row.text,
+            text=text if row.text == folded else row.text,
             words=row.words,
             form=Form.PHRASE
             if is_phrase

@@ -2,21 +2,22 @@
 
 unicode61 takes touching letters and digits for one word. So it would lose the subwords of
 `camelCase`, any two adjacent characters of scripts without spaces and the words that touch them,
-names such as C++, the number in `v1.2`, and words as people spell them without hyphens, without
-umlauts and other letters of one language, and without the forms of letters that Unicode keeps for
-other encodings; they are indexed as words of their own next to the text.
+names such as C++, the number in `v1.2`, and words as people spell them without hyphens and without
+umlauts and other letters of one language; they are indexed as words of their own next to the text.
+All texts here are folded, as `folding.fold` returns them.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
+
+from memsyncd.core.search.folding import keep_non_ascii
 
 # A longer run is not a name composed of words.
 NAME_LIMIT_CHARACTERS = 80
@@ -24,9 +25,8 @@ NAME_LIMIT_CHARACTERS = 80
 # A longer run, in a script without spaces, counts as several words.
 WORD_CHARACTERS = 3
 
-# The characters of one word of unicode61: letters and digits, and the accents that follow them in a
-# decomposed text.
-_WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
+# The characters of one word of unicode61.
+_WORD = re.compile(r"[^\W_]+")
 _UNSPACED = (
     "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -37,22 +37,8 @@ _RUN = re.compile(f"[{_UNSPACED}]+")
 _TOUCHING = re.compile(
     rf"(?<=[{_UNSPACED}])[^\W_{_UNSPACED}]++|(?<![^\W_])[^\W_{_UNSPACED}]++(?=[{_UNSPACED}])"
 )
-# Letters and digits that NFKC replaces, in the blocks that people meet: superscripts and fractions,
-# letter-like forms and Roman numerals, enclosed and mathematical ones, ligatures, Arabic forms, and
-# those of full and half width.
-_FORMS = (
-    "\u00aa\u00b2\u00b3\u00b9\u00ba\u00bc-\u00be\u2070-\u209c\u2102-\u218b\u2460-\u24ff"
-    "\ufb00-\ufb06\ufb50-\ufdfb\ufe70-\ufefc\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffdc"
-    "\U0001d400-\U0001d7ff"
-)
-_FORM = re.compile(f"[{_FORMS}]")
-# A word with such a form, begun where no other word does.
-_FORMED = re.compile(
-    rf"(?<![^\W_{_UNSPACED}])[^\W_{_UNSPACED}{_FORMS}]*+(?=[{_FORMS}])[^\W_{_UNSPACED}]++"
-)
 # All bytes of UTF-8 but those that begin a character of `_UNSPACED`.
 _SPACED_BYTES = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, 0xF0})
-_ASCII_BYTES = bytes(range(128))
 _MARKS = re.compile(r"[^\w]|_")
 # The class of each byte: `a` for small letters, `A` for capitals, `0` for digits, a blank for the
 # rest.
@@ -86,7 +72,7 @@ _GROUPS = re.compile(r"(?:\.\d{3})+")
 _JOINING = ("_", ".", ",")
 # Beginnings that nobody writes as a word of its own: `re-index` is `reindex`.
 _PREFIXED = re.compile(
-    r"\W*(anti|auto|co|de|e|inter|multi|non|pre|re|sub|un)[-\u2010\u2011]([^\W\d_]++)\W*",
+    r"\W*(anti|auto|co|de|e|inter|multi|non|pre|re|sub|un)-([^\W\d_]++)\W*",
     re.IGNORECASE,
 )
 _SHARP = re.compile(r"#(?<=\b[CFJcfj]#)(?![\w#+])")
@@ -97,18 +83,18 @@ _SIGNS = {"++": "plusplus", "#": "sharp"}
 _MAY_HAVE_SUBWORDS = re.compile(
     r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?=[A-Z][a-z]))|[^\x00-\x7f]|\+\+|#|[^\W_][-_.,][^\W_]"
 )
-# The index folds `ü` to `u` and leaves `ß`, `ё` and letters with strokes; people write `ue`, `ss`,
-# `е` and plain letters as well.
+# The index folds `ü` to `u` and leaves `ß` and letters with strokes; people write `ue`, `ss` and
+# plain letters as well.
 _SPELLINGS = str.maketrans(
     {
-        "ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "ё": "е",
+        "ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss",
         "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d",
-        "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "SS", "Ё": "Е",
+        "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "SS",
         "Ø": "O", "Æ": "Ae", "Œ": "Oe", "Ł": "L", "Đ": "D",
     }
 )  # fmt: skip
-_SPELLED_SIGNS = "äöüßøæœłđÄÖÜẞØÆŒŁĐёЁ\u0308"  # each search is faster than that of a pattern
-_SPELLED_OUT = re.compile("[äöüßøæœłđÄÖÜẞØÆŒŁĐёЁ]|[aouAOUеЕ]\u0308")
+_SPELLED_SIGNS = "äöüßøæœłđÄÖÜẞØÆŒŁĐ"  # each search is faster than that of a pattern
+_SPELLED_OUT = re.compile(f"[{_SPELLED_SIGNS}]")
 
 
 def find_subwords(text: str) -> str:
@@ -289,27 +275,10 @@ def _other_subword_ranges(text: str) -> list[_Range]:
 
 def _touching_ranges(text: str) -> list[_Range]:
     """The words that touch a run of a script without spaces."""
-    if not _may_be_unspaced(text) or not _RUN.search(_keep_non_ascii(text)):
+    if not _may_be_unspaced(text) or not _RUN.search(keep_non_ascii(text)):
         return []
     found = [(m.start(), m.end(), m[0]) for m in _TOUCHING.finditer(text)]
     return [one for one in found if len(one[2]) <= NAME_LIMIT_CHARACTERS]
-
-
-def _formed_ranges(text: str) -> list[_Range]:
-    """The words with forms of letters and digits that have plain ones, by their plain ones."""
-    if text.isascii() or not _FORM.search(_keep_non_ascii(text)):
-        return []
-    return [
-        (m.start(), m.end(), word)
-        for m in _FORMED.finditer(text)
-        if m.end() - m.start() <= NAME_LIMIT_CHARACTERS
-        for word in _split_plain(unicodedata.normalize("NFKC", m[0]))
-    ]
-
-
-def _split_plain(text: str) -> list[str]:
-    """The words of a text and their subwords."""
-    return [*_WORD.findall(text), *find_subwords(text).split()]
 
 
 def _joined_ranges(text: str) -> list[_Range]:
@@ -317,8 +286,6 @@ def _joined_ranges(text: str) -> list[_Range]:
     which the index has as `v1` and 2.
     """
     found: list[_Range] = []
-    if not text.isascii():
-        text = text.replace("\u2010", "-").replace("\u2011", "-")
     for sign, rest, part, most in _JOINED:
         if sign in text:
             for m in rest.finditer(text):
@@ -381,26 +348,19 @@ def _spelling_ranges(text: str) -> list[_Range]:
 
 
 def spell_out(word: str) -> str:
-    """A German word without umlauts and ß, as in `Mueller` and `Strasse`, or a Russian one without
-    `ё`; empty if it has none.
-    """
+    """A German word without umlauts and ß, as in `Mueller` and `Strasse`; empty if it has none."""
     if word.isascii() or len(word) > NAME_LIMIT_CHARACTERS:
         return ""
-    composed = unicodedata.normalize("NFC", word)
-    spelled = composed.translate(_SPELLINGS)
-    return spelled if spelled != composed else ""
+    spelled = word.translate(_SPELLINGS)
+    return spelled if spelled != word else ""
 
 
-@lru_cache(maxsize=1024)
-def respell(text: str, words: tuple[str, ...]) -> tuple[str, ...]:
+def respell(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words of another spelling of a typed text, whose own are `words`; empty if it has none.
 
-    `v1.2` is written 1.2 as well, words of some languages with other letters, and letters in other
-    forms. What is indexed has the words of both.
+    `v1.2` is written 1.2 as well, and words of some languages with other letters. What is indexed
+    has the words of both.
     """
-    if not text.isascii() and _FORMED.search(text):
-        plain = split_words(unicodedata.normalize("NFKC", text), is_strict=True)
-        return tuple(word for row in plain for word in row.words)
     if len(words) == 1:
         spelled = spell_out(words[0])
         return (spelled,) if spelled else ()
@@ -424,12 +384,7 @@ def _may_be_unspaced(text: str) -> bool:
 
 # What finds the subwords of a sort, next to names composed of words and scripts without spaces.
 _ASCII_RANGE_FINDERS: tuple[Callable[[str], list[_Range]], ...] = (_signed_ranges, _joined_ranges)
-_RANGE_FINDERS = (*_ASCII_RANGE_FINDERS, _touching_ranges, _spelling_ranges, _formed_ranges)
-
-
-def _keep_non_ascii(text: str) -> str:
-    """The characters that are not ASCII: most texts have few, and are searched faster."""
-    return text.encode("utf-8", "replace").translate(None, delete=_ASCII_BYTES).decode()
+_RANGE_FINDERS = (*_ASCII_RANGE_FINDERS, _touching_ranges, _spelling_ranges)
 
 
 def character_pairs(run: str) -> tuple[str, ...]:

@@ -289,3 +289,9 @@ def test_a_snippet_does_not_repeat_the_title_of_its_section(
     text: str, heading: str, body: str
 ) -> None:
     assert strip_title(text, heading) == body
+
+
+def test_matches_that_overlap_or_touch_are_marked_together() -> None:
+    assert render_snippet("用数据库的", [(1, 3), (2, 4)]) == "用**数据库**的"
+    assert render_snippet("a getUser b", [(2, 5), (5, 9)]) == "a **getUser** b"
+    assert render_snippet("a b", [(0, 1), (2, 3)]) == "**a** **b**"

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
+from memsyncd.core.search.folding import fold
 from memsyncd.core.search.words import (
     FAMILY_WEIGHT,
     IDENTIFIER_WEIGHT,
@@ -40,12 +40,10 @@ from memsyncd.core.search.words import (
         ("v2の設計", "の設 設計 計 v2"),
         ("使用Redis缓存", "使用 用 缓存 存 Redis"),
         ("API를 호출", "를 호출 출 API"),
-        ("ＡＰＩ, ﾃｽﾄ and oﬃcial", "API テスト テス スト ト official"),
-        ("mc² and ½", "mc2 1 2"),
         ("Søren Łukasz", "Soren Lukasz"),
         ("a re-index, the e-mail", "reindex email"),
         ("day-to-day, long-standing, internal-name, x-1, --a-b-c", "longstanding"),
-        ("Wi\u2011Fi", "WiFi"),
+        ("Wi-Fi", "WiFi"),
         ("12,480 and 1.000.000,00", "12480 1000000"),
         ("3.141 is one, but 192.168.1.100, 1,2,300 and 2.5 are not", "3141"),
         ("v1.4.2, go1.22 and v2", "1 4 2 1 22"),
@@ -105,14 +103,12 @@ def test_any_text_can_be_split(text: str) -> None:
     assert all(row.words for row in split_words(text))
 
 
-@given(st.text(max_size=100))
-@example("¼Ö")  # a form that is two words, the second of which is spelled out
-@example("¼ß")
+@given(st.text(max_size=100).map(fold))
 def test_a_subword_is_found_at_its_range(text: str) -> None:
     for start, end, word in find_subword_ranges(text):
-        plain = unicodedata.normalize("NFKC", text[start:end])
+        plain = text[start:end]
         spelled = spell_out(plain)
-        assert word[0] in (text[start], plain[0], spelled[:1]) or word in plain or word in spelled
+        assert word[0] in (plain[0], spelled[:1]) or word in plain or word in spelled
         assert start < end <= len(text)
 
 
@@ -121,9 +117,6 @@ def test_a_subword_is_found_at_its_range(text: str) -> None:
     [
         ("Müller geht", "Mueller"),
         ("die Straße und das Öl", "Strasse Oel"),
-        ("Платёж и ёлка", "Платеж елка"),
-        ("еще е\u0308ж", "еж"),
-        ("Mu\u0308ller", "Mueller"),
         ("café", ""),
         ("GRÜẞE", "GRUeSSE"),
     ],
@@ -163,9 +156,6 @@ def test_subwords_of_camel_case_are_those_of_a_plain_pattern(text: str) -> None:
     [
         ("v1.4.2", ("1", "4", "2")),
         ("Søren", ("Soren",)),
-        ("ＡＰＩ", ("API",)),
-        ("0@²", ("0", "2")),
-        ("ﾃｽﾄ", ("テス", "スト")),
         ("plain", ()),
         ("Plain", ()),
         ("snake_case", ()),
@@ -175,10 +165,10 @@ def test_subwords_of_camel_case_are_those_of_a_plain_pattern(text: str) -> None:
 )
 def test_a_typed_word_has_this_other_spelling(typed: str, words: tuple[str, ...]) -> None:
     [row] = split_words(typed)
-    assert respell(row.text, row.words) == words
+    assert respell(row.words) == words
 
 
-MARKED = st.text(st.sampled_from("aBv1 20-.,_\u2011日ｱＡ²ø"), max_size=40)
+MARKED = st.text(st.sampled_from("aBv1 20-.,_日ø"), max_size=40)
 
 
 @given(MARKED)
