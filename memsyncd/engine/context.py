@@ -55,7 +55,7 @@ from memsyncd.core.search.query import (
     extract_filters,
 )
 from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate, RankingPolicy
-from memsyncd.core.search.words import find_subwords
+from memsyncd.core.search.words import find_subwords, space_out
 from memsyncd.engine.candidates import (
     NO_VECTORS,
     AskedQuestion,
@@ -644,7 +644,7 @@ def _find_raw_hits(
     found: dict[str, RawHit] = {}
     for passage, chunk in zip(passages, chunks, strict=True):
         known = found.get(chunk.anchor, RawHit(0.0))
-        terms = known.terms.union(matcher.find_terms(reader.split(chunk.text)))
+        terms = known.terms.union(matcher.find_terms(reader.split(space_out(fold(chunk.text)))))
         best = RawHit(passage.raw_score, terms, passage.semantic_share)
         better = replace(known, terms=terms) if known.raw_score >= best.raw_score else best
         found[chunk.anchor] = better
@@ -660,7 +660,7 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
 
     def score(text: str) -> float:
         text = fold(text)
-        found = matcher.find_terms(reader.split(text))
+        found = matcher.find_terms(reader.split(space_out(text)))
         lead = find_lead(text) if found else ""
         # Subwords tell only whether a term is there: of a text with all terms nothing more.
         subwords = find_subwords(text).split() if len(found) < len(rarities) else ()
@@ -671,8 +671,8 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
 
     def is_led(text: str, lead: str) -> bool:
         # A phrase may begin in the lead and end after it.
-        tokens = reader.tokenize(text if matcher.has_phrases else lead)
-        n_bytes = len(lead.encode("utf-8", "replace"))
+        tokens = reader.tokenize(space_out(text if matcher.has_phrases else lead))
+        n_bytes = len(space_out(lead).encode("utf-8", "replace"))
         return any(places[0][0] < n_bytes for places in matcher.find(tokens).values())
 
     return score

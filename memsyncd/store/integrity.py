@@ -23,7 +23,7 @@ import msgspec
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.core.model import Note
 from memsyncd.core.search.folding import fold
-from memsyncd.core.search.words import blank_marks
+from memsyncd.core.search.words import blank_marks, space_out
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.check_state import measure_file
 from memsyncd.store.connection import (
@@ -386,7 +386,7 @@ def _count_unfindable(reader: Reader, note: Note) -> int:
     ids = {tuple(row[1:]): row[0] for row in reader.rows(_CHUNK_IDS, (note.path,))}
     n_chunks = 0
     for chunk in note.chunks:
-        words = _choose_words(reader, blank_marks(fold(chunk.text)))
+        words = _choose_words(reader, space_out(blank_marks(fold(chunk.text))))
         match = " ".join(f'text : "{word}"' for word in words)
         bindings = (match, ids.get((chunk.start, chunk.end, chunk.part)))
         n_chunks += bool(words) and not all(

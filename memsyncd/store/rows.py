@@ -30,7 +30,7 @@ from memsyncd.core.model import (
 from memsyncd.core.search.dates import find_heading_date, find_note_date, find_stated_date
 from memsyncd.core.search.folding import fold
 from memsyncd.core.search.properties import strip_links
-from memsyncd.core.search.words import MarkBlanker, SubwordFinder
+from memsyncd.core.search.words import MarkBlanker, SubwordFinder, space_out
 from memsyncd.store.texts import inflate, make_blocks
 
 Row = tuple[Any, ...]
@@ -376,7 +376,7 @@ def make_fts_rows(note: Note) -> list[FtsRow]:
 
 
 class _Columns(NamedTuple):
-    """The FTS5 columns that the chunks of a section share, and the titles in `heading`; folded."""
+    """The FTS5 columns that the chunks of a section share, and the titles in `heading`, folded."""
 
     heading: str
     tags: str
@@ -391,8 +391,8 @@ def _make_columns(note: Note) -> dict[str, _Columns]:
     columns: dict[str, _Columns] = {}
     for s in note.sections:
         titles = (title, *s.heading) if title and s.heading[:1] != (title,) else s.heading
-        heading = fold(" ".join((words, *titles)))
-        tags = fold(" ".join(s.meta.tags))
+        heading = space_out(fold(" ".join((words, *titles))))
+        tags = space_out(fold(" ".join(s.meta.tags)))
         columns[s.anchor] = _Columns(heading, tags, tuple(map(fold, (names, *titles))))
     return columns
 
@@ -531,7 +531,8 @@ def _collect_chunks(
             text = fold(text)
         if blanker.has_marks:
             text = blanker.blank(text)
-        add_fts((chunk_id, heading, text, tags, find_subwords(titles, text, start - first + 1)))
+        subwords = find_subwords(titles, text, start - first + 1)
+        add_fts((chunk_id, heading, space_out(text), tags, subwords))
     ids.chunk += len(chunks)
 
 

@@ -29,6 +29,7 @@ from memsyncd.core.search.words import (
     find_subwords,
     is_related,
     make_family,
+    space_out,
 )
 from memsyncd.store.filters import compile_filters, compile_match_filters
 from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
@@ -505,18 +506,19 @@ def _join_words(
     stated: set[str] = set()
     for path, _, heading, tags, _ in map(named.__getitem__, chunks):
         lines[" ".join((path_words(path), *_decode_heading(heading)))] = None
-        stated.update((tags or "", find_subwords(fold(path))))
+        stated.update((space_out(fold(tags or "")), find_subwords(fold(path))))
     whole = fold("\n".join([*lines, *(texts[chunk] for chunk in chunks)]))
     indexed = blank_marks(whole)
-    certain = {*reader.split("\n".join((indexed, *stated, find_subwords(indexed))))}
+    certain = {*reader.split("\n".join((space_out(indexed), *stated, find_subwords(indexed))))}
     # The title is indexed if front matter or an alias states it.
     _, title, _, _, names = named[chunks[0]]
-    possible = certain.union(reader.split(f"{title} {find_subwords(fold(title))}"))
+    title = fold(title)
+    possible = certain.union(reader.split(f"{space_out(title)} {find_subwords(title)}"))
     # Aliases are stored folded, and indexed as they are written.
-    if names and not possible.issuperset(reader.split(names)):
+    if names and not possible.issuperset(reader.split(space_out(fold(names)))):
         return None
     if indexed != whole:
-        possible.update(reader.split(f"{whole}\n{find_subwords(whole)}"))
+        possible.update(reader.split(f"{space_out(whole)}\n{find_subwords(whole)}"))
     return PassageWords(certain, possible)
 
 

@@ -17,7 +17,7 @@ from operator import eq, itemgetter
 import msgspec
 
 from memsyncd.core.search.folding import fold_with_places
-from memsyncd.core.search.words import find_subword_ranges
+from memsyncd.core.search.words import find_spaced_places, find_subword_ranges, space_out
 
 # --- Matches --------------------------------------------------------------------------------------
 
@@ -153,9 +153,16 @@ def find_matches(text: str, matcher: Matcher, tokenize: Tokenize) -> dict[int, l
     """
     folded = fold_with_places(text)
     text = folded.text
-    found = matcher.find(tokenize(text))
+    spaced = space_out(text)
+    found = matcher.find(tokenize(spaced))
     if not text.isascii():
-        found = {index: to_character_ranges(text, ranges) for index, ranges in found.items()}
+        found = {index: to_character_ranges(spaced, ranges) for index, ranges in found.items()}
+    if spaced != text:
+        places = find_spaced_places(text)
+        found = {
+            index: [(places[start], places[end - 1] + 1) for start, end in ranges]
+            for index, ranges in found.items()
+        }
     every = find_subword_ranges(text)
     subwords = [every[at] for at in matcher.select([word for _, _, word in every])]
     if subwords:

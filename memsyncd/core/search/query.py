@@ -525,6 +525,9 @@ def compile_spellings(term: Term) -> list[str]:
     quoted = '"' + " ".join(term.words) + '"'
     if term.form is Form.PREFIX:
         return [f"{quoted} *"]
+    if term.form is Form.PHRASE and len(term.words) > 1:
+        # Subwords follow one another as the text does not.
+        return [f"-subwords : {quoted}"]
     return [quoted, f'"{term.spelling}"'] if term.spelling else [quoted]
 
 
@@ -576,7 +579,7 @@ def _limit(should: list[Term], must: list[Term], must_not: list[Term]) -> Query:
 
 def _read_terms(match: re.Match[str]) -> list[Term]:
     """The terms of one typed word or phrase: one, unless scripts with and without spaces are mixed
-    in it.
+    in a word.
     """
     word = match["word"] or ""
     if word.isalnum() and word.isascii():  # most words: the steps below change nothing of it
@@ -601,7 +604,7 @@ def _read_terms(match: re.Match[str]) -> list[Term]:
 def _term_form(row: WordSequence, *, is_last: bool, match: re.Match[str]) -> Form:
     if is_unspaced(row.text):
         # One character alone is the beginning of a pair.
-        return Form.PREFIX if len(row.words[0]) == 1 else Form.WORD
+        return Form.PREFIX if len("".join(row.words)) == 1 else Form.WORD
     has_star = is_last and match["word"].endswith("*")
     return Form.PREFIX if has_star and len(row.words[-1]) >= PREFIX_MIN_CHARACTERS else Form.WORD
 

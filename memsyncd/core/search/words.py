@@ -1,9 +1,10 @@
 """Split texts and queries into words beyond those of FTS5's tokenizer, in the same way for both.
 
 unicode61 takes touching letters and digits for one word. So it would lose the subwords of
-`camelCase`, any two adjacent characters of scripts without spaces and the words that touch them,
-names such as C++, the number in `v1.2`, and words as people spell them without hyphens and without
-umlauts and other letters of one language; they are indexed as words of their own next to the text.
+`camelCase`, any two adjacent characters of scripts without spaces, names such as C++, the number in
+`v1.2`, and words as people spell them without hyphens and without umlauts and other letters of one
+language; they are indexed as words of their own next to the text. In the text itself each character
+of a script without spaces is a word, so that a phrase is a row of words in any script.
 All texts here are folded, as `folding.fold` returns them.
 """
 
@@ -16,8 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
-
-from memsyncd.core.search.folding import keep_non_ascii
 
 # A longer run is not a name composed of words.
 NAME_LIMIT_CHARACTERS = 80
@@ -33,10 +32,6 @@ _UNSPACED = (
     "\U00020000-\U0003134f"
 )
 _RUN = re.compile(f"[{_UNSPACED}]+")
-# What touches such a run: `Redis` in `使用Redis缓存`.
-_TOUCHING = re.compile(
-    rf"(?<=[{_UNSPACED}])[^\W_{_UNSPACED}]++|(?<![^\W_])[^\W_{_UNSPACED}]++(?=[{_UNSPACED}])"
-)
 # All bytes of UTF-8 but those that begin a character of `_UNSPACED`.
 _SPACED_BYTES = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, 0xF0})
 _MARKS = re.compile(r"[^\w]|_")
@@ -105,6 +100,30 @@ def find_subwords(text: str) -> str:
     subwords = [word for _, words in _find_composed(text) for word in words]
     subwords += [subword[2] for subword in _other_subword_ranges(text)]
     return " ".join(subwords)
+
+
+def space_out(text: str) -> str:
+    """The text with blanks between the characters of scripts without spaces: as it is indexed."""
+    return _RUN.sub(_space_run, text) if _may_be_unspaced(text) else text
+
+
+def _space_run(run: re.Match[str]) -> str:
+    return f" {' '.join(run[0])} "
+
+
+def find_spaced_places(text: str) -> list[int]:
+    """For each character of the text as `space_out` returns it, where it is in the text; a blank
+    between has the place of the character after it.
+    """
+    places: list[int] = []
+    at = 0
+    for run in _RUN.finditer(text):
+        start, end = run.span()
+        places += range(at, start)
+        places += [place for place in range(start, end) for _ in (0, 1)]
+        places.append(end)
+        at = end
+    return [*places, *range(at, len(text))]
 
 
 # --- Marks that are no words ----------------------------------------------------------------------
@@ -273,14 +292,6 @@ def _other_subword_ranges(text: str) -> list[_Range]:
     return subwords
 
 
-def _touching_ranges(text: str) -> list[_Range]:
-    """The words that touch a run of a script without spaces."""
-    if not _may_be_unspaced(text) or not _RUN.search(keep_non_ascii(text)):
-        return []
-    found = [(m.start(), m.end(), m[0]) for m in _TOUCHING.finditer(text)]
-    return [one for one in found if len(one[2]) <= NAME_LIMIT_CHARACTERS]
-
-
 def _joined_ranges(text: str) -> list[_Range]:
     """The words of `snake_case`, `re-index` and `12,480` without signs, and the numbers of `v1.2`,
     which the index has as `v1` and 2.
@@ -384,7 +395,7 @@ def _may_be_unspaced(text: str) -> bool:
 
 # What finds the subwords of a sort, next to names composed of words and scripts without spaces.
 _ASCII_RANGE_FINDERS: tuple[Callable[[str], list[_Range]], ...] = (_signed_ranges, _joined_ranges)
-_RANGE_FINDERS = (*_ASCII_RANGE_FINDERS, _touching_ranges, _spelling_ranges)
+_RANGE_FINDERS = (*_ASCII_RANGE_FINDERS, _spelling_ranges)
 
 
 def character_pairs(run: str) -> tuple[str, ...]:
@@ -414,30 +425,31 @@ class WordSequence(NamedTuple):
 def split_words(text: str, *, is_strict: bool = False) -> list[WordSequence]:
     """Split one typed word or phrase into sequences of words.
 
-    `snake_case` is one sequence of two words; C++ is its indexed name. A short run of a script
-    without spaces is a word and one sequence of its pairs; so is any run if `is_strict`. A longer
-    run is a sentence: each pair is a sequence, since a text need not hold all of them.
+    `snake_case` is one sequence of two words; C++ is its indexed name. With `is_strict` the whole
+    text is one sequence of the words of a text that is spaced out. Otherwise a short run of a
+    script without spaces is a word and one sequence of its pairs. A longer run is a sentence: each
+    pair is a sequence, since a text need not hold all of them.
     """
     signed = _SIGNED.fullmatch(text)
     if signed:
         return [WordSequence(text, (f"{signed[1]}{_SIGNS[signed[2]]}",))]
-    if text.isascii() or not _RUN.search(text):
+    if is_strict or text.isascii() or not _RUN.search(text):
         if not is_strict and (joined := _PREFIXED.fullmatch(text)):
             return [WordSequence(text, (joined[1] + joined[2],))]
-        words = tuple(_WORD.findall(text))
+        words = tuple(_WORD.findall(space_out(text)))
         return [WordSequence(text, words)] if words else []
     rows: list[WordSequence] = []
     at = 0
     for run in _RUN.finditer(text):
-        rows += split_words(text[at : run.start()], is_strict=is_strict)
-        rows += _split_run(run[0], is_strict=is_strict)
+        rows += split_words(text[at : run.start()])
+        rows += _split_run(run[0])
         at = run.end()
-    return rows + split_words(text[at:], is_strict=is_strict)
+    return rows + split_words(text[at:])
 
 
-def _split_run(run: str, *, is_strict: bool) -> list[WordSequence]:
+def _split_run(run: str) -> list[WordSequence]:
     pairs = character_pairs(run)
-    if len(pairs) > WORD_CHARACTERS and not is_strict:
+    if len(pairs) > WORD_CHARACTERS:
         return [WordSequence(pair, (pair,)) for pair in pairs[:-1]]
     return [WordSequence(run, pairs[:-1] or pairs)] if pairs else []
 

@@ -28,7 +28,7 @@ from memsyncd.core.search.query import (
     parse_query,
     read_plain_text,
 )
-from memsyncd.core.search.words import find_subwords, split_words
+from memsyncd.core.search.words import find_subwords, space_out, split_words
 from memsyncd.errors import TooLarge
 from memsyncd.store.schema import TOKENIZER
 
@@ -335,10 +335,11 @@ def make_table(*texts: str) -> apsw.Connection:
     """A real FTS5 table with two columns, as the index has more than one."""
     connection = apsw.Connection(":memory:")
     connection.execute(
-        f"CREATE VIRTUAL TABLE notes USING fts5(text, parts, tokenize='{TOKENIZER}')"
+        f"CREATE VIRTUAL TABLE notes USING fts5(text, subwords, tokenize='{TOKENIZER}')"
     )
     connection.executemany(
-        "INSERT INTO notes VALUES(?, ?)", [(text, find_subwords(text)) for text in map(fold, texts)]
+        "INSERT INTO notes VALUES(?, ?)",
+        [(space_out(text), find_subwords(text)) for text in map(fold, texts)],
     )
     return connection
 
@@ -379,14 +380,17 @@ def show(terms: tuple[Term, ...]) -> list[str]:
         ("what's new", '"new"'),
         ("What’s new", '"new"'),
         ("to-do list", '"to do" OR "list"'),
-        ('"redis timeout"', '"redis timeout"'),
-        ('"redis timeout" cache', '"redis timeout" AND ("redis timeout" OR "cache")'),
-        ('"redis timeout" "is cold"', '"redis timeout" AND "is cold"'),
-        ('"redis timeout" the', '"redis timeout"'),
+        ('"redis timeout"', '-subwords : "redis timeout"'),
+        (
+            '"redis timeout" cache',
+            '-subwords : "redis timeout" AND (-subwords : "redis timeout" OR "cache")',
+        ),
+        ('"redis timeout" "is cold"', '-subwords : "redis timeout" AND -subwords : "is cold"'),
+        ('"redis timeout" the', '-subwords : "redis timeout"'),
         ('a "b', '"b"'),
         ('5" disk failure', '"5" OR "disk" OR "failure"'),
         ("redis -cache", '("redis") NOT "cache"'),
-        ('redis -"cold cache" -warm', '(("redis") NOT "cold cache") NOT "warm"'),
+        ('redis -"cold cache" -warm', '(("redis") NOT -subwords : "cold cache") NOT "warm"'),
         ("redis -the", '("redis") NOT "the"'),
         ("git push --force", '"git" OR "push" OR "force"'),
         ("- redis", '"redis"'),
@@ -409,17 +413,17 @@ def show(terms: tuple[Term, ...]) -> list[str]:
         ("日本語", '"日本 本語"'),
         ("語", '"語" *'),
         ("疫苗温度", '"疫苗" OR "苗温" OR "温度"'),
-        ('"疫苗温度"', '"疫苗 苗温 温度"'),
-        ("x -疫苗温度", '("x") NOT "疫苗 苗温 温度"'),
+        ('"疫苗温度"', '-subwords : "疫 苗 温 度"'),
+        ("x -疫苗温度", '("x") NOT "疫 苗 温 度"'),
         ("v2の設計", '"v2" OR "の設 設計"'),
         ("C++ f#", '"Cplusplus" OR "fsharp"'),
         ("cafe\u0301s", '"cafés"'),
         ("nul\0byte \ud800", '"nul byte"'),
         ("kind:decision", ""),
         ("redis kind:decision -tag:old cache", '"redis" OR "cache"'),
-        ('"cold start" section:"Cache keys"', '"cold start"'),
+        ('"cold start" section:"Cache keys"', '-subwords : "cold start"'),
         ("is:archived redis after:2026-03 before:2027", '"redis"'),
-        ('"kind:decision"', '"kind decision"'),
+        ('"kind:decision"', '-subwords : "kind decision"'),
         ("kind: decision", '"kind" OR "decision"'),
         ("what do we know about Amara?", '"Amara"'),
         ("who said so", '"who" OR "said" OR "so"'),

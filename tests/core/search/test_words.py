@@ -37,9 +37,9 @@ from memsyncd.core.search.words import (
         ("C++ and f#, not a+b or #tag", "Cplusplus fsharp"),
         ("日本語のメモ", "日本 本語 語の のメ メモ モ"),
         ("人々", "人々 々"),
-        ("v2の設計", "の設 設計 計 v2"),
-        ("使用Redis缓存", "使用 用 缓存 存 Redis"),
-        ("API를 호출", "를 호출 출 API"),
+        ("v2の設計", "の設 設計 計"),
+        ("使用Redis缓存", "使用 用 缓存 存"),
+        ("API를 호출", "를 호출 출"),
         ("Søren Łukasz", "Soren Lukasz"),
         ("a re-index, the e-mail", "reindex email"),
         ("day-to-day, long-standing, internal-name, x-1, --a-b-c", "longstanding"),
@@ -82,7 +82,7 @@ def test_a_typed_word_is_split_into_these_sequences(
 
 def test_a_phrase_of_any_length_is_one_sequence() -> None:
     assert [row.words for row in split_words("疫苗温度", is_strict=True)] == [
-        ("疫苗", "苗温", "温度")
+        ("疫", "苗", "温", "度")
     ]
 
 
