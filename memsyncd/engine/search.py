@@ -600,8 +600,10 @@ def _count_matches(found: MatchedChunks, terms: Iterable[Term]) -> int:
 
 
 def _split_spellings(reader: Reader, term: Term) -> list[list[str]]:
-    """Return the words of each spelling of a term as the index has them."""
-    if term.form is Form.PREFIX:
+    """Return the words of each spelling of a term as the index has them; none of what only the
+    index can tell.
+    """
+    if term.form is Form.PREFIX or term.note_name:
         return [[]]
     return [reader.split(one) for one in (" ".join(term.words), term.spelling) if one]
 

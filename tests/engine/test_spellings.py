@@ -122,3 +122,19 @@ def test_a_word_is_found_as_others_write_it(
     bench = make(".memories/note.md", f"a {written} b\n")
     assert find_paths(bench, typed) == [".memories/note.md"]
     assert not find_paths(bench, f"b -{typed}")
+
+
+@pytest.mark.parametrize("path", ["setup-guide.md", "2026-03-16.md", "api_v2.txt", "a/MEMORY.md"])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_the_name_of_a_file_with_its_ending_finds_the_note(
+    make: Callable[[str, str], Any], path: str, quote: str
+) -> None:
+    path = f".memories/{path}"
+    bench = make(path, "text\n")
+    bench.write(".memories/more.md", "the setup guide of api v2, a memory of 2026 03 16\n")
+    bench.sync()
+    name = path.rpartition("/")[2]
+    # Each path here has a word with the stem of `MEMORY`.
+    assert find_paths(bench, f"{quote}{name}{quote}")[: 1 if "MEMORY" in name else None] == [path]
+    assert find_paths(bench, f"{quote}{path}{quote}") == [path]
+    assert path not in find_paths(bench, f"memories -{name}")

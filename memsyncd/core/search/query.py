@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
 from memsyncd.core.model import ARCHIVED, CHOICES, find_choice
+from memsyncd.core.notepath import NOTE_SUFFIXES
 from memsyncd.core.search.dates import DAY_FORM, NamedDate, find_named_dates, parse_day
 from memsyncd.core.search.folding import fold
 from memsyncd.core.search.properties import parse_condition
@@ -404,6 +405,12 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
         """The words of another spelling of a word, joined by blanks; empty if it has none."""
         return " ".join(respell(self.words)) if self.form is Form.WORD else ""
 
+    @property
+    def note_name(self) -> str:
+        """The words of the name of a note, joined by blanks, if the text is one with its ending."""
+        is_name = len(self.words) > 1 and self.text.lower().endswith(NOTE_SUFFIXES)
+        return " ".join(self.words[:-1]) if is_name and self.form is not Form.PREFIX else ""
+
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed query: the more `should` terms match, the better; all `must` terms have to match, no
@@ -522,13 +529,14 @@ def compile_term(term: Term) -> str:
 
 def compile_spellings(term: Term) -> list[str]:
     """The FTS5 expressions of which one has to match, one or two."""
+    name = [f'heading : "{term.note_name}"'] if term.note_name else []
     quoted = '"' + " ".join(term.words) + '"'
     if term.form is Form.PREFIX:
         return [f"{quoted} *"]
     if term.form is Form.PHRASE and len(term.words) > 1:
         # Subwords follow one another as the text does not.
-        return [f"-subwords : {quoted}"]
-    return [quoted, f'"{term.spelling}"'] if term.spelling else [quoted]
+        return [f"-subwords : {quoted}", *name]
+    return [quoted, f'"{term.spelling}"'] if term.spelling else [quoted, *name]
 
 
 def compile_query(query: Query) -> str:
