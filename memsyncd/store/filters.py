@@ -17,7 +17,7 @@ from typing import Any
 from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER
-from memsyncd.core.search.properties import EQUAL, PropertyCondition, fold, parse_condition
+from memsyncd.core.search.properties import EQUAL, PropertyCondition, fold_value, parse_condition
 from memsyncd.core.search.query import Filters
 from memsyncd.store.pool import MEMO_LIMIT, META_FUNCTION, Reader, encode_numbers
 
@@ -426,12 +426,12 @@ def _find_equal_folded(reader: Reader, statement: str, values: Sequence[str]) ->
     """
     if all(map(str.isascii, values)):
         return [*values]
-    folded = set(map(fold, values))
+    folded = set(map(fold_value, values))
     nested = tuple(f"{value}/" for value in folded) if statement == _ALL_TAGS else ()
     return [
         value
         for (value,) in reader.rows(statement)
-        if (text := fold(value)) in folded or text.startswith(nested)
+        if (text := fold_value(value)) in folded or text.startswith(nested)
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from memsyncd.core.model import Span
-from memsyncd.core.search.properties import fold, split_list
+from memsyncd.core.search.properties import fold_value, split_list
 from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import compile_section_filters
 from memsyncd.store.pool import Reader
@@ -180,7 +180,7 @@ def count_pairs(
     groups: dict[str, tuple[str, set[int], set[int]]] = {}
     for section, file, own_key, value in reader.rows(statement, bound):
         for word in (own_key,) if key is None else split_list(value):
-            _, sections, files = groups.setdefault(fold(word), (word, set(), set()))
+            _, sections, files = groups.setdefault(fold_value(word), (word, set(), set()))
             sections.add(section)
             files.add(file)
     counts: list[tuple[str | None, int, int]] = []

@@ -58,7 +58,7 @@ def split_list(value: str) -> Iterator[str]:
 def is_passing(value: str, sign: str, wanted: str) -> bool:
     """True if a value, or any of its values if it is a list, passes the condition."""
     if sign == EQUAL:
-        parts, sought = (f",{','.join(split_list(fold(text)))}," for text in (value, wanted))
+        parts, sought = (f",{','.join(split_list(fold_value(text)))}," for text in (value, wanted))
         return sought in parts
     compare = _COMPARISONS[sign]
     for each in split_list(value):
@@ -73,5 +73,6 @@ def is_passing(value: str, sign: str, wanted: str) -> bool:
     return False
 
 
-def fold(text: str) -> str:
+def fold_value(text: str) -> str:
+    """A value without case, whatever its accents are composed of."""
     return unicodedata.normalize("NFC", text).casefold()
