@@ -167,7 +167,7 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
         what = "records.db was damaged; the damaged file was set aside"
         found.append(make_finding("warning", "records", what, remedy, where=str(aside)))
     # Without open files it has not been looked for yet.
-    if "records" not in workspace.condition.faults and workspace.holds_files:
+    if "records" not in workspace.condition.faults and not workspace.is_refused:
         found.append(_check_records(workspace, is_thorough=is_thorough))
     return found
 

@@ -472,11 +472,16 @@ class Workspace:
         if self.is_closed:
             raise make_removed_error()
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the process may not open as many files as this workspace needs, too."""
+        return self.open_failure is not None and not self.holds_files
+
     def check_files(self) -> None:
         """Raise StoreFailed if the workspace was refused its files: records or an index that it
         opened all the same would take them from the workspaces that are served.
         """
-        if self.open_failure is not None and not self.holds_files:
+        if self.is_refused and self.open_failure is not None:
             raise self.open_failure.with_traceback(None)
 
     def close(self) -> None:
