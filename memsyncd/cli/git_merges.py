@@ -29,6 +29,8 @@ PATTERNS = ("/MEMORY.md", "/.memories/**/*.md")
 DRIVER_LINES = tuple(f"{pattern} merge={DRIVER}" for pattern in PATTERNS)
 # Union keeps the lines of both branches, in whichever section they then stand.
 UNION_LINES = tuple(f"{pattern} merge=union" for pattern in PATTERNS)
+# In a vault each such file is a note.
+VAULT_LINES = tuple(f"{pattern} merge={DRIVER}" for pattern in ("*.md", "*.markdown"))
 NOTES = ("MEMORY.md", ".memories/notes.md")
 GIT_S = 5.0
 # Nothing that a repository configures is run.
@@ -67,11 +69,11 @@ def is_tracked(root: str) -> bool:
     return bool(_run_git(root, "ls-files", "-z", "--", "MEMORY.md", ".memories"))
 
 
-def add_driver(root: str, program: Sequence[str]) -> None:
+def add_driver(root: str, program: Sequence[str], *, is_vault: bool = False) -> None:
     """Name the driver in the folder's `.gitattributes`, in place of union, and configure it in this
     clone. Raises Unwritable.
     """
-    _add_lines(os.path.join(root, FILE))
+    _add_lines(os.path.join(root, FILE), (*DRIVER_LINES, *(VAULT_LINES if is_vault else ())))
     name = "memories by sections, with memsyncd"
     for key, value in (("name", name), ("driver", make_driver(program))):
         if _run_git(root, "config", "--local", f"merge.{DRIVER}.{key}", value) is None:
@@ -89,20 +91,20 @@ def make_driver(program: Sequence[str]) -> str:
     )
 
 
-def _add_lines(path: str) -> None:
+def _add_lines(path: str, lines: Sequence[str]) -> None:
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with open(os.open(path, flags, 0o644), "r+b") as file:
             old = file.read().split(b"\n")
-            left_out = [line.encode() for line in (*UNION_LINES, *DRIVER_LINES)]
+            left_out = [line.encode() for line in (*UNION_LINES, *lines)]
             kept = [line for line in old if line not in left_out]
             kept = kept if kept[-1] else kept[:-1]
             file.seek(0)
             file.write(b"".join(line + b"\n" for line in kept))
-            file.write("".join(f"{line}\n" for line in DRIVER_LINES).encode())
+            file.write("".join(f"{line}\n" for line in lines).encode())
             file.truncate()
     except OSError as error:
-        hint = f"add these lines to it: {'; '.join(DRIVER_LINES)}"
+        hint = f"add these lines to it: {'; '.join(lines)}"
         raise Unwritable(f"{path} cannot be written: {error.strerror}", hint=hint) from None
 
 

@@ -121,12 +121,22 @@ def _offer_merge_driver(args: Args, console: Console, root: str) -> None:
         from memsyncd.cli.integrate import find_invocation
         from memsyncd.integrations.coding_agents import USER
 
-        add_driver(root, find_invocation(USER))
+        add_driver(root, find_invocation(USER), is_vault=_is_vault(console, root))
         terminal.report("git merges memories by sections: see .gitattributes and git config")
         terminal.report("each other clone needs this once: memsyncd init --merge-driver")
     elif not terminal.is_err_terminal:
         folder = clean_line(args.path or ".")
         terminal.report(f"{missing}; have it: memsyncd init --merge-driver {folder}")
+
+
+def _is_vault(console: Console, root: str) -> bool:
+    """Whether a workspace at this folder has every file of markdown for a note."""
+    try:
+        answer = console.call("workspace.list")
+    except NoDaemon:
+        return False
+    presets = [one["preset"] for one in answer["workspaces"] if one["root"] == root]
+    return presets == ["vault"]
 
 
 def _confirm_merge_driver(console: Console) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from memsyncd.cli.git_merges import (
     DRIVER_LINES,
     UNION_LINES,
+    VAULT_LINES,
     add_driver,
     find_missing,
     is_tracked,
@@ -247,6 +248,19 @@ def test_init_says_how_and_writes_no_attributes_by_itself(shell: ShellSession) -
     assert (shell.cwd / ".gitattributes").read_text().splitlines() == list(DRIVER_LINES)
     assert "merge-driver" not in shell.do("memsyncd init").stderr
     assert "memsyncd" in git(shell.cwd, "config", "merge.memsyncd.driver").stdout.decode()
+
+
+def test_init_has_git_merge_all_notes_of_a_vault(shell: ShellSession) -> None:
+    (shell.cwd / ".obsidian").mkdir()
+    (shell.cwd / "Plan.md").write_text("# Plan\n")
+    shell.do("memsyncd start .")
+    try:
+        for _ in range(2):
+            assert shell.do("memsyncd init --merge-driver").returncode == 0
+            lines = (shell.cwd / ".gitattributes").read_text().splitlines()
+            assert lines == [*DRIVER_LINES, *VAULT_LINES]
+    finally:
+        shell.do("memsyncd stop")
 
 
 def test_init_refuses_a_driver_where_there_is_no_repository(shell: ShellSession) -> None:
