@@ -82,7 +82,7 @@ from memsyncd.engine.relations import (
     find_relations,
     make_related_reader,
 )
-from memsyncd.engine.search import RunOptions, make_question
+from memsyncd.engine.search import RunOptions, make_question, read_comparisons
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.first_notes import is_first_text
 from memsyncd.protocol.search import (
@@ -170,6 +170,7 @@ def offer_context(
     pinned notes and preferences for a part of the budget. With `is_elsewhere`, paths are shown with
     the root, for a linked worktree that shares these notes.
     """
+    params = read_comparisons([workspace], params, config, options)
     question = make_question(params, config, options)
     # The user-wide workspace's part has neither heading nor mark of its own.
     shown = replace(params, heading="", mark=False) if is_user_wide else params

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from itertools import accumulate, chain
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -24,7 +24,12 @@ from memsyncd.core.guard.secrets import is_redacted
 from memsyncd.core.model import CHOICES, find_choice
 from memsyncd.core.search.dates import DAY_FORM, parse_day
 from memsyncd.core.search.highlight import Matcher, find_matches, highlight, strip_title
-from memsyncd.core.search.properties import parse_condition
+from memsyncd.core.search.properties import (
+    fold,
+    list_compared_keys,
+    name_comparisons,
+    parse_condition,
+)
 from memsyncd.core.search.query import (
     Filters,
     Form,
@@ -77,6 +82,7 @@ from memsyncd.errors import BadRequest, NotFresh
 from memsyncd.protocol import search as protocol
 from memsyncd.protocol.fields import SectionPlace
 from memsyncd.protocol.search import ContextParams, Hit, SearchAnswer, SearchParams
+from memsyncd.store.metadata import count_keys
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     MATCHES_PER_LOOKUP,
@@ -89,6 +95,7 @@ from memsyncd.store.search import (
 )
 from memsyncd.store.texts import read_texts
 
+Asked = TypeVar("Asked", SearchParams, ContextParams)
 # Neighbours join into passages, so many hits need many more chunks.
 CANDIDATES_PER_HIT = 10
 # Orders that the hits are in anyway.
@@ -145,6 +152,7 @@ def search(
     """
     if options.is_hurried and prepare_vectors(workspaces, params.query, options.now_s):
         raise NotFresh(HURRIED)  # the vector process may take milliseconds
+    params = read_comparisons(workspaces, params, config, options)
     question = make_question(params, config, options)
     searched = () if question.is_empty else workspaces
     is_merged = len(searched) > 1
@@ -183,6 +191,25 @@ def explain_search(
         did_you_mean=reason.did_you_mean,
         **describe_vectors([part.vectors for part in parts]),
     )
+
+
+def read_comparisons(
+    workspaces: Sequence[Workspace], params: Asked, config: Config, options: RunOptions
+) -> Asked:
+    """Return the parameters with `meta:` before each comparison in the query, such as `rating>=7`,
+    of a key that a note has.
+
+    Raises NotFresh if the request is hurried and compares, and what `Workspace.acquire` raises.
+    """
+    if not list_compared_keys(params.query):
+        return params
+    if options.is_hurried:
+        raise NotFresh(HURRIED)  # the keys are in all notes
+    keys: set[str] = set()
+    for workspace in workspaces:
+        with workspace.acquire(options.limit_s(params, config)) as reader:
+            keys.update(fold(key) for key, _ in count_keys(reader))
+    return replace(params, query=name_comparisons(params.query, keys))
 
 
 def make_question(

@@ -22,6 +22,7 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd import __version__
 from memsyncd.core.notepath import MEMORY_FILE
+from memsyncd.core.search.properties import list_compared_keys
 from memsyncd.engine import browse
 from memsyncd.engine.accesses import find_unknown_anchors
 from memsyncd.engine.candidates import prepare_vectors
@@ -34,6 +35,7 @@ from memsyncd.engine.search import (
     lacks_words,
     list_query_problems,
     make_question,
+    read_comparisons,
     search,
     search_part,
 )
@@ -534,6 +536,10 @@ class Handlers(WorkspaceMethods):
     async def _search_several(self, call: SearchCall) -> SearchResult:
         config, now_s = self._workspaces.config, self._clock.wall_s()
         params, chosen = call.params, call.chosen
+        if list_compared_keys(params.query):
+            options = RunOptions(now_s=now_s)
+            read_keys = partial(read_comparisons, chosen, params, config, options)
+            params = await self._in_thread(read_keys)
         prepare_vectors(chosen, params.query, now_s)
         question = make_question(params, config, RunOptions(now_s=now_s))
 

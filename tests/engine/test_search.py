@@ -755,3 +755,16 @@ def test_importance_and_age_change_the_order_if_enabled(
     ).included
     shown = dict.fromkeys(part.path[len(".memories/")] for part in included)
     assert "".join(shown) == order
+
+
+def test_a_comparison_of_a_key_that_a_note_has_is_a_filter_and_others_are_words(bench: Any) -> None:
+    bench.write(".memories/good.md", "---\nrating: 9\n---\nzebra\n")
+    bench.write(".memories/bad.md", "---\nrating: 2\n---\nzebra wants python>=3.11\n")
+    bench.sync()
+
+    def find(query: str) -> set[str]:
+        return {hit.path for hit in search_in([bench.workspace], query).hits}
+
+    assert find("zebra Rating>=7") == {".memories/good.md"}
+    assert find("rating<7") == {".memories/bad.md"}
+    assert find("python>=3.11") == {".memories/bad.md"}

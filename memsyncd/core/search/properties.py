@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import date
 from operator import ge, gt, le, lt
 from typing import NamedTuple
@@ -20,6 +20,7 @@ _COMPARISONS = {">=": ge, "<=": le, ">": gt, "<": lt}
 _CONDITION = re.compile(r"\s*([^=<>\s](?:[^=<>]*[^=<>\s])?)\s*(=|[<>]=?)\s*(\S.*?)\s*", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?")
 _DAY = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?(?=\Z|[T ])")
+_BARE = re.compile(r'"[^"]*"|(?<!\S)-?(?P<key>[^\W\d][\w.-]*)[<>]=?[^\s"<>=]+(?=\s|$)')
 _LINK = re.compile(r"\[\[([^\[\]|#]*)[^\[\]]*\]\]")
 
 
@@ -43,6 +44,31 @@ def parse_condition(text: str, today: date | None = None) -> PropertyCondition |
     if sign != EQUAL and not _NUMBER.fullmatch(value):
         value = parse_day(value, today) or ""
     return PropertyCondition(key, sign, value) if value else None
+
+
+def list_compared_keys(text: str) -> set[str]:
+    """The keys, folded, that a typed text seems to compare outside of quotes: `rating>=7`."""
+    return {fold(match["key"]) for match in _find_comparisons(text)}
+
+
+def name_comparisons(text: str, keys: Collection[str]) -> str:
+    """The text with `meta:` before each comparison of one of these folded keys; others may be
+    prose, such as `python>=3.11`.
+    """
+    parts: list[str] = []
+    done = 0
+    for match in _find_comparisons(text):
+        if fold(match["key"]) in keys:
+            parts += (text[done : match.start("key")], "meta:")
+            done = match.start("key")
+    return "".join((*parts, text[done:]))
+
+
+def _find_comparisons(text: str) -> list[re.Match[str]]:
+    if "<" not in text and ">" not in text:
+        return []
+    found = (match for match in _BARE.finditer(text) if match["key"])
+    return [match for match in found if parse_condition(match[0].rstrip(".,;:!?").lstrip("-"))]
 
 
 def strip_links(value: str) -> str:

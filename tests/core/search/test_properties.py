@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from memsyncd.core.search.properties import (
     PropertyCondition,
     is_passing,
+    name_comparisons,
     parse_condition,
     split_list,
     strip_links,
@@ -85,3 +86,18 @@ def test_every_text_has_an_answer(value: str, sign: str, wanted: str) -> None:
     assert all(is_passing(value, "=", each) for each in split_list(value))
     condition = parse_condition(f"{value}{sign}{wanted}")
     assert condition is None or parse_condition("".join(condition)) == condition
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("films rating>=7", "films meta:rating>=7"),
+        ("Rating>=7 -year<2000, x", "meta:Rating>=7 -meta:year<2000, x"),
+        ("seen>=2026-02", "meta:seen>=2026-02"),
+        ("python>=3.11 rating>=7", "python>=3.11 meta:rating>=7"),
+        ('"rating>=7" a rating>=x rating>', '"rating>=7" a rating>=x rating>'),
+        ("meta:rating>=7 a->b <rating> x.rating>7", "meta:rating>=7 a->b <rating> x.rating>7"),
+    ],
+)
+def test_comparisons_of_known_keys_are_named(text: str, named: str) -> None:
+    assert name_comparisons(text, {"rating", "year", "seen"}) == named
