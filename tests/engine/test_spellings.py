@@ -138,3 +138,13 @@ def test_the_name_of_a_file_with_its_ending_finds_the_note(
     assert find_paths(bench, f"{quote}{name}{quote}")[: 1 if "MEMORY" in name else None] == [path]
     assert find_paths(bench, f"{quote}{path}{quote}") == [path]
     assert path not in find_paths(bench, f"memories -{name}")
+
+
+@pytest.mark.parametrize("sign", ["✅", "🚀", "§§", "→", "❤", "👩\u200d💻"])
+def test_a_sign_is_found_by_itself(make: Callable[[str, str], Any], sign: str) -> None:
+    bench = make(".memories/note.md", f"a {sign} b\n")
+    bench.write(".memories/third.md", "a b\n")
+    bench.sync()
+    assert find_paths(bench, sign) == find_paths(bench, f'"{sign}"') == [".memories/note.md"]
+    assert find_paths(bench, f"a -{sign}") == [".memories/third.md"]
+    assert find_paths(bench, f"nothing {sign}") == [".memories/other.md"]

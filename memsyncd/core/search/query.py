@@ -34,6 +34,7 @@ from memsyncd.core.search.words import (
     find_identifiers,
     is_unspaced,
     respell,
+    split_pictures,
     split_words,
 )
 from memsyncd.errors import TooLarge
@@ -326,7 +327,7 @@ def _find_lost_exclusions(text: str) -> list[str]:
     """
     found = (match for match in _TERM.finditer(text) if match["no"] and not match[0].isascii())
     return [
-        f"{_show(match[0])} did not count: only letters and digits are indexed"
+        f"{_show(match[0])} did not count: only letters, digits, arrows and emoji are indexed"
         for match in found
         if not _read_terms(match)
     ]
@@ -474,6 +475,8 @@ def parse_query(text: str, today: date | None = None) -> Query:
             place.setdefault((term.form, tuple(map(str.lower, term.words))), term)
     stopwords = _choose_stopwords(should.values())
     kept = [term for term in should.values() if not _is_stopword(term, stopwords)]
+    # Beside words a sign tells little: `a → b`.
+    kept = [term for term in kept if any(map(str.isalnum, term.text))] or kept
     query = _limit(
         kept if kept or must else [*should.values()], [*must.values()], [*must_not.values()]
     )
@@ -533,7 +536,7 @@ def compile_spellings(term: Term) -> list[str]:
     quoted = '"' + " ".join(term.words) + '"'
     if term.form is Form.PREFIX:
         return [f"{quoted} *"]
-    if term.form is Form.PHRASE and len(term.words) > 1:
+    if term.form is Form.PHRASE and len(term.words) > 1 and any(map(str.isalnum, term.text)):
         # Subwords follow one another as the text does not.
         return [f"-subwords : {quoted}", *name]
     return [quoted, f'"{term.spelling}"'] if term.spelling else [quoted, *name]
@@ -596,7 +599,7 @@ def _read_terms(match: re.Match[str]) -> list[Term]:
     # A possessive is no part of a name: notes about Ann answer a question about Ann's.
     text = match["phrase"] if is_phrase else _POSSESSIVE.sub("", word)
     folded = fold(text)
-    rows = split_words(folded, is_strict=is_phrase or bool(match["no"]))
+    rows = split_words(folded, is_strict=is_phrase or bool(match["no"])) or split_pictures(folded)
     return [
         Term(
             text=text if row.text == folded else row.text,

@@ -1,10 +1,10 @@
 """Split texts and queries into words beyond those of FTS5's tokenizer, in the same way for both.
 
 unicode61 takes touching letters and digits for one word. So it would lose the subwords of
-`camelCase`, any two adjacent characters of scripts without spaces, names such as C++, the number in
-`v1.2`, and words as people spell them without hyphens and without umlauts and other letters of one
-language; they are indexed as words of their own next to the text. In the text itself each character
-of a script without spaces is a word, so that a phrase is a row of words in any script.
+`camelCase`, any two adjacent characters of scripts without spaces, names such as C++, emoji, the
+number in `v1.2`, and words as people spell them without hyphens and without umlauts and other
+letters of one language; they are indexed as words of their own next to the text. In the text itself
+each character of a script without spaces is a word, so that a phrase is a row of words.
 All texts here are folded, as `folding.fold` returns them.
 """
 
@@ -73,6 +73,12 @@ _PREFIXED = re.compile(
 _SHARP = re.compile(r"#(?<=\b[CFJcfj]#)(?![\w#+])")
 _SIGNED = re.compile(r"\b([A-Za-z](?=\+)|[CFJcfj](?=#))(\+\+|#)(?![\w#+])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
+# Signs that people look for: emoji, arrows and marks such as `§`, without the lines of drawings.
+_PICTURED = (
+    "\u00a7\u00a9\u00ae\u00b6\u2020\u2021\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f"
+    "\u2b00-\u2bff\U0001f000-\U0001faff"
+)
+_PICTURE = re.compile(f"[{_PICTURED}]")
 # A hump as in `_SORTED_HUMP`, a sign within a word, or what is not ASCII: a text without these has
 # no subwords.
 _MAY_HAVE_SUBWORDS = re.compile(
@@ -386,6 +392,22 @@ def _signed_ranges(text: str) -> list[_Range]:
     return sorted((m.start() - 1, m.end(), f"{text[m.start() - 1]}{_SIGNS[m[0]]}") for m in found)
 
 
+def _picture_ranges(text: str) -> list[_Range]:
+    if text.isascii():
+        return []
+    return [(m.start(), m.end(), _name_picture(m[0])) for m in _PICTURE.finditer(text)]
+
+
+def _name_picture(sign: str) -> str:
+    return f"sign{ord(sign)}"
+
+
+def split_pictures(text: str) -> list[WordSequence]:
+    """The signs of a typed text as one sequence of their indexed names; none if it has none."""
+    names = tuple(map(_name_picture, _PICTURE.findall(text)))
+    return [WordSequence(text, names)] if names else []
+
+
 def _may_be_unspaced(text: str) -> bool:
     """False if no character of a script without spaces is in the text."""
     return not text.isascii() and bool(
@@ -395,7 +417,7 @@ def _may_be_unspaced(text: str) -> bool:
 
 # What finds the subwords of a sort, next to names composed of words and scripts without spaces.
 _ASCII_RANGE_FINDERS: tuple[Callable[[str], list[_Range]], ...] = (_signed_ranges, _joined_ranges)
-_RANGE_FINDERS = (*_ASCII_RANGE_FINDERS, _spelling_ranges)
+_RANGE_FINDERS = (*_ASCII_RANGE_FINDERS, _spelling_ranges, _picture_ranges)
 
 
 def character_pairs(run: str) -> tuple[str, ...]:
