@@ -165,7 +165,7 @@ def fold_with_places(text: str) -> FoldedText:
 
 def _list_pieces(text: str) -> Iterator[tuple[int, int, str]]:
     """Start, end and folded text of each piece of a text that differs when it is folded."""
-    if text.isascii():
+    if fold(text) == text:  # found sooner than each piece
         return
     for cluster in _CLUSTER.finditer(text):
         folded = fold(cluster[0])
