@@ -25,7 +25,7 @@ from memsyncd.core.model import CHOICES, find_choice
 from memsyncd.core.search.dates import DAY_FORM, parse_day
 from memsyncd.core.search.highlight import Matcher, find_matches, highlight, strip_title
 from memsyncd.core.search.properties import (
-    fold,
+    fold_value,
     list_compared_keys,
     name_comparisons,
     parse_condition,
@@ -208,7 +208,7 @@ def read_comparisons(
     keys: set[str] = set()
     for workspace in workspaces:
         with workspace.acquire(options.limit_s(params, config)) as reader:
-            keys.update(fold(key) for key, _ in count_keys(reader))
+            keys.update(fold_value(key) for key, _ in count_keys(reader))
     return replace(params, query=name_comparisons(params.query, keys))
 
 

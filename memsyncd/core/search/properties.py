@@ -48,7 +48,7 @@ def parse_condition(text: str, today: date | None = None) -> PropertyCondition |
 
 def list_compared_keys(text: str) -> set[str]:
     """The keys, folded, that a typed text seems to compare outside of quotes: `rating>=7`."""
-    return {fold(match["key"]) for match in _find_comparisons(text)}
+    return {fold_value(match["key"]) for match in _find_comparisons(text)}
 
 
 def name_comparisons(text: str, keys: Collection[str]) -> str:
@@ -58,7 +58,7 @@ def name_comparisons(text: str, keys: Collection[str]) -> str:
     parts: list[str] = []
     done = 0
     for match in _find_comparisons(text):
-        if fold(match["key"]) in keys:
+        if fold_value(match["key"]) in keys:
             parts += (text[done : match.start("key")], "meta:")
             done = match.start("key")
     return "".join((*parts, text[done:]))
