@@ -280,8 +280,8 @@ COMMANDS = {
             Option("--change-set N", "all changes of change set N, such as renaming a folder"),
             Option(
                 "--yes",
-                "do not ask, though a note is deleted that another program made or an undo brought"
-                " back, or changes of other programs to several notes are undone",
+                "undo without a question, even if that deletes a note that memsyncd did not make,"
+                " or undoes changes of other programs to several notes",
             ),
             make_workspace_option(),
             CLIENT_OPTION,

@@ -187,7 +187,10 @@ def _show_memory(answer: dict[str, Any], args: Args, console: Console) -> None:
     if shown["updated_links"] and answer["change_set"] is not None:
         terminal.report(f"to revert all of it: memsyncd undo --change-set {answer['change_set']}")
     for path in shown["skipped_links"]:
-        terminal.warn(f"{path} is read only here, or was changed meanwhile: its links stay")
+        terminal.warn(
+            f"{path} keeps its links: it is read only here, or was saved meanwhile; "
+            "change them by hand"
+        )
     # A daemon that was started before an update does not tell.
     if not answer.get("is_searched", True):
         terminal.warn("kept, but not searched: only names in .md, .markdown and .txt are")
