@@ -246,7 +246,7 @@ class KillLoop:
         def is_whole() -> bool:
             found = list_revisions(client, self.id)
             is_saved = found[-len(self.old) :] == self.old and all(
-                one[2] == "external" for one in found[: -len(self.old)]
+                one[2] in ("external", "first_seen") for one in found[: -len(self.old)]
             )
             return found == former or is_saved
 

@@ -90,9 +90,9 @@ def make_query() -> Callable[[bytes], None]:
 
     connection = apsw.Connection(":memory:")
     connection.execute(
-        f"CREATE VIRTUAL TABLE notes USING fts5(text, parts, tokenize='{TOKENIZER}')"
+        f"CREATE VIRTUAL TABLE notes USING fts5(heading, text, tags, subwords, tokenize='{TOKENIZER}')"
     )
-    connection.execute("INSERT INTO notes VALUES('a note of a few words', 'with parts')")
+    connection.execute("INSERT INTO notes VALUES('head', 'a few words', 'tag', 'with parts')")
 
     def feed(data: bytes) -> None:
         with contextlib.suppress(TooLarge):
