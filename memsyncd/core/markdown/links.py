@@ -217,12 +217,17 @@ def _list_definitions(text: str) -> Iterator[tuple[int, re.Match[str]]]:
         sign = text.find("]:", end)
 
 
+# A sign of the name itself is escaped.
+_QUERY_MARK = re.compile(r"(?<!\\)\?")
+
+
 def _split_address(address: str) -> tuple[str, str]:
     """The path and the fragment of a markdown link's address, without a query."""
     path, _, fragment = address.partition("#")
-    before, mark, _ = path.partition("?")
+    mark = _QUERY_MARK.search(path)
+    before = path[: mark.start()] if mark else ""
     is_name = path.lower().endswith(NOTE_SUFFIXES) and not before.lower().endswith(NOTE_SUFFIXES)
-    return (before if before and mark and not is_name else path), fragment
+    return (before if before and not is_name else path), fragment
 
 
 def _may_lead_elsewhere(target: str) -> bool:

@@ -334,10 +334,11 @@ def _find_lost_exclusions(text: str) -> list[str]:
 
 
 def _may_be_long(text: str) -> bool:
-    """False if a query has no more terms than the limit, as each word and phrase is one term:
+    """False if a query has no more terms than the limits, as each word and phrase is one term:
     parsing it takes longer.
     """
-    return not text.isascii() or len(text.split()) + text.count('"') > TERM_LIMIT
+    n_terms = len(text.split()) + text.count('"')
+    return not text.isascii() or n_terms > TERM_LIMIT or text.count("-") > TERM_LIMIT // 2
 
 
 def _describe_filter(match: re.Match[str], is_filter: bool, today: date | None) -> str:
