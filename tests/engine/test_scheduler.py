@@ -164,7 +164,8 @@ def test_what_is_found_after_a_full_disk_does_not_count_as_missed(tmp_path: Path
                 (root / ".memories" / name).write_text("larch\n")
             workspaces.scheduler.reconcile(lambda: None)
             await wait_for(lambda: workspace.condition.counts.files == n_expected)
-            await wait_for(lambda: workspace.condition.state == "ready")
+            # The stopped watcher is a fault as soon as it is noticed.
+            await wait_for(lambda: rebuild.FULL_FAULT not in workspace.condition.faults)
 
         workspaces.scheduler._failed(workspace, StoreFull("the disk is full"), 0.0)
         assert workspace.condition.state == "degraded"
