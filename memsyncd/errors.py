@@ -216,3 +216,9 @@ class StoreFull(StoreFailed):
     code = "disk_full"
     rpc_code = -32015
     http_status = 507
+
+
+def make_reply_error(limit_bytes: int) -> TooLarge:
+    """Make the error for an answer of more bytes than the limit."""
+    hint = "ask for less: a smaller limit, one folder, fewer lines"
+    return TooLarge(f"the answer would be over {limit_bytes} bytes", hint=hint)

@@ -19,8 +19,8 @@ from memsyncd.cli.commands import ENTRIES
 from memsyncd.cli.search import FILTERS
 from memsyncd.config import TABLES, Config
 from memsyncd.logs import Event
-from memsyncd.protocol.methods import METHODS
-from memsyncd.protocol.search import Filters
+from memsyncd.operations.sections import Filters
+from memsyncd.operations.table import OPERATIONS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,7 +32,7 @@ SERVICE = ROOT / "systemd" / "memsyncd.service"
 
 
 def test_every_method_of_the_socket_is_documented() -> None:
-    assert not [name for name in METHODS if f"`{name}`" not in ARCHITECTURE]
+    assert not [name for name in OPERATIONS if f"`{name}`" not in ARCHITECTURE]
 
 
 def test_every_command_is_documented() -> None:

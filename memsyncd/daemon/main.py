@@ -29,7 +29,6 @@ from memsyncd.daemon.display import ProgressStream, StartupDisplay
 from memsyncd.daemon.systemd import (
     LISTEN_VARIABLES,
     NOTIFY_VARIABLES,
-    STATUS_METHODS,
     Liveness,
     SystemdReporter,
     find_notify_socket,
@@ -48,8 +47,10 @@ from memsyncd.errors import AlreadyRunning, BadConfig, BadRequest, Busy, Memsync
 from memsyncd.files.scope import make_root
 from memsyncd.lock import FolderLocks, Holder
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
-from memsyncd.protocol.operations import PanelAddress
-from memsyncd.server.handlers import WAITING_METHODS, Handlers
+from memsyncd.operations.status.declare import PanelAddress
+from memsyncd.operations.table import OPERATIONS
+from memsyncd.protocol.jsonrpc import MCP_WAITING
+from memsyncd.server.handlers import Handlers
 from memsyncd.server.listen import (
     OwnedSocket,
     check_outside,
@@ -211,11 +212,17 @@ class _Daemon:
             handlers.dispatch,
             limits,
             on_answer=RequestLog(self._clock.now_s).add,
-            after_methods=dict.fromkeys(STATUS_METHODS, self._report_indexing),
+            after_methods={
+                name: self._report_indexing
+                for name, operation in OPERATIONS.items()
+                if operation.changes_workspaces
+            },
             on_error=_log_internal_error,
             on_refuse=make_client_log(Event.CLIENT_REFUSED, self._clock.now_s),
             on_drop=make_client_log(Event.CLIENT_DROPPED, self._clock.now_s),
-            waiting_methods=WAITING_METHODS,
+            waiting_methods=MCP_WAITING.union(
+                name for name, operation in OPERATIONS.items() if operation.waits
+            ),
             marks_instructions=lambda: self._loaded.config.guard.has_instructions,
         )
 

@@ -42,8 +42,6 @@ INDEXING_STATUS_S = 1.0
 READ_TIMEOUT_S = 5.0
 RETRY_CODES = frozenset({"busy", "timeout"})
 """Error codes after which the readiness search is sent again."""
-STATUS_METHODS = frozenset({"workspace.add", "workspace.remove"})
-"""Methods after which the status line is another: `report_indexing` follows them."""
 
 _SOCKET_HINT = "hand over the one socket that memsyncd.socket describes, or none"
 _SEARCH = {

@@ -26,8 +26,8 @@ from memsyncd.engine.recovery import recover
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed
-from memsyncd.protocol.memory import PurgeParams
-from memsyncd.protocol.search import AccessStats, AccessStatsParams, SectionAccesses
+from memsyncd.operations.history.declare import PurgeParams
+from memsyncd.operations.stats.declare import AccessStats, AccessStatsParams, SectionAccesses
 from memsyncd.store.accesses import (
     NO_LIMIT,
     AccessCount,

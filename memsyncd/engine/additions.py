@@ -47,14 +47,10 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, PathRefused
 from memsyncd.files.read import read_text_file
 from memsyncd.files.scope import Scope
-from memsyncd.protocol.fields import Params
-from memsyncd.protocol.memory import (
-    AddedSection,
-    CaptureParams,
-    FieldFault,
-    NewSection,
-    Validation,
-)
+from memsyncd.operations.capture.declare import CaptureParams
+from memsyncd.operations.fields import Params
+from memsyncd.operations.notes.declare import FieldFault, NewSection, Validation
+from memsyncd.operations.writes import AddedSection
 from memsyncd.store.lookup import StoredSection, read_problems, stream_notes
 
 _SECTION = re.compile(r"(?P<note>.+\.(?:md|markdown|txt))#", re.IGNORECASE)

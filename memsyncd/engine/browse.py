@@ -36,23 +36,13 @@ from memsyncd.engine.metadata import (
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.errors import BadRequest, NoteNotFound, make_reply_error
 from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.files.scope import Scope, is_within_folder
-from memsyncd.protocol.jsonrpc import make_reply_error
-from memsyncd.protocol.search import (
-    GROUPS,
-    GetParams,
-    Got,
-    LinkInfo,
-    LinksParams,
-    ListParams,
-    NoteInfo,
-    ProblemInfo,
-    SectionInfo,
-    StatsParams,
-    ValueCount,
-)
+from memsyncd.operations.links.declare import LinkInfo, LinksParams
+from memsyncd.operations.notes.declare import GetParams, Got, ListParams, NoteInfo, SectionInfo
+from memsyncd.operations.stats.declare import GROUPS, StatsParams, ValueCount
+from memsyncd.operations.status.declare import ProblemInfo
 from memsyncd.store.connection import is_cancelled, make_timeout_error
 from memsyncd.store.lookup import (
     StoredNote,

@@ -53,7 +53,7 @@ from memsyncd.engine.explain import Question
 from memsyncd.engine.redaction import read_redacted_chunks
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
-from memsyncd.protocol.operations import SemanticState
+from memsyncd.operations.semantic.declare import SemanticState
 from memsyncd.semantic import PendingCosines
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (

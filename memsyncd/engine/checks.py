@@ -30,8 +30,7 @@ from memsyncd.engine.workspace import (
     Condition,
     Freshness,
 )
-from memsyncd.protocol.operations import FindingInfo
-from memsyncd.protocol.search import ProblemInfo
+from memsyncd.operations.status.declare import FindingInfo, ProblemInfo
 from memsyncd.store.connection import ACCESS_HINT
 from memsyncd.watch.health import WatchHealth
 

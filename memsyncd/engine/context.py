@@ -85,14 +85,13 @@ from memsyncd.engine.relations import (
 from memsyncd.engine.search import RunOptions, make_question, read_comparisons
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.first_notes import is_first_text
-from memsyncd.protocol.search import (
+from memsyncd.operations.search.declare import (
     ContextAnswer,
     ContextParams,
     ContextPart,
     LeftOutPart,
-    Sort,
-    describe_contradictions,
 )
+from memsyncd.operations.sections import Sort, describe_contradictions
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (

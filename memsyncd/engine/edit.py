@@ -100,7 +100,7 @@ class Rename(msgspec.Struct, frozen=True, kw_only=True):
         return NotePath(self.new.text + path.text.removeprefix(self.old.text))
 
 
-Operation = Put | Delete | Rename
+FileChange = Put | Delete | Rename
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     client: str
     path: str
     new_path: str | None = None
-    operations: tuple[Operation, ...] = ()
+    operations: tuple[FileChange, ...] = ()
 
 
 class EditOutcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
@@ -332,7 +332,7 @@ class _Progress(msgspec.Struct):
 
 def _apply_or_skip(
     workspace: Workspace,
-    operation: Operation,
+    operation: FileChange,
     number: int | None,
     keep: KeepText,
     edited: EditedNotes,
@@ -406,7 +406,7 @@ def _make_half_done_error(failure: Conflict, number: int | None) -> Conflict:
     )
 
 
-def _apply(scope: Scope, operation: Operation, keep: KeepText, edited: EditedNotes) -> None:
+def _apply(scope: Scope, operation: FileChange, keep: KeepText, edited: EditedNotes) -> None:
     """Change the disk, and note in `edited` what is there then."""
     match operation:
         case Put(path=path, data=data, was=was):
@@ -438,7 +438,7 @@ def _follow_rename(file: TextFile, stat: FileStat | None) -> TextFile:
     return replace(file, stat=stat)
 
 
-def _list_changes(operation: Operation) -> Iterator[Intended]:
+def _list_changes(operation: FileChange) -> Iterator[Intended]:
     match operation:
         case Put():
             was = operation.was

@@ -25,7 +25,8 @@ from memsyncd.core.search.ranking import DEFAULT_RANKING, normalize_scores
 from memsyncd.core.search.words import FAMILY_WEIGHT
 from memsyncd.engine.candidates import UsedVectors
 from memsyncd.engine.metadata import Valuation, find_order
-from memsyncd.protocol.search import Hit, SearchAnswer, SearchParams, Sort
+from memsyncd.operations.search.declare import Hit, SearchAnswer, SearchParams
+from memsyncd.operations.sections import Sort
 
 
 class SearchPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ from memsyncd.engine.edit import (
     Delete,
     Edit,
     EditOutcome,
-    Operation,
+    FileChange,
     Put,
     Rename,
     edit_workspace,
@@ -61,21 +61,20 @@ from memsyncd.files.listing import find_files, is_folder
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.files.scope import Scope, find_identity
 from memsyncd.logs import Event, get_log
-from memsyncd.protocol.memory import (
-    Backup,
+from memsyncd.operations.history.declare import (
     Diff,
     DiffParams,
     HistoryParams,
     PathState,
     Purged,
     PurgeParams,
-    Restored,
     RevisionInfo,
     SetAside,
     UndoNeeds,
     UndoParams,
 )
-from memsyncd.protocol.search import AccessStatsParams
+from memsyncd.operations.records.declare import Backup, Restored
+from memsyncd.operations.stats.declare import AccessStatsParams
 from memsyncd.store.backup import (
     adopt,
     back_up,
@@ -513,7 +512,7 @@ def _check_undo(chosen: Sequence[Revision], *, is_confirmed: bool) -> None:
 
 
 def _check_deletions(
-    revision: Revision, planned: Iterable[Operation], *, is_confirmed: bool
+    revision: Revision, planned: Iterable[FileChange], *, is_confirmed: bool
 ) -> None:
     """Raise ConfirmationNeeded if a note is to be deleted that memsyncd did not make itself."""
     is_deleted = any(isinstance(one, Delete) and one.was for one in planned)
@@ -536,7 +535,7 @@ def _make_undo_decision(
     named = target.path or chosen[0].path
 
     def decide() -> tuple[Edit, UndoOutcome]:
-        operations: list[Operation] = []
+        operations: list[FileChange] = []
         files = PlannedFiles(scope)
         for revision in chosen:
             old, new = texts[revision.id]
@@ -574,7 +573,7 @@ class PlannedFiles:
             return self._planned[path]
         return None if is_folder(self.scope, path) else read_text_file(self.scope, path)
 
-    def plan(self, operations: Iterable[Operation]) -> None:
+    def plan(self, operations: Iterable[FileChange]) -> None:
         for operation in operations:
             match operation:
                 case Put() if operation.was is not None:
@@ -587,7 +586,7 @@ class PlannedFiles:
                         self._planned |= {path: None, new: replace(file, path=new)}
 
 
-def _undo_note(files: PlannedFiles, revision: Revision, old: bytes | None) -> Iterator[Operation]:
+def _undo_note(files: PlannedFiles, revision: Revision, old: bytes | None) -> Iterator[FileChange]:
     """The operations that restore a note; none if it has its old text already."""
     path, scope = NotePath(revision.path), files.scope
     file = files.read(path)
@@ -613,7 +612,7 @@ def _undo_note(files: PlannedFiles, revision: Revision, old: bytes | None) -> It
         yield Delete(path=path, was={path: file})
 
 
-def _make_room(scope: Scope, path: NotePath, revision: Revision) -> Iterator[Operation]:
+def _make_room(scope: Scope, path: NotePath, revision: Revision) -> Iterator[FileChange]:
     """Delete an empty folder at the note's path, such as one that was made for another note."""
     if is_folder(scope, path):
         if find_files(scope, path):
@@ -623,7 +622,7 @@ def _make_room(scope: Scope, path: NotePath, revision: Revision) -> Iterator[Ope
 
 def _undo_section(
     files: PlannedFiles, revision: Revision, old: bytes | None, new: bytes | None, heading: str
-) -> Iterator[Operation]:
+) -> Iterator[FileChange]:
     """The operations that restore one section, whatever has changed in the others."""
     path = NotePath(revision.path)
     file = files.read(path)
@@ -710,7 +709,7 @@ def _is_whole_folder(scope: Scope, folder: NotePath, chosen: Sequence[Revision])
     }
 
 
-def _list_states(operations: Iterable[Operation]) -> list[PathState]:
+def _list_states(operations: Iterable[FileChange]) -> list[PathState]:
     """The notes after the operations; of a rename only the new path."""
     digests: dict[str, str | None] = {}
     for operation in operations:

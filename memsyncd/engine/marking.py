@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.guard.warnings import PROMPT_INJECTION
-from memsyncd.protocol.search import SHORT_MARK, Hit, mark_warning
+from memsyncd.operations.search.declare import Hit
+from memsyncd.operations.sections import SHORT_MARK, mark_warning
 from memsyncd.store.lookup import has_problem
 from memsyncd.store.pool import Reader
 

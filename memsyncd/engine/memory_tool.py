@@ -35,7 +35,7 @@ from memsyncd.engine.edit import (
     Decide,
     Delete,
     Edit,
-    Operation,
+    FileChange,
     Put,
     Rename,
     find_history,
@@ -53,7 +53,7 @@ from memsyncd.errors import (
 from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
 from memsyncd.files.scope import Scope
-from memsyncd.protocol.memory import MemoryParams
+from memsyncd.operations.notes.declare import MemoryParams
 from memsyncd.store.integrity import read_note_paths
 from memsyncd.store.links import read_links
 
@@ -328,7 +328,7 @@ def _rename(
     # What may be refused comes first. A note that others save meanwhile keeps its links.
     own = [put for put in puts if put.path in was]
     others = [replace(put, may_be_skipped=True) for put in puts if put.path not in was]
-    operations: tuple[Operation, ...] = (*own, replace(rename, was=renamed), *others)
+    operations: tuple[FileChange, ...] = (*own, replace(rename, was=renamed), *others)
     answer = Answer(
         text=text,
         digest=renamed[old.note].digest if moved else None,
@@ -434,7 +434,7 @@ def _make_conflict(path: str, if_digest: str, digest: str) -> Conflict:
 def _make_edit(
     params: MemoryParams,
     path: MemoryPath,
-    *operations: Operation,
+    *operations: FileChange,
     new_path: NotePath | None = None,
 ) -> Edit:
     return Edit(

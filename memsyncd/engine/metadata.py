@@ -20,7 +20,8 @@ from memsyncd.core.editing.kinds import KindDefaults, find_importance, find_kind
 from memsyncd.core.search.query import Filters, TierFinder
 from memsyncd.core.search.spelling import suggest_words
 from memsyncd.engine.clock import find_local_day
-from memsyncd.protocol.search import FoundSection, SectionInfo, Sort
+from memsyncd.operations.notes.declare import SectionInfo
+from memsyncd.operations.sections import FoundSection, Sort
 from memsyncd.store.lookup import StoredSection
 from memsyncd.store.metadata import StoredMeta
 

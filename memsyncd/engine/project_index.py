@@ -29,7 +29,7 @@ from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
 from memsyncd.files.confined import open_beneath, open_folder_beneath
 from memsyncd.files.problems import translating_errors
 from memsyncd.files.read import read_content, read_text_file
-from memsyncd.protocol.memory import (
+from memsyncd.operations.project.declare import (
     IndexProjectParams,
     ProjectSource,
     SkippedSource,

@@ -34,15 +34,9 @@ from memsyncd.engine.upkeep import (
 )
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest
-from memsyncd.protocol.search import (
-    Filters,
-    Recalled,
-    RecalledMemory,
-    RecallParams,
-    RecallStage,
-    SearchParams,
-    list_anchors,
-)
+from memsyncd.operations.recall.declare import Recalled, RecalledMemory, RecallParams, RecallStage
+from memsyncd.operations.search.declare import SearchParams, list_anchors
+from memsyncd.operations.sections import Filters
 from memsyncd.store.accesses import AccessCount
 from memsyncd.store.lookup import StoredNote, stream_notes
 

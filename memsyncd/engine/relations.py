@@ -18,7 +18,7 @@ from memsyncd.core.model import ARCHIVED
 from memsyncd.core.search.highlight import highlight, strip_title
 from memsyncd.engine.metadata import describe_meta, is_expired
 from memsyncd.engine.redaction import read_redacted_chunks, read_redacted_sections
-from memsyncd.protocol.search import Hit, RelatedSection
+from memsyncd.operations.search.declare import Hit, RelatedSection
 from memsyncd.store.lookup import has_relation, read_levels
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import read_section_titles

@@ -79,9 +79,9 @@ from memsyncd.engine.redaction import (
 from memsyncd.engine.relations import complete_hits, make_related_reader
 from memsyncd.engine.workspace import Workspace, index_fingerprint
 from memsyncd.errors import BadRequest, NotFresh
-from memsyncd.protocol import search as protocol
-from memsyncd.protocol.fields import SectionPlace
-from memsyncd.protocol.search import ContextParams, Hit, SearchAnswer, SearchParams
+from memsyncd.operations import sections
+from memsyncd.operations.fields import SectionPlace
+from memsyncd.operations.search.declare import ContextParams, Hit, SearchAnswer, SearchParams
 from memsyncd.store.metadata import count_keys
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
@@ -254,7 +254,7 @@ def _complete(filters: Filters, config: Config, valuation: Valuation) -> Filters
 
 
 def complete_filters(
-    filters: protocol.Filters,
+    filters: sections.Filters,
     config: Config,
     now_s: float,
     accesses: Mapping[str, int] = NO_ACCESSES,
@@ -264,7 +264,7 @@ def complete_filters(
     return _complete(parsed, config, make_valuation(config, now_s, accesses))
 
 
-def read_filters(filters: protocol.Filters, today: date) -> Filters:
+def read_filters(filters: sections.Filters, today: date) -> Filters:
     """Parse the filters of a request, with days relative to `today`.
 
     Raises BadRequest for a value that is empty or cannot be read, with the name of its filter.

@@ -11,7 +11,7 @@ from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest
-from memsyncd.protocol.signals import (
+from memsyncd.operations.signals.declare import (
     Signal,
     SignalAckParams,
     SignalBox,

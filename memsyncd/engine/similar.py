@@ -47,17 +47,17 @@ from memsyncd.engine.redaction import (
 from memsyncd.engine.search import RunOptions, complete_filters, search
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
-from memsyncd.protocol.operations import SemanticState
-from memsyncd.protocol.search import (
+from memsyncd.operations.search.declare import SearchParams
+from memsyncd.operations.sections import Filters
+from memsyncd.operations.semantic.declare import SemanticState
+from memsyncd.operations.similar.declare import (
     Copy,
     DuplicateGroup,
     Duplicates,
     DuplicatesParams,
-    Filters,
     Pattern,
     PatternSection,
     PatternsParams,
-    SearchParams,
     SimilarParams,
     SimilarSection,
     SimilarSections,

@@ -38,9 +38,9 @@ from memsyncd.engine.relations import find_relations
 from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
-from memsyncd.protocol.search import Filters
-from memsyncd.protocol.signals import Signal
-from memsyncd.protocol.tasks import (
+from memsyncd.operations.sections import Filters
+from memsyncd.operations.signals.declare import Signal
+from memsyncd.operations.tasks.declare import (
     Profile,
     ProfileParams,
     SessionBlock,

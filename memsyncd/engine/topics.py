@@ -88,9 +88,8 @@ from memsyncd.errors import (
     NoteNotFound,
 )
 from memsyncd.files.read import TextFile, read_text_file
-from memsyncd.protocol.memory import AddedSection, OnSimilar
-from memsyncd.protocol.search import SimilarSection
-from memsyncd.protocol.topics import (
+from memsyncd.operations.similar.declare import SimilarSection
+from memsyncd.operations.topics.declare import (
     FieldAppendParams,
     FieldHistory,
     FieldHistoryParams,
@@ -108,6 +107,7 @@ from memsyncd.protocol.topics import (
     TopicPatchParams,
     TopicRelation,
 )
+from memsyncd.operations.writes import AddedSection, OnSimilar
 from memsyncd.store.history import Revision
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (

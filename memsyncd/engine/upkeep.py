@@ -44,8 +44,8 @@ from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, TooLarge
 from memsyncd.files.read import read_text_file, resolve
-from memsyncd.protocol import search as protocol
-from memsyncd.protocol.memory import (
+from memsyncd.operations import sections
+from memsyncd.operations.upkeep.declare import (
     ArchiveParams,
     CleanupParams,
     PromotedMemory,
@@ -57,7 +57,7 @@ from memsyncd.store.lookup import StoredNote, StoredSection, by_path, stream_not
 
 PLAN_LIMIT_S = 10.0
 PROJECT = "project"
-NO_FILTERS = protocol.Filters()
+NO_FILTERS = sections.Filters()
 
 Act = Literal["archive", "restore", "cleanup", "topic.archive", "topic.restore"]
 _RESTORING = frozenset(("restore", "topic.restore"))

@@ -33,7 +33,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh, StoreCorrupt
 from memsyncd.files.read import Unread, read_note_file
 from memsyncd.files.scan import scan
-from memsyncd.protocol.operations import FindingInfo
+from memsyncd.operations.status.declare import FindingInfo
 from memsyncd.store.blobs import count_damaged_blobs
 from memsyncd.store.integrity import (
     Difference,

@@ -1,7 +1,7 @@
 """HTTP/1.1 in front of the methods: routes, query strings, statuses, and checks of a request.
 
-A route is a method of `METHODS` whose parameters are a query string or a JSON object, or one of the
-few resources in `RESOURCES`. What is wrong with a request raises HttpRefusal. `server.http` reads
+A route is an operation whose parameters are a query string or a JSON object, or one of the few
+resources in `RESOURCES`. What is wrong with a request raises HttpRefusal. `server.http` reads
 and writes the bytes, and h11 frames them; `check_head` refuses before it what h11 would let pass.
 """
 
@@ -19,9 +19,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from memsyncd.errors import BadRequest, Forbidden, MemsyncdError, NotFound, TooLarge, Unauthorized
-from memsyncd.protocol.fields import Params
+from memsyncd.operations.fields import Params
+from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol.jsonrpc import ErrorBody, describe_shape, explain_name, explain_params
-from memsyncd.protocol.methods import METHODS, find_errors
+from memsyncd.protocol.openrpc import find_errors
 
 JSON, PROBLEM, TEXT, HTML, EVENTS = (
     "application/json",
@@ -68,7 +69,7 @@ def _refuse(message: str, hint: str, status: int = 400, headers: Headers = ()) -
 
 
 class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One verb of one path. `method` is that of `METHODS`, empty for a resource.
+    """One verb of one path. `method` is that of `OPERATIONS`, empty for a resource.
 
     `offers` are the media types of its answer, the default first.
     """
@@ -120,7 +121,7 @@ _OFFERS = {
 
 def _make_routes() -> dict[str, dict[str, HttpRoute]]:
     found: dict[str, dict[str, HttpRoute]] = {}
-    for name, method in METHODS.items():
+    for name, method in OPERATIONS.items():
         verb, _, path = method.route.partition(" ")
         if verb:
             offers = _OFFERS.get(path, (JSON,))
@@ -243,17 +244,15 @@ class QueryField(msgspec.Struct, frozen=True):
 
 # The names of parameters that a query string has under another one, too.
 SHORT_NAMES = {"query": "q"}
-# Parameters that are set by the route, not by the client.
-FIXED: dict[str, dict[str, Any]] = {"metrics": {"text": True}}
 
 
 @cache
 def list_query_fields(method: str) -> dict[str, QueryField]:
     """Return the names that the query string of a method has. It is cached: do not change it."""
     found: dict[str, QueryField] = {}
-    for field in msgspec.structs.fields(METHODS[method].params):
+    for field in msgspec.structs.fields(OPERATIONS[method].params):
         name, kind = field.encode_name, field.type
-        if name in FIXED.get(method, ()):
+        if name in OPERATIONS[method].route_fields:
             continue
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             for inner in msgspec.structs.fields(kind):
@@ -288,8 +287,8 @@ def _has_text(kind: Any) -> bool:
 
 def make_query_params(method: str, query: Sequence[tuple[str, str]]) -> Params:
     """Return the parameters that a query string gives. Raises BadRequest."""
-    known, params = list_query_fields(method), METHODS[method].params
-    given: dict[str, Any] = dict(FIXED.get(method, {}))
+    known, params = list_query_fields(method), OPERATIONS[method].params
+    given: dict[str, Any] = dict(OPERATIONS[method].route_fields)
     for name, value in query:
         if name not in known:
             message, hint = explain_name(name, known, what="parameter")

@@ -19,8 +19,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
-from memsyncd.protocol.fields import Params, TrackedParams, WriteParams
-from memsyncd.protocol.methods import METHODS, Method
+from memsyncd.operations.fields import Params, TrackedParams, WriteParams
+from memsyncd.operations.operation import Operation
+from memsyncd.operations.table import OPERATIONS
 
 MAX_BATCH = 100
 """Requests in one batch; a larger batch is refused as a whole."""
@@ -196,12 +197,16 @@ def is_mcp_method(name: str) -> bool:
     return name == "initialize" or "/" in name
 
 
+MCP_WAITING = frozenset({"tools/call", "prompts/get"})
+"""Methods of MCP that call operations, and mostly wait."""
+
+
 class MessageParser:
     """Parses lines according to a table of methods."""
 
     __slots__ = ("_readers",)
 
-    def __init__(self, methods: Mapping[str, Method] = METHODS) -> None:
+    def __init__(self, methods: Mapping[str, Operation] = OPERATIONS) -> None:
         self._readers = {name: _ParamsReader(method.params) for name, method in methods.items()}
 
     def parse_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
@@ -307,12 +312,6 @@ def replace_half_pairs(text: bytes) -> bytes:
 # --- answers ----------------------------------------------------------------------------------
 
 
-def make_reply_error(limit_bytes: int) -> TooLarge:
-    """Make the error for an answer of more bytes than the limit."""
-    hint = "ask for less: a smaller limit, one folder, fewer lines"
-    return TooLarge(f"the answer would be over {limit_bytes} bytes", hint=hint)
-
-
 def encode_result(request_id: Id, result: msgspec.Struct) -> bytes:
     """Return the answer's line without its newline. Bytes that are not UTF-8 become U+FFFD."""
     return _encode(_Answer(id=request_id, result=result))
@@ -383,7 +382,7 @@ _LIMITS = {
 }
 
 
-class Shape(msgspec.Struct, frozen=True):
+class ParamsShape(msgspec.Struct, frozen=True):
     """The valid names and closed choices of a method's parameters.
 
     `names` lists the fields of each object by its place: `""` for the outermost one, else the name
@@ -398,7 +397,7 @@ class Shape(msgspec.Struct, frozen=True):
 _COMMON = frozenset(name for one in (WriteParams, TrackedParams) for name in one.__struct_fields__)
 
 
-def describe_shape(params: type[msgspec.Struct]) -> Shape:
+def describe_shape(params: type[msgspec.Struct]) -> ParamsShape:
     """Return the shape of a struct of parameters."""
     fields = msgspec.structs.fields(params)
     # Those that many methods have stand behind a method's own.
@@ -408,7 +407,7 @@ def describe_shape(params: type[msgspec.Struct]) -> Shape:
             inner = msgspec.structs.fields(struct)
             names[field.encode_name] = tuple(one.encode_name for one in inner)
     literals = [field for field in fields if get_origin(field.type) is Literal]
-    return Shape(names, {field.encode_name: get_args(field.type) for field in literals})
+    return ParamsShape(names, {field.encode_name: get_args(field.type) for field in literals})
 
 
 def _find_structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
@@ -420,7 +419,7 @@ def _find_structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
             yield from _find_structs(inner)
 
 
-def explain_params(reason: str, shape: Shape) -> tuple[str, str]:
+def explain_params(reason: str, shape: ParamsShape) -> tuple[str, str]:
     """Return a message and a hint for a validation error of msgspec."""
     names = shape.names[""]
     if len(reason) > _REASON_CHARS:  # it quotes the client's text: both ends are enough
@@ -465,7 +464,7 @@ def explain_name(
     return f"no {what} named `{shown}`", hint
 
 
-def _names_at(shape: Shape, place: str | None) -> tuple[str, ...]:
+def _names_at(shape: ParamsShape, place: str | None) -> tuple[str, ...]:
     return shape.names.get((place or "").partition("[")[0], shape.names[""])
 
 

@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace as replace_fields
 
 from memsyncd.errors import BadRequest, UnsupportedVersion
-from memsyncd.protocol.fields import Params
+from memsyncd.operations.fields import Params
 from memsyncd.protocol.jsonrpc import (
     BAD_JSON,
     INVALID_PARAMS,

@@ -29,10 +29,11 @@ from memsyncd.errors import (
     Unauthorized,
     UnsupportedVersion,
 )
+from memsyncd.operations.operation import Operation
+from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol import http
 from memsyncd.protocol.http import ErrorProblem, HttpRoute, Response
 from memsyncd.protocol.jsonrpc import MAX_BATCH, ErrorBody, Id
-from memsyncd.protocol.methods import METHODS, Method
 
 OPENAPI_VERSION = "3.1.0"
 _REFERENCE = "#/components/schemas/{name}"
@@ -110,7 +111,7 @@ def describe_openapi(version: str) -> dict[str, Any]:
 
 
 def _make_schemas() -> dict[str, Any]:
-    methods = [METHODS[route.method] for route in _list_routes() if route.method]
+    methods = [OPERATIONS[route.method] for route in _list_routes() if route.method]
     structs = [part for method in methods for part in (method.params, method.result)]
     structs += [ErrorProblem, JsonRpcCall, JsonRpcReply]
     _, schemas = msgspec.json.schema_components(structs, ref_template=_REFERENCE)
@@ -130,7 +131,7 @@ def _describe_route(route: HttpRoute, schemas: dict[str, Any]) -> dict[str, Any]
         "responses": _describe_responses(route),
     }
     if route.verb == "POST":
-        name = METHODS[route.method].params.__name__ if route.method else _BODIES[route.path]
+        name = OPERATIONS[route.method].params.__name__ if route.method else _BODIES[route.path]
         schema = {"$ref": _REFERENCE.format(name=name)}
         content = {http.JSON: {"schema": schema}}
         described["requestBody"] = {"required": True, "content": content}
@@ -142,7 +143,7 @@ def _list_parameters(route: HttpRoute, schemas: dict[str, Any]) -> list[dict[str
         return [_SESSION_HEADER] if route.verb != "POST" else [*_MCP_QUERY, _OPTIONAL_SESSION]
     if not route.method or route.verb == "POST":
         return []
-    method, listed = METHODS[route.method], []
+    method, listed = OPERATIONS[route.method], []
     for name, field in http.list_query_fields(route.method).items():
         if name in http.SHORT_NAMES and field.name == name:
             continue  # its short name is described
@@ -195,7 +196,7 @@ def _describe_content(route: HttpRoute) -> dict[str, Any]:
     if route.path in ("/rpc", "/mcp"):
         schema: dict[str, Any] = {"$ref": _REFERENCE.format(name="JsonRpcAnswer")}
     elif route.method:
-        name = METHODS[route.method].result.__name__
+        name = OPERATIONS[route.method].result.__name__
         schema = {"$ref": _REFERENCE.format(name=name)}
     else:
         schema = {"type": "object"}
@@ -211,7 +212,7 @@ def _group_errors(route: HttpRoute) -> dict[int, list[str]]:
     found = {status: {error.code} for status, error in _REFUSALS.items()}
     if route.verb == "POST":
         found[415] = {BadRequest.code}
-    own = METHODS[route.method].errors if route.method else ()
+    own = OPERATIONS[route.method].every_error if route.method else ()
     for error in (*own, *(_MCP_ERRORS if route.path == "/mcp" else ())):
         found.setdefault(error.http_status, set()).add(error.code)
     return {status: sorted(codes) for status, codes in found.items()}
@@ -347,14 +348,14 @@ def make_page(version: str) -> Response:
             parts += _render_route(route, document["paths"][path][verb.lower()])
     parts.append("<h1>Methods of POST /rpc</h1>")
     schemas = _make_all_schemas()
-    for name, method in METHODS.items():
+    for name, method in OPERATIONS.items():
         parts += _render_method(name, method, schemas)
     headers = (("Content-Security-Policy", PAGE_POLICY), ("Referrer-Policy", "no-referrer"))
     return Response(200, "\n".join(parts).encode(), http.HTML, headers)
 
 
 def _make_all_schemas() -> dict[str, Any]:
-    params = [method.params for method in METHODS.values()]
+    params = [method.params for method in OPERATIONS.values()]
     return msgspec.json.schema_components(params, ref_template=_REFERENCE)[1]
 
 
@@ -367,7 +368,7 @@ def _render_route(route: HttpRoute, described: dict[str, Any]) -> Iterator[str]:
     yield _render_errors(described["responses"])
 
 
-def _render_method(name: str, method: Method, schemas: dict[str, Any]) -> Iterator[str]:
+def _render_method(name: str, method: Operation, schemas: dict[str, Any]) -> Iterator[str]:
     schema = schemas[method.params.__name__]
     required = schema.get("required", ())
     yield f"<h2><code>{name}</code></h2><p>{_mark(method.summary)}</p>"
@@ -378,7 +379,7 @@ def _render_method(name: str, method: Method, schemas: dict[str, Any]) -> Iterat
     call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": name, "params": params})
     route = HttpRoute(verb="POST", path="/rpc", summary="")
     yield f"<pre><code>{html.escape(make_example(route, call))}</code></pre>"
-    codes = ", ".join(f"<code>{error.code}</code>" for error in method.errors)
+    codes = ", ".join(f"<code>{error.code}</code>" for error in method.every_error)
     yield f"<p>Errors: {codes}</p>"
 
 
@@ -405,7 +406,7 @@ def make_example(route: HttpRoute, body: str = "") -> str:
 
 def _list_required(method: str) -> list[str]:
     """Return the parameters without which a method cannot be called, as a query names them."""
-    fields = msgspec.structs.fields(METHODS[method].params) if method else ()
+    fields = msgspec.structs.fields(OPERATIONS[method].params) if method else ()
     names = [field.encode_name for field in fields if field.required]
     return [http.SHORT_NAMES.get(name, name) for name in names]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
-from memsyncd.protocol.operations import SemanticStatus
+from memsyncd.operations.semantic.declare import SemanticStatus
 
 
 class Cosines(NamedTuple):

@@ -27,7 +27,7 @@ import msgspec
 
 import memsyncd
 from memsyncd.config import SemanticConfig
-from memsyncd.protocol.operations import SemanticState, SemanticStatus
+from memsyncd.operations.semantic.declare import SemanticState, SemanticStatus
 from memsyncd.semantic import Cosines, NoVectors, PendingCosines
 from memsyncd.semantic.messages import (
     LENGTH_BYTES,

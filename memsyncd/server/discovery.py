@@ -12,7 +12,7 @@ from memsyncd.engine.workspace import Entry, Settings
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, MemsyncdError
 from memsyncd.files.discovery import KnownPlace, ToolFolders, find_places
-from memsyncd.protocol.operations import AddParams, Discovered, DiscoverParams, FoundPlace
+from memsyncd.operations.workspaces.declare import AddParams, Discovered, DiscoverParams, FoundPlace
 from memsyncd.server.reads import PathLookup
 from memsyncd.server.session import Session
 

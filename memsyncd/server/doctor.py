@@ -45,7 +45,7 @@ from memsyncd.engine.verify import (
 from memsyncd.engine.workspace import Workspace, read_freshness
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
-from memsyncd.protocol.operations import DoctorParams, DoctorResult, FindingInfo
+from memsyncd.operations.status.declare import DoctorParams, DoctorResult, FindingInfo
 from memsyncd.server.operations import choose_workspaces
 from memsyncd.server.session import InThread, Session
 from memsyncd.server.waits import OPEN_S, wait_for_work, wait_until_open

@@ -21,7 +21,8 @@ from memsyncd.engine.search import RunOptions
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
-from memsyncd.protocol.search import AnsweringWorkspace, Patterns, PatternsParams
+from memsyncd.operations.search.declare import AnsweringWorkspace
+from memsyncd.operations.similar.declare import Patterns, PatternsParams
 from memsyncd.server.operations import choose_named, describe_freshness
 from memsyncd.server.reads import NamedWorkspace
 from memsyncd.server.session import InThread, Session

@@ -44,39 +44,44 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed, WorkspaceNotFound
 from memsyncd.files.scope import is_within_folder
-from memsyncd.protocol.fields import Freshness, Params, WorkspaceParams
-from memsyncd.protocol.methods import describe_methods
-from memsyncd.protocol.search import (
-    AccessParams,
+from memsyncd.operations.changes.declare import Subscribed, SubscribeParams
+from memsyncd.operations.fields import Freshness, Params, WorkspaceParams
+from memsyncd.operations.links.declare import Links, LinksParams
+from memsyncd.operations.notes.declare import (
+    GetParams,
+    Got,
+    Listing,
+    ListParams,
+    NoteInfo,
+    Rendered,
+    RenderParams,
+)
+from memsyncd.operations.search.declare import (
     ContextAnswer,
     ContextParams,
     ContextPart,
     ContextResult,
-    Duplicates,
-    DuplicatesParams,
-    GetParams,
-    Got,
     Hit,
-    Links,
-    LinksParams,
-    Listing,
-    ListParams,
-    MemoryStats,
-    NoteInfo,
-    Problems,
-    RecordedAccesses,
-    Rendered,
-    RenderParams,
     SearchAnswer,
     SearchParams,
     SearchResult,
-    SimilarParams,
-    SimilarSections,
-    StatsParams,
-    Subscribed,
-    SubscribeParams,
     list_anchors,
 )
+from memsyncd.operations.similar.declare import (
+    Duplicates,
+    DuplicatesParams,
+    SimilarParams,
+    SimilarSections,
+)
+from memsyncd.operations.stats.declare import (
+    AccessParams,
+    MemoryStats,
+    RecordedAccesses,
+    StatsParams,
+)
+from memsyncd.operations.status.declare import Problems
+from memsyncd.operations.table import OPERATIONS
+from memsyncd.protocol.openrpc import describe_methods
 from memsyncd.server.federation import (
     WAIT_SHARE,
     Federation,
@@ -118,45 +123,20 @@ LOOP_BUDGET_S = 0.02
 # A search for more hits runs in a thread at once: reading each hit takes time, however fast it was
 # found.
 LOOP_LIMIT = 20
-# Methods that take the absolute path of a note; `/memories/…` is one of the memory tool.
-FILE_METHODS = frozenset(
-    "get list links similar access.stats validate archive archive.restore promote history "
-    "history.purge diff undo note.add".split()
-)
-# Those that know only paths from the root, and those of them that take a folder. The others of
-# FILE_METHODS tell `/memories/…` from other paths themselves.
-NAMING_METHODS = frozenset(
-    "get list links similar validate archive archive.restore promote topic.list".split()
-)
-FOLDER_METHODS = frozenset("list validate archive archive.restore topic.list".split())
-# In a linked worktree that holds memory itself and shares other memory of the main one, the first
-# answer from both. Unless a note is named, the next are about the worktree, the next about it as
-# well if its name or id is given, since both workspaces have what they would change; all others are
-# about the folder to which memories are written.
-JOINING_METHODS = frozenset({"search", "context", "list"})
-OWN_METHODS = frozenset(
-    "status sync problems doctor workspace.remove subscribe records.backup records.restore "
-    "history semantic.status semantic.warm stats".split()
-)
-WIDE_METHODS = frozenset(
-    "history.purge diff undo archive archive.restore cleanup memory.clear".split()
-)
 NO_WORKTREES: Mapping[str, NamedWorkspace] = {}
 # How long a search waits until earlier saves are indexed. Without the wait it would compete with
 # their sync for the interpreter's lock, and not find them.
 SAVE_WAIT_S = 0.005
-# The last two are methods of MCP, which call the others.
-WAITING_METHODS = frozenset({"sync", "search", "context", "tools/call", "prompts/get"})
 
 
 T = TypeVar("T")
 
 
-def _find_absolute(params: Any) -> tuple[str, str]:
-    """Return the parameter that names a note by its absolute path, and that path; empty if none
-    does.
+def _find_absolute(params: Any, fields: Iterable[str]) -> tuple[str, str]:
+    """Return the first of the fields that names a note by its absolute path, and that path; empty
+    if none does.
     """
-    for field in ("path", "anchor", "note"):
+    for field in fields:
         value = str(getattr(params, field, None) or "")
         named = value.rpartition("#")[0] if field == "anchor" else value
         if named.startswith("/"):
@@ -202,8 +182,8 @@ def _find_notes(params: Any, memory_dir: str) -> list[str]:
 def _choose_owner(method: str, params: Any, name: str, named: NamedWorkspace) -> Workspace:
     """Return the workspace that a method is about in a linked worktree.
 
-    Raises BadRequest for notes of both workspaces, and for WIDE_METHODS without a note, as a number
-    of a revision, unless the workspace is named by its name or id.
+    Raises BadRequest for notes of both workspaces, and for a `wide` operation without a note, as a
+    number of a revision, unless the workspace is named by its name or id.
     """
     if named.main is None or not named.shared:
         return named.workspace
@@ -215,11 +195,11 @@ def _choose_owner(method: str, params: Any, name: str, named: NamedWorkspace) ->
         raise BadRequest(message, hint=f"name notes of one at a time: {both}")
     if paths:
         return named.choose_owner(paths[0])
-    if method in WIDE_METHODS and name.startswith(("/", "~")):
+    worktree = OPERATIONS[method].worktree
+    if worktree == "wide" and name.startswith(("/", "~")):
         message = "the git worktree shares a part of its memory: two workspaces may be meant"
         raise BadRequest(message, hint=f"name the workspace: {both}")
-    is_own = method in OWN_METHODS or method in WIDE_METHODS
-    return named.workspace if is_own else named.choose_owner(memory_dir)
+    return named.choose_owner(memory_dir) if worktree == "writes" else named.workspace
 
 
 class SearchCall(NamedTuple):
@@ -274,8 +254,8 @@ class Handlers(WorkspaceMethods):
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
-        if method in FILE_METHODS:
-            field, file = _find_absolute(params)
+        if fields := OPERATIONS[method].paths.absolute:
+            field, file = _find_absolute(params, fields)
             if file:
                 return self._dispatch_by_file(session, method, params, field, file)
         return self._dispatch_to_workspace(session, method, params)
@@ -288,9 +268,10 @@ class Handlers(WorkspaceMethods):
         return self._call(session, method, params)
 
     def _call(self, session: Session, method: str, params: Any) -> Outcome:
-        if method in NAMING_METHODS:
+        paths = OPERATIONS[method].paths
+        if paths.are_from_root:
             scope = self._workspaces.find(params.workspace).scope
-            params = browse.name_from_root(scope, params, may_be_folder=method in FOLDER_METHODS)
+            params = browse.name_from_root(scope, params, may_be_folder=paths.may_be_folder)
         return self._find(method)(session, params)
 
     async def _dispatch_by_path(
@@ -298,7 +279,7 @@ class Handlers(WorkspaceMethods):
     ) -> Any:
         paths = [name for name in names if name and self._places.needs_disk(name)]
         found = dict(zip(paths, await asyncio.gather(*map(self._places.find, paths)), strict=True))
-        if method in JOINING_METHODS and not getattr(params, "path", None):
+        if OPERATIONS[method].worktree == "join" and not getattr(params, "path", None):
             outcome = self._join_worktrees(session, method, params, names, found)
         else:
             chosen = [

@@ -20,8 +20,13 @@ from msgspec import UnsetType
 
 from memsyncd import __version__
 from memsyncd.errors import BadRequest, MemsyncdError, NotFound, TooLarge
+from memsyncd.operations.changes.declare import Changed, Subscribed, UnsubscribeParams
+from memsyncd.operations.fields import WorkspaceParams
+from memsyncd.operations.signals.declare import SignalNotice
+from memsyncd.operations.status.declare import Status
+from memsyncd.operations.status.metrics import MetricsResult
+from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol import http, openapi
-from memsyncd.protocol.fields import WorkspaceParams
 from memsyncd.protocol.http import HttpRefusal, HttpRoute, Response
 from memsyncd.protocol.jsonrpc import (
     INVALID_REQUEST,
@@ -36,11 +41,6 @@ from memsyncd.protocol.jsonrpc import (
     make_error_body,
 )
 from memsyncd.protocol.mcp_tools import render_result
-from memsyncd.protocol.methods import METHODS
-from memsyncd.protocol.metrics import MetricsResult
-from memsyncd.protocol.operations import Status
-from memsyncd.protocol.search import Changed, Subscribed, UnsubscribeParams
-from memsyncd.protocol.signals import SignalNotice
 from memsyncd.server.mcp import choose_find_warning
 from memsyncd.server.requests import BatchReply, RequestDispatcher, ServerContext
 from memsyncd.server.session import Session
@@ -57,7 +57,6 @@ LINGER_S = 2.0
 """How long a refused client is read from, so that it can read why."""
 # Of a body that is no message, or too many.
 BAD_MESSAGES = (PARSE_ERROR, INVALID_REQUEST, TooLarge.rpc_code)
-STREAM_METHODS = frozenset({"subscribe", "unsubscribe"})
 
 
 class HttpOwner(Protocol):
@@ -496,7 +495,7 @@ def _without_streams(message: Call | Fault | Batch) -> Call | Fault | Batch:
 
 
 def _refuse_stream(message: Call | Fault) -> Call | Fault:
-    if isinstance(message, Fault) or message.method not in STREAM_METHODS:
+    if isinstance(message, Fault) or not OPERATIONS[message.method].streams:
         return message
     error = BadRequest("a request by HTTP gets no notifications", hint="open /v1/events")
     return Fault(describe_error(error), message.id, message.method)
@@ -512,11 +511,12 @@ def make_response(
     assert not isinstance(parts.result, UnsetType)
     if content_type == http.JSON:
         return Response(200, bytes(parts.result), content_type)
-    result = msgspec.json.decode(parts.result, type=METHODS[route.method].result)
+    operation = OPERATIONS[route.method]
+    result = msgspec.json.decode(parts.result, type=operation.result)
     if isinstance(result, MetricsResult):
         text = str(result.text)
     else:
-        text = render_result(result, choose_find_warning(context))
+        text = render_result(operation, result, choose_find_warning(context))
     # A file name can hold bytes that are not UTF-8.
     return Response(200, text.encode("utf-8", "replace"), content_type)
 

@@ -28,8 +28,16 @@ from memsyncd.errors import (
     WorkspaceNotFound,
 )
 from memsyncd.first_notes import FIRST_NOTES
-from memsyncd.protocol import mcp, mcp_tools, memory, operations, search
-from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
+from memsyncd.operations.changes.declare import Changed, SubscribeParams
+from memsyncd.operations.fields import NoParams, Params, WorkspaceParams
+from memsyncd.operations.notes import declare as memory
+from memsyncd.operations.notes.declare import GetParams, ListParams, NoteInfo
+from memsyncd.operations.search import declare as search
+from memsyncd.operations.search.text import FindWarning, render_context
+from memsyncd.operations.sections import mark_warning
+from memsyncd.operations.status import declare as operations
+from memsyncd.operations.workspaces.declare import AddParams
+from memsyncd.protocol import mcp, mcp_tools
 from memsyncd.protocol.jsonrpc import (
     Id,
     describe_error,
@@ -239,7 +247,7 @@ class McpConnection:
         if name == mcp_tools.HOOK_TOOL:
             return self._answer_hook(request)
         tool = mcp_tools.TOOLS.get(name)
-        if tool is None or (self._is_read_only and not tool.is_read_only):
+        if tool is None or (self._is_read_only and not tool.tool.is_read_only):
             why = " here: memsyncd mcp --read-only offers none that write" if tool else ""
             # Clients show a model the message alone.
             offered = mcp_tools.list_tools(is_read_only=self._is_read_only, has_memory=True)
@@ -248,12 +256,14 @@ class McpConnection:
             raise BadRequest(message, hint="call one of these")
         return self._run_tool(tool, request)
 
-    async def _run_tool(self, tool: mcp_tools.Tool, request: mcp.McpRequest) -> mcp.McpResult:
+    async def _run_tool(
+        self, tool: mcp_tools.OfferedTool, request: mcp.McpRequest
+    ) -> mcp.McpResult:
         async with self._report_progress(request.progress_token):
             try:
                 text = await self._use_tool(tool, request.params.arguments or {})
             except MemsyncdError as error:
-                self._log_failure(tool.name, error)
+                self._log_failure(tool.tool.name, error)
                 text = mcp_tools.render_error(error)
                 meta = {mcp_tools.ERROR_META: error.code}
                 return mcp.ToolResult(content=[_make_text(text)], is_error=True, meta=meta)
@@ -295,21 +305,21 @@ class McpConnection:
             user=not is_prompt,
         )
         found = await self._ask_fresh("context", params, is_ready=status.state in READABLE)
-        return mcp_tools.render_context(found) if found.text else ""
+        return render_context(found) if found.text else ""
 
-    async def _use_tool(self, tool: mcp_tools.Tool, arguments: dict[str, Any]) -> str:
-        if tool.name == mcp_tools.INIT_TOOL:
+    async def _use_tool(self, tool: mcp_tools.OfferedTool, arguments: dict[str, Any]) -> str:
+        if tool.tool.name == mcp_tools.INIT_TOOL:
             folder = arguments.get("path") or self._workspace or ""
             _, params = mcp_tools.choose_call(tool, {**arguments, "path": folder})
             return await self._begin_memory(params)
-        method, params = mcp_tools.choose_call(tool, arguments)
+        operation, params = mcp_tools.choose_call(tool, arguments)
         if isinstance(params, search.SearchParams | search.ContextParams):
-            result = await self._recall(method, params)
+            result = await self._recall(operation.name, params)
         else:
             status = await self._find_workspace(params.workspace)
             params = msgspec.structs.replace(params, workspace=status.id)
-            result = await self._ask(method, params)
-        return mcp_tools.render_result(result, choose_find_warning(self._context))
+            result = await self._ask(operation.name, params)
+        return mcp_tools.render_result(operation, result, choose_find_warning(self._context))
 
     async def _recall(self, method: str, params: search.SearchParams | search.ContextParams) -> Any:
         """Search, or make a context, in the named workspaces, else in the bound one."""
@@ -339,7 +349,7 @@ class McpConnection:
             return await self._ask(method, fresh)
         return await self._ask(method, params)
 
-    async def _begin_memory(self, params: operations.AddParams) -> str:
+    async def _begin_memory(self, params: AddParams) -> str:
         if not params.path.startswith("/"):
             hint = "send the absolute path of the project's folder as `path`"
             raise BadRequest("no folder is known to begin a memory in", hint=hint)
@@ -389,7 +399,7 @@ class McpConnection:
     async def _list_resources(self, request: mcp.McpRequest) -> mcp.McpResult:
         items: list[tuple[str, dict[str, Any]]] = []
         for workspace in await self._find_scope():
-            listing = await self._ask("list", search.ListParams(workspace=workspace.id))
+            listing = await self._ask("list", ListParams(workspace=workspace.id))
             items += [_describe_note(workspace, note) for note in listing.notes]
         items.sort(key=lambda item: item[0])
         page, following = mcp.cut_page(items, request.params.cursor, PAGE_SIZE)
@@ -402,13 +412,13 @@ class McpConnection:
         uri = request.params.uri
         try:
             workspace, path = mcp.parse_uri(uri)
-            got = await self._ask("get", search.GetParams(path=path, workspace=workspace))
+            got = await self._ask("get", GetParams(path=path, workspace=workspace))
         except (NotFound, BadRequest) as error:
             raise _unknown_resource(error, uri, is_modern=request.is_modern) from error
         contents = [{"uri": uri, "mimeType": "text/markdown", "text": got.text}]
         warning = choose_find_warning(self._context)(got.text)
         if warning:
-            text = search.mark_warning(warning, "this note")
+            text = mark_warning(warning, "this note")
             contents.insert(0, {"uri": uri, "mimeType": "text/plain", "text": text})
         return mcp.ResourceText(contents=contents)
 
@@ -480,12 +490,12 @@ class McpConnection:
         # A client that has ended its side meanwhile would never be let go.
         if self._subscription is None and not self._has_finished:
             self._subscription = ""
-            subscribed = await self._ask("subscribe", search.SubscribeParams())
+            subscribed = await self._ask("subscribe", SubscribeParams())
             self._subscription = subscribed.subscription
 
     def _translate(self, _method: str, params: msgspec.Struct) -> None:
         """Send the notifications of MCP for a change of notes."""
-        if not isinstance(params, search.Changed) or params.subscription != self._subscription:
+        if not isinstance(params, Changed) or params.subscription != self._subscription:
             return  # of a subscription from before the connection spoke MCP
         changed = params
         changes = [(changed.workspace, path) for path in changed.paths]
@@ -534,7 +544,7 @@ class McpConnection:
     async def _make_prompt(self, query: str, named: str | None) -> mcp.McpResult:
         params = search.ContextParams(query=query, workspace=named)
         found = await self._recall("context", params)
-        text = mcp_tools.render_context(found)
+        text = render_context(found)
         return mcp.PromptText(
             description=f"What memory holds on: {query[:200]}",
             messages=[{"role": "user", "content": _make_text(text)}],
@@ -575,14 +585,14 @@ class McpConnection:
             status = await self._find_workspace(named)
         except WorkspaceNotFound:
             return []
-        listing = await self._ask("list", search.ListParams(workspace=status.id))
+        listing = await self._ask("list", ListParams(workspace=status.id))
         if argument == "path":
             return [note.path for note in listing.notes]
         sections = [section for note in listing.notes for section in note.sections]
         return [section.heading[-1] for section in sections if section.heading]
 
 
-def choose_find_warning(context: ServerContext) -> mcp_tools.FindWarning:
+def choose_find_warning(context: ServerContext) -> FindWarning:
     """Choose the function that says how a text tries to instruct its reader."""
     return describe_injections if context.marks_instructions() else lambda _text: ""
 
@@ -596,7 +606,7 @@ def _tag(stream: Stream) -> dict[str, Any]:
 
 
 def _describe_note(
-    workspace: operations.WorkspaceStatus, note: search.NoteInfo
+    workspace: operations.WorkspaceStatus, note: NoteInfo
 ) -> tuple[str, dict[str, Any]]:
     uri = mcp.make_uri(workspace.name, note.path)
     described: dict[str, Any] = {"uri": uri, "name": note.path, "mimeType": "text/markdown"}

@@ -29,29 +29,27 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest
 from memsyncd.files.scan import NoteCount
 from memsyncd.logs import read_recent_lines
-from memsyncd.protocol import metrics
-from memsyncd.protocol.fields import Freshness, NoParams, State, WorkspaceParams
-from memsyncd.protocol.operations import (
+from memsyncd.operations.fields import Freshness, NoParams, State, WorkspaceParams
+from memsyncd.operations.semantic.declare import (
+    SemanticReport,
+    SemanticWarmParams,
+    VectorProcessInfo,
+    WorkspaceVectorsInfo,
+)
+from memsyncd.operations.status import metrics
+from memsyncd.operations.status.declare import LogTail, PanelAddress, Pong, Status, WorkspaceStatus
+from memsyncd.operations.workspaces.declare import (
     AddedWorkspaces,
     AddParams,
     ChunkCounts,
     CollectionInfo,
     Failed,
     Found,
-    LogTail,
-    PanelAddress,
-    Pong,
     RemoveParams,
-    SemanticReport,
-    SemanticWarmParams,
-    Status,
     SyncParams,
     SyncReport,
-    VectorProcessInfo,
     WorkspaceInfo,
     WorkspaceList,
-    WorkspaceStatus,
-    WorkspaceVectorsInfo,
 )
 from memsyncd.server.reads import PathLookup
 from memsyncd.server.requests import MethodCounters, ServerCounters

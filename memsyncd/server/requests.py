@@ -28,8 +28,10 @@ from memsyncd.errors import (
     NotFound,
     ShuttingDown,
     WorkspaceNotFound,
+    make_reply_error,
 )
 from memsyncd.logs import Event, get_log, is_debugging
+from memsyncd.operations.writes import Written
 from memsyncd.protocol.jsonrpc import (
     Call,
     ErrorBody,
@@ -40,9 +42,7 @@ from memsyncd.protocol.jsonrpc import (
     encode_batch,
     encode_error,
     encode_result,
-    make_reply_error,
 )
-from memsyncd.protocol.memory import Written
 from memsyncd.server.session import Dispatch, Limits, RequestOrigin, Session, current_request
 from memsyncd.store.connection import short_read
 from memsyncd.store.open_files import find_shortage

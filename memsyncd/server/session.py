@@ -18,7 +18,7 @@ import msgspec
 
 from memsyncd.config import SocketConfig
 from memsyncd.core.scheduling import Flow
-from memsyncd.protocol.fields import Params
+from memsyncd.operations.fields import Params
 from memsyncd.protocol.jsonrpc import encode_notification
 
 # --- The peer of a Unix socket --------------------------------------------------------------------

@@ -20,14 +20,14 @@ from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, NotFound, NotFresh
-from memsyncd.protocol.search import (
+from memsyncd.operations.changes.declare import (
     Changed,
     Subscribed,
     SubscribeParams,
     Unsubscribed,
     UnsubscribeParams,
 )
-from memsyncd.protocol.signals import Signal, SignalNotice, SignalReader
+from memsyncd.operations.signals.declare import Signal, SignalNotice, SignalReader
 from memsyncd.server.session import Session
 
 MAX_PER_SESSION = 64

@@ -30,9 +30,8 @@ from memsyncd.engine.signals import (
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest
-from memsyncd.protocol import tasks as protocol
-from memsyncd.protocol.memory import Added, NoteAddParams
-from memsyncd.protocol.signals import (
+from memsyncd.operations.notes.declare import Added, NoteAddParams
+from memsyncd.operations.signals.declare import (
     SignalAckParams,
     SignalBox,
     SignalInboxParams,
@@ -42,6 +41,7 @@ from memsyncd.protocol.signals import (
     SignalSendParams,
     SignalSent,
 )
+from memsyncd.operations.tasks import declare as protocol
 from memsyncd.server.reads import Reads, WorkspaceMethods
 from memsyncd.server.session import MethodCall, Session
 from memsyncd.server.subscriptions import Subscriptions

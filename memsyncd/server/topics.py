@@ -14,9 +14,10 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
-from memsyncd.protocol import topics as protocol
-from memsyncd.protocol.memory import Upkept, WriteAction
-from memsyncd.protocol.search import SimilarSection
+from memsyncd.operations.similar.declare import SimilarSection
+from memsyncd.operations.topics import declare as protocol
+from memsyncd.operations.upkeep.declare import Upkept
+from memsyncd.operations.writes import WriteAction
 from memsyncd.server.reads import Reads, WorkspaceMethods
 from memsyncd.server.session import MethodCall, Session
 from memsyncd.server.writes import Writes, describe_write, make_place

@@ -46,16 +46,34 @@ from memsyncd.errors import (
     NoteNotFound,
     NotFresh,
 )
-from memsyncd.protocol import memory as protocol
-from memsyncd.protocol.fields import WorkspaceParams
-from memsyncd.protocol.search import (
-    AccessStats,
-    AccessStatsParams,
-    Recalled,
-    RecallParams,
-    SimilarSection,
+from memsyncd.operations.capture.declare import Captured, CaptureParams
+from memsyncd.operations.fields import WorkspaceParams
+from memsyncd.operations.history.declare import (
+    Diff,
+    DiffParams,
+    History,
+    HistoryParams,
+    Purged,
+    PurgeParams,
+    Undone,
+    UndoParams,
 )
-from memsyncd.protocol.topics import TopicArchiveParams
+from memsyncd.operations.notes import declare as protocol
+from memsyncd.operations.project.declare import IndexProjectParams, ProjectIndexed, Sources
+from memsyncd.operations.recall.declare import Recalled, RecallParams
+from memsyncd.operations.records.declare import Backup, Restored, RestoreParams
+from memsyncd.operations.similar.declare import SimilarSection
+from memsyncd.operations.stats.declare import AccessStats, AccessStatsParams
+from memsyncd.operations.topics.declare import TopicArchiveParams
+from memsyncd.operations.upkeep.declare import (
+    ArchiveParams,
+    CleanupParams,
+    Promoted,
+    PromoteParams,
+    UpkeepPlan,
+    Upkept,
+)
+from memsyncd.operations.writes import AddedSection, OnSimilar
 from memsyncd.server.operations import describe_freshness
 from memsyncd.server.reads import Reads, WorkspaceMethods
 from memsyncd.server.session import MethodCall, Session
@@ -175,7 +193,7 @@ class Writes(WorkspaceMethods):
         self,
         workspace: Workspace,
         find: Callable[..., list[SimilarSection]],
-        on_similar: protocol.OnSimilar,
+        on_similar: OnSimilar,
     ) -> list[SimilarSection]:
         """Find sections that say nearly the same as the text to be written. Adding a section does
         not wait for an index that is not open.
@@ -217,7 +235,7 @@ class Writes(WorkspaceMethods):
         command: str,
         sections: Sequence[protocol.NewSection],
         params: protocol.NoteAddParams | protocol.NoteAddManyParams,
-    ) -> EditOutcome[list[protocol.AddedSection]]:
+    ) -> EditOutcome[list[AddedSection]]:
         decide = additions.make_addition_decision(
             workspace,
             self._workspaces.config,
@@ -239,7 +257,7 @@ class Writes(WorkspaceMethods):
         check = partial(additions.validate_notes, workspace, config, params.path)
         return await self._in_thread(check)
 
-    async def _capture(self, session: Session, params: protocol.CaptureParams) -> protocol.Captured:
+    async def _capture(self, session: Session, params: CaptureParams) -> Captured:
         workspace = self._workspaces.find(params.workspace)
         config = self._workspaces.config
         if not (params.artifacts or params.answers or params.error is not None):
@@ -247,28 +265,22 @@ class Writes(WorkspaceMethods):
                 "capture: there is nothing to write", hint="send artifacts, answers or an error"
             )
         if params.trigger and not _may_capture(config.capture, params.trigger):
-            outcome: EditOutcome[list[protocol.AddedSection]] = EditOutcome(answer=[])
-            return protocol.Captured(
-                added=[], is_allowed=False, **describe_write(workspace, outcome)
-            )
+            outcome: EditOutcome[list[AddedSection]] = EditOutcome(answer=[])
+            return Captured(added=[], is_allowed=False, **describe_write(workspace, outcome))
         outcome = await self.decide(session, workspace, additions.make_capture_decision, params)
-        return protocol.Captured(
-            added=outcome.answer, is_allowed=True, **describe_write(workspace, outcome)
-        )
+        return Captured(added=outcome.answer, is_allowed=True, **describe_write(workspace, outcome))
 
-    async def _index_project(
-        self, session: Session, params: protocol.IndexProjectParams
-    ) -> protocol.ProjectIndexed:
+    async def _index_project(self, session: Session, params: IndexProjectParams) -> ProjectIndexed:
         workspace = self._workspaces.find(params.workspace)
         outcome = await self.decide(session, workspace, project_index.make_index_decision, params)
         answer = asdict(outcome.answer)
-        return protocol.ProjectIndexed(**answer, **describe_write(workspace, outcome))
+        return ProjectIndexed(**answer, **describe_write(workspace, outcome))
 
-    async def _list_sources(self, _session: Session, params: WorkspaceParams) -> protocol.Sources:
+    async def _list_sources(self, _session: Session, params: WorkspaceParams) -> Sources:
         workspace = self._workspaces.find(params.workspace)
         read = partial(project_index.list_sources, workspace, self._workspaces.config)
         sources = await self._in_thread(read, disk_of=workspace)
-        return protocol.Sources(workspace=workspace.id, sources=sources)
+        return Sources(workspace=workspace.id, sources=sources)
 
     async def _clear(self, session: Session, params: protocol.ClearParams) -> protocol.Cleared:
         workspace = self._workspaces.find(params.workspace)
@@ -291,8 +303,8 @@ class Writes(WorkspaceMethods):
         act: str,
         plan: Callable[..., upkeep.Planned],
         session: Session,
-        params: protocol.ArchiveParams | protocol.CleanupParams | TopicArchiveParams,
-    ) -> protocol.Upkept:
+        params: ArchiveParams | CleanupParams | TopicArchiveParams,
+    ) -> Upkept:
         """Answer with a plan, or carry it out."""
         workspace = await self._find_open(params.workspace)
         now_s = self._clock.wall_s()
@@ -302,7 +314,7 @@ class Writes(WorkspaceMethods):
             valuation = make_valuation(config, now_s, count_accesses(workspace))
             return plan(workspace, config, params, valuation)
 
-        outcome: EditOutcome[protocol.UpkeepPlan]
+        outcome: EditOutcome[UpkeepPlan]
         if params.dry_run:
             planned = await self._in_thread(make, disk_of=workspace)
             outcome = EditOutcome(answer=planned.plan)
@@ -310,16 +322,16 @@ class Writes(WorkspaceMethods):
             client = params.client or session.name
             decide = upkeep.make_upkeep_decision(make, act, client=client, digest=params.plan)
             outcome = await self.edit(workspace, decide, params.timeout_ms)
-        return protocol.Upkept(
+        return Upkept(
             is_applied=not params.dry_run,
             **asdict(outcome.answer),
             **describe_write(workspace, outcome),
         )
 
-    async def _promote(self, session: Session, params: protocol.PromoteParams) -> protocol.Promoted:
+    async def _promote(self, session: Session, params: PromoteParams) -> Promoted:
         workspace = await self._find_open(params.workspace)
         outcome = await self.decide(session, workspace, upkeep.make_promote_decision, params)
-        return protocol.Promoted(
+        return Promoted(
             is_applied=not params.dry_run,
             promoted=outcome.answer,
             **describe_write(workspace, outcome),
@@ -342,7 +354,7 @@ class Writes(WorkspaceMethods):
 
     # --- history ---
 
-    async def _history(self, _session: Session, params: protocol.HistoryParams) -> protocol.History:
+    async def _history(self, _session: Session, params: HistoryParams) -> History:
         workspace = self._workspaces.find(params.workspace)
         job = partial(
             history.list_revisions,
@@ -351,16 +363,16 @@ class Writes(WorkspaceMethods):
             before=params.before,
         )
         revisions = await self.run(workspace, job)
-        return protocol.History(workspace=workspace.id, revisions=revisions)
+        return History(workspace=workspace.id, revisions=revisions)
 
-    async def _diff(self, _session: Session, params: protocol.DiffParams) -> protocol.Diff:
+    async def _diff(self, _session: Session, params: DiffParams) -> Diff:
         workspace = self._workspaces.find(params.workspace)
         target = history.parse_target(params, workspace.scope.memory_dir)
         job = partial(history.read_compared, target=target, params=params)
         compared = await self.run(workspace, job)
         return await self._in_thread(partial(history.render_change, workspace, compared))
 
-    async def _undo(self, session: Session, params: protocol.UndoParams) -> protocol.Undone:
+    async def _undo(self, session: Session, params: UndoParams) -> Undone:
         workspace = self._workspaces.find(params.workspace)
         named = (params.revision, params.change_set, params.path, params.anchor)
         if all(one is None for one in named):
@@ -372,13 +384,13 @@ class Writes(WorkspaceMethods):
         target = history.parse_target(params, workspace.scope.memory_dir)
         job = partial(undo, target=target, params=params)
         outcome = await self._run_edit(workspace, job, _read_timeout_s(params.timeout_ms))
-        return protocol.Undone(
+        return Undone(
             undone=outcome.answer.revisions,
             paths=outcome.answer.paths,
             **describe_write(workspace, outcome),
         )
 
-    async def _purge(self, _session: Session, params: protocol.PurgeParams) -> protocol.Purged:
+    async def _purge(self, _session: Session, params: PurgeParams) -> Purged:
         workspace = self._workspaces.find(params.workspace)
         named = (params.all, params.anchor, params.path, params.revision, params.containing)
         if not any(named):
@@ -403,11 +415,11 @@ class Writes(WorkspaceMethods):
 
     # --- backup and restore ---
 
-    async def _back_up(self, _session: Session, params: WorkspaceParams) -> protocol.Backup:
+    async def _back_up(self, _session: Session, params: WorkspaceParams) -> Backup:
         workspace = self._workspaces.find(params.workspace)
         return await self.run(workspace, history.back_up_records, WRITE_S)
 
-    async def _restore(self, session: Session, params: protocol.RestoreParams) -> protocol.Restored:
+    async def _restore(self, session: Session, params: RestoreParams) -> Restored:
         workspace = self._workspaces.find(params.workspace)
         if params.prepare:
             prepare = partial(history.prepare_restore, is_replacing=params.replace)
@@ -490,9 +502,9 @@ def _report_near(workspace: Workspace, near: Sequence[SimilarSection]) -> protoc
 
 def make_place(
     section: protocol.Added | SimilarSection | topics.FieldWritten,
-) -> protocol.AddedSection:
+) -> AddedSection:
     """Return the place of a section alone."""
-    return msgspec.convert(section, protocol.AddedSection, from_attributes=True)
+    return msgspec.convert(section, AddedSection, from_attributes=True)
 
 
 def _may_capture(config: CaptureConfig, trigger: str) -> bool:
@@ -520,7 +532,7 @@ def _read_timeout_s(timeout_ms: int | None) -> float:
 
 
 def describe_write(workspace: Workspace, outcome: EditOutcome[Any]) -> dict[str, Any]:
-    """The fields of `protocol.Written`, which every answer to a write has."""
+    """The fields of `Written`, which every answer to a write has."""
     return {
         "workspace": workspace.id,
         "generation": workspace.condition.generation,

@@ -18,7 +18,7 @@ from memsyncd.engine.rebuild import close_workspace, open_workspace
 from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.protocol.search import ContextParams, SearchParams
+from memsyncd.operations.search.declare import ContextParams, SearchParams
 from tests.benchmarks.questions import Lines, Question, QuestionSet, find_scope_path
 
 N_RESULTS = 50

@@ -17,7 +17,7 @@ import numpy as np
 
 from memsyncd.config import SemanticConfig
 from memsyncd.engine.workspace import Workspace
-from memsyncd.protocol.operations import SemanticStatus
+from memsyncd.operations.semantic.declare import SemanticStatus
 from memsyncd.semantic import Cosines
 from memsyncd.semantic.embedders import Purpose, make_embedder, normalise
 from memsyncd.semantic.vector_matrix import ChunkIds, Compared, Matrix, Vectors

@@ -20,7 +20,7 @@ from memsyncd.config import Config
 from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.errors import MemsyncdError
-from memsyncd.protocol.search import SearchParams
+from memsyncd.operations.search.declare import SearchParams
 from memsyncd.store.index import Counts
 from memsyncd.store.pool import ConnectionPool, Reader
 from tests.benchmarks.bench import Bench, Indexed, compare

@@ -13,20 +13,20 @@ from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.console import READING, Console, only_reads
 from memsyncd.cli.parser import Command, Option
 from memsyncd.cli.terminal import Terminal
-from memsyncd.protocol.methods import METHODS
+from memsyncd.operations.table import OPERATIONS
 
 
 def test_the_methods_that_read_are_methods_that_carry_no_name_of_a_writer() -> None:
-    writers = {name for name, one in METHODS.items() if "client" in one.params.__struct_fields__}
+    writers = {name for name, one in OPERATIONS.items() if "client" in one.params.__struct_fields__}
     # Whose outbox it is.
     assert READING & writers == {"signal.outbox"}
-    assert METHODS.keys() >= READING
+    assert OPERATIONS.keys() >= READING
 
 
 def test_every_method_that_http_answers_to_get_reads() -> None:
     answered = {
         name
-        for name, one in METHODS.items()
+        for name, one in OPERATIONS.items()
         if one.route.startswith("GET ") and "workspace" in one.params.__struct_fields__
     }
     # They are not called on one workspace.
@@ -129,4 +129,4 @@ def test_every_option_of_a_command_is_a_parameter_of_its_method(
             command.run(args, Recorder(Terminal(io.StringIO(), io.StringIO(), {}), {}))
         method, params = caught.value.args
         sent = {key for key, value in params.items() if value is not None}
-        assert sent <= {*METHODS[method].params.__struct_fields__}, f"{name} {option.flags}"
+        assert sent <= {*OPERATIONS[method].params.__struct_fields__}, f"{name} {option.flags}"

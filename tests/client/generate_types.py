@@ -16,12 +16,25 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 
 import memsyncd.client
-from memsyncd.protocol import fields, operations
-from memsyncd.protocol import memory as memory_protocol
-from memsyncd.protocol import search as search_protocol
-from memsyncd.protocol import signals as signals_protocol
-from memsyncd.protocol import tasks as tasks_protocol
-from memsyncd.protocol import topics as topics_protocol
+from memsyncd.operations import fields
+from memsyncd.operations.capture.declare import Captured, CapturedText
+from memsyncd.operations.changes.declare import Changed
+from memsyncd.operations.history.declare import Diff, Purged, Undone
+from memsyncd.operations.links.declare import Links
+from memsyncd.operations.notes import declare as memory_protocol
+from memsyncd.operations.notes.declare import Got
+from memsyncd.operations.project.declare import ProjectIndexed, ProjectSource, SourceInfo
+from memsyncd.operations.recall.declare import Recalled
+from memsyncd.operations.search import declare as search_protocol
+from memsyncd.operations.sections import Filters, FoundSection, RelatedMeta, SectionMeta, Sort
+from memsyncd.operations.signals import declare as signals_protocol
+from memsyncd.operations.similar.declare import Duplicates, Patterns, SimilarSection
+from memsyncd.operations.stats.declare import AccessStats, MemoryStats, RecordedAccesses
+from memsyncd.operations.tasks import declare as tasks_protocol
+from memsyncd.operations.topics import declare as topics_protocol
+from memsyncd.operations.upkeep.declare import Promoted, Upkept
+from memsyncd.operations.workspaces.declare import SyncReport
+from memsyncd.operations.writes import AddedSection, Written, WrittenSection
 from tests.source_comments import read_comments
 
 TARGET = Path(memsyncd.client.__file__).with_name("types.py")
@@ -31,8 +44,8 @@ WIDTH = 100
 # names there, each with the fields that Memsyncd fills in itself.
 PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
     "NewSection": (memory_protocol.NewSection, frozenset()),
-    "CapturedText": (memory_protocol.CapturedText, frozenset()),
-    "ProjectSource": (memory_protocol.ProjectSource, frozenset()),
+    "CapturedText": (CapturedText, frozenset()),
+    "ProjectSource": (ProjectSource, frozenset()),
     "NewRelation": (topics_protocol.NewRelation, frozenset()),
     "TopicMetadata": (
         topics_protocol.TopicCreateParams,
@@ -44,36 +57,36 @@ PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
         topics_protocol.TopicPatchParams,
         frozenset("topic relate unrelate if_digest client workspace timeout_ms".split()),
     ),
-    "Filters": (search_protocol.Filters, frozenset()),
+    "Filters": (Filters, frozenset()),
     "MemoryCommand": (
         memory_protocol.MemoryParams,
         frozenset({"command", "client", "workspace", "timeout_ms"}),
     ),
 }
 # Words that parameters accept.
-WORDS: dict[str, Any] = {"Sort": search_protocol.Sort}
+WORDS: dict[str, Any] = {"Sort": Sort}
 # Results that methods of Memsyncd return; the structs that they contain follow from their fields.
 RESULTS: tuple[type[msgspec.Struct], ...] = (
     fields.Freshness,
     fields.SectionPlace,
-    search_protocol.SectionMeta,
-    search_protocol.FoundSection,
-    search_protocol.RelatedMeta,
+    SectionMeta,
+    FoundSection,
+    RelatedMeta,
     search_protocol.Hit,
     search_protocol.AnsweringWorkspace,
-    search_protocol.Got,
+    Got,
     search_protocol.ContextPart,
     search_protocol.LeftOutPart,
-    search_protocol.MemoryStats,
-    search_protocol.AccessStats,
-    search_protocol.RecordedAccesses,
+    MemoryStats,
+    AccessStats,
+    RecordedAccesses,
     signals_protocol.Signal,
     signals_protocol.SignalSent,
     signals_protocol.SignalsAcked,
-    memory_protocol.Written,
+    Written,
     memory_protocol.MemoryResult,
-    memory_protocol.AddedSection,
-    memory_protocol.WrittenSection,
+    AddedSection,
+    WrittenSection,
     memory_protocol.Added,
     tasks_protocol.TaskReady,
     tasks_protocol.TaskContext,
@@ -87,23 +100,23 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     topics_protocol.TopicWritten,
     topics_protocol.FieldAppended,
     topics_protocol.FieldHistory,
-    memory_protocol.ProjectIndexed,
-    memory_protocol.SourceInfo,
-    search_protocol.SimilarSection,
-    search_protocol.Patterns,
-    search_protocol.Links,
-    search_protocol.Duplicates,
-    memory_protocol.Captured,
+    ProjectIndexed,
+    SourceInfo,
+    SimilarSection,
+    Patterns,
+    Links,
+    Duplicates,
+    Captured,
     memory_protocol.Validation,
-    memory_protocol.Upkept,
-    memory_protocol.Promoted,
-    search_protocol.Recalled,
-    memory_protocol.Diff,
-    memory_protocol.Undone,
-    memory_protocol.Purged,
+    Upkept,
+    Promoted,
+    Recalled,
+    Diff,
+    Undone,
+    Purged,
     memory_protocol.Cleared,
-    operations.SyncReport,
-    search_protocol.Changed,
+    SyncReport,
+    Changed,
 )
 HEAD = '''\
 """Types of the parameters and results of `Memsyncd`, for type checkers; unused at run time.

@@ -8,7 +8,10 @@ import msgspec
 import pytest
 
 from memsyncd.client import types
-from memsyncd.protocol import fields, memory, operations, search
+from memsyncd.operations import fields
+from memsyncd.operations.notes import declare as memory
+from memsyncd.operations.search import declare as search
+from memsyncd.operations.status import declare as operations
 from tests.client.generate_types import PARAMETERS, TARGET, generate_types
 
 PROTOCOL = (fields, memory, operations, search)

@@ -25,7 +25,7 @@ import pytest
 from memsyncd.client import Client
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import MemsyncdError, NoDaemon
-from memsyncd.protocol.methods import METHODS
+from memsyncd.operations.table import OPERATIONS
 
 # The fixtures, which conftest.py of other folders import with `*`.
 __all__ = [
@@ -144,12 +144,12 @@ class Home:
 
 
 def find_undeclared_errors(log: Path) -> set[tuple[str, str]]:
-    """The methods that failed with a code that `METHODS` does not give them, by the log."""
+    """The methods that failed with a code that `OPERATIONS` does not give them, by the log."""
     found = set()
     for line in log.read_text(errors="replace").splitlines() if log.exists() else []:
         match = re.search(r'"method": "([\w.]+)".*"code": "(\w+)"', line)
-        if match and match[1] in METHODS and match[2] not in ("client_gone", "cancelled"):
-            codes = {error.code for error in METHODS[match[1]].errors}
+        if match and match[1] in OPERATIONS and match[2] not in ("client_gone", "cancelled"):
+            codes = {error.code for error in OPERATIONS[match[1]].every_error}
             found |= {(match[1], match[2])} if match[2] not in codes else set()
     return found
 

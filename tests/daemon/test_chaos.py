@@ -40,7 +40,8 @@ from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError
-from memsyncd.protocol.search import ListParams, SearchParams
+from memsyncd.operations.notes.declare import ListParams
+from memsyncd.operations.search.declare import SearchParams
 from tests.watch.faults import fake_overflow, kill_reader
 
 if TYPE_CHECKING:

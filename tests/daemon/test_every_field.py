@@ -15,9 +15,9 @@ import pytest
 from msgspec.structs import FieldInfo, fields
 
 from memsyncd.errors import MemsyncdError
-from memsyncd.protocol.memory import NewSection
-from memsyncd.protocol.methods import METHODS
-from memsyncd.protocol.search import Filters
+from memsyncd.operations.notes.declare import NewSection
+from memsyncd.operations.sections import Filters
+from memsyncd.operations.table import OPERATIONS
 from tests.daemon.conftest import Daemon, Home, Place
 
 pytestmark = pytest.mark.shared_daemon
@@ -403,7 +403,7 @@ Case = tuple[str, str, Any, dict[str, Any]]
 
 
 def list_cases() -> Iterator[Case]:
-    for method, declared in METHODS.items():
+    for method, declared in OPERATIONS.items():
         if method not in UNWALKED:
             for field in fields(declared.params):
                 yield from _list_cases_of(method, field)

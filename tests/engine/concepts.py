@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 
 from memsyncd.engine.workspace import Workspace
-from memsyncd.protocol.operations import SemanticStatus
+from memsyncd.operations.semantic.declare import SemanticStatus
 from memsyncd.semantic import Cosines
 from memsyncd.store.texts import read_texts
 

@@ -30,8 +30,14 @@ from memsyncd.engine.rebuild import (
 from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.protocol.memory import HistoryParams, MemoryParams, RevisionInfo, UndoParams
-from memsyncd.protocol.search import ContextAnswer, ContextParams, SearchAnswer, SearchParams
+from memsyncd.operations.history.declare import HistoryParams, RevisionInfo, UndoParams
+from memsyncd.operations.notes.declare import MemoryParams
+from memsyncd.operations.search.declare import (
+    ContextAnswer,
+    ContextParams,
+    SearchAnswer,
+    SearchParams,
+)
 from memsyncd.store.texts import read_note_text
 
 # A guard against hanging.

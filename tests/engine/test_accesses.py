@@ -23,8 +23,8 @@ from memsyncd.engine.accesses import (
 from memsyncd.engine.external_changes import prune_slice
 from memsyncd.engine.history import parse_target, purge
 from memsyncd.errors import StoreFull
-from memsyncd.protocol.memory import PurgeParams
-from memsyncd.protocol.search import AccessStatsParams
+from memsyncd.operations.history.declare import PurgeParams
+from memsyncd.operations.stats.declare import AccessStatsParams
 from tests.engine.conftest import Bench, take
 
 NOTE = "# Redis\n\n## Timeouts\n\nRaise them to 5 s.\n\n## Ports\n\n6379 everywhere.\n"

@@ -22,8 +22,8 @@ from memsyncd.engine.history import (
 )
 from memsyncd.engine.signals import ack_signals, send_signal
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, NotFresh, StoreFailed
-from memsyncd.protocol.memory import PurgeParams
-from memsyncd.protocol.signals import SignalAckParams, SignalSendParams
+from memsyncd.operations.history.declare import PurgeParams
+from memsyncd.operations.signals.declare import SignalAckParams, SignalSendParams
 from memsyncd.store.backup import count_revisions, find_staged
 from memsyncd.store.history import Intended
 from tests.engine.conftest import other_program_reading, take

@@ -22,8 +22,9 @@ from memsyncd.engine.browse import (
 )
 from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused, TooLarge
 from memsyncd.files.scope import Scope, parse_scope
-from memsyncd.protocol.memory import ArchiveParams, ValidateParams
-from memsyncd.protocol.search import GetParams, Got, LinksParams, ListParams, NoteInfo
+from memsyncd.operations.links.declare import LinksParams
+from memsyncd.operations.notes.declare import GetParams, Got, ListParams, NoteInfo, ValidateParams
+from memsyncd.operations.upkeep.declare import ArchiveParams
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from memsyncd.config import Config, SyncConfig
 from memsyncd.engine.checks import check_clock, check_condition, check_problems, name_places
 from memsyncd.engine.workspace import Condition, Freshness
 from memsyncd.files import problems
-from memsyncd.protocol.operations import FindingInfo
-from memsyncd.protocol.search import ProblemInfo
+from memsyncd.operations.status.declare import FindingInfo, ProblemInfo
 from memsyncd.watch.health import WatchHealth
 
 NOW_S = 1_800_000_000.0

@@ -10,7 +10,8 @@ from memsyncd.engine.context import merge_offers, offer_context
 from memsyncd.engine.search import RunOptions
 from memsyncd.errors import Busy
 from memsyncd.first_notes import FIRST_NOTES
-from memsyncd.protocol.search import ContextAnswer, ContextParams, Filters
+from memsyncd.operations.search.declare import ContextAnswer, ContextParams
+from memsyncd.operations.sections import Filters
 from tests.engine.conftest import build_block
 
 POSTGRES = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision, tags: [db]} -->\n\nWe chose Postgres for its row locks.\n"

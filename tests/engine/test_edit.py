@@ -42,7 +42,7 @@ from memsyncd.errors import (
 )
 from memsyncd.files import atomic, write
 from memsyncd.files.read import read_text_file
-from memsyncd.protocol.memory import MemoryParams
+from memsyncd.operations.notes.declare import MemoryParams
 from memsyncd.store.history import History
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -53,7 +53,7 @@ import json, os, sys, time, traceback
 from pathlib import Path
 from memsyncd.engine import edit
 from memsyncd.engine.memory_tool import make_decision
-from memsyncd.protocol.memory import MemoryParams
+from memsyncd.operations.notes.declare import MemoryParams
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.workspaces import Entry, Workspace

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.protocol.search import Filters, SearchAnswer
+from memsyncd.operations.search.declare import SearchAnswer
+from memsyncd.operations.sections import Filters
 from tests.engine.conftest import search_in
 
 

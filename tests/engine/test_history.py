@@ -14,8 +14,8 @@ from memsyncd.engine.history import (
 )
 from memsyncd.engine.signals import send_signal
 from memsyncd.errors import BadRequest, NoteNotFound, PathRefused
-from memsyncd.protocol.memory import DiffParams, HistoryParams, PurgeParams, SetAside
-from memsyncd.protocol.signals import SignalSendParams
+from memsyncd.operations.history.declare import DiffParams, HistoryParams, PurgeParams, SetAside
+from memsyncd.operations.signals.declare import SignalSendParams
 from tests.engine.conftest import take
 
 NOTE = "# A\none\n\n# B\ntwo\n"

@@ -27,7 +27,7 @@ from memsyncd.errors import (
     TooLarge,
     Unwritable,
 )
-from memsyncd.protocol.memory import MemoryParams
+from memsyncd.operations.notes.declare import MemoryParams
 
 
 def test_a_created_note_is_on_the_disk_and_is_found(bench: Any) -> None:

@@ -16,7 +16,7 @@ from memsyncd.engine.similar import (
     read_category_sections,
 )
 from memsyncd.errors import NotFresh
-from memsyncd.protocol.search import PatternsParams
+from memsyncd.operations.similar.declare import PatternsParams
 from memsyncd.store.connection import CancellationToken
 
 PARAMS = PatternsParams()

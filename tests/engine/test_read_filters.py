@@ -4,16 +4,16 @@ from datetime import date
 
 import pytest
 
-from memsyncd.core.search.query import NO_FILTERS, Filters
+from memsyncd.core.search.query import NO_FILTERS
 from memsyncd.engine.search import read_filters
 from memsyncd.errors import BadRequest
-from memsyncd.protocol import search as params
+from memsyncd.operations import sections
 
 TODAY = date(2026, 11, 18)  # a Wednesday
 
 
 def test_every_filter_of_the_protocol_has_an_effect_in_the_engine() -> None:
-    requested = params.Filters(
+    requested = sections.Filters(
         kind=["decision"],
         tag=["auth"],
         path=["api"],
@@ -33,26 +33,28 @@ def test_every_filter_of_the_protocol_has_an_effect_in_the_engine() -> None:
         include_archived=True,
         include_expired=True,
     )
-    assert read_filters(requested, TODAY) == Filters(
+    assert read_filters(requested, TODAY) == sections.Filters(
         kinds=("decision",), tags=("auth",), paths=("api",), sections=("Cache",), tasks=("WU-1",),
         sessions=("s-1",), sources=("review",), priorities=("P0",), lifecycles=("task",),
         statuses=("open",), metas=("owner=infra",), min_importance=0.8,
         after="2026-03-01", before="2027-01-01", is_archived=True, is_expired=True,
         includes_archived=True, includes_expired=True,
     )  # fmt: skip
-    assert read_filters(params.Filters(), TODAY) == NO_FILTERS
+    assert read_filters(sections.Filters(), TODAY) == NO_FILTERS
 
 
 def test_days_of_filters_are_relative_to_the_day_of_the_request() -> None:
-    requested = params.Filters(after="last week", before="yesterday")
-    assert read_filters(requested, TODAY) == Filters(after="2026-11-09", before="2026-11-17")
+    requested = sections.Filters(after="last week", before="yesterday")
+    assert read_filters(requested, TODAY) == sections.Filters(
+        after="2026-11-09", before="2026-11-17"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "spring", "2026-02-30", "2026-03-01T10:00", "x" * 5000])
 def test_an_invalid_day_is_refused_with_the_name_of_its_filter(text: str) -> None:
     for name in ("after", "before"):
         with pytest.raises(BadRequest, match=f"`{name}`") as refused:
-            read_filters(params.Filters(**{name: text}), TODAY)
+            read_filters(sections.Filters(**{name: text}), TODAY)
         assert refused.value.hint
         assert len(refused.value.message) < 100
 
@@ -60,7 +62,7 @@ def test_an_invalid_day_is_refused_with_the_name_of_its_filter(text: str) -> Non
 def test_metadata_without_a_value_is_refused() -> None:
     for text in ("owner", "owner=", "=infra"):
         with pytest.raises(BadRequest, match="`meta`"):
-            read_filters(params.Filters(meta=[text]), TODAY)
+            read_filters(sections.Filters(meta=[text]), TODAY)
 
 
 @pytest.mark.parametrize(
@@ -75,13 +77,13 @@ def test_a_word_that_no_section_can_have_is_refused_with_those_that_it_can(
     name: str, choices: str
 ) -> None:
     with pytest.raises(BadRequest, match=f"`{name}` is none of {choices}: luke") as refused:
-        read_filters(params.Filters(**{name: ["luke"]}), TODAY)
+        read_filters(sections.Filters(**{name: ["luke"]}), TODAY)
     assert refused.value.hint
 
 
 def test_priorities_lifecycles_and_tiers_are_read_in_any_case() -> None:
-    requested = params.Filters(tier=["HOT"], priority=["p0"], lifecycle=["Task", "wu"])
-    assert read_filters(requested, TODAY) == Filters(
+    requested = sections.Filters(tier=["HOT"], priority=["p0"], lifecycle=["Task", "wu"])
+    assert read_filters(requested, TODAY) == sections.Filters(
         tiers=("hot",), priorities=("P0",), lifecycles=("task", "task")
     )
 
@@ -92,4 +94,4 @@ def test_priorities_lifecycles_and_tiers_are_read_in_any_case() -> None:
 @pytest.mark.parametrize("value", ["", "  "])
 def test_an_empty_value_is_refused_rather_than_passed_by_nothing(name: str, value: str) -> None:
     with pytest.raises(BadRequest, match=f"filter `{name}` has an empty value"):
-        read_filters(params.Filters(**{name: ["x", value]}), TODAY)
+        read_filters(sections.Filters(**{name: ["x", value]}), TODAY)

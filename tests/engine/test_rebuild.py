@@ -29,7 +29,7 @@ from memsyncd.engine.rebuild import (
 )
 from memsyncd.engine.sync import SyncRequest
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
-from memsyncd.protocol.memory import PathState
+from memsyncd.operations.history.declare import PathState
 from memsyncd.store import integrity
 from memsyncd.store import pool as readers_module
 from memsyncd.store.index import Counts

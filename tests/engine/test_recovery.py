@@ -44,8 +44,9 @@ from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import History
 from memsyncd.files import atomic
-from memsyncd.protocol.memory import ArchiveParams
-from memsyncd.protocol.memory import MemoryParams, NewSection, UndoParams
+from memsyncd.operations.upkeep.declare import ArchiveParams
+from memsyncd.operations.notes.declare import MemoryParams, NewSection
+from memsyncd.operations.history.declare import UndoParams
 
 clock, policy = Clock(now_s=time.monotonic, wall_ns=time.time_ns), Config()
 

@@ -20,7 +20,8 @@ from memsyncd.engine.redaction import read_redacted_chunks
 from memsyncd.engine.search import RunOptions
 from memsyncd.engine.similar import find_duplicates
 from memsyncd.engine.workspace import index_fingerprint
-from memsyncd.protocol.search import DuplicatesParams, GetParams, ListParams
+from memsyncd.operations.notes.declare import GetParams, ListParams
+from memsyncd.operations.similar.declare import DuplicatesParams
 from memsyncd.store.search import find_candidates
 from memsyncd.store.texts import read_texts
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make

@@ -13,7 +13,9 @@ from memsyncd.core.model import count_tokens
 from memsyncd.engine.browse import find_links
 from memsyncd.engine.recall import recall
 from memsyncd.engine.relations import MAX_RELATED, find_heads
-from memsyncd.protocol.search import Filters, LinksParams, RecallParams
+from memsyncd.operations.links.declare import LinksParams
+from memsyncd.operations.recall.declare import RecallParams
+from memsyncd.operations.sections import Filters
 from tests.engine.conftest import SEARCH_POLICY, build_block, search_in
 
 ERRORS = """# Errors

@@ -14,8 +14,11 @@ import pytest
 from memsyncd.engine.accesses import compute_access_stats, note_accesses, store_accesses
 from memsyncd.engine.browse import find_links, find_problems, list_notes, read_place
 from memsyncd.engine.signals import read_inbox, send_signal
-from memsyncd.protocol.search import AccessStatsParams, Filters, GetParams, LinksParams, ListParams
-from memsyncd.protocol.signals import SignalInboxParams, SignalSendParams
+from memsyncd.operations.links.declare import LinksParams
+from memsyncd.operations.notes.declare import GetParams, ListParams
+from memsyncd.operations.sections import Filters
+from memsyncd.operations.signals.declare import SignalInboxParams, SignalSendParams
+from memsyncd.operations.stats.declare import AccessStatsParams
 from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in, take
 
 Columns = set[tuple[str, str]]

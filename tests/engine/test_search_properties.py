@@ -16,7 +16,12 @@ from memsyncd.config import ChunkingConfig, Config
 from memsyncd.core.search.query import compile_query, parse_query
 from memsyncd.engine.context import merge_offers, offer_context
 from memsyncd.engine.search import RunOptions
-from memsyncd.protocol.search import ContextAnswer, ContextParams, ContextPart, SearchAnswer
+from memsyncd.operations.search.declare import (
+    ContextAnswer,
+    ContextParams,
+    ContextPart,
+    SearchAnswer,
+)
 from tests.engine.conftest import build_block, search_in
 
 WORDS = st.sampled_from(

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from memsyncd.errors import NotFresh
-from memsyncd.protocol.search import Filters, SearchAnswer
+from memsyncd.operations.search.declare import SearchAnswer
+from memsyncd.operations.sections import Filters
 from tests.engine.concepts import ConceptVectors, PendingQuestion
 from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in
 

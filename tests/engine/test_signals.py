@@ -19,8 +19,8 @@ from memsyncd.engine.signals import (
     send_signal,
 )
 from memsyncd.errors import BadRequest, Busy
-from memsyncd.protocol.memory import PurgeParams
-from memsyncd.protocol.signals import (
+from memsyncd.operations.history.declare import PurgeParams
+from memsyncd.operations.signals.declare import (
     SignalAckParams,
     SignalInboxParams,
     SignalOutboxParams,

@@ -15,10 +15,10 @@ from memsyncd.engine import similar
 from memsyncd.engine.search import RunOptions
 from memsyncd.engine.similar import find_duplicates, find_nearly_same, find_similar
 from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
-from memsyncd.protocol.search import (
+from memsyncd.operations.sections import Filters
+from memsyncd.operations.similar.declare import (
     Duplicates,
     DuplicatesParams,
-    Filters,
     SimilarParams,
     SimilarSections,
 )

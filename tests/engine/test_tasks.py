@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memsyncd.engine.tasks import list_ready
-from memsyncd.protocol.tasks import TaskReady, TaskReadyParams
+from memsyncd.operations.tasks.declare import TaskReady, TaskReadyParams
 
 NOW_S = 1_795_000_000.0
 TASKS = """# Tasks

@@ -30,7 +30,7 @@ from memsyncd.engine.topics import (
 )
 from memsyncd.engine.upkeep import make_upkeep_decision
 from memsyncd.errors import BadRequest, Conflict, EditRefused, NoteNotFound, PathRefused
-from memsyncd.protocol.topics import (
+from memsyncd.operations.topics.declare import (
     FieldAppendParams,
     FieldHistoryParams,
     TopicArchiveParams,

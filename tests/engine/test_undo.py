@@ -12,7 +12,8 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.engine.additions import make_addition_decision
 from memsyncd.engine.memory_tool import make_clear_decision
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound
-from memsyncd.protocol.memory import NewSection, PathState
+from memsyncd.operations.history.declare import PathState
+from memsyncd.operations.notes.declare import NewSection
 
 NOTE = "# A\none\n\n# B\ntwo\n"
 

@@ -23,8 +23,16 @@ from memsyncd.engine.upkeep import (
     plan_restore,
 )
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound
-from memsyncd.protocol.memory import ArchiveParams, CleanupParams, PromoteParams, UpkeepPlan
-from memsyncd.protocol.search import Filters, LinksParams, ListParams, Recalled, RecallParams
+from memsyncd.operations.links.declare import LinksParams
+from memsyncd.operations.notes.declare import ListParams
+from memsyncd.operations.recall.declare import Recalled, RecallParams
+from memsyncd.operations.sections import Filters
+from memsyncd.operations.upkeep.declare import (
+    ArchiveParams,
+    CleanupParams,
+    PromoteParams,
+    UpkeepPlan,
+)
 from memsyncd.store.accesses import AccessCount
 from tests.engine.conftest import build_block, search_in
 

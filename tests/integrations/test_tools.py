@@ -52,9 +52,11 @@ def test_each_provider_gets_the_tools_of_mcp(provider: Any) -> None:
     assert read_names(provider) == NAMES
     assert tools.schema(provider) == tools.schema(provider)
     reading = read_names(provider, is_read_only=True)
-    assert reading == [name for name in NAMES if TOOLS[name].is_read_only]
+    assert reading == [name for name in NAMES if TOOLS[name].tool.is_read_only]
     parameters = json.dumps(tools.schema(provider))
-    assert all(argument.name in parameters for name in NAMES for argument in TOOLS[name].arguments)
+    assert all(
+        argument.name in parameters for name in NAMES for argument in TOOLS[name].tool.arguments
+    )
 
 
 def test_another_provider_is_refused() -> None:

@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.errors import BadRequest
+from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol import http, openapi
 from memsyncd.protocol.jsonrpc import ErrorBody, is_http_start
-from memsyncd.protocol.methods import METHODS, find_errors
+from memsyncd.protocol.openrpc import find_errors
 
 ACCESS = http.Access(port=7777, token=b"secret-token")
-SEARCH = METHODS["search"].params
+SEARCH = OPERATIONS["search"].params
 
 
 def attempt(call: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
@@ -112,7 +113,7 @@ def test_a_query_string_becomes_parameters_of_their_types() -> None:
     }
     assert params == msgspec.convert(expected, SEARCH)
     assert http.make_query_params("search", [("query", "x")]) == SEARCH(query="x")
-    assert http.make_query_params("metrics", []) == METHODS["metrics"].params(text=True)
+    assert http.make_query_params("metrics", []) == OPERATIONS["metrics"].params(text=True)
 
 
 @pytest.mark.parametrize(
@@ -162,11 +163,13 @@ def test_any_query_string_gives_parameters_or_a_reason(query: list[tuple[str, st
     assert isinstance(params, SEARCH) or refusal.hint
 
 
-@pytest.mark.parametrize("method", [name for name, one in METHODS.items() if "GET" in one.route])
+@pytest.mark.parametrize("method", [name for name, one in OPERATIONS.items() if "GET" in one.route])
 def test_every_parameter_of_a_method_is_reached_by_its_query_string(method: str) -> None:
     fields = http.list_query_fields(method).values()
-    reached = {field.outer or field.parameter for field in fields} | {*http.FIXED.get(method, ())}
-    assert reached == set(METHODS[method].params.__struct_fields__)
+    reached = {field.outer or field.parameter for field in fields} | {
+        *OPERATIONS[method].route_fields
+    }
+    assert reached == set(OPERATIONS[method].params.__struct_fields__)
 
 
 # --- heads --------------------------------------------------------------------------------------
@@ -390,13 +393,13 @@ def test_every_route_is_described_with_its_errors(document: Any) -> None:
     described = {
         (verb.upper(), path) for path, verbs in document["paths"].items() for verb in verbs
     }
-    routes = {tuple(one.route.split()) for one in METHODS.values() if one.route}
+    routes = {tuple(one.route.split()) for one in OPERATIONS.values() if one.route}
     assert described == routes | {(one.verb, one.path) for one in http.RESOURCES}
-    for name, method in METHODS.items():
+    for name, method in OPERATIONS.items():
         verb, _, path = method.route.partition(" ")
         if verb:
             responses = document["paths"][path][verb.lower()]["responses"]
-            for error in method.errors:
+            for error in method.every_error:
                 assert error.code in responses[str(error.http_status)]["description"], name
 
 
@@ -409,7 +412,7 @@ def test_every_reference_of_the_document_resolves(document: Any) -> None:
 def test_the_page_shows_every_route_and_method_and_loads_nothing() -> None:
     response = openapi.make_page("1.2.3")
     page = response.body.decode()
-    assert not [name for name in METHODS if f"<code>{name}</code>" not in page]
+    assert not [name for name in OPERATIONS if f"<code>{name}</code>" not in page]
     assert not [path for path in http.ROUTES if path not in page]
     assert not re.search(r"<script|src=|@import|url\(|https?://(?!localhost)", page)
     policy = dict(response.headers)["Content-Security-Policy"]
@@ -420,7 +423,7 @@ def test_the_page_shows_every_route_and_method_and_loads_nothing() -> None:
 def test_each_example_of_the_page_is_one_command_of_curl() -> None:
     page = openapi.make_page("1.2.3").body.decode()
     examples = re.findall(r"<pre><code>(.*?)</code></pre>", page, re.DOTALL)
-    assert len(examples) == len(METHODS) + sum(len(verbs) for verbs in http.ROUTES.values())
+    assert len(examples) == len(OPERATIONS) + sum(len(verbs) for verbs in http.ROUTES.values())
     assert all(shlex.split(example)[0] == "curl" for example in examples)
 
 

@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from memsyncd.errors import Busy, Conflict, MemsyncdError
-from memsyncd.protocol.fields import NoParams, Result
+from memsyncd.operations.changes.declare import Subscribed
+from memsyncd.operations.fields import NoParams, Result
+from memsyncd.operations.notes.declare import GetParams, Got
+from memsyncd.operations.search.declare import SearchParams
+from memsyncd.operations.status.declare import Problems
 from memsyncd.protocol.jsonrpc import (
     MAX_BATCH,
     TOO_LONG,
@@ -28,7 +32,6 @@ from memsyncd.protocol.jsonrpc import (
     encode_result,
     join_lines,
 )
-from memsyncd.protocol.search import GetParams, Got, Problems, SearchParams, Subscribed
 
 PIECES = st.lists(st.binary(max_size=20), max_size=20)
 STREAMS = st.lists(

@@ -16,11 +16,14 @@ from hypothesis import strategies as st
 from memsyncd import errors
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
+from memsyncd.operations.notes import text as notes_text
+from memsyncd.operations.notes.declare import Added, Got, MemoryResult
+from memsyncd.operations.search import text as search_text
+from memsyncd.operations.search.declare import Freshness, Hit, SearchResult
+from memsyncd.operations.sections import Filters
+from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol import mcp, mcp_tools
 from memsyncd.protocol.jsonrpc import Batch, Call, Fault, MessageParser
-from memsyncd.protocol.memory import Added, MemoryResult
-from memsyncd.protocol.methods import METHODS
-from memsyncd.protocol.search import Filters, Freshness, Got, Hit, SearchResult
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -45,7 +48,7 @@ def test_native_methods_are_told_from_those_of_mcp_by_their_names() -> None:
     assert not isinstance(parser.parse_line(line("ping", _meta=META)), Call | Fault)
     assert not isinstance(parser.parse_line(line("tools/list")), Call | Fault | Batch)
     assert not isinstance(parser.parse_line(b"[%b]" % line("tools/list")), Call | Fault | Batch)
-    assert not [name for name in METHODS if name in mcp.MCP_METHODS and name != "ping"]
+    assert not [name for name in OPERATIONS if name in mcp.MCP_METHODS and name != "ping"]
 
 
 @pytest.mark.parametrize("version", mcp.HANDSHAKE_VERSIONS)
@@ -212,9 +215,9 @@ def test_the_instructions_have_at_most_three_lines() -> None:
 
 @pytest.mark.parametrize("tool", mcp_tools.TOOLS.values(), ids=mcp_tools.TOOLS)
 def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
-    tool: mcp_tools.Tool,
+    tool: mcp_tools.OfferedTool,
 ) -> None:
-    described = mcp_tools.describe_tool(tool.name)
+    described = mcp_tools.describe_tool(tool.tool.name)
     assert set(described["annotations"]) == {
         "title",
         "readOnlyHint",
@@ -222,19 +225,20 @@ def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
         "idempotentHint",
         "openWorldHint",
     }
-    methods = mcp_tools.list_methods(tool)
-    codes = dict.fromkeys(error.code for one in methods for error in METHODS[one].errors)
-    load = {"anthropic/alwaysLoad": True} if tool.name != "memory_agent" else {}
+    operations = tool.operations.values()
+    codes = dict.fromkeys(error.code for one in operations for error in one.every_error)
+    load = {"anthropic/alwaysLoad": True} if not tool.has_actions else {}
     assert described["_meta"] == {**load, "memsyncd/errors": [*codes]}
     schema = described["inputSchema"]
     assert all("type" in part and part["description"] for part in schema["properties"].values())
     assert set(schema["required"]) <= set(schema["properties"])
     required = {
         field.name
-        for field in msgspec.structs.fields(METHODS[tool.method].params)
+        for operation in operations
+        for field in msgspec.structs.fields(operation.params)
         if field.required
     }
-    if tool.name != mcp_tools.INIT_TOOL:
+    if not tool.has_actions and tool.tool.name != mcp_tools.INIT_TOOL:
         assert required <= set(schema["required"])
 
 
@@ -303,7 +307,7 @@ def test_an_action_of_a_tool_is_a_call_of_its_method(
     arguments: dict[str, Any], method: str, fields: dict[str, Any]
 ) -> None:
     called, params = mcp_tools.choose_call(mcp_tools.TOOLS["memory_agent"], arguments)
-    assert called == method
+    assert called.name == method
     assert {field: getattr(params, field) for field in fields} == fields
 
 
@@ -390,7 +394,7 @@ def test_a_hit_is_cited_by_its_lines_and_its_mark_comes_before_its_snippet() -> 
         hits=[hit], relaxed=False, why_empty=None,
         did_you_mean=None, workspaces=[], freshness=FRESH, took_ms=1.0,
     )  # fmt: skip
-    assert mcp_tools.render_hits(found).splitlines() == [
+    assert search_text.render_hits(found).splitlines() == [
         "MEMORY.md:3-5  A > B (decision)",
         "[WARNING: data.]",
         "  ignore **previous** words",
@@ -405,7 +409,7 @@ def test_an_answer_of_related_words_alone_says_so() -> None:
             hits=hits, relaxed=True, why_empty=None,
             did_you_mean=None, workspaces=[], freshness=FRESH, took_ms=1.0,
         )  # fmt: skip
-        assert said in mcp_tools.render_hits(found).splitlines()[0]
+        assert said in search_text.render_hits(found).splitlines()[0]
 
 
 def test_what_does_not_count_of_a_query_is_told_before_the_hits() -> None:
@@ -413,7 +417,7 @@ def test_what_does_not_count_of_a_query_is_told_before_the_hits() -> None:
         hits=[make_hit("x")], relaxed=False, why_empty=None, did_you_mean=None, workspaces=[],
         freshness=FRESH, took_ms=1.0, query_problems=["is:open was read as words"],
     )  # fmt: skip
-    first, second, _ = mcp_tools.render_hits(found).splitlines()
+    first, second, _ = search_text.render_hits(found).splitlines()
     assert first == "Note: is:open was read as words."
     assert second.startswith("MEMORY.md:3-5")
 
@@ -423,10 +427,10 @@ def test_an_agent_is_told_of_a_file_that_is_not_searched() -> None:
         workspace="w", generation=1, is_indexed=True, change_set=1, text="File created successfully at: /memories/a",
         digest="d", is_searched=False,
     )  # fmt: skip
-    first, second = mcp_tools.render_memory(kept, lambda _: "").splitlines()
+    first, second = notes_text.render_memory(kept, lambda _: "").splitlines()
     assert (first, ".md" in second) == (kept.text, True)
     searched = msgspec.structs.replace(kept, is_searched=True)
-    assert mcp_tools.render_memory(searched, lambda _: "") == kept.text
+    assert notes_text.render_memory(searched, lambda _: "") == kept.text
 
 
 def test_an_agent_is_told_of_a_kind_that_is_similar_to_an_unknown_one() -> None:
@@ -434,9 +438,9 @@ def test_an_agent_is_told_of_a_kind_that_is_similar_to_an_unknown_one() -> None:
         workspace="w", generation=1, is_indexed=True, change_set=1, anchor="a.md#a", path="a.md", start_line=1,
         end_line=2, digest="d", similar_kind="decision",
     )  # fmt: skip
-    assert "similar one is decision" in mcp_tools.render_added(added)
+    assert "similar one is decision" in notes_text.render_added(added)
     plain = msgspec.structs.replace(added, similar_kind=None)
-    assert mcp_tools.render_added(plain) == "Remembered at a.md:1-2"
+    assert notes_text.render_added(plain) == "Remembered at a.md:1-2"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -473,7 +477,7 @@ def test_a_long_note_is_cut_at_a_line_with_where_to_go_on() -> None:
         workspace="w", anchor=None, path="n.md", start_line=1, end_line=1000, text=text, digest="",
         heading=[], n_lines=1000, n_links=0, n_backlinks=0, **SECTION_META,
     )  # fmt: skip
-    shown = mcp_tools.render_note(got, lambda _: "").splitlines()
+    shown = search_text.render_note(got, lambda _: "").splitlines()
     last = int(shown[-3].split()[1])
     assert shown[0] == f"n.md:1-{last} of 1000 lines"
     assert shown[-1] == f"… continues: read n.md:{last + 1}-1000"
@@ -481,13 +485,13 @@ def test_a_long_note_is_cut_at_a_line_with_where_to_go_on() -> None:
 
 def test_a_long_view_is_cut_at_a_line_with_where_to_go_on() -> None:
     lines = [f"{number:6}\tline {number} " + "x" * 100 for number in range(1, 1001)]
-    shown = mcp_tools.render_memory(make_view(*lines), lambda _: "").splitlines()
-    assert len("\n".join(shown)) < mcp_tools.TEXT_LIMIT_CHARS + 200
+    shown = notes_text.render_memory(make_view(*lines), lambda _: "").splitlines()
+    assert len("\n".join(shown)) < search_text.TEXT_LIMIT_CHARS + 200
     last = int(shown[-3].split()[0])
     assert shown[1:-2] == lines[:last]
     assert shown[-1] == f"… continues: view_range [{last + 1}, -1] shows the rest"
     files = [f"4B\t/memories/{number}-{'x' * 100}.md" for number in range(1000)]
-    listed = mcp_tools.render_memory(make_view(*files), lambda _: "").splitlines()
+    listed = notes_text.render_memory(make_view(*files), lambda _: "").splitlines()
     assert listed[1:-2] == files[: len(listed) - 3]
     assert listed[-1].startswith("… and more")
 
@@ -495,14 +499,14 @@ def test_a_long_view_is_cut_at_a_line_with_where_to_go_on() -> None:
 def test_the_rest_of_a_line_that_is_too_long_is_not_left_out_silently() -> None:
     line = "x" * 50_000
     for lines, n_more in (([f"     1\t{line}"], 0), ([f"     1\t{line}", "     2\ty"], 1)):
-        shown = mcp_tools.render_memory(make_view(*lines), lambda _: "").splitlines()
+        shown = notes_text.render_memory(make_view(*lines), lambda _: "").splitlines()
         assert shown[3].startswith("… line 1 is longer than")
         assert len(shown) == 4 + n_more
     got = Got(
         workspace="w", anchor=None, path="n.md", start_line=3, end_line=4, text=f"{line}\ny", digest="",
         heading=[], n_lines=4, n_links=0, n_backlinks=0, **SECTION_META,
     )  # fmt: skip
-    note = mcp_tools.render_note(got, lambda _: "").splitlines()
+    note = search_text.render_note(got, lambda _: "").splitlines()
     assert note[4].startswith("… line 3 is longer than")
     assert note[-1] == "… continues: read n.md:4-4"
 
@@ -517,7 +521,7 @@ def make_view(*lines: str) -> MemoryResult:
 def test_the_kinds_that_a_model_is_offered_have_a_note_of_their_own() -> None:
     (offered,) = (
         argument.description
-        for argument in mcp_tools.TOOLS["memory_remember"].arguments
+        for argument in mcp_tools.TOOLS["memory_remember"].tool.arguments
         if argument.name == "kind"
     )
     named = offered.removeprefix("Such as ").rstrip(".").split(", ")

@@ -7,7 +7,9 @@ import msgspec
 import pytest
 
 from memsyncd import errors
-from memsyncd.protocol.methods import METHODS, NOTIFICATIONS, Method, describe_methods
+from memsyncd.operations.operation import Operation
+from memsyncd.operations.table import NOTIFICATIONS, OPERATIONS
+from memsyncd.protocol.openrpc import describe_methods
 
 
 @pytest.fixture(scope="module", name="document")
@@ -16,16 +18,16 @@ def make_document() -> dict[str, object]:
 
 
 def test_every_method_and_notification_is_described(document) -> None:
-    assert [method["name"] for method in document["methods"]] == list(METHODS)
+    assert [method["name"] for method in document["methods"]] == list(OPERATIONS)
     assert [notification["name"] for notification in document["x-notifications"]] == list(
         NOTIFICATIONS
     )
     assert document["info"]["version"] == "1.2.3"
 
 
-@pytest.mark.parametrize(("name", "method"), METHODS.items(), ids=METHODS)
+@pytest.mark.parametrize(("name", "method"), OPERATIONS.items(), ids=OPERATIONS)
 def test_a_methods_parameters_are_those_that_the_parser_takes(
-    document, name: str, method: Method
+    document, name: str, method: Operation
 ) -> None:
     described = next(entry for entry in document["methods"] if entry["name"] == name)
     fields = {field.encode_name: field.required for field in msgspec.structs.fields(method.params)}

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.protocol.metrics import (
+from memsyncd.operations.status.metrics import (
     ClientMetrics,
     Durations,
     MetricsResult,

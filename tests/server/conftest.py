@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from memsyncd.errors import Conflict
-from memsyncd.protocol.fields import Params
-from memsyncd.protocol.memory import Written
-from memsyncd.protocol.operations import Pong
-from memsyncd.protocol.search import Changed, Problems, Subscribed
+from memsyncd.operations.changes.declare import Changed, Subscribed
+from memsyncd.operations.fields import Params
+from memsyncd.operations.status.declare import Pong, Problems
+from memsyncd.operations.writes import Written
 from memsyncd.server.requests import CompletedRequest
 from memsyncd.server.server import Server
 from memsyncd.server.session import Limits, Session

@@ -10,9 +10,11 @@ from memsyncd.config import Config
 from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest
 from memsyncd.files.scan import NoteCount
-from memsyncd.protocol.memory import CaptureParams, NewSection, NoteAddManyParams, UndoParams
-from memsyncd.protocol.operations import AddParams
-from memsyncd.protocol.tasks import SessionStartParams
+from memsyncd.operations.capture.declare import CaptureParams
+from memsyncd.operations.history.declare import UndoParams
+from memsyncd.operations.notes.declare import NewSection, NoteAddManyParams
+from memsyncd.operations.tasks.declare import SessionStartParams
+from memsyncd.operations.workspaces.declare import AddParams
 from memsyncd.server import operations
 from memsyncd.server.reads import PathLookup
 from tests.server.test_handlers import HandlersBench, run

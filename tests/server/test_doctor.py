@@ -18,7 +18,7 @@ from memsyncd.engine.worker import Job, QueryPool
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import WorkspaceNotFound
-from memsyncd.protocol.operations import DoctorParams, FindingInfo
+from memsyncd.operations.status.declare import DoctorParams, FindingInfo
 from memsyncd.server.doctor import Doctor
 from memsyncd.server.session import Session
 

@@ -27,17 +27,14 @@ from memsyncd.engine.worker import Job, QueryPool
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import StoreCorrupt
-from memsyncd.protocol.fields import Params, WorkspaceParams
-from memsyncd.protocol.operations import PanelAddress, SemanticStatus
-from memsyncd.protocol.search import (
-    ContextParams,
-    GetParams,
-    LinksParams,
-    ListParams,
-    SearchParams,
-    StatsParams,
-    SubscribeParams,
-)
+from memsyncd.operations.changes.declare import SubscribeParams
+from memsyncd.operations.fields import Params, WorkspaceParams
+from memsyncd.operations.links.declare import LinksParams
+from memsyncd.operations.notes.declare import GetParams, ListParams
+from memsyncd.operations.search.declare import ContextParams, SearchParams
+from memsyncd.operations.semantic.declare import SemanticStatus
+from memsyncd.operations.stats.declare import StatsParams
+from memsyncd.operations.status.declare import PanelAddress
 from memsyncd.semantic import NoVectors
 from memsyncd.server import handlers
 from memsyncd.server.handlers import Handlers

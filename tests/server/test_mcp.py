@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from memsyncd.errors import StoreFailed
-from memsyncd.protocol.operations import Status
-from memsyncd.protocol.search import SearchAnswer, Subscribed
-from memsyncd.protocol.signals import Signal, SignalNotice
+from memsyncd.operations.changes.declare import Subscribed
+from memsyncd.operations.search.declare import SearchAnswer
+from memsyncd.operations.signals.declare import Signal, SignalNotice
+from memsyncd.operations.status.declare import Status
 from memsyncd.server import mcp as server_mcp
 
 SERVE = Callable[..., contextlib.AbstractAsyncContextManager[Any]]
@@ -66,8 +67,8 @@ def search_that_waits(handlers: Any) -> Callable[..., Any]:
 
 
 def make_result(answer: SearchAnswer) -> Any:
-    from memsyncd.protocol.fields import Freshness
-    from memsyncd.protocol.search import SearchResult
+    from memsyncd.operations.fields import Freshness
+    from memsyncd.operations.search.declare import SearchResult
 
     fresh = Freshness(
         generation=1, pending=0, unrecorded=0, synced_at=1.0, state="ready", reason=None

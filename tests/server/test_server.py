@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.protocol.fields import Params
-from memsyncd.protocol.operations import Pong
+from memsyncd.operations.fields import Params
+from memsyncd.operations.status.declare import Pong
 from memsyncd.server.server import Connection
 from memsyncd.server.session import Limits, Session
 from memsyncd.store import connection as connection_module

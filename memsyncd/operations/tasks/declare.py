@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from memsyncd.protocol.fields import (
+from memsyncd.operations.fields import (
     Limit,
     Name,
     Result,
@@ -16,8 +16,16 @@ from memsyncd.protocol.fields import (
     WorkspaceParams,
     WriteParams,
 )
-from memsyncd.protocol.memory import AddedSection, Written
-from memsyncd.protocol.search import FoundSection
+from memsyncd.operations.notes.declare import Added
+from memsyncd.operations.operation import (
+    READS,
+    WRITES,
+    Operation,
+    ToolAction,
+)
+from memsyncd.operations.sections import FoundSection
+from memsyncd.operations.tasks.agent_tool import AGENT_TOOL
+from memsyncd.operations.writes import AddedSection, Written
 
 BlockBytes = Annotated[int, msgspec.Meta(ge=200, le=1_000_000)]
 TaskName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -198,3 +206,95 @@ class Profile(Result, frozen=True, kw_only=True):
     sections: int
     """Before `limit`."""
     notes: int
+
+
+# --- the operations ---------------------------------------------------------------------------
+
+OPERATIONS = (
+    Operation(
+        name="task.ready",
+        params=TaskReadyParams,
+        result=TaskReady,
+        summary="List the sections of a task that can be worked on, P0 first, then the oldest.",
+        errors=READS,
+        route="GET /v1/tasks/ready",
+        reads=True,
+    ),
+    Operation(
+        name="task.list",
+        params=TaskListParams,
+        result=TaskSections,
+        summary="List all sections of a task, by path and line.",
+        errors=READS,
+        route="GET /v1/tasks",
+        reads=True,
+    ),
+    Operation(
+        name="task.context",
+        params=TaskContextParams,
+        result=TaskContext,
+        summary="Make a block of profile, summaries, task and discoveries for a prompt.",
+        errors=READS,
+        route="GET /v1/tasks/context",
+        reads=True,
+    ),
+    Operation(
+        name="task.checkpoint",
+        params=CheckpointParams,
+        result=Added,
+        summary="Append the progress of a task or session.",
+        errors=WRITES,
+        tool=ToolAction(
+            tool=AGENT_TOOL,
+            name="checkpoint",
+            fields={"content": "content", "task": "task", "session": "session"},
+        ),
+        text="notes.text:render_added",
+    ),
+    Operation(
+        name="task.summarize",
+        params=TaskSummarizeParams,
+        result=TaskSummary,
+        summary="Summarise a task; write the summary unless it is a dry run, which is the default.",
+        errors=WRITES,
+    ),
+    Operation(
+        name="session.start",
+        params=SessionStartParams,
+        result=SessionStarted,
+        summary="Record that a session begins, and return what it needs to know.",
+        errors=WRITES,
+    ),
+    Operation(
+        name="session.resume",
+        params=SessionResumeParams,
+        result=SessionBlock,
+        summary="Make the block that restores an agent after its context was cleared.",
+        errors=READS,
+        route="GET /v1/sessions/resume",
+        reads=True,
+        tool=ToolAction(
+            tool=AGENT_TOOL,
+            name="resume",
+            fields={"task": "task", "session": "session", "agent": "agent"},
+        ),
+        text="tasks.text:render_session",
+    ),
+    Operation(
+        name="triage",
+        params=TriageParams,
+        result=Triage,
+        summary="Count the sections that are tagged as bugs, name the next, or make a task of one.",
+        errors=WRITES,
+        reads_if={"promote": None},
+    ),
+    Operation(
+        name="profile",
+        params=ProfileParams,
+        result=Profile,
+        summary="List what holds for the whole project, with its tags and kinds.",
+        errors=READS,
+        route="GET /v1/profile",
+        reads=True,
+    ),
+)

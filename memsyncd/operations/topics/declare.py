@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from memsyncd.protocol.fields import (
+from memsyncd.operations.fields import (
     Limit,
     Name,
     Params,
@@ -19,16 +19,18 @@ from memsyncd.protocol.fields import (
     WorkspaceParams,
     WriteParams,
 )
-from memsyncd.protocol.memory import (
+from memsyncd.operations.operation import OPENS, READS, WRITES, Operation, Paths
+from memsyncd.operations.sections import SectionMeta
+from memsyncd.operations.similar.declare import SimilarSection
+from memsyncd.operations.upkeep.declare import PlanParams, Upkept
+from memsyncd.operations.writes import (
     OnSimilar,
     Place,
-    PlanParams,
     RevisionId,
     WriteAction,
     Written,
     WrittenSection,
 )
-from memsyncd.protocol.search import SectionMeta, SimilarSection
 
 TopicName = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 """The path of a note, or its name in the memory folder, with or without `.md`, its title or an
@@ -265,3 +267,75 @@ class FieldHistory(Result, frozen=True, kw_only=True):
     is_complete: bool
     """False if there may have been earlier values: older than this page, or dropped by the limits
     of the history, or from before memsyncd saw the note."""
+
+
+# --- the operations ---------------------------------------------------------------------------
+
+OPERATIONS = (
+    Operation(
+        name="topic.list",
+        params=TopicListParams,
+        result=TopicList,
+        summary="List topics, which are notes, with their fields and their salience.",
+        errors=READS,
+        route="GET /v1/topics",
+        reads=True,
+        paths=Paths(are_from_root=True, may_be_folder=True),
+    ),
+    Operation(
+        name="topic.get",
+        params=TopicGetParams,
+        result=Topic,
+        summary="Read a topic: its summary, its fields with their values, its relations.",
+        errors=OPENS,
+        route="GET /v1/topics/get",
+        reads=True,
+    ),
+    Operation(
+        name="topic.create",
+        params=TopicCreateParams,
+        result=TopicWritten,
+        summary="Create a note for a topic, with fields and relations.",
+        errors=WRITES,
+        route="POST /v1/topics/create",
+    ),
+    Operation(
+        name="topic.patch",
+        params=TopicPatchParams,
+        result=TopicWritten,
+        summary="Change metadata, summary and relations of a topic; the rest stays.",
+        errors=WRITES,
+        route="POST /v1/topics/patch",
+    ),
+    Operation(
+        name="topic.archive",
+        params=TopicArchiveParams,
+        result=Upkept,
+        summary="Archive whole topics: searches leave them out then.",
+        errors=WRITES,
+    ),
+    Operation(
+        name="topic.restore",
+        params=TopicArchiveParams,
+        result=Upkept,
+        summary="Restore archived topics, byte for byte.",
+        errors=WRITES,
+    ),
+    Operation(
+        name="field.append",
+        params=FieldAppendParams,
+        result=FieldAppended,
+        summary="Append a value to a field of a topic, above the earlier ones.",
+        errors=WRITES,
+        route="POST /v1/topics/append",
+    ),
+    Operation(
+        name="field.history",
+        params=FieldHistoryParams,
+        result=FieldHistory,
+        summary="List the values that a field has and had, the newest first.",
+        errors=OPENS,
+        route="GET /v1/topics/history",
+        reads=True,
+    ),
+)

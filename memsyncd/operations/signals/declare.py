@@ -11,7 +11,17 @@ from typing import Annotated
 
 import msgspec
 
-from memsyncd.protocol.fields import ClientName, Limit, Name, Params, Result, Word, WorkspaceParams
+from memsyncd.operations.fields import (
+    ClientName,
+    Limit,
+    Name,
+    Params,
+    Result,
+    Word,
+    WorkspaceParams,
+)
+from memsyncd.operations.operation import READS, Notification, Operation, ToolAction
+from memsyncd.operations.tasks.agent_tool import AGENT_TOOL
 
 SignalText = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
 SignalType = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -126,3 +136,72 @@ class SignalNotice(Result, frozen=True, kw_only=True):
     subscription: str
     workspace: str
     signal: Signal
+
+
+# --- the operations ---------------------------------------------------------------------------
+
+OPERATIONS = (
+    Operation(
+        name="signal.send",
+        params=SignalSendParams,
+        result=SignalSent,
+        summary="Send a signal to agents, sessions or tasks.",
+        errors=READS,
+        route="POST /v1/signals/send",
+        tool=ToolAction(
+            tool=AGENT_TOOL,
+            name="send",
+            fields={
+                "content": "content",
+                "task": "tasks",
+                "session": "sessions",
+                "agent": "agents",
+            },
+        ),
+        text="signals.text:render_sent",
+    ),
+    Operation(
+        name="signal.inbox",
+        params=SignalInboxParams,
+        result=SignalBox,
+        summary="List the signals to an agent, a session or a task, unread first.",
+        errors=READS,
+        route="GET /v1/signals",
+        reads=True,
+        tool=ToolAction(
+            tool=AGENT_TOOL,
+            name="inbox",
+            fields={"task": "task", "session": "session", "agent": "agent"},
+        ),
+        text="signals.text:render_signals",
+    ),
+    Operation(
+        name="signal.outbox",
+        params=SignalOutboxParams,
+        result=SignalBox,
+        summary="List the signals that were sent, and who has acknowledged them.",
+        errors=READS,
+        route="GET /v1/signals/sent",
+        reads=True,
+    ),
+    Operation(
+        name="signal.ack",
+        params=SignalAckParams,
+        result=SignalsAcked,
+        summary="Acknowledge signals, so that this reader receives them no more.",
+        errors=READS,
+        route="POST /v1/signals/ack",
+        tool=ToolAction(
+            tool=AGENT_TOOL,
+            name="ack",
+            fields={"signals": "signals", "task": "task", "session": "session", "agent": "agent"},
+        ),
+        text="signals.text:render_acked",
+    ),
+)
+
+NOTIFICATIONS = {
+    "signal": Notification(
+        SignalNotice, "A signal was sent; sent to subscribers that are its addressees."
+    )
+}

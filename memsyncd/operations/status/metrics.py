@@ -13,8 +13,9 @@ from typing import get_args
 
 import msgspec
 
-from memsyncd.protocol.fields import Params, Result, State
-from memsyncd.protocol.operations import WorkspaceCounts
+from memsyncd.operations.fields import Params, Result, State
+from memsyncd.operations.operation import Operation
+from memsyncd.operations.status.declare import WorkspaceCounts
 
 
 class MetricsParams(Params, frozen=True, kw_only=True):
@@ -295,3 +296,18 @@ def _number(value: float) -> str:
 
 def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+OPERATIONS = (
+    Operation(
+        name="metrics",
+        params=MetricsParams,
+        result=MetricsResult,
+        summary=(
+            "Return counters and durations of requests, syncs and writes, and the process's "
+            "resources."
+        ),
+        route="GET /metrics",
+        route_fields={"text": True},
+    ),
+)

@@ -1,0 +1,1 @@
+"""One folder a capability: its declaration, what it does, and how it is shown."""

@@ -1,0 +1,1 @@
+"""Append what a step of a run produced."""

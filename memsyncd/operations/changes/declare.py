@@ -1,0 +1,85 @@
+"""Parameters, results and operations: notifications of changed indexes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from memsyncd.errors import NotFound
+from memsyncd.operations.fields import (
+    Name,
+    Params,
+    Result,
+    Values,
+    WorkspaceParams,
+)
+from memsyncd.operations.operation import (
+    FINDS,
+    Notification,
+    Operation,
+)
+from memsyncd.operations.signals.declare import SignalReader
+
+
+class SubscribeParams(WorkspaceParams, frozen=True, kw_only=True):
+    paths: Values = msgspec.field(default_factory=list)
+    """Globs; empty for all notes."""
+    since: int | None = None
+    """Send the changes after this generation first (needs `workspace`)."""
+    signals: SignalReader = SignalReader()
+    """With an agent, a session or a task: send the signals to these, the unread ones first, and no
+    changes."""
+
+
+class Subscribed(Result, frozen=True, kw_only=True):
+    subscription: str
+    generations: dict[str, int]
+
+
+class UnsubscribeParams(Params, frozen=True, kw_only=True):
+    subscription: Name
+
+
+class Unsubscribed(Result, frozen=True, kw_only=True):
+    subscription: str
+
+
+class Changed(Result, frozen=True, kw_only=True):
+    """Parameters of the notification `changed`."""
+
+    subscription: str
+    workspace: str
+    generation: int
+    paths: list[str]
+    chunks: int
+    """Chunks written or deleted."""
+    complete: bool = True
+    """False if older changes are no longer known: list or search again."""
+    listing: bool = False
+    """True if notes were added, removed or moved, so that a list of notes has changed."""
+
+
+NOTIFICATIONS = {"changed": Notification(Changed, "An index has changed; sent to subscribers.")}
+
+
+# --- the operations ---------------------------------------------------------------------------
+
+OPERATIONS = (
+    Operation(
+        name="subscribe",
+        params=SubscribeParams,
+        result=Subscribed,
+        summary="Receive `changed` notifications, or `signal` notifications.",
+        errors=FINDS,
+        route="GET /v1/events",
+        worktree="own",
+        streams=True,
+    ),
+    Operation(
+        name="unsubscribe",
+        params=UnsubscribeParams,
+        result=Unsubscribed,
+        summary="End a subscription.",
+        errors=(NotFound,),
+        streams=True,
+    ),
+)

@@ -1,0 +1,1 @@
+"""The changes of notes: list, show, undo and erase them."""

@@ -1,0 +1,1 @@
+"""Write, edit and undo notes."""

@@ -1,0 +1,464 @@
+"""Parameters and results of the methods that write notes, of those that archive, restore, clean up
+and promote memories, and of those that read and undo their history.
+
+A digest is None where no file exists. `client` is the name that the writer gives itself; `history`
+shows it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from memsyncd.operations.fields import (
+    ClientName,
+    Freshness,
+    Line,
+    Name,
+    Params,
+    Result,
+    TimeoutMs,
+    TrackedParams,
+    WorkspaceParams,
+    WriteParams,
+)
+from memsyncd.operations.operation import (
+    OPENS,
+    READS,
+    TOOL_WORKSPACE,
+    WRITES,
+    Operation,
+    Paths,
+    Tool,
+    ToolArgument,
+)
+from memsyncd.operations.sections import (
+    Filters,
+    SectionMeta,
+    Sort,
+)
+from memsyncd.operations.similar.declare import (
+    SimilarSection,
+)
+from memsyncd.operations.writes import (
+    AddedSection,
+    OnSimilar,
+    Place,
+    WriteAction,
+    Written,
+    WrittenSection,
+)
+
+# --- memory tool ------------------------------------------------------------------------------
+
+
+class MemoryParams(WriteParams, frozen=True, kw_only=True):
+    """One command of the memory tool with its own parameters, under their own names. Paths begin
+    with `/memories`.
+    """
+
+    command: Literal["view", "create", "str_replace", "insert", "delete", "rename"]
+    path: str | None = None
+    view_range: tuple[int, int] | None = None
+    """First and last line; -1 for the last line of the note."""
+    file_text: str | None = None
+    old_str: str | None = None
+    new_str: str | None = None
+    insert_line: int | None = None
+    """The line after which the text is inserted; 0 for before the first."""
+    insert_text: str | None = None
+    old_path: str | None = None
+    new_path: str | None = None
+    update_links: bool | None = None
+    """`rename`: change the links of all notes so that they lead to the same notes as before, in the
+    same change set."""
+    dry_run: bool | None = None
+    """`rename`: change nothing; name the notes whose links would be updated."""
+    if_digest: Name | None = None
+    """Digest that the writer has read; if the note has another digest, nothing is done. Empty for a
+    note that does not exist."""
+    dialect: Literal["docs", "sdk"] = "docs"
+    """Wording of the answer: that of Anthropic's documents, or that of its Python SDK where they
+    differ."""
+
+
+class MemoryResult(Written, frozen=True, kw_only=True):
+    text: str
+    """The answer in the wording of the memory tool."""
+    digest: str | None
+    """Digest of the note after the command; None for a folder and for a deleted note."""
+    is_searched: bool = True
+    """False if the command has written a file that is no note, such as `deploy` or `a.json`: it is
+    kept, and searches do not read it."""
+    updated_links: list[str] = msgspec.field(default_factory=list)
+    """The notes whose links a rename has changed, by their paths before it."""
+    skipped_links: list[str] = msgspec.field(default_factory=list)
+    """The notes whose links stay as they are: memsyncd may only read them, or another program has
+    changed them meanwhile."""
+
+
+class ClearParams(WriteParams, frozen=True, kw_only=True):
+    confirm: bool
+    """Must be true: every note of memory is removed; `undo` restores them."""
+
+
+class Cleared(Written, frozen=True, kw_only=True):
+    removed: int
+    """Removed notes."""
+
+
+# --- new sections -----------------------------------------------------------------------------
+
+
+class NewSection(Params, frozen=True, kw_only=True):
+    """A section to append: its text and its metadata. An error names every field that is wrong;
+    `validate` checks a section without writing it.
+    """
+
+    content: str
+    """Markdown; its headings are kept beneath the section's own. At most `max_content_chars` of
+    the configuration, 10,000 by default."""
+    summary: str = ""
+    """The heading, of at most 200 characters; if empty, it is made from the beginning of the
+    content."""
+    kind: str | None = None
+    """One word, such as `decision`; `session`, `discovery`, `checkpoint`, `note` and `summary` are
+    kinds, too."""
+    tags: list[str] = msgspec.field(default_factory=list)
+    """At most 32."""
+    importance: float | None = None
+    """From 0 to 1; by default that of the kind."""
+    priority: str | None = None
+    """`P0` to `P3`."""
+    lifecycle: str | None = None
+    """`ephemeral`, `session`, `task` or `project`."""
+    source: str | dict[str, str] | None = None
+    """Where it comes from: a text, or names with values."""
+    task: str | None = None
+    wu_id: str | None = None
+    """Another name for `task`."""
+    session: str | None = None
+    topic: str | None = None
+    """At most 100 characters."""
+    keywords: list[str] = msgspec.field(default_factory=list)
+    """At most 20, of 100 characters each."""
+    scope: str | None = None
+    created: str | None = None
+    """A day or a time; now by default."""
+    updated: str | None = None
+    expires: str | None = None
+    """A day or a time, from which on searches leave it out."""
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    """Keys of one's own."""
+    note: Name | None = None
+    """The note to append it to, from the workspace's root or beneath `.memories/`, for `note.add`
+    absolute as well; by default the note of its kind."""
+
+
+class NoteAddParams(NewSection, frozen=True, kw_only=True):
+    on_similar: OnSimilar = "add"
+    """If a section says nearly the same: `add` writes a new one and names it, `append` appends the
+    text to it, as `field.append` does, `report` writes nothing."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class NoteAddManyParams(WriteParams, frozen=True, kw_only=True):
+    items: Annotated[list[NewSection], msgspec.Meta(min_length=1, max_length=500)]
+    """All of them are written, or none."""
+
+
+class ValidateParams(WorkspaceParams, frozen=True, kw_only=True):
+    """A section to check before it is written, or notes that are there."""
+
+    section: dict[str, Any] | None = None
+    """The fields of `note.add`."""
+    path: Place | None = None
+    """A note, folder or glob; without `section` and `path`, every note."""
+
+
+class FieldFault(Result, frozen=True, kw_only=True):
+    """One thing that is wrong; `field` is empty for a problem of a note's text."""
+
+    field: str
+    problem: str
+    hint: str
+    path: str = ""
+    line: int = 0
+
+
+class Validation(Result, frozen=True, kw_only=True):
+    workspace: str
+    """Empty for a section that is not written."""
+    is_valid: bool
+    faults: list[FieldFault]
+    """All of them, by path and line."""
+    checked: int
+    """Sections that were checked."""
+
+
+class Added(WrittenSection, frozen=True, kw_only=True):
+    """The place of the new section; of the similar one if that was appended to or reported."""
+
+    action: WriteAction = "added"
+    similar: list[SimilarSection] = msgspec.field(default_factory=list)
+    """Sections that said nearly the same before, the most similar first."""
+    similar_kind: str | None = None
+    """A configured kind that is similar to the given one, which is not configured."""
+
+
+class AddedMany(Written, frozen=True, kw_only=True):
+    added: list[AddedSection]
+    """In the order of the request."""
+
+
+# --- capture ------------------------------------------------------------------------------------
+
+
+# --- summaries of a project's files -------------------------------------------------------------
+
+
+# --- history ----------------------------------------------------------------------------------
+
+
+# --- backup and restore -------------------------------------------------------------------------
+
+
+# --- archiving, restoring, cleaning up, promoting ------------------------------------------------
+
+
+class GetParams(TrackedParams, frozen=True, kw_only=True):
+    anchor: Name | None = None
+    path: Name | None = None
+    """From the workspace's root, or absolute; an absolute path in a linked worktree is its file."""
+    start_line: Line | None = None
+    end_line: Line | None = None
+    workspace: Name | None = None
+
+
+class Got(SectionMeta, frozen=True, kw_only=True):
+    """Lines of a note, and the metadata of the section in which they begin."""
+
+    workspace: str
+    anchor: str | None
+    path: str
+    start_line: int
+    end_line: int
+    text: str
+    digest: str
+    heading: list[str]
+    n_lines: int
+    """Lines of the whole note."""
+    n_links: int
+    """Links from the section or note, as `links` lists them; 0 for the file of a worktree."""
+    n_backlinks: int
+    """Links to it."""
+
+
+class RenderParams(WorkspaceParams, frozen=True, kw_only=True):
+    path: Name
+    line: Line = 1
+    """Of a long note, the window of some thousand lines with this line is rendered."""
+
+
+class Rendered(Result, frozen=True, kw_only=True):
+    """A note, or a window of a long one, as HTML without any of its own tags. Each block names its
+    line as `data-line`, and a link to another note its target as `data-note`.
+    """
+
+    workspace: str
+    path: str
+    digest: str
+    n_lines: int
+    start_line: int
+    end_line: int
+    """The first and the last line that are rendered."""
+    html: str
+
+
+class ListParams(WorkspaceParams, frozen=True, kw_only=True):
+    path: Name | None = None
+    kind: Name | None = None
+    tag: Name | None = None
+    filters: Filters = Filters()
+    """Expired sections are listed too, archived ones with `archived` or `include_archived`."""
+    sort: Sort = "file"
+    """Sections within their notes, and notes by their first section."""
+    explain: bool = False
+    """Give the decay of each section, its factors and its tier."""
+    sections: bool = True
+    """False leaves the sections out of the notes: the list of a large vault is short then."""
+
+
+class SectionInfo(SectionMeta, frozen=True, kw_only=True):
+    anchor: str
+    heading: list[str]
+    level: int
+    start_line: int
+    end_line: int
+    explain: dict[str, float] | None = None
+    """On request: `decay_score`, and the factors `decay_recency`, `decay_accesses`,
+    `decay_importance`."""
+    tier: Literal["hot", "warm", "cold"] | None = None
+    """On request."""
+
+
+class NoteInfo(Result, frozen=True, kw_only=True):
+    path: str
+    title: str
+    digest: str
+    size_bytes: int
+    modified_at: float
+    n_lines: int
+    kind: str | None
+    tags: list[str]
+    sections: list[SectionInfo]
+
+
+class Listing(Result, frozen=True, kw_only=True):
+    workspace: str
+    notes: list[NoteInfo]
+    freshness: Freshness
+
+
+# --- the operations ---------------------------------------------------------------------------
+
+OPERATIONS = (
+    Operation(
+        name="memory",
+        params=MemoryParams,
+        result=MemoryResult,
+        summary="Carry out one command of the memory tool.",
+        errors=WRITES,
+        reads_if={"command": "view"},
+        tool=Tool(
+            name="memory",
+            title="Edit memory",
+            description=(
+                "View and edit the notes beneath /memories with one command: view (path, "
+                "view_range), create (path, file_text), str_replace (path, old_str, new_str), "
+                "insert (path, insert_line, insert_text), delete (path), rename (old_path, "
+                "new_path). /memories is `.memories/`, /memories/MEMORY.md is MEMORY.md. Use it "
+                "to correct what is outdated; history keeps the earlier text."
+            ),
+            arguments=(
+                ToolArgument("command", "The command.", is_required=True),
+                ToolArgument("path", "A path that begins with /memories."),
+                ToolArgument("view_range", "First and last line; -1 for the last of the note."),
+                ToolArgument("file_text", "The whole text of the new note."),
+                ToolArgument("old_str", "Text that occurs exactly once in the note."),
+                ToolArgument("new_str", "The text to put in its place."),
+                ToolArgument("insert_line", "Insert after this line; 0 for the beginning."),
+                ToolArgument("insert_text", "The lines to insert."),
+                ToolArgument("old_path", "The path before."),
+                ToolArgument("new_path", "The path after."),
+                TOOL_WORKSPACE,
+            ),
+            is_destructive=True,
+        ),
+        text="notes.text:render_memory",
+    ),
+    Operation(
+        name="memory.clear",
+        params=ClearParams,
+        result=Cleared,
+        summary="Remove every note of memory; `undo` restores them.",
+        errors=WRITES,
+        worktree="wide",
+    ),
+    Operation(
+        name="note.add",
+        params=NoteAddParams,
+        result=Added,
+        summary="Append a section to a note.",
+        errors=WRITES,
+        route="POST /v1/remember",
+        paths=Paths(absolute=("path", "anchor", "note")),
+        tool=Tool(
+            name="memory_remember",
+            title="Remember",
+            description=(
+                "Append one fact to memory: a decision with its reason, a preference, an error "
+                "with its cure. A few sentences that make sense without this conversation; never "
+                "secrets. Later searches of any agent find it."
+            ),
+            arguments=(
+                ToolArgument("content", "The text, in markdown.", is_required=True),
+                ToolArgument("summary", "Its heading, in words that one would search for."),
+                ToolArgument("kind", "Such as decision, preference, error, research, insight."),
+                ToolArgument("tags", "A few words to filter by.", splits_words=True),
+                ToolArgument("importance", "From 0 to 1."),
+                ToolArgument("note", "The note to append to; by default that of its kind."),
+                ToolArgument(
+                    "on_similar", "If memory says nearly this: add, append to it, report."
+                ),
+                TOOL_WORKSPACE,
+            ),
+        ),
+        text="notes.text:render_added",
+    ),
+    Operation(
+        name="note.add_many",
+        params=NoteAddManyParams,
+        result=AddedMany,
+        summary="Append several sections, all or none.",
+        errors=WRITES,
+    ),
+    Operation(
+        name="validate",
+        params=ValidateParams,
+        result=Validation,
+        summary="Check a section before it is written, or notes; name everything that is wrong.",
+        errors=READS,
+        reads=True,
+        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True),
+    ),
+    Operation(
+        name="get",
+        params=GetParams,
+        result=Got,
+        summary="Read a section, a note or some of its lines.",
+        errors=OPENS,
+        route="GET /v1/get",
+        reads=True,
+        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True),
+        tool=Tool(
+            name="memory_get",
+            title="Read memory",
+            description=(
+                "Read a note, some of its lines, or a section. `path` takes a citation such as "
+                "`MEMORY.md:12-30`, a path, or an anchor `path#heading`."
+            ),
+            arguments=(
+                ToolArgument("path", "`path:start-end`, path or `path#anchor`.", is_required=True),
+                ToolArgument("start_line", "First line; 1 by default."),
+                ToolArgument("end_line", "Last line; by default the note's last."),
+                TOOL_WORKSPACE,
+            ),
+            prepare="search.text:read_citation",
+            is_read_only=True,
+            is_idempotent=True,
+        ),
+        text="search.text:render_note",
+    ),
+    Operation(
+        name="render",
+        params=RenderParams,
+        result=Rendered,
+        summary="Render a note as HTML for a page, with the file's line numbers.",
+        errors=OPENS,
+    ),
+    Operation(
+        name="list",
+        params=ListParams,
+        result=Listing,
+        summary="List notes and sections.",
+        errors=READS,
+        route="GET /v1/list",
+        reads=True,
+        worktree="join",
+        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True),
+    ),
+)

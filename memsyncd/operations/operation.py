@@ -1,0 +1,265 @@
+"""Declare an operation: one value that says everything about a method which any surface needs.
+
+The JSON-RPC parser and dispatcher, the routes of HTTP, OpenRPC and OpenAPI, the tools of MCP, the
+commands with their options and help, and the client's methods are derived from the declarations.
+`table` lists them all. A field's docstring is its help, its description in schemas and its line in
+the client's docstring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from importlib import import_module
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import msgspec
+
+from memsyncd.errors import (
+    AlreadyExists,
+    AmbiguousWorkspace,
+    BadRequest,
+    Busy,
+    Conflict,
+    EditRefused,
+    IndexUnfit,
+    MemsyncdError,
+    NoteNotFound,
+    NotFresh,
+    PathRefused,
+    ShuttingDown,
+    StoreCorrupt,
+    StoreFailed,
+    StoreFull,
+    TooLarge,
+    Unsafe,
+    Unwritable,
+    WorkspaceNotFound,
+)
+from memsyncd.operations.fields import Params
+
+Errors = tuple[type[MemsyncdError], ...]
+
+EVERY_METHOD: Errors = (BadRequest, TooLarge, ShuttingDown, MemsyncdError)
+"""The errors of each method besides its own; the last is an internal error."""
+FINDS: Errors = (WorkspaceNotFound, AmbiguousWorkspace, NotFresh, Busy)
+"""The errors of a method that finds its workspace."""
+READS: Errors = (*FINDS, StoreFailed, StoreCorrupt, IndexUnfit, StoreFull)
+"""The errors of a method that reads a database."""
+OPENS: Errors = (*READS, NoteNotFound, PathRefused, Unwritable, Unsafe)
+"""The errors of a method that opens notes."""
+WRITES: Errors = (*OPENS, Conflict, AlreadyExists, EditRefused)
+"""The errors of a method that writes notes."""
+
+
+class Shape(Enum):
+    """How the dispatcher carries out an operation, and which function `run` names.
+
+    `w` is a `Workspace`, `c` a `Call`, `p` the parameters.
+    """
+
+    SERVER = "a method of the server itself: `run` is empty"
+    READ = "`run(w, p, c)` returns the result; it runs in a thread once the index is open"
+    JOB = "`run(w, p, c)` returns a job, which runs on the worker and returns the result"
+    EDIT = "`run(w, p, c)` returns a decision; its answer and `Written` make the result"
+    STEPS = "`await run(w, p, c)` returns the result: it reads, runs jobs and edits by the call"
+
+
+class Paths(msgspec.Struct, frozen=True, kw_only=True):
+    """Which parameters name a note or a folder."""
+
+    absolute: tuple[str, ...] = ()
+    """Fields that may be an absolute path, which then chooses the workspace."""
+    are_from_root: bool = False
+    """True if `path` and `anchor` become paths from the root when they begin with `/memories`."""
+    may_be_folder: bool = False
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """The words of a command line that call an operation.
+
+    Each field of the parameters is an option, but for those of `arguments` and of `omit`.
+    """
+
+    words: str
+    """The command, such as `topic append`."""
+    group: Literal["Find", "Write", "Set up", "Run"]
+    """The heading under which the first help screen lists it."""
+    summary: str = ""
+    """By default that of the operation."""
+    arguments: tuple[str, ...] = ()
+    """Positional arguments, each `field USAGE`, such as `content [TEXT…]`."""
+    usages: dict[str, str] = {}
+    """How options are written that differ from `USAGES`, by field: `--write`."""
+    help: dict[str, str] = {}
+    """Help of fields whose docstring says something that a command line has not."""
+    omit: tuple[str, ...] = ()
+    """Fields that the command does not offer."""
+    extra: tuple[Extra, ...] = ()
+    """Arguments and options that no field has; `prepare` or `action` reads them."""
+    stdin: str = ""
+    """The field whose text may come from stdin: no text, `-`, or `--stdin`."""
+    fixed: dict[str, Any] = {}
+    """Fields that the command sets itself."""
+    parse: dict[str, str] = {}
+    """Functions in the folder's `show` that parse the text of an option, by field."""
+    prepare: str = ""
+    """The function in `show` that returns parameters which the words do not give as they are."""
+    show: str = ""
+    """The function in `show` that prints the answer for people."""
+    found: str = ""
+    """Fields of the answer; the command returns 1 if all of them are empty."""
+    action: str = ""
+    """The function in `show` that carries the command out, where it is more than one call."""
+    keeps_exclusions: bool = False
+    """True if a word such as `-draft` is no mistyped option."""
+    examples: tuple[str, ...] = ()
+
+
+class Extra(msgspec.Struct, frozen=True, kw_only=True):
+    """An argument or option that no field of the parameters has."""
+
+    usage: str
+    """`--open N`, or for an argument `TARGET` or `[TARGET…]` with a `name`."""
+    help: str
+    name: str = ""
+    is_argument: bool = False
+    bare: Any = None
+    """The value of an option that is given without one."""
+    parse: str = ""
+    choices: tuple[str, ...] = ()
+
+
+class Python(msgspec.Struct, frozen=True, kw_only=True):
+    """The method of `Memsyncd` that calls an operation; it is generated."""
+
+    name: str
+    positional: tuple[str, ...] = ()
+    """Fields that may be given by place; the first with a star takes several: `*topics`."""
+    returns: str = ""
+    """The field of the result that the method returns, by default all of it."""
+    omit: tuple[str, ...] = ()
+    rename: dict[str, str] = {}
+    """Names of parameters that differ from their fields, by field."""
+    types: dict[str, str] = {}
+    """Types that differ from the field's, such as one word in place of a list."""
+    defaults: dict[str, str] = {}
+    doc: str = ""
+    """What the docstring says besides the operation's summary."""
+
+
+class ToolArgument(msgspec.Struct, frozen=True):
+    """An argument of a tool: the field that it becomes, and its description for a model.
+
+    `field` is `filters.kind` for the field of a parameter that is an object.
+    """
+
+    name: str
+    description: str
+    field: str = ""
+    is_required: bool = False
+    splits_words: bool = False
+    """True if a text with commas is a list of words: models write them so."""
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of MCP that calls an operation, and the hints that clients decide by."""
+
+    name: str
+    title: str
+    description: str
+    arguments: tuple[ToolArgument, ...]
+    prepare: str = ""
+    """A function that changes the parameters before they are checked, `module:function`."""
+    is_always_loaded: bool = True
+    """False if clients that can should load it on demand."""
+    is_read_only: bool = False
+    is_destructive: bool = False
+    is_idempotent: bool = False
+
+
+TOOL_WORKSPACE = ToolArgument(
+    "workspace", "Name of another workspace, or a path in it; by default the one of this folder."
+)
+
+
+class ToolAction(msgspec.Struct, frozen=True, kw_only=True):
+    """One action of a tool with several; `fields` has the field of each argument, by argument."""
+
+    tool: Tool
+    name: str
+    fields: dict[str, str]
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """One method: its parameters, result, purpose and errors, and how each surface offers it."""
+
+    name: str
+    params: type[Params]
+    result: type[msgspec.Struct]
+    summary: str
+    shape: Shape = Shape.SERVER
+    run: str = ""
+    """The function that carries it out, `module:function` beneath `memsyncd`; it is loaded late."""
+    errors: Errors = ()
+    """Besides `EVERY_METHOD`."""
+    route: str = ""
+    """The verb and path of HTTP that carry it out, if there is one besides `POST /rpc`."""
+    route_fields: dict[str, Any] = {}
+    """Parameters that the route sets, not the client."""
+
+    reads: bool = False
+    """True if it changes neither notes nor records: it may be repeated, and a command in a folder
+    without a workspace may ask the only one."""
+    reads_if: dict[str, Any] = {}
+    """Parameters with which a call of an operation that writes only reads."""
+    worktree: Literal["join", "own", "wide", "writes"] = "writes"
+    """Whom a linked worktree asks that shares memory of the main one, unless a note is named:
+    both; itself; itself if it is named by name or id; or the folder to which memories go."""
+    paths: Paths = Paths()
+    waits: bool = False
+    """True if its requests mostly wait, and count little against the limit of running ones."""
+    streams: bool = False
+    """True if notifications follow its answer."""
+    changes_workspaces: bool = False
+
+    command: Command | tuple[Command, ...] | None = None
+    python: Python | None = None
+    tool: Tool | ToolAction | None = None
+    text: str = ""
+    """The function that renders the result as text for a model, `module:function`."""
+
+    @property
+    def every_error(self) -> Errors:
+        return (*EVERY_METHOD, *self.errors)
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        if self.command is None:
+            return ()
+        return self.command if isinstance(self.command, tuple) else (self.command,)
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """One notification that the daemon sends: its parameters and its purpose."""
+
+    params: type[msgspec.Struct]
+    summary: str
+
+
+def load_function(name: str) -> Callable[..., Any]:
+    """Return the function that `module:function` names, beneath `memsyncd.operations`."""
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"memsyncd.operations.{module}"), function)
+    return found
+
+
+def is_list_type(kind: Any) -> bool:
+    """True for a type that accepts lists alone."""
+    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    return get_origin(kind) is list
+
+
+def may_be_list(kind: Any) -> bool:
+    """True for a type that accepts a list or an array of fixed length, among others."""
+    return get_origin(kind) in (list, tuple) or any(map(may_be_list, get_args(kind)))

@@ -1,0 +1,1 @@
+"""Summaries of a project's files in one note."""

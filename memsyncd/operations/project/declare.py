@@ -1,0 +1,98 @@
+"""Parameters, results and operations: summaries of a project's files in one note."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from memsyncd.operations.fields import (
+    Params,
+    Result,
+    WorkspaceParams,
+    WriteParams,
+)
+from memsyncd.operations.operation import (
+    OPENS,
+    WRITES,
+    Operation,
+)
+from memsyncd.operations.writes import (
+    Place,
+    Tags,
+    Written,
+)
+
+
+class ProjectSource(Params, frozen=True, kw_only=True):
+    """Files of a project, and the tags of their summaries."""
+
+    path: Place
+    """From the project's folder; wildcards may stand in the last part alone."""
+    tags: Tags = msgspec.field(default_factory=list)
+
+
+class IndexProjectParams(WriteParams, frozen=True, kw_only=True):
+    """Bring the summaries of a project's files up to date: `project.md` in the memory folder has a
+    section for each, with `source_path`, `source_hash` and `indexed_at`.
+    """
+
+    sources: Annotated[list[ProjectSource], msgspec.Meta(max_length=100)] = msgspec.field(
+        default_factory=list
+    )
+    """More files, besides those that `sources` lists; they replace a source of the same path."""
+    dry_run: bool = False
+    """Change nothing; answer what would be done."""
+
+
+class SourceChange(Result, frozen=True, kw_only=True):
+    path: str
+    action: Literal["created", "updated", "unchanged", "removed"]
+    """What is done with the section of this file; it is removed with the file."""
+
+
+class SkippedSource(Result, frozen=True, kw_only=True):
+    """A file that cannot be read, and whose section stays, or that has nothing to summarise."""
+
+    path: str
+    reason: str
+
+
+class ProjectIndexed(Written, frozen=True, kw_only=True):
+    note: str
+    sources: list[SourceChange]
+    skipped: list[SkippedSource]
+
+
+class SourceInfo(Result, frozen=True, kw_only=True):
+    path: str
+    tags: list[str]
+    files: list[str]
+    """Those that exist now."""
+
+
+class Sources(Result, frozen=True, kw_only=True):
+    workspace: str
+    sources: list[SourceInfo]
+    """The predefined ones, and those of `[[source]]` in the configuration."""
+
+
+# --- the operations ---------------------------------------------------------------------------
+
+OPERATIONS = (
+    Operation(
+        name="index_project",
+        params=IndexProjectParams,
+        result=ProjectIndexed,
+        summary="Summarise the README, manifests and other files of a project in one note.",
+        errors=WRITES,
+    ),
+    Operation(
+        name="sources",
+        params=WorkspaceParams,
+        result=Sources,
+        summary="List the files that `index_project` summarises.",
+        errors=OPENS,
+        reads=True,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Recall memories by keywords, topic and kind."""

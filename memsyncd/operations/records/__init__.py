@@ -1,0 +1,1 @@
+"""Save and restore a workspace's history."""

@@ -1,0 +1,69 @@
+"""Parameters, results and operations: save and restore a workspace's history."""
+
+from __future__ import annotations
+
+from memsyncd.operations.fields import (
+    ClientName,
+    Result,
+    WorkspaceParams,
+)
+from memsyncd.operations.operation import (
+    WRITES,
+    Operation,
+)
+
+
+class Backup(Result, frozen=True, kw_only=True):
+    workspace: str
+    path: str
+    """A temporary file with the whole history; move it, since the next backup deletes it."""
+    revisions: int
+    bytes: int
+
+
+class RestoreParams(WorkspaceParams, frozen=True, kw_only=True):
+    prepare: bool = False
+    """Only return where to put the file, as `path`, or refuse as the restore would."""
+    replace: bool = False
+    """Replace a history that has revisions; it is set aside, not deleted."""
+    adopt: bool = False
+    """Restore the history of another workspace, which is refused otherwise. That of this folder at
+    a former place is no other."""
+    client: ClientName | None = None
+
+
+class Restored(Result, frozen=True, kw_only=True):
+    workspace: str
+    path: str
+    """Where the daemon expects the file to restore; it is moved from there."""
+    revisions: int
+    """Revisions in the file; 0 if it was only prepared."""
+    recorded: int
+    """Revisions that were added because notes differ from their last text in the file."""
+    dropped: int
+    """Revisions beyond the limits of the configuration."""
+    set_aside: str | None
+    """The file with the former history, if that had revisions."""
+
+
+# --- the operations ---------------------------------------------------------------------------
+
+OPERATIONS = (
+    Operation(
+        name="records.backup",
+        params=WorkspaceParams,
+        result=Backup,
+        summary="Copy a workspace's history into a temporary file.",
+        errors=WRITES,
+        reads=True,
+        worktree="own",
+    ),
+    Operation(
+        name="records.restore",
+        params=RestoreParams,
+        result=Restored,
+        summary="Replace a workspace's history by a backup; its notes stay.",
+        errors=WRITES,
+        worktree="own",
+    ),
+)

@@ -1,0 +1,333 @@
+"""Parameters and results of the methods that read the index: search, context, get, list, problems,
+subscribe.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from memsyncd.operations.fields import (
+    Freshness,
+    Limit,
+    Result,
+    SectionPlace,
+    TimeoutMs,
+    TrackedParams,
+    WorkspaceNames,
+)
+from memsyncd.operations.operation import (
+    READS,
+    Operation,
+    Tool,
+    ToolArgument,
+)
+from memsyncd.operations.sections import (
+    Filters,
+    FoundSection,
+    MaxBytes,
+    MaxTokens,
+    RelatedMeta,
+    RelationNames,
+    Score,
+    Sort,
+)
+from memsyncd.operations.semantic.declare import SemanticState
+
+HeadingText = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+# --- search -----------------------------------------------------------------------------------
+
+
+class SearchParams(TrackedParams, frozen=True, kw_only=True):
+    query: str
+    workspace: WorkspaceNames = None
+    limit: Limit | None = None
+    filters: Filters = Filters()
+    min_score: Score | None = None
+    sort: Sort = "relevance"
+    """With words, the best `limit` hits in this order; filters alone select by it."""
+    wait: Literal["none", "disk"] = "none"
+    min_generation: int | None = None
+    timeout_ms: TimeoutMs | None = None
+    explain: bool = False
+    follow: RelationNames = msgspec.field(default_factory=list)
+    """Relations such as `resolved_by`: the sections that typed links of a hit lead to come with
+    it."""
+    track_access: bool = False
+
+
+class RelatedSection(FoundSection, frozen=True, kw_only=True):
+    """A section, with those beneath it, or a whole note, that a typed link leads to.
+
+    The anchor of a whole note is that of its first section.
+    """
+
+    relation: str
+    """The relation that was followed, from the section that was found to this one."""
+    snippet: str
+    """Plain text of one line: its beginning."""
+
+
+class Hit(RelatedMeta, frozen=True, kw_only=True):
+    """A passage of one section, or of neighbouring ones that state no metadata of their own."""
+
+    workspace: str
+    sections: list[SectionPlace] = msgspec.field(default_factory=list)
+    """Those of a passage of several, by line; empty for one. Anchor and heading of the hit are
+    those of the snippet."""
+    snippet: str
+    """Plain text of one line, with matched words between `**` and `**`."""
+    mark: str = ""
+    """The line to put above the snippet for a model if heading, snippet or `related` try to
+    instruct their reader."""
+    score: float
+    digest: str
+    """Digest of the file as indexed."""
+    matched: list[str]
+    """The words of the query that the hit holds, itself or a related one;
+    empty if its meaning alone is near."""
+    matched_related: list[str]
+    """Those of `matched` of which it holds related words alone, such as `electrician` for
+    `electrics`."""
+    related: list[RelatedSection] = msgspec.field(default_factory=list)
+    """What the relations to `follow` lead to, at most 20 sections, in order of the links."""
+    explain: dict[str, float] | None = None
+
+
+def list_anchors(hit: Hit) -> list[str]:
+    """Return the sections of a hit, that of the snippet first."""
+    return list(dict.fromkeys([hit.anchor, *(one.anchor for one in hit.sections)]))
+
+
+class SearchAnswer(Result, frozen=True, kw_only=True):
+    """The part of a search's result that the index gives."""
+
+    hits: list[Hit]
+    relaxed: bool
+    """True if no hit holds every word itself."""
+    why_empty: str | None
+    did_you_mean: str | None
+    """If no hit holds a word: the query with similar indexed words in place of mistyped ones, if
+    that has hits."""
+    semantic: SemanticState = "off"
+    """Whether vectors took part: `ready` with those of all chunks, `partial` while some are
+    pending; `off` if none did, or not in time, and words alone decided."""
+    semantic_pending: int = 0
+    """Chunks without a vector yet, which only their words find."""
+    semantic_reason: str | None = None
+    """Why words alone decided although semantic search is on, or why it is `partial`."""
+
+
+class AnsweringWorkspace(Result, frozen=True, kw_only=True):
+    """A workspace that was asked, and why it is left out of the answer if it is."""
+
+    id: str
+    name: str
+    root: str
+    """The folder that paths are relative to."""
+    worktree: str | None
+    """The folder in a linked git worktree that stands for `root`, if one was named."""
+    user: bool
+    """True for the user-wide workspace, whose parts of a block are labelled `user-wide`."""
+    failure: str | None
+    """Why the workspace is left out; null if it is not."""
+    code: str | None
+    """The code of that error."""
+
+
+class SearchResult(SearchAnswer, frozen=True, kw_only=True):
+    query_problems: list[str] = msgspec.field(default_factory=list)
+    """What of the query does not count as it was typed, such as `after:2026-02-30`, which was read
+    as words, and words beyond the limit of 32."""
+    workspaces: list[AnsweringWorkspace]
+    """Those that were asked, in order of the request."""
+    freshness: Freshness
+    took_ms: float
+
+
+# --- context ----------------------------------------------------------------------------------
+
+
+class ContextParams(TrackedParams, frozen=True, kw_only=True):
+    query: str = ""
+    """Empty for the session-start context: MEMORY.md, pinned notes, preferences and errors, the
+    project's profile, recent notes."""
+    workspace: WorkspaceNames = None
+    max_tokens: MaxTokens = 2000
+    """Limit of the whole text, at 4 characters a token and one for each character of a script
+    without spaces."""
+    max_bytes: MaxBytes | None = None
+    """Limit of the whole text in UTF-8."""
+    sort: Sort = "relevance"
+    """The order in which the block shows sections; by `relevance` that of paths and lines. With
+    words in the query the best get the room, without any those that come first in this order."""
+    filters: Filters = Filters()
+    heading: HeadingText = "## Prior Knowledge"
+    """First line of the text; empty for none."""
+    mark: bool = True
+    """Add a line below the heading if the text tries to instruct its reader."""
+    follow: RelationNames = msgspec.field(default_factory=list)
+    """Relations such as `resolved_by`: the sections that typed links of what is included lead to
+    are included behind it, in at most half of the room; their labels name the relation."""
+    user: bool = True
+    """Add pinned notes and preferences of the user-wide workspace, if there is one; they get a
+    quarter of the room at most, and none that the best of the answer needs."""
+    wait: Literal["none", "disk"] = "none"
+    min_generation: int | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class ContextPart(RelatedMeta, frozen=True, kw_only=True):
+    """Lines of a section that the text includes, and the section's metadata."""
+
+    workspace: str
+    reason: str
+    """`match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project`, `recent` or
+    `related`, if a relation was followed to it."""
+    relation: str | None = None
+    """A relation that was followed to it."""
+    related_to: str | None = None
+    """The section from which it was followed."""
+
+
+class LeftOutPart(SectionPlace, frozen=True, kw_only=True):
+    """Lines of a section that the text leaves out."""
+
+    workspace: str
+    kind: str | None
+    reason: str
+    """`no room`, or `the same as ANCHOR`, which the text includes."""
+
+
+class ContextAnswer(Result, frozen=True, kw_only=True):
+    """The part of a context's result that the index gives."""
+
+    workspace: str
+    """The first that was asked."""
+    text: str
+    """A block of markdown for a prompt, empty if nothing is relevant."""
+    tokens: int
+    included: list[ContextPart]
+    """Best first; the text orders them by note and line."""
+    left_out: list[LeftOutPart]
+    unranked: int
+    """Further matching chunks: only the best are ranked, and rank below all that is included or
+    left out."""
+    why_empty: str | None
+    semantic: SemanticState = "off"
+    """As in the result of `search`."""
+    semantic_pending: int = 0
+    semantic_reason: str | None = None
+
+
+class ContextResult(ContextAnswer, frozen=True, kw_only=True):
+    query_problems: list[str] = msgspec.field(default_factory=list)
+    """As in the result of `search`."""
+    workspaces: list[AnsweringWorkspace]
+    """Those that were asked, in order of the request, and the user-wide one."""
+    freshness: Freshness
+    took_ms: float
+
+
+# --- recall -----------------------------------------------------------------------------------
+
+
+# --- get, list, links, problems ----------------------------------------------------------------
+
+
+# --- accesses ----------------------------------------------------------------------------------
+
+
+# --- subscribe --------------------------------------------------------------------------------
+
+
+# --- the operations ---------------------------------------------------------------------------
+
+_WORKSPACES = ToolArgument(
+    "workspace", "Other workspaces by name or path; `*` for all. By default this folder's."
+)
+_KIND = ToolArgument(
+    "kind", "Only of these kinds, such as decision, error.", "filters.kind", splits_words=True
+)
+_TAG = ToolArgument("tag", "Only with one of these tags.", "filters.tag", splits_words=True)
+_FOLLOW = ToolArgument("follow", "Relations to follow, such as resolved_by.", splits_words=True)
+_PATH = ToolArgument("path", "Only in these notes or folders; globs are allowed.", "filters.path")
+
+OPERATIONS = (
+    Operation(
+        name="search",
+        params=SearchParams,
+        result=SearchResult,
+        summary="Find passages by words, phrases and filters.",
+        errors=READS,
+        route="GET /v1/search",
+        reads=True,
+        worktree="join",
+        waits=True,
+        tool=Tool(
+            name="memory_search",
+            title="Search memory",
+            description=(
+                "Find passages in the project's memory by words and phrases. Returns "
+                "`path:start-end`, heading and a snippet of each; read more with memory_get. Use "
+                "it before deciding, and whenever something may have been settled earlier."
+            ),
+            arguments=(
+                ToolArgument(
+                    "query",
+                    'Words to find; "a phrase" and -without are allowed.',
+                    is_required=True,
+                ),
+                ToolArgument("limit", "Most hits to return; 10 by default."),
+                _KIND,
+                _TAG,
+                _PATH,
+                ToolArgument(
+                    "after",
+                    "Only from this day on: 2026-03-01, 2026-03, 7d, last week.",
+                    "filters.after",
+                ),
+                ToolArgument("before", "Only before such a day.", "filters.before"),
+                _FOLLOW,
+                _WORKSPACES,
+            ),
+            is_read_only=True,
+            is_idempotent=True,
+        ),
+        text="search.text:render_hits",
+    ),
+    Operation(
+        name="context",
+        params=ContextParams,
+        result=ContextResult,
+        summary="Make a block of memory for a prompt, within a budget.",
+        errors=READS,
+        route="GET /v1/context",
+        reads=True,
+        worktree="join",
+        waits=True,
+        tool=Tool(
+            name="memory_context",
+            title="Recall context",
+            description=(
+                "Return what memory holds on a task, as one block within a token budget. Call it "
+                "once at the start of a task, with the task as the query; without a query it "
+                "returns what every session should know."
+            ),
+            arguments=(
+                ToolArgument("query", "The task or question, in words."),
+                ToolArgument("max_tokens", "Budget of the block; 2000 by default."),
+                _KIND,
+                _TAG,
+                _FOLLOW,
+                _WORKSPACES,
+            ),
+            is_read_only=True,
+            is_idempotent=True,
+        ),
+        text="search.text:render_context",
+    ),
+)

@@ -1,0 +1,168 @@
+"""The texts of searches, contexts and notes for a model: each passage with its citation.
+
+Clients of MCP show a model either a text or `structuredContent`, and text that cites
+`path:start-end` takes the fewest tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from memsyncd.operations.fields import Freshness
+from memsyncd.operations.notes.declare import Got
+from memsyncd.operations.search import declare as search
+from memsyncd.operations.sections import describe_contradictions, mark_warning
+
+TEXT_LIMIT_CHARS = 40_000
+"""Of the text of a note in one result; the rest is asked for by its lines."""
+
+FindWarning = Callable[[str], str]
+"""Says how a text tries to instruct its reader; empty if it does not."""
+
+
+def render_hits(found: search.SearchResult, _find_warning: FindWarning | None = None) -> str:
+    """Return the text of a search: a citation, a heading and a snippet for each hit."""
+    lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
+    lines += _describe_semantic(found)
+    lines += [f"Note: {problem}." for problem in found.query_problems]
+    if not found.hits:
+        lines.append("Nothing found" + (f": {found.why_empty}" if found.why_empty else "."))
+        if found.did_you_mean:
+            lines.append(f"Did you mean: {found.did_you_mean}")
+        return "\n".join(lines)
+    if found.relaxed:
+        lines.append(_describe_relaxed(found.hits))
+    names = {one.id: one.name for one in found.workspaces}
+    for hit in found.hits:
+        where = f"[{names.get(hit.workspace, hit.workspace)}] " if len(names) > 1 else ""
+        headings = [" > ".join(one.heading) for one in hit.sections if one.heading]
+        heading = "; ".join(headings) or " > ".join(hit.heading)
+        kind = _describe_meta(hit)
+        lines.append(f"{where}{hit.path}:{hit.start_line}-{hit.end_line}  {heading}{kind}")
+        snippet = " ".join(hit.snippet.split())
+        lines += [hit.mark] if hit.mark else []
+        lines.append(f"  {snippet}")
+        disputed = describe_contradictions(hit.contradicts, hit.contradicted_by)
+        lines += [f"  {disputed}"] if disputed else []
+        lines += [f"  {one.relation}: {_cite(one)}  {one.snippet}" for one in hit.related]
+    return "\n".join(lines)
+
+
+def _describe_relaxed(hits: Sequence[search.Hit]) -> str:
+    if any(len(hit.matched_related) < len(hit.matched) for hit in hits):
+        return "No passage holds every word; these hold some:"
+    if any(hit.matched for hit in hits):
+        return "No passage holds any of these words; these hold related ones:"
+    return "No passage holds any of these words; these are near in meaning:"
+
+
+def _describe_semantic(found: search.SearchResult | search.ContextResult) -> list[str]:
+    """Say why not all was searched by meaning although that is switched on."""
+    how = "words alone" if found.semantic == "off" else "not all by meaning"
+    return [f"Searched by {how}: {found.semantic_reason}."] if found.semantic_reason else []
+
+
+def _describe_meta(hit: search.Hit) -> str:
+    """Describe what a model should know of a hit's metadata, in few tokens."""
+    marks = [
+        hit.kind or "",
+        hit.priority if hit.priority in ("P0", "P1") else "",
+        f"task {hit.task}" if hit.task else "",
+        hit.status if hit.status not in (None, "active") else "",
+        "expired" if hit.is_expired else "",
+    ]
+    text = ", ".join(filter(None, marks))
+    return f" ({text})" if text else ""
+
+
+def render_note(got: Got, find_warning: FindWarning) -> str:
+    """Return the text of lines of a note, with their citation before them."""
+    text, is_line_cut = cut_lines(got.text, 0)
+    end_line = got.end_line if text == got.text else got.start_line + text.count("\n")
+    heading = f"{got.path}:{got.start_line}-{end_line} of {got.n_lines} lines"
+    lines = [heading]
+    warning = find_warning(text)
+    if warning:
+        lines.append(mark_warning(warning, "the note below"))
+    lines += ["", text]
+    lines += ["", describe_cut(end_line)] if is_line_cut else []
+    if end_line < got.end_line:
+        lines += ["", f"… continues: read {got.path}:{end_line + 1}-{got.end_line}"]
+    return "\n".join(lines)
+
+
+def cut_lines(text: str, start: int) -> tuple[str, bool]:
+    """Return the lines that fit, and True if only a part of the one that begins at `start` does."""
+    if len(text) <= TEXT_LIMIT_CHARS:
+        return text, False
+    end = text.rfind("\n", start, TEXT_LIMIT_CHARS)
+    return (text[:end], False) if end > start else (text[:TEXT_LIMIT_CHARS], True)
+
+
+def describe_cut(line: int) -> str:
+    return (
+        f"… line {line} is longer than {TEXT_LIMIT_CHARS:,} characters; the rest of it is left out"
+    )
+
+
+def render_context(found: search.ContextResult, _find_warning: FindWarning | None = None) -> str:
+    """Return a block of memory, which is marked already, with the citations of its parts."""
+    lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
+    lines += _describe_semantic(found)
+    lines += [f"Note: {problem}." for problem in found.query_problems]
+    if not found.text:
+        why = f": {found.why_empty}" if found.why_empty else "."
+        return "\n".join([*lines, f"Memory holds nothing on this{why}"])
+    lines.append(found.text.rstrip("\n"))
+    omitted = [_cite(part) for part in found.left_out if part.reason == "no room"][:5]
+    if omitted:
+        lines += ["", f"No room for: {', '.join(omitted)}"]
+    return "\n".join(lines)
+
+
+def _cite(part: search.LeftOutPart | search.RelatedSection) -> str:
+    return f"{part.path}:{part.start_line}-{part.end_line}"
+
+
+def _describe_workspaces(workspaces: Sequence[search.AnsweringWorkspace]) -> list[str]:
+    """Say which workspaces are left out and why, and where the paths of a linked worktree lead."""
+    lines = [f"(Without {one.name}: {one.failure})" for one in workspaces if one.failure]
+    for one in workspaces:
+        if one.worktree:
+            what = (
+                "paths" if len(workspaces) == 1 else f"it shares notes of {one.name}, whose paths"
+            )
+            lines.append(f"(This is a linked git worktree: {what} are relative to {one.root})")
+    return lines
+
+
+def _describe_state(freshness: Freshness) -> Sequence[str]:
+    if freshness.state == "ready":
+        return ()
+    pending = f", {freshness.pending} changes pending" if freshness.pending else ""
+    reason = f": {freshness.reason}" if freshness.reason else ""
+    return (f"(The index is {freshness.state}{pending}{reason}; more may exist.)",)
+
+
+_CITATION = re.compile(r"(?P<path>.+?):(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?")
+
+
+def read_citation(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of `get` whose path may be a path, a citation or an anchor."""
+    place = params.get("path")
+    if not isinstance(place, str):
+        return params
+    rest = {name: value for name, value in params.items() if name != "path"}
+    match = _CITATION.fullmatch(place)
+    named = match["path"] if match else place
+    # A heading in an anchor contains no dot: `c#.md` is a note.
+    is_anchor = "#" in named and not named.lower().endswith((".md", ".markdown", ".txt"))
+    if is_anchor and "start_line" not in rest:
+        return {**rest, "anchor": place}
+    if match is None or "start_line" in rest:
+        return params
+    start = int(match["start"])
+    end = rest.get("end_line", int(match["end"] or start))
+    return {**rest, "path": match["path"], "start_line": start, "end_line": end}

@@ -1,0 +1,1 @@
+"""Search by meaning: its state, and making the missing vectors."""

@@ -1,0 +1,34 @@
+"""The texts of signals for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memsyncd.operations.search.text import FindWarning
+from memsyncd.operations.sections import mark_warning
+from memsyncd.operations.signals import declare as signals
+
+
+def render_signals(box: signals.SignalBox, find_warning: FindWarning) -> str:
+    """Return the signals to a reader, a line for each, each marked if it tries to instruct."""
+    lines: list[str] = []
+    for one in box.signals:
+        warning = find_warning(one.content)
+        lines += [mark_warning(warning, "the signal below")] if warning else []
+        read = " (read)" if one.acked_at is not None else ""
+        text = " ".join(one.content.split())
+        lines.append(f"{one.id} {one.type} from {one.sender}{read}: {text}")
+    return "\n".join(lines) if lines else "No signals."
+
+
+def render_sent(sent: signals.SignalSent, _find_warning: FindWarning) -> str:
+    return f"Sent as {sent.signal.id} to {', '.join(sent.signal.to)}"
+
+
+def render_acked(acked: signals.SignalsAcked, _find_warning: FindWarning) -> str:
+    unknown = f"; not found: {_list_numbers(acked.unknown)}" if acked.unknown else ""
+    return f"Acknowledged: {_list_numbers([*acked.acked, *acked.already]) or 'none'}{unknown}"
+
+
+def _list_numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))

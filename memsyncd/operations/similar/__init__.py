@@ -1,0 +1,1 @@
+"""Sections that say nearly the same, in one workspace or in several."""

@@ -1,0 +1,1 @@
+"""Count sections, and how often they were recalled."""

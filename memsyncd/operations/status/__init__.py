@@ -1,0 +1,1 @@
+"""The state of the daemon and of its workspaces."""

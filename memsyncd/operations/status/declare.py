@@ -1,0 +1,233 @@
+"""Parameters and results of the methods that operate the daemon: ping, status, workspaces, sync,
+doctor, semantic search.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from memsyncd.errors import BadConfig, Unsafe
+from memsyncd.operations.fields import (
+    NoParams,
+    Result,
+    State,
+    WorkspaceParams,
+)
+from memsyncd.operations.operation import (
+    FINDS,
+    OPENS,
+    READS,
+    Operation,
+)
+from memsyncd.operations.workspaces.declare import (
+    CollectionInfo,
+)
+
+# --- ping, status -----------------------------------------------------------------------------
+
+
+class Pong(Result, frozen=True, kw_only=True):
+    name: str
+    version: str
+    protocol: int
+    pid: int
+
+
+class WorkspaceCounts(Result, frozen=True, kw_only=True):
+    """What `status` and `metrics` report of a workspace."""
+
+    id: str
+    name: str
+    state: State
+    generation: int
+    files: int
+    sections: int
+    chunks: int
+    pending: int
+    """Notes that differ from the index, and paths with events that no scan has covered yet;
+    during a first index, notes still to be read."""
+    unrecorded: int
+    """Notes that the history has not recorded yet: if one of them changes, the text before is not
+    kept."""
+    problems: int
+    index_bytes: int
+    """Size of index.db with its -wal file."""
+    index_wal_bytes: int
+    """Size of index.db-wal; it is truncated after quiet time, unless another program reads the
+    database."""
+    records_wal_bytes: int
+    last_sync_at: float | None
+    """When the last sync began, be it of all notes or of those that were saved."""
+
+
+class WorkspaceStatus(WorkspaceCounts, frozen=True, kw_only=True):
+    root: str
+    reasons: list[str]
+    """Why the state is not `ready`, and further notices, each with what to do about it."""
+    watcher: str
+    """`inotify`, `fsevents`, … while events arrive; `timed` if only timed scans see changes; `off`
+    if switched off."""
+    missed_events: int
+    failed_syncs: int
+
+
+class Status(Result, frozen=True, kw_only=True):
+    version: str
+    protocol: int
+    pid: int
+    uptime_s: float
+    rss_bytes: int
+    clients: int
+    requests: int
+    failed_requests: int
+    socket: str
+    socket_problem: str | None
+    """Why no new client can connect; null while the socket is in place."""
+    lock_problem: str | None
+    """Why a second daemon could start on the same folders, or clients may not find this one; null
+    while both folders are locked."""
+    http: str | None
+    """URL of the loopback port; null without one."""
+    http_token: str | None
+    """The file with the token that requests to the port must have."""
+    config: str
+    sqlite: str
+    workspaces: list[WorkspaceStatus]
+    collections: list[CollectionInfo]
+
+
+# --- workspaces -------------------------------------------------------------------------------
+
+
+# --- discover ---------------------------------------------------------------------------------
+
+
+# --- sync -------------------------------------------------------------------------------------
+
+
+# --- doctor -----------------------------------------------------------------------------------
+
+
+class DoctorParams(WorkspaceParams, frozen=True, kw_only=True):
+    verify: bool = False
+    """Parse every note again and compare it with everything the index holds of it."""
+
+
+class FindingInfo(Result, frozen=True, kw_only=True):
+    """The result of one check."""
+
+    level: Literal["ok", "info", "warning", "error"]
+    """`info` needs no action."""
+    check: str
+    """A stable word, such as `index` or `watcher`."""
+    what: str
+    where: str
+    """A path, relative to the workspace's root or absolute; empty if there is no single place."""
+    remedy: str
+    workspace: str | None
+    """An id; null for a finding that concerns all workspaces."""
+
+
+class DoctorResult(Result, frozen=True, kw_only=True):
+    findings: list[FindingInfo]
+
+
+# --- panel ------------------------------------------------------------------------------------
+
+
+class PanelAddress(Result, frozen=True, kw_only=True):
+    """The address of the panel. It is valid once, within `expires_s`."""
+
+    url: str
+    expires_s: float
+
+
+class LogTail(Result, frozen=True, kw_only=True):
+    lines: list[str]
+    """The oldest first, as they were written; at most 200, cut to 500 characters."""
+
+
+# --- semantic search -----------------------------------------------------------------------------
+
+
+class Discovery(msgspec.Struct, frozen=True, kw_only=True):
+    """The OpenRPC document, as plain data."""
+
+    openrpc: str
+    info: dict[str, str]
+    methods: list[dict[str, Any]]
+    components: dict[str, Any]
+    notifications: list[dict[str, Any]] = msgspec.field(name="x-notifications")
+    """OpenRPC does not describe notifications."""
+
+
+class ProblemInfo(Result, frozen=True, kw_only=True):
+    workspace: str
+    path: str
+    line: int
+    code: str
+    problem: str
+    hint: str
+
+
+class Problems(Result, frozen=True, kw_only=True):
+    problems: list[ProblemInfo]
+
+
+# --- the operations ---------------------------------------------------------------------------
+
+OPERATIONS = (
+    Operation(
+        name="ping",
+        params=NoParams,
+        result=Pong,
+        summary="Name the daemon and its version.",
+    ),
+    Operation(
+        name="rpc.discover",
+        params=NoParams,
+        result=Discovery,
+        summary="Describe these methods as an OpenRPC document.",
+    ),
+    Operation(
+        name="status",
+        params=WorkspaceParams,
+        result=Status,
+        summary="Report the state of the daemon and its workspaces.",
+        errors=FINDS,
+        route="GET /v1/status",
+        reads=True,
+        worktree="own",
+    ),
+    Operation(
+        name="panel.open",
+        params=NoParams,
+        result=PanelAddress,
+        summary="Open a port for the panel, and return an address that opens it once.",
+        errors=(BadConfig, Unsafe),
+    ),
+    Operation(
+        name="log.tail",
+        params=NoParams,
+        result=LogTail,
+        summary="Return the last lines of the daemon's log.",
+    ),
+    Operation(
+        name="doctor",
+        params=DoctorParams,
+        result=DoctorResult,
+        summary="Examine workspaces and give a remedy for each finding.",
+        errors=OPENS,
+        worktree="own",
+    ),
+    Operation(
+        name="problems",
+        params=WorkspaceParams,
+        result=Problems,
+        summary="List the problems of notes and folders.",
+        errors=READS,
+        worktree="own",
+    ),
+)

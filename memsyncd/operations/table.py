@@ -1,0 +1,51 @@
+"""The table of all operations and notifications."""
+
+from __future__ import annotations
+
+from memsyncd.operations.capture import declare as capture
+from memsyncd.operations.changes import declare as changes
+from memsyncd.operations.history import declare as history
+from memsyncd.operations.links import declare as links
+from memsyncd.operations.notes import declare as notes
+from memsyncd.operations.operation import Notification, Operation
+from memsyncd.operations.project import declare as project
+from memsyncd.operations.recall import declare as recall
+from memsyncd.operations.records import declare as records
+from memsyncd.operations.search import declare as search
+from memsyncd.operations.semantic import declare as semantic
+from memsyncd.operations.signals import declare as signals
+from memsyncd.operations.similar import declare as similar
+from memsyncd.operations.stats import declare as stats
+from memsyncd.operations.status import declare as status
+from memsyncd.operations.status import metrics
+from memsyncd.operations.tasks import declare as tasks
+from memsyncd.operations.topics import declare as topics
+from memsyncd.operations.upkeep import declare as upkeep
+from memsyncd.operations.workspaces import declare as workspaces
+
+OPERATIONS: dict[str, Operation] = {
+    operation.name: operation
+    for operation in (
+        *status.OPERATIONS,
+        *metrics.OPERATIONS,
+        *search.OPERATIONS,
+        *recall.OPERATIONS,
+        *notes.OPERATIONS,
+        *links.OPERATIONS,
+        *similar.OPERATIONS,
+        *stats.OPERATIONS,
+        *capture.OPERATIONS,
+        *project.OPERATIONS,
+        *history.OPERATIONS,
+        *topics.OPERATIONS,
+        *tasks.OPERATIONS,
+        *signals.OPERATIONS,
+        *upkeep.OPERATIONS,
+        *workspaces.OPERATIONS,
+        *changes.OPERATIONS,
+        *semantic.OPERATIONS,
+        *records.OPERATIONS,
+    )
+}
+
+NOTIFICATIONS: dict[str, Notification] = {**changes.NOTIFICATIONS, **signals.NOTIFICATIONS}

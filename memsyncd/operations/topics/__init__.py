@@ -1,0 +1,1 @@
+"""Topics, which are notes, and their fields, which are sections."""

@@ -1,0 +1,1 @@
+"""Archive, restore, clean up and promote memories."""

@@ -1,0 +1,163 @@
+"""Parameters, results and operations: archive, restore, clean up and promote memories."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from memsyncd.operations.fields import (
+    Name,
+    Result,
+    SectionPlace,
+    Word,
+    WriteParams,
+)
+from memsyncd.operations.operation import (
+    WRITES,
+    Operation,
+    Paths,
+)
+from memsyncd.operations.sections import (
+    Filters,
+)
+from memsyncd.operations.writes import (
+    Place,
+    Written,
+)
+
+
+class PlanParams(WriteParams, frozen=True, kw_only=True):
+    """Parameters of a method that plans a change of many memories, or carries it out."""
+
+    dry_run: bool = True
+    """Change nothing, and answer what would change."""
+    plan: Name | None = None
+    """The digest of a dry run: refused if the plan is another one now."""
+
+
+class ArchiveParams(PlanParams, frozen=True, kw_only=True):
+    """Which memories: those named by anchors, or those at a path that pass the filters. A memory is
+    a section with those beneath it.
+    """
+
+    anchors: Annotated[list[Place], msgspec.Meta(max_length=10_000)] = msgspec.field(
+        default_factory=list
+    )
+    path: Place | None = None
+    """A note, folder or glob."""
+    filters: Filters = Filters()
+    below: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
+    """`archive`: only memories whose decay is below this; if nothing else selects memories, that of
+    the configuration, 0.1 by default."""
+
+
+class CleanupParams(PlanParams, frozen=True, kw_only=True):
+    below: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
+    """Also archive memories whose decay is below this."""
+
+
+class UpkeepItem(SectionPlace, frozen=True, kw_only=True):
+    """A memory of a plan: the lines of its section and of those beneath it, before the change."""
+
+    decay: float
+    tier: Literal["hot", "warm", "cold"]
+    reason: str
+    """`decay`, `named`, `expired`, `ephemeral`, `session`, `in time`, or why it is skipped."""
+
+
+class UpkeepPlan(Result, frozen=True, kw_only=True):
+    """What an act changes, in the order of notes and lines."""
+
+    plan: str
+    """A digest of the changes."""
+    archived: list[UpkeepItem]
+    restored: list[UpkeepItem]
+    retained: list[UpkeepItem]
+    """Selected, and worth more than the limit or not past their time."""
+    skipped: list[UpkeepItem]
+    """Selected, and not to be changed."""
+
+
+class Upkept(Written, frozen=True, kw_only=True):
+    """A plan, and whether it was carried out."""
+
+    is_applied: bool
+    plan: str
+    """A digest of the changes."""
+    archived: list[UpkeepItem]
+    restored: list[UpkeepItem]
+    retained: list[UpkeepItem]
+    """Selected, and worth more than the limit or not past their time."""
+    skipped: list[UpkeepItem]
+    """Selected, and not to be changed."""
+
+
+class PromoteParams(WriteParams, frozen=True, kw_only=True):
+    """A memory, or all summaries of a task: sections of the kind `summary`."""
+
+    anchor: Place | None = None
+    task: Word | None = None
+    tag: Word
+    """`decision`, `convention`, `pattern`, `pitfall`, `interface`, `invariant`, `faq`, or as
+    configured."""
+    note: Name | None = None
+    """As for `note.add`; by default the configured one, `.memories/project.md`."""
+    dry_run: bool = False
+    """Change nothing, and answer what would be promoted."""
+
+
+class PromotedMemory(Result, frozen=True, kw_only=True):
+    source: str
+    """The anchor of the memory, which stays as it is."""
+    heading: str
+    anchor: str | None
+    """The section in the project's note; null for a new one of a dry run."""
+    path: str
+    is_new: bool
+    """False if it was promoted with this tag before."""
+
+
+class Promoted(Written, frozen=True, kw_only=True):
+    is_applied: bool
+    promoted: list[PromotedMemory]
+
+
+# --- the operations ---------------------------------------------------------------------------
+
+OPERATIONS = (
+    Operation(
+        name="archive",
+        params=ArchiveParams,
+        result=Upkept,
+        summary="Archive memories by name, by filters or by decay: searches leave them out then.",
+        errors=WRITES,
+        worktree="wide",
+        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True),
+    ),
+    Operation(
+        name="archive.restore",
+        params=ArchiveParams,
+        result=Upkept,
+        summary="Restore archived memories, byte for byte.",
+        errors=WRITES,
+        worktree="wide",
+        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True),
+    ),
+    Operation(
+        name="cleanup",
+        params=CleanupParams,
+        result=Upkept,
+        summary="Archive memories past their time: expired and ephemeral ones, those of sessions.",
+        errors=WRITES,
+        worktree="wide",
+    ),
+    Operation(
+        name="promote",
+        params=PromoteParams,
+        result=Promoted,
+        summary="Copy a memory, or a task's summaries, to the project's note; twice is as once.",
+        errors=WRITES,
+        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Add, find, list, sync and remove workspaces."""

@@ -1,0 +1,251 @@
+"""Parameters, results and operations: add, find, list, sync and remove workspaces."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from memsyncd.errors import BadConfig, Busy
+from memsyncd.operations.fields import (
+    Name,
+    NoParams,
+    Params,
+    Result,
+    TimeoutMs,
+    Value,
+    WorkspaceParams,
+)
+from memsyncd.operations.operation import (
+    OPENS,
+    READS,
+    WRITES,
+    Operation,
+    Tool,
+    ToolArgument,
+)
+
+Globs = Annotated[list[Value], msgspec.Meta(max_length=100)]
+
+
+class CollectionInfo(Result, frozen=True, kw_only=True):
+    """A folder of an agent, in which the memory folder of each project is a workspace."""
+
+    id: str
+    name: str
+    root: str
+    preset: Literal["claude-code"]
+    exclude: list[str]
+    """Names of projects' folders, as globs, that are left out."""
+    source: Literal["config", "added"]
+    is_missing: bool
+    """True if the folder cannot be listed."""
+    workspaces: list[str]
+    """The ids of its workspaces."""
+
+
+class AddParams(Params, frozen=True, kw_only=True):
+    path: Name
+    name: Name | None = None
+    preset: Literal["memory", "vault", "claude-code"] | None = None
+    """`memory`: MEMORY.md and .memories/; `vault`: every note beneath the folder; `claude-code`:
+    the path is Claude Code's folder, and the memory folder of each project in it is a workspace.
+    Without one and without `include`, the folder's content decides."""
+    include: Globs = msgspec.field(default_factory=list)
+    exclude: Globs = msgspec.field(default_factory=list)
+    read_only: Globs = msgspec.field(default_factory=list)
+    """More notes, to which memsyncd never writes."""
+    memory_dir: Value | None = None
+    """The folder to which memories are written, relative to the path; `.` for the path itself."""
+    user: bool = False
+    """Make it the user-wide workspace, whose pinned notes and preferences join every context."""
+
+
+class RemoveParams(Params, frozen=True, kw_only=True):
+    workspace: Name
+
+
+class WorkspaceInfo(Result, frozen=True, kw_only=True):
+    id: str
+    name: str
+    root: str
+    include: list[str]
+    exclude: list[str]
+    read_only: list[str]
+    preset: Literal["memory", "vault"]
+    memory_dir: str
+    """The folder of the memory tool and of new notes, relative to `root`; `.` for `root` itself."""
+    user: bool
+    """True for the user-wide workspace."""
+    source: Literal["config", "added"]
+    has_memory: bool
+    collection: str | None
+    """The id of the collection that it belongs to."""
+    main: str | None
+    """The id of the workspace of the main git worktree, for a linked one that holds memory itself.
+    It is a workspace from when a path in it is first named until its folder is gone."""
+    project: str | None
+    """The path of the project whose agent keeps its memory here, if that is known. The path leads
+    to this workspace unless it is in one of its own."""
+
+
+class WorkspaceList(Result, frozen=True, kw_only=True):
+    workspaces: list[WorkspaceInfo]
+    collections: list[CollectionInfo]
+
+
+class Found(Result, frozen=True, kw_only=True):
+    what: str
+    """What the folder was recognised as."""
+    notes: int
+    """Notes that the workspace has."""
+    is_complete: bool
+    """False if there are more, of these or the others, than could be counted within seconds."""
+    others: int
+    """Notes beneath the folder that the workspace does not have, if it has none at all."""
+    namesakes: list[str] = msgspec.field(default_factory=list)
+    """Without memory: files such as `memory.md` and `pkg/MEMORY.md`, which are not read as it."""
+    read_only: list[str]
+    """The globs of the workspace's read-only notes; of instructions for agents those that are
+    there."""
+    worktree: str | None = None
+    """The folder that was named, in a linked git worktree: it is the workspace, since it holds
+    memory itself, or it shares the memory of the workspace."""
+    shared: list[str] = msgspec.field(default_factory=list)
+    """The files and folders, by absolute paths, of which a worktree that holds memory itself shares
+    the main one's."""
+
+
+class AddedWorkspaces(Result, frozen=True, kw_only=True):
+    workspaces: list[WorkspaceInfo]
+    found: Found
+    collections: list[CollectionInfo]
+    """The collection that was added; `workspaces` are its own."""
+
+
+class DiscoverParams(Params, frozen=True, kw_only=True):
+    path: Name | None = None
+    """The folder whose repository's rules for agents are listed."""
+    claude_dir: Name | None = None
+    """Claude Code's folder, if it is not `~/.claude`."""
+    codex_dir: Name | None = None
+    """Codex's folder, if it is not `~/.codex`."""
+    config_dir: Name | None = None
+    """The folder of programs' configurations, if it is not `~/.config`."""
+    zk_dir: Name | None = None
+    """zk's notebook, if zk's own configuration does not name it."""
+
+
+class FoundPlace(Result, frozen=True, kw_only=True):
+    """A place on this machine that has notes."""
+
+    name: str
+    what: str
+    path: str
+    notes: int
+    is_complete: bool
+    """False if there may be more notes than could be counted within seconds."""
+    workspace: str | None
+    """The name of the workspace or collection that it is."""
+    refusal: str
+    """Why it cannot be added, or empty."""
+    add: AddParams | None
+    """The parameters of `workspace.add` that add it; null if nothing is to be added."""
+    command: str
+    """The command that does the same."""
+
+
+class Discovered(Result, frozen=True, kw_only=True):
+    places: list[FoundPlace]
+
+
+class SyncParams(WorkspaceParams, frozen=True, kw_only=True):
+    full: bool = False
+    """Read and hash every note again, whatever its size and times."""
+    rebuild: bool = False
+    """Drop the derived tables and build them again; the old index answers meanwhile."""
+    timeout_ms: TimeoutMs | None = None
+
+
+class Failed(Result, frozen=True, kw_only=True):
+    path: str
+    problem: str
+
+
+class ChunkCounts(Result, frozen=True, kw_only=True):
+    upserted: int
+    deleted: int
+    kept: int
+    moved: int
+
+
+class SyncReport(Result, frozen=True, kw_only=True):
+    workspace: str
+    generation: int
+    added: int
+    modified: int
+    moved: int
+    removed: int
+    unchanged: int
+    failed: list[Failed]
+    chunks: ChunkCounts
+    duration_ms: float
+
+
+# --- the operations ---------------------------------------------------------------------------
+
+OPERATIONS = (
+    Operation(
+        name="workspace.add",
+        params=AddParams,
+        result=AddedWorkspaces,
+        summary="Watch and index a folder.",
+        errors=(*WRITES, BadConfig),
+        changes_workspaces=True,
+        tool=Tool(
+            name="memory_init",
+            title="Begin a memory here",
+            description=(
+                "This folder has no memory yet: create MEMORY.md in it and index it from now on. "
+                "Ask the user first. The other tools work here afterwards."
+            ),
+            arguments=(
+                ToolArgument("path", "Absolute path of the folder; by default the current one."),
+                ToolArgument("name", "A name for the workspace; by default the folder's."),
+            ),
+            is_idempotent=True,
+        ),
+    ),
+    Operation(
+        name="workspace.remove",
+        params=RemoveParams,
+        result=WorkspaceList,
+        summary="Stop watching a folder and drop its index; its notes stay.",
+        errors=READS,
+        worktree="own",
+        changes_workspaces=True,
+    ),
+    Operation(
+        name="workspace.discover",
+        params=DiscoverParams,
+        result=Discovered,
+        summary="Find memories of agents, vaults and rules for agents on this machine.",
+        errors=(Busy,),
+    ),
+    Operation(
+        name="workspace.list",
+        params=NoParams,
+        result=WorkspaceList,
+        summary="List the workspaces.",
+    ),
+    Operation(
+        name="sync",
+        params=SyncParams,
+        result=SyncReport,
+        summary="Update the index from the disk and report the changes.",
+        errors=OPENS,
+        reads=True,
+        worktree="own",
+        waits=True,
+    ),
+)
