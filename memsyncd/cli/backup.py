@@ -11,19 +11,19 @@ import os
 import shutil
 import sys
 
-from memsyncd.cli.console import CLIENT, show_answer
-from memsyncd.cli.format import render_count, render_size
-from memsyncd.cli.notes import DASH
-from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option
-from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.errors import AlreadyExists, BadRequest, Unwritable
+from memsyncd.terminal.console import CLIENT, show_answer
+from memsyncd.terminal.format import render_count, render_size
+from memsyncd.terminal.parser import JSON, Argument, Command, Option, make_workspace_option
+from memsyncd.terminal.terminal import clean_line, clean_values
+from memsyncd.terminal.texts import DASH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any, BinaryIO
 
-    from memsyncd.cli.console import Console
+    from memsyncd.terminal.console import Console
 
 # The daemon reports sooner what takes too long; a large history is copied and checked meanwhile.
 ANSWER_S = 600.0

@@ -1,18 +1,24 @@
-"""List the commands and the module of each; only the module of the called command is imported."""
+"""List the commands and the module of each; only the module of the called command is imported.
+
+Commands that call an operation come from its declaration (`terminal/_generated`); the others are
+listed here.
+"""
 
 from __future__ import annotations
 
 import sys
 
+from memsyncd.terminal._generated import COMMANDS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from memsyncd.cli.parser import Command
+    from memsyncd.terminal.parser import Command
 
 
 class Entry:
-    """One command: the module whose `COMMANDS` contains it, and its summary."""
+    """One command: its summary, and the module whose `COMMANDS` has it; none for an operation."""
 
     __slots__ = ("module", "summary")
 
@@ -48,7 +54,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "promote": Entry("upkeep", "copy a memory to the project's note, as lasting knowledge"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
-        "topic": Entry("topics", "notes as topics with fields: append, history, archive"),
         "task": Entry("tasks", "list, checkpoint and summarise tasks, and print their context"),
         "session": Entry("tasks", "begin and resume sessions of agents"),
         "triage": Entry("tasks", "count sections tagged as bugs, and make tasks of them"),
@@ -95,13 +100,17 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "restore": Entry("backup", "put a saved history back, here or on another machine"),
     },
 }
+for _name, (_group, _summary, _) in COMMANDS.items():
+    GROUPS[_group][_name] = Entry("", _summary)
 ENTRIES: dict[str, Entry] = {
     name: entry for group in GROUPS.values() for name, entry in group.items()
 }
 
 
 def load_command(name: str) -> Command:
-    """Import the command's module. Raises KeyError for an unknown name."""
+    """Return a command; its module is imported now. Raises KeyError for an unknown name."""
+    if name in COMMANDS:
+        return COMMANDS[name][2]()
     module = f"memsyncd.cli.{ENTRIES[name].module}"
     # `importlib` itself imports `warnings`: half a millisecond of each command.
     __import__(module)

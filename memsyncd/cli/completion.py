@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsyncd.cli.commands import ENTRIES, load_command
-from memsyncd.cli.parser import Argument, Command
+from memsyncd.terminal.parser import Argument, Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import SimpleNamespace as Args
 
-    from memsyncd.cli.console import Console
-    from memsyncd.cli.parser import Option
+    from memsyncd.terminal.console import Console
+    from memsyncd.terminal.parser import Option
 
 NAMES = "memsyncd list --names 2>/dev/null"
 FILE_METAVARS = ("PATH", "FILE", "ANCHOR|PATH", "ANCHOR|PATH|N", "ANCHOR|PATH[:A[-B]]")

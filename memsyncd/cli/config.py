@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.console import show_answer
-from memsyncd.cli.parser import JSON, Argument, Command
-from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.dirs import CONFIG_VARIABLE, find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest
+from memsyncd.terminal.console import show_answer
+from memsyncd.terminal.parser import JSON, Argument, Command
+from memsyncd.terminal.terminal import clean, clean_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any
 
-    from memsyncd.cli.console import Console
     from memsyncd.config.load import Loaded
+    from memsyncd.terminal.console import Console
 
 
 def _config(args: Args, console: Console) -> int:

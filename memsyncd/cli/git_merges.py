@@ -11,17 +11,17 @@ import os
 import shlex
 import subprocess
 
-from memsyncd.cli.parser import Argument, Command
-from memsyncd.cli.terminal import clean_line
 from memsyncd.errors import BadRequest, Unwritable
+from memsyncd.terminal.parser import Argument, Command
+from memsyncd.terminal.terminal import clean_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import SimpleNamespace as Args
 
-    from memsyncd.cli.console import Console
     from memsyncd.core.editing.merge import Lines, MergedLines
+    from memsyncd.terminal.console import Console
 
 FILE = ".gitattributes"
 DRIVER = "memsyncd"

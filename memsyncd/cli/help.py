@@ -5,15 +5,15 @@ options in the daemon's errors.
 from __future__ import annotations
 
 from memsyncd.cli.commands import ENTRIES, GROUPS
-from memsyncd.cli.format import wrap_words
+from memsyncd.terminal.format import wrap_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memsyncd.cli.parser import Command, Option
-    from memsyncd.cli.terminal import Paint
     from memsyncd.errors import MemsyncdError
+    from memsyncd.terminal.parser import Command, Option
+    from memsyncd.terminal.terminal import Paint
 
 INTRO = "memsyncd keeps markdown memories indexed while you write them, and answers searches."
 BEGIN = "`memsyncd run --init ~/notes` makes a folder with first notes, and indexes it."

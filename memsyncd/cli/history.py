@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.console import CLIENT_OPTION, call_method, can_ask, make_action, show_answer
-from memsyncd.cli.format import render_age, render_count, render_size, render_table
-from memsyncd.cli.note_arguments import REVISION, TARGET, find_revision, take_named
-from memsyncd.cli.notes import DASH, read_stdin
-from memsyncd.cli.parser import JSON, TIMEOUT, Argument, Command, Option, make_workspace_option
-from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.errors import BadRequest, ConfirmationNeeded
+from memsyncd.terminal.console import CLIENT_OPTION, call_method, can_ask, make_action, show_answer
+from memsyncd.terminal.format import render_age, render_count, render_size, render_table
+from memsyncd.terminal.parser import JSON, TIMEOUT, Argument, Command, Option, make_workspace_option
+from memsyncd.terminal.places import REVISION, TARGET, find_revision, take_named
+from memsyncd.terminal.terminal import clean, clean_line, clean_values
+from memsyncd.terminal.texts import DASH, read_stdin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any
 
-    from memsyncd.cli.console import Console
-    from memsyncd.cli.terminal import Paint
+    from memsyncd.terminal.console import Console
+    from memsyncd.terminal.terminal import Paint
 
 
 # --- revisions as text --------------------------------------------------------------------------

@@ -16,10 +16,10 @@ import select
 import sys
 import time
 
-from memsyncd.cli.parser import Command, Option, make_group, make_workspace_option
 from memsyncd.client.connection import connect
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import MemsyncdError, NoDaemon
+from memsyncd.terminal.parser import Command, Option, make_group, make_workspace_option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any, Final
 
-    from memsyncd.cli.console import Console
     from memsyncd.client.connection import Client
+    from memsyncd.terminal.console import Console
 
 LIMIT_BYTES: Final = 4 << 20
 TIMEOUT_MS: Final = 2_000

@@ -19,13 +19,9 @@ import tempfile
 from functools import cached_property
 
 import memsyncd
-from memsyncd.cli.console import Console, can_ask
-from memsyncd.cli.format import render_count
 from memsyncd.cli.history import render_diff
 from memsyncd.cli.other_daemons import find_other_daemons
-from memsyncd.cli.parser import Argument, Command, Option
 from memsyncd.cli.service_files import make_private_folders
-from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.client.connection import RESTART_HINT, describe_versions
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.dirs import VARIABLES, find_user_dirs
@@ -47,6 +43,10 @@ from memsyncd.integrations.coding_agents import (
     uninstall,
 )
 from memsyncd.integrations.config_edit import Unreadable
+from memsyncd.terminal.console import Console, can_ask
+from memsyncd.terminal.format import render_count
+from memsyncd.terminal.parser import Argument, Command, Option
+from memsyncd.terminal.terminal import clean, clean_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import sys
 
 import memsyncd
 from memsyncd.cli.commands import ENTRIES, load_command
-from memsyncd.cli.console import INTERRUPTED, Console
-from memsyncd.cli.parser import find_nearest, parse_command
-from memsyncd.cli.terminal import Terminal, clean_line
 from memsyncd.errors import AlreadyExists, BadRequest, Busy, MemsyncdError, NotFresh
+from memsyncd.terminal.console import INTERRUPTED, Console
+from memsyncd.terminal.parser import find_nearest, parse_command
+from memsyncd.terminal.terminal import Terminal, clean_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

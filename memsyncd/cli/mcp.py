@@ -16,7 +16,6 @@ import select
 import time
 
 import memsyncd
-from memsyncd.cli.parser import Command, Option, make_workspace_option
 from memsyncd.client.connection import RESTART_HINT, describe_versions
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import (
@@ -26,6 +25,8 @@ from memsyncd.errors import (
     ShuttingDown,
     TooLarge,
 )
+from memsyncd.terminal._generated import READING_TOOLS
+from memsyncd.terminal.parser import Command, Option, make_workspace_option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any
 
-    from memsyncd.cli.console import Console
+    from memsyncd.terminal.console import Console
 
 READ_BYTES = 65536
 UNSENT_BYTES = 1 << 20
@@ -51,7 +52,6 @@ READING = frozenset(
     completion/complete logging/setLevel subscriptions/listen
     """.split()
 )
-READING_TOOLS = frozenset({"memory_search", "memory_get", "memory_context"})
 # Repeated on each new connection, since they belong to one.
 STATE = frozenset({"initialize", "notifications/initialized", "logging/setLevel"})
 REPLAY_PREFIX = "memsyncd-replay-"

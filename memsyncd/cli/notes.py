@@ -8,10 +8,10 @@ import contextlib
 import os
 import sys
 
-from memsyncd.cli.console import CLIENT_OPTION, call_method, can_ask, make_action, show_answer
-from memsyncd.cli.format import render_count, render_meta, render_span, render_table
-from memsyncd.cli.note_arguments import find_workspace_note, parse_target
-from memsyncd.cli.parser import (
+from memsyncd.errors import BadRequest, WorkspaceNotFound
+from memsyncd.terminal.console import CLIENT_OPTION, call_method, can_ask, make_action, show_answer
+from memsyncd.terminal.format import render_count, render_meta, render_table
+from memsyncd.terminal.parser import (
     JSON,
     KINDS,
     TIMEOUT,
@@ -23,55 +23,22 @@ from memsyncd.cli.parser import (
     parse_fraction,
     parse_pair,
 )
-from memsyncd.cli.terminal import clean, clean_line, clean_values
-from memsyncd.errors import BadRequest, WorkspaceNotFound
+from memsyncd.terminal.places import find_workspace_note, parse_target
+from memsyncd.terminal.terminal import clean, clean_line, clean_values
+from memsyncd.terminal.texts import DASH, read_stdin, read_text, read_typed
+from memsyncd.terminal.written import report_similar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any, Final
 
-    from memsyncd.cli.console import Console, MakeParams
-    from memsyncd.cli.note_arguments import Target
-    from memsyncd.cli.parser import Action
+    from memsyncd.terminal.console import Console, MakeParams
+    from memsyncd.terminal.parser import Action
+    from memsyncd.terminal.places import Target
 
 
-# --- text from the command line or stdin --------------------------------------------------------
-
-DASH = "-"
 STDIN: Final = Option("--stdin", "read the text from stdin, like TEXT -")
-
-
-def read_text(text: str | None, console: Console, *, is_piped: bool) -> str:
-    """Return the typed text, or stdin where `-` or --stdin requests it, or where no text was typed
-    and stdin is not a terminal.
-
-    Raises BadRequest if there is no text, or two.
-    """
-    if is_piped and text not in (None, DASH):
-        raise BadRequest("--stdin and a text do not go together", hint="use only one of them")
-    if is_piped or text == DASH:
-        return read_stdin(console)
-    if text is None and sys.stdin is not None and not sys.stdin.isatty():
-        # Without a terminal, stdin may be inherited and empty: that is not a text.
-        text = read_stdin(console) or None
-    if text is None:
-        raise BadRequest("the text is missing", hint="give it after the other words, or pipe it in")
-    return text
-
-
-def read_stdin(console: Console) -> str:
-    """Return all of stdin. Raises BadRequest for text that is not valid UTF-8."""
-    if sys.stdin is None:
-        raise BadRequest("stdin is closed", hint="give the text as a word")
-    if sys.stdin.isatty():
-        console.terminal.note("type the text; Ctrl-D on a line of its own ends it")
-    try:
-        return sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError as error:
-        raise BadRequest(
-            "the text on stdin is not valid UTF-8", hint="convert it first, as with: iconv -t UTF-8"
-        ) from error
 
 
 # --- get ----------------------------------------------------------------------------------------
@@ -307,17 +274,12 @@ _MEMORY_COMMANDS = {
 # --- remember -----------------------------------------------------------------------------------
 
 
-def read_typed(words: list[str], args: Args, console: Console) -> str:
-    """Return the words as one text, or stdin as `read_text` does."""
-    return read_text(" ".join(words) if words else None, console, is_piped=args.stdin)
-
-
 def _make_section(args: Args, console: Console) -> dict[str, Any]:
     root, note = None, args.note
     if note is not None:
         root, note = find_workspace_note(note, console.cwd, list(console.roots.values()))
     return {
-        "content": read_typed(args.content, args, console),
+        "content": read_typed(args.content, console, is_piped=args.stdin),
         "stdin": None,
         "metadata": dict(args.metadata),
         "note": note,
@@ -343,24 +305,6 @@ def _report_similar_kind(answer: dict[str, Any], kind: str, console: Console) ->
     if similar and answer["action"] == "added" and answer["change_set"]:
         undo = f"memsyncd undo --change-set {answer['change_set']}"
         console.terminal.report(f"to write it so instead: {undo}, then --kind {similar}")
-
-
-def report_similar(answer: dict[str, Any], console: Console) -> None:
-    """Report what says nearly the same as what was written, or was to be written."""
-    for one in clean_values(answer)["similar"]:
-        place = render_span(one["path"], one["start_line"], one["end_line"])
-        heading = " › ".join(one["heading"])
-        was = "appended to" if _is_target(one, answer) else "nearly the same"
-        console.terminal.report(f"{was}: {place}  {heading}  {one['similarity']:.2f}")
-    if not answer["similar"] or answer["action"] in ("appended", "unchanged"):
-        return
-    undo = f"memsyncd undo --change-set {answer['change_set']}, then " * bool(answer["change_set"])
-    console.terminal.report(f"to append there instead: {undo}--on-similar append")
-
-
-def _is_target(one: dict[str, Any], answer: dict[str, Any]) -> bool:
-    place = answer.get("anchor", answer["path"])
-    return answer["action"] == "appended" and place in (one["anchor"], one["path"])
 
 
 TAG: Final = Option("--tag T…", "add this tag", name="tags")

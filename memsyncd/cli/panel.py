@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.console import show_answer
-from memsyncd.cli.parser import JSON, Command, Option
 from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest, WorkspaceNotFound
+from memsyncd.terminal.console import show_answer
+from memsyncd.terminal.parser import JSON, Command, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any
 
-    from memsyncd.cli.console import Console
+    from memsyncd.terminal.console import Console
 
 REDIRECT = """<!doctype html><html><head><meta charset="utf-8">
 <meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url={url}">

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.console import show_answer
-from memsyncd.cli.format import render_count, render_path
-from memsyncd.cli.note_arguments import find_named
-from memsyncd.cli.notes import read_stdin
-from memsyncd.cli.parser import (
+from memsyncd.cli.search import report_left_out
+from memsyncd.errors import BadRequest
+from memsyncd.terminal.console import show_answer
+from memsyncd.terminal.format import render_count, render_path
+from memsyncd.terminal.parser import (
     JSON,
     TIMEOUT,
     Argument,
@@ -15,16 +15,16 @@ from memsyncd.cli.parser import (
     make_workspace_option,
     parse_fraction,
 )
-from memsyncd.cli.search import report_left_out
-from memsyncd.cli.terminal import clean, clean_line, clean_values
-from memsyncd.errors import BadRequest
+from memsyncd.terminal.places import find_named
+from memsyncd.terminal.terminal import clean, clean_line, clean_values
+from memsyncd.terminal.texts import read_stdin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any, Final
 
-    from memsyncd.cli.console import Console
+    from memsyncd.terminal.console import Console
 
 
 # --- links ---------------------------------------------------------------------------------------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.console import show_answer
-from memsyncd.cli.format import list_parts, render_count, render_explanation, render_hit
-from memsyncd.cli.parser import (
+from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.terminal.console import show_answer
+from memsyncd.terminal.format import list_parts, render_count, render_explanation, render_hit
+from memsyncd.terminal.parser import (
     JSON,
     KINDS,
     NO_MARK,
@@ -18,8 +19,7 @@ from memsyncd.cli.parser import (
     parse_fraction,
     take_mark,
 )
-from memsyncd.cli.terminal import clean, clean_line, clean_values
-from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.terminal.terminal import clean, clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any, Final, NoReturn
 
-    from memsyncd.cli.console import Console
+    from memsyncd.terminal.console import Console
 
 
 # --- filters ------------------------------------------------------------------------------------

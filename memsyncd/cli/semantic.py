@@ -10,18 +10,18 @@ import re
 import signal
 import time
 
-from memsyncd.cli.format import render_bar, render_count, render_size, render_table
-from memsyncd.cli.parser import JSON, Command, Option, make_group
-from memsyncd.cli.terminal import clean_line
 from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest, MemsyncdError, NotFresh
+from memsyncd.terminal.format import render_bar, render_count, render_size, render_table
+from memsyncd.terminal.parser import JSON, Command, Option, make_group
+from memsyncd.terminal.terminal import clean_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any, Final
 
-    from memsyncd.cli.console import Console
+    from memsyncd.terminal.console import Console
 
 POLL_S: Final = 0.3
 # The daemon reads its configuration within this time after SIGHUP.

@@ -11,22 +11,22 @@ import sys
 from typing import TYPE_CHECKING
 
 import memsyncd
-from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.daemon import find_daemon, stop_daemon
-from memsyncd.cli.format import render_count
-from memsyncd.cli.parser import JSON, Command, Option, make_group
 from memsyncd.cli.service_files import find_program, is_current, is_temporary
-from memsyncd.cli.terminal import clean_line
 from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest, NoDaemon
+from memsyncd.terminal.console import NOTHING_FOUND
+from memsyncd.terminal.format import render_count
+from memsyncd.terminal.parser import JSON, Command, Option, make_group
+from memsyncd.terminal.terminal import clean_line
 
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any
 
-    from memsyncd.cli.console import Console
     from memsyncd.cli.launchd import Launchd
     from memsyncd.cli.systemd_units import Systemd
+    from memsyncd.terminal.console import Console
 
     Supervisor = Systemd | Launchd
 

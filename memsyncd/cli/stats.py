@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.console import make_action
-from memsyncd.cli.format import render_age, render_count, render_path, render_size, render_table
-from memsyncd.cli.note_arguments import take_named
-from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option
 from memsyncd.cli.search import FILTERS, take_filters
-from memsyncd.cli.terminal import clean_line, clean_values
+from memsyncd.terminal.console import make_action
+from memsyncd.terminal.format import (
+    render_age,
+    render_count,
+    render_path,
+    render_size,
+    render_table,
+)
+from memsyncd.terminal.parser import JSON, Argument, Command, Option, make_workspace_option
+from memsyncd.terminal.places import take_named
+from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any, Final
 
-    from memsyncd.cli.console import Console
+    from memsyncd.terminal.console import Console
 
 # Columns of the longest bar.
 BAR: Final = 24

@@ -7,14 +7,20 @@ import sys
 import time
 
 import memsyncd
-from memsyncd.cli.console import show_answer
-from memsyncd.cli.format import render_age, render_count, render_duration, render_place, render_size
 from memsyncd.cli.other_daemons import find_other_daemons
-from memsyncd.cli.parser import JSON, Command, Option
-from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.client.connection import RESTART_HINT, describe_versions
 from memsyncd.dirs import find_user_dirs, has_named_socket
 from memsyncd.lock import read_holder
+from memsyncd.terminal.console import show_answer
+from memsyncd.terminal.format import (
+    render_age,
+    render_count,
+    render_duration,
+    render_place,
+    render_size,
+)
+from memsyncd.terminal.parser import JSON, Command, Option
+from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +28,8 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any
 
-    from memsyncd.cli.console import Console
-    from memsyncd.cli.terminal import Paint
+    from memsyncd.terminal.console import Console
+    from memsyncd.terminal.terminal import Paint
 
 
 # --- status and problems ------------------------------------------------------------------------

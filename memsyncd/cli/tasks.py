@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.console import CLIENT, CLIENT_OPTION, call_method, make_action, show_answer
-from memsyncd.cli.format import render_age, render_count
-from memsyncd.cli.parser import (
+from memsyncd.errors import BadRequest
+from memsyncd.terminal.console import CLIENT, CLIENT_OPTION, call_method, make_action, show_answer
+from memsyncd.terminal.format import render_age, render_count
+from memsyncd.terminal.parser import (
     JSON,
     NO_MARK,
     Argument,
@@ -19,15 +20,14 @@ from memsyncd.cli.parser import (
     parse_pair,
     take_mark,
 )
-from memsyncd.cli.terminal import clean, clean_line, clean_values
-from memsyncd.errors import BadRequest
+from memsyncd.terminal.terminal import clean, clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any, Final
 
-    from memsyncd.cli.console import Console
+    from memsyncd.terminal.console import Console
 
 
 def _show_items(answer: dict[str, Any], console: Console) -> None:

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.console import CLIENT_OPTION, call_method, make_action, show_answer
-from memsyncd.cli.format import render_contradictions, render_count
-from memsyncd.cli.note_arguments import find_among, find_memories
-from memsyncd.cli.parser import (
+from memsyncd.cli.search import FILTERS, FOLLOW, take_filters
+from memsyncd.operations.upkeep.show import CHANGED, plan_params, show_plan
+from memsyncd.terminal.console import CLIENT_OPTION, call_method, make_action, show_answer
+from memsyncd.terminal.format import render_contradictions, render_count
+from memsyncd.terminal.parser import (
     JSON,
     TIMEOUT,
     Argument,
@@ -16,16 +17,16 @@ from memsyncd.cli.parser import (
     make_workspace_option,
     parse_number,
 )
-from memsyncd.cli.search import FILTERS, FOLLOW, take_filters
-from memsyncd.cli.terminal import clean, clean_values
+from memsyncd.terminal.places import find_among, find_memories
+from memsyncd.terminal.terminal import clean, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any
 
-    from memsyncd.cli.console import Console
-    from memsyncd.cli.terminal import Paint
+    from memsyncd.terminal.console import Console
+    from memsyncd.terminal.terminal import Paint
 
 # --- check --------------------------------------------------------------------------------------
 
@@ -56,50 +57,6 @@ def _show_faults(answer: dict[str, Any], _args: Args, console: Console) -> None:
 def _select(args: Args, console: Console) -> dict[str, Any]:
     anchors = find_memories(args.anchors, console) if args.anchors else {}
     return {**take_filters(args, console), **anchors, **plan_params(args, console)}
-
-
-def plan_params(args: Args, _console: Console) -> dict[str, Any]:
-    """Return the parameter `dry_run`, in place of --apply."""
-    return {"apply": None, "dry_run": not args.apply}
-
-
-def show_plan(answer: dict[str, Any], args: Args, console: Console) -> None:
-    """Print what an act changes or has changed."""
-    _print_items(answer, console)
-    if (answer["archived"] or answer["restored"]) and not args.apply:
-        plan = f"--apply --plan {answer['plan']}"
-        console.terminal.report(f"dry run: nothing was changed; do it with {plan}")
-
-
-CHANGED = "archived restored"
-
-
-def _print_items(answer: dict[str, Any], console: Console) -> None:
-    terminal = console.terminal
-    shown = clean_values(answer)
-    will = "" if answer["is_applied"] else "would be "
-    for name in ("archived", "restored", "skipped"):
-        for item in shown[name]:
-            word = name if name == "skipped" else will + name
-            marks = f"{item['tier']} {item['decay']:.3g}, {item['reason']}"
-            terminal.print(
-                f"{word}  {terminal.paint('bold blue', item['anchor'])}"
-                f"  {terminal.paint('dim', marks)}"
-            )
-    terminal.report(describe_plan(answer))
-
-
-def describe_plan(answer: dict[str, Any]) -> str:
-    """Return how many memories an act changes or has changed, and how many it leaves."""
-    will = "" if answer["is_applied"] else "would be "
-    changed = [
-        f"{len(answer[name])} {will}{name}" for name in ("archived", "restored") if answer[name]
-    ]
-    left = [f"{len(answer[name])} {name}" for name in ("retained", "skipped") if answer[name]]
-    if not changed:
-        return f"nothing to do: {', '.join(left)}" if left else "nothing to do"
-    undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
-    return ", ".join([*changed, *left]) + (undo if answer["change_set"] else "")
 
 
 def _read_limit(text: str) -> float:

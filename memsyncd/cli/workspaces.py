@@ -7,8 +7,12 @@ from __future__ import annotations
 import os
 import time
 
-from memsyncd.cli.console import can_ask, show_answer, show_until_indexed, wait_with_progress
-from memsyncd.cli.format import (
+from memsyncd.cli.search import FILTERS, SORT, filters_from
+from memsyncd.dirs import find_user_dirs
+from memsyncd.errors import BadRequest, MemsyncdError, NoDaemon, PathRefused, WorkspaceNotFound
+from memsyncd.first_notes import FIRST_NOTES
+from memsyncd.terminal.console import can_ask, show_answer, show_until_indexed, wait_with_progress
+from memsyncd.terminal.format import (
     render_count,
     render_duration,
     render_lines,
@@ -17,20 +21,23 @@ from memsyncd.cli.format import (
     render_table,
     render_tags,
 )
-from memsyncd.cli.parser import JSON, Argument, Command, Option, find_nearest, make_workspace_option
-from memsyncd.cli.search import FILTERS, SORT, filters_from
-from memsyncd.cli.terminal import clean_line, clean_values
-from memsyncd.dirs import find_user_dirs
-from memsyncd.errors import BadRequest, MemsyncdError, NoDaemon, PathRefused, WorkspaceNotFound
-from memsyncd.first_notes import FIRST_NOTES
+from memsyncd.terminal.parser import (
+    JSON,
+    Argument,
+    Command,
+    Option,
+    find_nearest,
+    make_workspace_option,
+)
+from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any
 
-    from memsyncd.cli.console import Console
-    from memsyncd.cli.terminal import Paint
+    from memsyncd.terminal.console import Console
+    from memsyncd.terminal.terminal import Paint
 
 
 # --- init ---------------------------------------------------------------------------------------

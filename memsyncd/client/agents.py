@@ -21,21 +21,18 @@ topics, which are notes, and their fields, which are sections.
 
 from __future__ import annotations
 
+from memsyncd.client._generated import GeneratedMethods
 from memsyncd.client.anchors import read_target
-from memsyncd.client.connection import Closing
+from memsyncd.client.words import convert_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any, Literal, Unpack
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any, Literal
 
-    from memsyncd.client.memory import WorkspaceConnection
     from memsyncd.client.types import (
         AccessStats,
         Added,
-        FieldAppended,
-        FieldVersion,
-        NewRelation,
         Profile,
         RecordedAccesses,
         SessionBlock,
@@ -47,28 +44,18 @@ if TYPE_CHECKING:
         TaskReady,
         TaskSection,
         TaskSummary,
-        Topic,
-        TopicChanges,
-        TopicInfo,
-        TopicMetadata,
-        TopicWritten,
         Triage,
-        Upkept,
         Words,
     )
 
     OnSimilar = Literal["add", "append", "report"]
 
 
-class AgentMethods(Closing):
+class AgentMethods(GeneratedMethods):
     """The part of `Memsyncd` for agents and topics.
 
     `session` names the caller's session. Each method raises what `Memsyncd` raises.
     """
-
-    def __init__(self, connection: WorkspaceConnection, session: str | None) -> None:
-        self._connection = connection
-        self._session = session
 
     def access_stats(
         self,
@@ -341,165 +328,3 @@ class AgentMethods(Closing):
         }
         answer: Profile = self._connection.ask("profile", params)
         return answer
-
-    # --- topics ---
-
-    def topics(
-        self,
-        path: str | None = None,
-        *,
-        sort: Literal["salience", "recency", "file"] = "salience",
-        include_archived: bool = False,
-        limit: int = 50,
-    ) -> list[TopicInfo]:
-        """Return the topics, or those at a path, folder or glob, the most salient first."""
-        params = {
-            "path": path,
-            "sort": sort,
-            "include_archived": include_archived,
-            "limit": limit,
-        }
-        answer: list[TopicInfo] = self._connection.ask("topic.list", params)["topics"]
-        return answer
-
-    def topic(
-        self, topic: str, *, include_archived: bool = False, track_access: bool = True
-    ) -> Topic:
-        """Return a topic by its path, its name in the memory folder, or its title: its summary, its
-        fields with their values, its relations. Its fields count as recalled.
-        """
-        params = {
-            "topic": topic,
-            "include_archived": include_archived,
-            "track_access": track_access,
-            "caller_session": self._session,
-        }
-        answer: Topic = self._connection.ask("topic.get", params)
-        return answer
-
-    def create_topic(
-        self,
-        title: str,
-        summary: str = "",
-        *,
-        fields: Mapping[str, str] | None = None,
-        relations: Iterable[NewRelation | str] = (),
-        note: str | None = None,
-        on_similar: OnSimilar = "add",
-        **metadata: Unpack[TopicMetadata],
-    ) -> TopicWritten:
-        """Create a note for a topic, by default one that is named after its title. A relation is a
-        dictionary with `kind` and `to`, or only the note that it leads to.
-
-        If a topic says nearly the same, `on_similar` `append` appends to it, and `report` writes
-        nothing. Raises AlreadyExists if the note is there.
-        """
-        params = {
-            "title": title,
-            "summary": summary,
-            "fields": dict(fields or {}),
-            "relations": _read_relations(relations),
-            "note": note,
-            "on_similar": on_similar,
-            **_read_lists(metadata),
-        }
-        answer: TopicWritten = self._connection.write("topic.create", params)
-        return answer
-
-    def patch_topic(
-        self,
-        topic: str,
-        *,
-        relate: Iterable[NewRelation | str] = (),
-        unrelate: Iterable[NewRelation | str] = (),
-        if_digest: str | None = None,
-        **changes: Unpack[TopicChanges],
-    ) -> TopicWritten:
-        """Change the title, the summary, the metadata or the relations of a topic; an empty text or
-        list removes one. Relations that are there already stay as they are.
-
-        With `if_digest`, raises Conflict if the note has another digest.
-        """
-        params = {
-            "topic": topic,
-            "relate": _read_relations(relate),
-            "unrelate": _read_relations(unrelate),
-            "if_digest": if_digest,
-            **_read_lists(changes),
-        }
-        answer: TopicWritten = self._connection.write("topic.patch", params)
-        return answer
-
-    def archive_topic(self, *topics: str, dry_run: bool = True, plan: str | None = None) -> Upkept:
-        """Archive whole topics; unless `dry_run` is False, nothing changes. With the `plan` of a
-        dry run, raises Conflict if notes have changed since.
-        """
-        params = {"topics": [*topics], "dry_run": dry_run, "plan": plan}
-        answer: Upkept = self._connection.write("topic.archive", params)
-        return answer
-
-    def restore_topic(self, *topics: str, dry_run: bool = True, plan: str | None = None) -> Upkept:
-        """Restore archived topics, with the bytes that they had; like `archive_topic`."""
-        params = {"topics": [*topics], "dry_run": dry_run, "plan": plan}
-        answer: Upkept = self._connection.write("topic.restore", params)
-        return answer
-
-    def append_field(  # noqa: PLR0913  one parameter for each of the method
-        self,
-        topic: str,
-        field: str,
-        content: str,
-        *,
-        kind: str | None = None,
-        tags: Words = (),
-        importance: float | None = None,
-        source: str | None = None,
-        keep: int | None = None,
-        on_similar: OnSimilar = "add",
-        if_digest: str | None = None,
-    ) -> FieldAppended:
-        """Append a value to a field, above the earlier ones; the section is made if it is missing.
-
-        `keep` values stay in the note, by default as many as configured; `field_history` has all.
-        """
-        params = {
-            "topic": topic,
-            "field": field,
-            "content": content,
-            "kind": kind,
-            "tags": convert_words(tags),
-            "importance": importance,
-            "source": source,
-            "keep": keep,
-            "on_similar": on_similar,
-            "if_digest": if_digest,
-        }
-        answer: FieldAppended = self._connection.write("field.append", params)
-        return answer
-
-    def field_history(
-        self, topic: str, field: str, *, limit: int = 50, before: int | None = None
-    ) -> list[FieldVersion]:
-        """Return the values that a field has and had, the newest first; only those of revisions
-        older than `before`.
-        """
-        params = {"topic": topic, "field": field, "limit": limit, "before": before}
-        answer: list[FieldVersion] = self._connection.ask("field.history", params)["values"]
-        return answer
-
-
-def convert_words(words: Words) -> list[str] | None:
-    """Convert a word or several to the parameter of the daemon, None for none."""
-    return ([words] if isinstance(words, str) else [*words]) or None
-
-
-def _read_relations(relations: Iterable[NewRelation | str]) -> list[dict[str, object]]:
-    return [{"to": one} if isinstance(one, str) else dict(one) for one in relations]
-
-
-def _read_lists(given: Mapping[str, object]) -> dict[str, object]:
-    """Convert metadata to parameters of the daemon: one word becomes a list where one is taken."""
-    return {
-        name: [value] if name in ("tags", "keywords") and isinstance(value, str) else value
-        for name, value in given.items()
-    }

@@ -17,10 +17,17 @@ from __future__ import annotations
 import _thread
 import os
 
-from memsyncd.client.agents import AgentMethods, convert_words
+from memsyncd.client.agents import AgentMethods
 from memsyncd.client.anchors import read_target
 from memsyncd.client.connection import TIMEOUT_S, Client, connect
 from memsyncd.client.results import Changes, ContextBlock, Hits
+from memsyncd.client.words import (
+    convert_words,
+    name_workspace,
+    read_filters,
+    read_wait,
+    read_workspaces,
+)
 from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -59,8 +66,8 @@ if TYPE_CHECKING:
         Validation,
         Words,
     )
+    from memsyncd.client.words import WorkspaceNames
 
-    WorkspaceNames = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
 
 SYNC_S = 600.0
 ARCHIVED = "archived"
@@ -327,7 +334,7 @@ class Memsyncd(AgentMethods):
         params |= {"keywords": [*keywords]} if keywords else {}
         params |= {"text": text} if text else {}
         params |= {"follow": convert_words(follow)} if follow else {}
-        params |= {"filters": _read_filters(filters)} if filters else {}
+        params |= {"filters": read_filters(filters)} if filters else {}
         params |= {"track_access": track_access, "caller_session": self._session}
         answer: Recalled = self._connection.ask("recall", params)
         return answer
@@ -343,7 +350,7 @@ class Memsyncd(AgentMethods):
         if anchors:
             params["anchors"] = [*anchors]
         if filters:
-            params["filters"] = _read_filters(filters)
+            params["filters"] = read_filters(filters)
         answer: Upkept = self._connection.write(method, {**params, "dry_run": dry_run})
         return answer
 
@@ -397,11 +404,11 @@ class Memsyncd(AgentMethods):
             "min_score": min_score,
             "sort": sort,
             "follow": convert_words(follow),
-            "filters": _read_filters(filters),
-            **_read_workspaces(workspaces),
+            "filters": read_filters(filters),
+            **read_workspaces(workspaces),
         }
         return Hits(
-            self._connection.ask("search", params | _read_wait(is_wanted=wait), time_s=timeout_s)
+            self._connection.ask("search", params | read_wait(is_wanted=wait), time_s=timeout_s)
         )
 
     def get(
@@ -473,12 +480,12 @@ class Memsyncd(AgentMethods):
             "mark": None if mark else False,
             "follow": convert_words(follow),
             "user": None if user else False,
-            **_read_workspaces(workspaces),
+            **read_workspaces(workspaces),
             "track_access": track_access,
             "sort": sort,
             "caller_session": self._session,
-            "filters": _read_filters(filters),
-            **_read_wait(is_wanted=wait),
+            "filters": read_filters(filters),
+            **read_wait(is_wanted=wait),
         }
         return ContextBlock(self._connection.ask("context", params, time_s=timeout_s))
 
@@ -498,7 +505,7 @@ class Memsyncd(AgentMethods):
         """Count sections and notes that pass the filters, and both for each value of the groups
         `by` (`kind`, `tag`, `task`, `month` and `size`), at most `limit` values (20) of each.
         """
-        params = {"by": list(by) or None, "limit": limit, "filters": _read_filters(filters)}
+        params = {"by": list(by) or None, "limit": limit, "filters": read_filters(filters)}
         answer: MemoryStats = self._connection.ask("stats", params)
         return answer
 
@@ -546,7 +553,7 @@ class Memsyncd(AgentMethods):
             "min_workspaces": min_workspaces,
             "limit": limit,
         }
-        named = _read_workspaces(workspaces) or {"workspace": "*"}
+        named = read_workspaces(workspaces) or {"workspace": "*"}
         answer: Patterns = self._connection.ask("patterns", params | named)
         return answer
 
@@ -587,7 +594,7 @@ class Memsyncd(AgentMethods):
         params = {
             "min_similarity": min_similarity,
             "limit": limit,
-            "filters": _read_filters(filters),
+            "filters": read_filters(filters),
         }
         answer: Duplicates = self._connection.ask("duplicates", params)
         return answer
@@ -685,18 +692,6 @@ class Memsyncd(AgentMethods):
         return Changes(connection, timeout_s)
 
 
-def _read_wait(*, is_wanted: bool) -> dict[str, object]:
-    return {"wait": "disk"} if is_wanted else {}
-
-
-def _read_workspaces(names: WorkspaceNames) -> dict[str, object]:
-    """Return the parameter that replaces the workspace of a connection, if any is named."""
-    if names is None:
-        return {}
-    listed = [names] if isinstance(names, str | os.PathLike) else names
-    return {"workspace": [name_workspace(name) for name in listed]}
-
-
 def _read_section(section: NewSection) -> dict[str, object]:
     """Convert a section to the parameters of the daemon, without the fields that are not given."""
     given: dict[str, object] = {name: value for name, value in section.items() if value is not None}
@@ -704,24 +699,6 @@ def _read_section(section: NewSection) -> dict[str, object]:
         words: Any = given.get(name, ())
         given[name] = [words] if isinstance(words, str) else list(words)
     return {name: value for name, value in given.items() if value not in ([], {})}
-
-
-def _read_filters(filters: Mapping[str, object]) -> dict[str, object] | None:
-    """Convert filters to the parameters of the daemon: a single word becomes a list of one, other
-    sequences lists.
-    """
-    return {
-        name: _read_filter(name, value) for name, value in filters.items() if value is not None
-    } or None
-
-
-def _read_filter(name: str, value: object) -> object:
-    if isinstance(value, str):
-        return value if name in ("after", "before") else [value]
-    if isinstance(value, bool | float | int):
-        return value
-    # The daemon refuses other types.
-    return list(value)  # type: ignore[call-overload]
 
 
 # --- connection ---------------------------------------------------------------------------------
@@ -845,12 +822,3 @@ def choose_workspace(client: Client, workspace: str | os.PathLike[str] | None) -
     except (WorkspaceNotFound, FileNotFoundError):
         return None
     return folder
-
-
-def name_workspace(workspace: str | os.PathLike[str]) -> str:
-    """Return a workspace as the daemon takes it: paths become absolute, since the daemon does not
-    know the current folder.
-    """
-    text = os.fspath(workspace)
-    is_folder = not isinstance(workspace, str) or text.startswith(("/", ".", "~"))
-    return os.path.abspath(os.path.expanduser(text)) if is_folder else text

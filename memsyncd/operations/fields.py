@@ -81,3 +81,38 @@ class Freshness(Result, frozen=True, kw_only=True):
     """`ready` only if no scan is overdue, all folders are watched and all notes could be read."""
     reason: str | None
     """Why the state is not `ready`, as `status` says it too; null otherwise."""
+
+
+FIELD_DOCS: dict[str, str] = {
+    "workspace": "A workspace by its name, its id or a path in it; null for the only one.",
+    "kind": "The kind of memory, one word such as `decision`.",
+    "tags": "A word to filter by; at most 32.",
+    "tag": "Only with one of these tags.",
+    "importance": "From 0 to 1; by default that of the kind.",
+    "priority": "`P0` to `P3`.",
+    "lifecycle": "`ephemeral`, `session`, `task` or `project`.",
+    "source": "Where it comes from.",
+    "task": "The task, such as `WU-123`.",
+    "session": "The session of an agent.",
+    "agent": "The name of an agent.",
+    "scope": "A scope of your own.",
+    "topic": "The topic.",
+    "keywords": "A word that recall finds it by; at most 20.",
+    "created": "The day or time, if not now.",
+    "updated": "The day or time of the last change.",
+    "expires": "A day or a time, from which on searches leave it out.",
+    "metadata": "Keys of your own.",
+    "limit": "At most so many.",
+    "before": "Only older revisions than this one.",
+    "include_archived": "Archived ones too.",
+    "if_digest": "Only if the note still has this digest; if it has another, nothing is done.",
+    "on_similar": "If something says nearly the same: `add`, `append` to it, or only `report` it.",
+    "revision": "The number of a revision.",
+    "change_set": "All revisions of this change set.",
+    "dry_run": "Change nothing; answer what would be done.",
+    "plan": "Only if the plan is still this one, as a dry run names it.",
+    "min_similarity": "From 0 to 1; from 0.7 of the words on both say nearly the same.",
+    "max_tokens": "At most so many tokens, from 100 to 50,000.",
+    "max_bytes": "At most so many bytes.",
+}
+"""What a field means wherever it stands, unless its declaration says more."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from importlib import import_module
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
@@ -53,16 +53,11 @@ WRITES: Errors = (*OPENS, Conflict, AlreadyExists, EditRefused)
 
 
 class Shape(Enum):
-    """How the dispatcher carries out an operation, and which function `run` names.
+    """How the dispatcher carries out an operation."""
 
-    `w` is a `Workspace`, `c` a `Call`, `p` the parameters.
-    """
-
-    SERVER = "a method of the server itself: `run` is empty"
-    READ = "`run(w, p, c)` returns the result; it runs in a thread once the index is open"
-    JOB = "`run(w, p, c)` returns a job, which runs on the worker and returns the result"
-    EDIT = "`run(w, p, c)` returns a decision; its answer and `Written` make the result"
-    STEPS = "`await run(w, p, c)` returns the result: it reads, runs jobs and edits by the call"
+    SERVER = "by a method of the server itself"
+    READ = "`run(call, params)` reads and returns the result; it runs in a thread"
+    STEPS = "`await run(call, params)` returns the result: it reads and edits by its call"
 
 
 class Paths(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,21 +73,22 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """The words of a command line that call an operation.
 
-    Each field of the parameters is an option, but for those of `arguments` and of `omit`.
+    Each field of the parameters is an option, but for `arguments` and `omit`. A field's docstring
+    is its help; `usages` and `OPTIONS` say how an option is written that is not `--its-name TEXT`.
     """
 
     words: str
     """The command, such as `topic append`."""
-    group: Literal["Find", "Write", "Set up", "Run"]
-    """The heading under which the first help screen lists it."""
+    group: Literal["Find", "Write", "Set up", "Run", ""] = ""
+    """The heading under which the first help screen lists it; empty for a part of a group."""
     summary: str = ""
     """By default that of the operation."""
     arguments: tuple[str, ...] = ()
     """Positional arguments, each `field USAGE`, such as `content [TEXT…]`."""
     usages: dict[str, str] = {}
-    """How options are written that differ from `USAGES`, by field: `--write`."""
+    """How options are written, by field: `--write`."""
     help: dict[str, str] = {}
-    """Help of fields whose docstring says something that a command line has not."""
+    """Help of fields, where a command line needs other words than the docstring."""
     omit: tuple[str, ...] = ()
     """Fields that the command does not offer."""
     extra: tuple[Extra, ...] = ()
@@ -120,7 +116,7 @@ class Extra(msgspec.Struct, frozen=True, kw_only=True):
     """An argument or option that no field of the parameters has."""
 
     usage: str
-    """`--open N`, or for an argument `TARGET` or `[TARGET…]` with a `name`."""
+    """`--open N`, or for an argument `TARGET` or `[TARGET…]`, then with a `name`."""
     help: str
     name: str = ""
     is_argument: bool = False
@@ -130,20 +126,90 @@ class Extra(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
 
 
+class CommandGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A word that begins several commands, such as `topic`."""
+
+    words: str
+    group: Literal["Find", "Write", "Set up", "Run"]
+    summary: str
+    examples: tuple[str, ...]
+
+
+class OptionWords(NamedTuple):
+    """How an option is written, and its help where a command line needs its own."""
+
+    usage: str
+    help: str = ""
+    value: Any = True
+    """The value of an option without one."""
+
+
+OPTIONS: dict[str, OptionWords] = {
+    "workspace": OptionWords(
+        "-w --workspace WS",
+        "the workspace: a name, an id or a folder in it; by default the current folder's",
+    ),
+    "client": OptionWords("--client NAME", "the writer's name in the history (default cli)"),
+    "timeout_ms": OptionWords("--timeout-ms MS", "give up after this long"),
+    "wait": OptionWords("--wait", "first index everything that is on disk now", "disk"),
+    "mark": OptionWords("--no-mark", "without the line that marks orders in notes", value=False),
+    "user": OptionWords("--no-user", "without the user-wide workspace", value=False),
+    "plan": OptionWords("--plan DIGEST"),
+    "limit": OptionWords("-n --limit N"),
+    "kind": OptionWords("--kind K"),
+    "tag": OptionWords("--tag T…"),
+    "tags": OptionWords("--tag T…"),
+    "keywords": OptionWords("--keyword K…"),
+    "task": OptionWords("--task ID"),
+    "tasks": OptionWords("--task ID…"),
+    "session": OptionWords("--session ID"),
+    "sessions": OptionWords("--session ID…"),
+    "agent": OptionWords("--agent NAME"),
+    "agents": OptionWords("--agent NAME…"),
+    "priority": OptionWords("--priority P"),
+    "lifecycle": OptionWords("--lifecycle L"),
+    "importance": OptionWords("--importance S"),
+    "status": OptionWords("--status S"),
+    "sort": OptionWords("--sort S"),
+    "note": OptionWords("--note PATH"),
+    "metadata": OptionWords("--meta KEY=VALUE…"),
+    "meta": OptionWords("--meta KEY=VALUE…"),
+    "has": OptionWords("--has KEY…"),
+    "related_to": OptionWords("--related-to NOTE…"),
+    "tier": OptionWords("--tier T…"),
+    "path": OptionWords("--path P"),
+    "after": OptionWords("--after DAY"),
+    "before": OptionWords("--before DAY"),
+    "expires": OptionWords("--expires DAY"),
+    "created": OptionWords("--created DAY"),
+    "updated": OptionWords("--updated DAY"),
+    "on_similar": OptionWords("--on-similar DO"),
+    "if_digest": OptionWords("--if-digest DIGEST"),
+    "follow": OptionWords("--follow R…"),
+    "relation": OptionWords("--relation R…"),
+    "max_tokens": OptionWords("--max-tokens N"),
+    "max_bytes": OptionWords("--max-bytes N"),
+}
+"""How the options of fields are written, wherever a field of this name is one."""
+NO_OPTIONS = frozenset({"track_access", "caller_session", "min_generation"})
+"""Fields that programs use; no command offers them."""
+
+
 class Python(msgspec.Struct, frozen=True, kw_only=True):
     """The method of `Memsyncd` that calls an operation; it is generated."""
 
     name: str
     positional: tuple[str, ...] = ()
-    """Fields that may be given by place; the first with a star takes several: `*topics`."""
+    """Fields that may be given by place; the last with a star takes several: `*topics`. `target`
+    stands for the fields `anchor` and `path`."""
     returns: str = ""
     """The field of the result that the method returns, by default all of it."""
     omit: tuple[str, ...] = ()
+    """Fields that the method does not offer."""
     rename: dict[str, str] = {}
     """Names of parameters that differ from their fields, by field."""
-    types: dict[str, str] = {}
-    """Types that differ from the field's, such as one word in place of a list."""
-    defaults: dict[str, str] = {}
+    kwargs: str = ""
+    """The field whose fields are keyword arguments: `filters`."""
     doc: str = ""
     """What the docstring says besides the operation's summary."""
 

@@ -7,7 +7,7 @@ from memsyncd.operations.changes import declare as changes
 from memsyncd.operations.history import declare as history
 from memsyncd.operations.links import declare as links
 from memsyncd.operations.notes import declare as notes
-from memsyncd.operations.operation import Notification, Operation
+from memsyncd.operations.operation import CommandGroup, Notification, Operation
 from memsyncd.operations.project import declare as project
 from memsyncd.operations.recall import declare as recall
 from memsyncd.operations.records import declare as records
@@ -49,3 +49,5 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 NOTIFICATIONS: dict[str, Notification] = {**changes.NOTIFICATIONS, **signals.NOTIFICATIONS}
+
+COMMAND_GROUPS: tuple[CommandGroup, ...] = (*topics.COMMAND_GROUPS,)

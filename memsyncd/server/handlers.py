@@ -354,9 +354,9 @@ class Handlers(WorkspaceMethods):
     def _add_late_methods(self) -> None:
         # To import these, with the editing of notes, takes longer than the first answer may.
         from memsyncd.server.discovery import PlaceFinder
+        from memsyncd.server.dispatch import OperationDispatcher
         from memsyncd.server.doctor import Doctor
         from memsyncd.server.tasks import TaskMethods
-        from memsyncd.server.topics import TopicMethods
         from memsyncd.server.writes import Writes
 
         facts = self._facts
@@ -372,7 +372,12 @@ class Handlers(WorkspaceMethods):
         given = (self._workspaces, self._clock, self._reads)
         writes = Writes(*given)
         self._table |= writes.methods
-        self._table |= TopicMethods(*given, writes).methods
+        dispatcher = OperationDispatcher(*given, writes)
+        self._table |= {
+            name: partial(dispatcher.carry_out, operation)
+            for name, operation in OPERATIONS.items()
+            if operation.run
+        }
         self._table |= TaskMethods(*given, writes, self._subscriptions).methods
 
     # --- search ---

@@ -23,11 +23,11 @@ from memsyncd.config import CaptureConfig
 from memsyncd.core.editing.additions import check_addition
 from memsyncd.engine import (
     additions,
+    field_edits,
     history,
     memory_tool,
     project_index,
     recall,
-    topics,
     upkeep,
 )
 from memsyncd.engine.accesses import compute_access_stats, count_accesses, find_accesses
@@ -161,15 +161,15 @@ class Writes(WorkspaceMethods):
         addition = additions.make_addition(params)
         check_addition(addition, most_chars=config.memory.max_content_chars)
         text = f"{params.summary}\n\n{params.content}"
-        find = partial(topics.find_near, texts=[text])
+        find = partial(field_edits.find_near, texts=[text])
         near = await self.find_near(workspace, find, params.on_similar)
-        there = topics.choose_near(workspace, config, near, params.on_similar)
+        there = field_edits.choose_near(workspace, config, near, params.on_similar)
         if there is None:
             added = await self.add_section(session, params)
             return replace_fields(added, similar=near)
         if params.on_similar == "report":
             return _report_near(workspace, near)
-        decide = topics.make_append_there_decision(
+        decide = field_edits.make_append_there_decision(
             workspace,
             config,
             addition,
@@ -501,7 +501,7 @@ def _report_near(workspace: Workspace, near: Sequence[SimilarSection]) -> protoc
 
 
 def make_place(
-    section: protocol.Added | SimilarSection | topics.FieldWritten,
+    section: protocol.Added | SimilarSection | field_edits.FieldWritten,
 ) -> AddedSection:
     """Return the place of a section alone."""
     return msgspec.convert(section, AddedSection, from_attributes=True)

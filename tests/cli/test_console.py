@@ -4,16 +4,18 @@ parameters commands that call one method send."""
 from __future__ import annotations
 
 import io
+import re
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from memsyncd.cli.commands import ENTRIES, load_command
-from memsyncd.cli.console import READING, Console, only_reads
-from memsyncd.cli.parser import Command, Option
-from memsyncd.cli.terminal import Terminal
 from memsyncd.operations.table import OPERATIONS
+from memsyncd.terminal._generated import READING
+from memsyncd.terminal.console import Console, only_reads
+from memsyncd.terminal.parser import Command, Option
+from memsyncd.terminal.terminal import Terminal
 
 
 def test_the_methods_that_read_are_methods_that_carry_no_name_of_a_writer() -> None:
@@ -90,26 +92,36 @@ def list_calling() -> list[tuple[str, Command]]:
         command = load_command(name)
         every += [(f"{name} {action}", each) for action, each in command.commands.items()]
         every.append((name, command))
-    return [(name, each) for name, each in every if "make_action" in each.run.__qualname__]
+    return [
+        (name, each)
+        for name, each in every
+        if re.search("make_action|call_operation", each.run.__qualname__)
+    ]
 
 
 CALLING = list_calling()
 
 
 def make_args(command: Command, given: Option) -> SimpleNamespace:
-    args = SimpleNamespace()
+    args = SimpleNamespace(params={})
     for option in command.options:
         nothing = [] if option.is_repeated else None if option.metavar else False
         setattr(args, option.name, nothing)
     for argument in command.arguments:
         value = argument.choices[0] if argument.choices else "1"
         setattr(args, argument.name, [value] if argument.is_repeated else value)
+        if argument.field:
+            args.params[argument.field] = getattr(args, argument.name)
     if given.name == "stdin":
         return args
     value = True
     if given.metavar:
         value = given.parse(SAMPLES.get(given.flags[-1], [*given.choices, "1"][0]))
     setattr(args, given.name, [value] if given.is_repeated else value)
+    if given.field:
+        outer, _, inner = given.field.partition(".")
+        kept = getattr(args, given.name) if given.metavar else given.value
+        args.params[outer] = {inner: kept} if inner else kept
     return args
 
 

@@ -29,9 +29,9 @@ from memsyncd.cli.doctor import (
     is_healthy,
     render_examination,
 )
-from memsyncd.cli.terminal import Paint
 from memsyncd.lock import FolderLocks, Holder
 from memsyncd.semantic import vector_client
+from memsyncd.terminal.terminal import Paint
 
 UID = 1000
 SOCKET = "/run/user/1000/memsyncd/memsyncd.sock"

@@ -25,8 +25,8 @@ import memsyncd
 import memsyncd.cli
 from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.main import main
-from memsyncd.cli.parser import TAKES_SEVERAL, Argument, Command, Option, parse_command
 from memsyncd.errors import BadRequest
+from memsyncd.terminal.parser import TAKES_SEVERAL, Argument, Command, Option, parse_command
 
 
 def list_commands() -> Iterator[tuple[str, Command]]:

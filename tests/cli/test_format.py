@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsyncd.cli.format import (
+from memsyncd.core.search.ranking import Candidate, Ranked
+from memsyncd.terminal.format import (
     display_width,
     list_parts,
     pad,
@@ -23,8 +24,7 @@ from memsyncd.cli.format import (
     truncate,
     wrap_words,
 )
-from memsyncd.cli.terminal import Paint
-from memsyncd.core.search.ranking import Candidate, Ranked
+from memsyncd.terminal.terminal import Paint
 
 PLAIN = Paint()
 COLOUR = Paint(has_colour=True)

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from memsyncd.cli.commands import ENTRIES, load_command
-from memsyncd.cli.format import display_width
 from memsyncd.cli.help import name_options, render_help, render_overview
-from memsyncd.cli.parser import KINDS
-from memsyncd.cli.terminal import Paint
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.errors import BadRequest
+from memsyncd.terminal.format import display_width
+from memsyncd.terminal.parser import KINDS
+from memsyncd.terminal.terminal import Paint
 
 PLAIN = Paint()
 COLOUR = Paint(has_colour=True)

@@ -11,7 +11,7 @@ from memsyncd.cli.history import (
     render_size_change,
     render_undone,
 )
-from memsyncd.cli.terminal import Paint
+from memsyncd.terminal.terminal import Paint
 
 PLAIN = Paint()
 COLOUR = Paint(has_colour=True)

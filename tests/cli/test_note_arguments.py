@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.cli.format import render_path, render_span
-from memsyncd.cli.note_arguments import find_note, find_workspace_note, parse_target
+from memsyncd.terminal.format import render_path, render_span
+from memsyncd.terminal.places import find_note, find_workspace_note, parse_target
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsyncd.cli.commands import ENTRIES, load_command
-from memsyncd.cli.parser import (
+from memsyncd.errors import BadRequest
+from memsyncd.terminal.parser import (
     JSON,
     Argument,
     Command,
@@ -14,7 +15,6 @@ from memsyncd.cli.parser import (
     parse_fraction,
     parse_pair,
 )
-from memsyncd.errors import BadRequest
 
 PLAIN = Command(
     lambda args, console: 0,
@@ -48,6 +48,7 @@ def test_a_missing_argument_is_none_false_or_empty() -> None:
         "min_score": None,
         "json": False,
         "help": False,
+        "params": {},
     }
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.cli.console import Console
 from memsyncd.cli.semantic import COMMANDS, switch
-from memsyncd.cli.terminal import Terminal
+from memsyncd.terminal.console import Console
+from memsyncd.terminal.terminal import Terminal
 
 HEADERS = ["[semantic]", "  [ semantic ]  # vectors", "[log]", "[[workspace]]"]
 LINES = st.sampled_from(

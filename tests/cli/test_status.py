@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from memsyncd.cli.status import render_status
-from memsyncd.cli.terminal import Paint
+from memsyncd.terminal.terminal import Paint
 
 PLAIN = Paint()
 COLOUR = Paint(has_colour=True)

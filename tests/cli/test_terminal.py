@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsyncd.cli.terminal import (
+from memsyncd.terminal.terminal import (
     Paint,
     Terminal,
     clean,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memsyncd.cli.upkeep import describe_plan
+from memsyncd.operations.upkeep.show import describe_plan
 
 ONE: list[object] = [{}]
 

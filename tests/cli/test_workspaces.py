@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from memsyncd.cli.commands import load_command
-from memsyncd.cli.console import Console
-from memsyncd.cli.parser import parse_command
-from memsyncd.cli.terminal import Paint, Terminal
 from memsyncd.cli.workspaces import describe_found, render_change, render_sync_report
+from memsyncd.terminal.console import Console
+from memsyncd.terminal.parser import parse_command
+from memsyncd.terminal.terminal import Paint, Terminal
 
 PLAIN = Paint()
 COLOUR = Paint(has_colour=True)

@@ -8,13 +8,20 @@ import msgspec
 import pytest
 
 from memsyncd.client import types
-from memsyncd.operations import fields
+from memsyncd.operations import fields, sections, writes
+from memsyncd.operations.generate_client import (
+    METHODS,
+    PARAMETERS,
+    TYPES,
+    generate_methods,
+    generate_types,
+)
 from memsyncd.operations.notes import declare as memory
 from memsyncd.operations.search import declare as search
 from memsyncd.operations.status import declare as operations
-from tests.client.generate_types import PARAMETERS, TARGET, generate_types
+from memsyncd.operations.table import NOTIFICATIONS, OPERATIONS
 
-PROTOCOL = (fields, memory, operations, search)
+PROTOCOL = (fields, sections, writes, memory, operations, search)
 GIVEN = [
     name
     for name in vars(types)
@@ -33,10 +40,12 @@ def name_type(kind: Any) -> str:
     return kind if isinstance(kind, str) else str(kind.__name__)
 
 
-def test_the_types_are_those_that_are_generated_from_the_protocol() -> None:
-    assert TARGET.read_text(encoding="utf-8") == generate_types(), (
-        "run: python -m tests.client.generate_types"
-    )
+def test_types_and_methods_are_those_that_are_generated_from_the_declarations() -> None:
+    made = generate_types(OPERATIONS.values(), NOTIFICATIONS.values())
+    remedy = "run: python -m memsyncd.operations.generate_client"
+    assert TYPES.read_text(encoding="utf-8") == made, remedy
+    methods = generate_methods(OPERATIONS.values())
+    assert METHODS.read_text(encoding="utf-8") == methods, remedy
 
 
 @pytest.mark.parametrize("name", GIVEN)

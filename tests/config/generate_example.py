@@ -22,7 +22,7 @@ from memsyncd.core.editing.kinds import (
     OTHER_STEPS,
     KindDefaults,
 )
-from tests.source_comments import read_comments
+from memsyncd.operations.docs import read_comments
 
 TARGET = Path(__file__).parents[2] / "config.example.toml"
 WIDTH = 100

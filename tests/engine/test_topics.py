@@ -15,19 +15,8 @@ from memsyncd.config import Config, HistoryConfig
 from memsyncd.core.editing.topics import trim_text
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.external_changes import prune_slice
+from memsyncd.engine.field_edits import choose_near
 from memsyncd.engine.metadata import make_valuation
-from memsyncd.engine.topics import (
-    choose_near,
-    find_near_topic,
-    find_topic,
-    list_field_history,
-    list_topics,
-    make_append_decision,
-    make_create_decision,
-    make_patch_decision,
-    plan_topics,
-    read_topic,
-)
 from memsyncd.engine.upkeep import make_upkeep_decision
 from memsyncd.errors import BadRequest, Conflict, EditRefused, NoteNotFound, PathRefused
 from memsyncd.operations.topics.declare import (
@@ -38,6 +27,17 @@ from memsyncd.operations.topics.declare import (
     TopicGetParams,
     TopicListParams,
     TopicPatchParams,
+)
+from memsyncd.operations.topics.run import (
+    find_near_topic,
+    find_topic,
+    list_field_history,
+    list_topics,
+    make_append_decision,
+    make_create_decision,
+    make_patch_decision,
+    plan_topics,
+    read_topic,
 )
 from tests.engine.conftest import take
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("textual", reason="not installed: textual (pip install 'memsyncd[terminal]')")
 
-from memsyncd.cli.terminal import clean
+from memsyncd.terminal.terminal import clean
 from tests.terminal.conftest import Screen, show
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ pytest.importorskip("textual", reason="not installed: textual (pip install 'mems
 
 from rich.cells import cell_len
 
-from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.cli.tui.text import (
     LINE_CHARS,
     PART_CHARS,
@@ -33,6 +32,7 @@ from memsyncd.cli.tui.text import (
     style_of_diff,
     wrap_line,
 )
+from memsyncd.terminal.terminal import clean, clean_line
 
 CONTROLS = "\x1b\x07\x00\x9b\x7f\r\u202e\u2066\ufeff\u2028"
 texts = st.text(st.sampled_from("ab *\t`-#|[]<>~é字🎉\u0301" + CONTROLS), max_size=200)

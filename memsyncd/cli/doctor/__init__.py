@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from memsyncd.cli.format import display_width, pad, render_count, wrap_words
-from memsyncd.cli.terminal import clean_line
+from memsyncd.terminal.format import display_width, pad, render_count, wrap_words
+from memsyncd.terminal.terminal import clean_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Level = Literal["ok", "info", "warning", "error"]
     from collections.abc import Iterator, Mapping, Sequence
 
-    from memsyncd.cli.terminal import Paint
+    from memsyncd.terminal.terminal import Paint
 
 # From the worst to the best.
 LEVELS: tuple[Level, ...] = ("error", "warning", "info", "ok")

@@ -54,19 +54,19 @@ from memsyncd.cli.doctor.folder_checks import (
 )
 from memsyncd.cli.git_merges import find_missing, is_tracked
 from memsyncd.cli.other_daemons import find_other_daemons
-from memsyncd.cli.parser import JSON, Argument, Command, Option
-from memsyncd.cli.terminal import clean_line
 from memsyncd.client.connection import find_sockets
 from memsyncd.dirs import find_user_dirs, has_named_socket
 from memsyncd.errors import MemsyncdError, WorkspaceNotFound
+from memsyncd.terminal.parser import JSON, Argument, Command, Option
+from memsyncd.terminal.terminal import clean_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
 
-    from memsyncd.cli.console import Console
     from memsyncd.cli.doctor.daemon_checks import PingResult, Process
     from memsyncd.dirs import Dirs
+    from memsyncd.terminal.console import Console
 
 FINDINGS_EXIT = 1
 NO_DAEMON = 3

@@ -24,10 +24,10 @@ from memsyncd.lock import is_held, read_holder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memsyncd.cli.console import Console
     from memsyncd.cli.doctor import Level
     from memsyncd.cli.doctor.folder_checks import PathStat
     from memsyncd.cli.other_daemons import OtherDaemon
+    from memsyncd.terminal.console import Console
 
 PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
 ANSWER_S = 5.0

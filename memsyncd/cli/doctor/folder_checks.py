@@ -21,7 +21,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from memsyncd.cli.doctor import Finding
-from memsyncd.cli.format import render_size
+from memsyncd.terminal.format import render_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -22,8 +22,6 @@ from textual.screen import ModalScreen
 from textual.widgets import ContentSwitcher, Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
-from memsyncd.cli.console import INTERRUPTED
-from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.cli.tui.connection import SharedClient
 from memsyncd.cli.tui.history_view import HistoryView
 from memsyncd.cli.tui.notes_view import NotesView
@@ -39,6 +37,8 @@ from memsyncd.cli.tui.view import (
     make_content,
 )
 from memsyncd.errors import MemsyncdError
+from memsyncd.terminal.console import INTERRUPTED
+from memsyncd.terminal.terminal import clean, clean_line
 
 # The intervals of requests for the state, while it is shown and otherwise.
 LIVE_S, QUIET_S = 1.0, 3.0

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from memsyncd.cli.console import GRACE_S
 from memsyncd.client import Client, NoAnswer, connect
 from memsyncd.client.connection import START_HINT, make_error, parse_message, render_request
 from memsyncd.errors import MemsyncdError, NoDaemon
+from memsyncd.terminal.console import GRACE_S
 
 # A daemon answers a connection at once; one that does not is tried again.
 CONNECT_S = 5.0

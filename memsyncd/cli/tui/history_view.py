@@ -13,8 +13,6 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 
-from memsyncd.cli.format import render_count
-from memsyncd.cli.terminal import clean_line
 from memsyncd.cli.tui.text import (
     Pieces,
     describe_deletion,
@@ -25,6 +23,8 @@ from memsyncd.cli.tui.text import (
     style_of_diff,
 )
 from memsyncd.cli.tui.view import Choices, LinesView, OpenNote, View, make_content
+from memsyncd.terminal.format import render_count
+from memsyncd.terminal.terminal import clean_line
 
 PAGE = 50
 # How many revisions around one are searched for its change set and for later ones of its note.

@@ -19,8 +19,6 @@ from textual.widgets import ContentSwitcher, Markdown, OptionList, Static, Tree
 from textual.widgets.markdown import MarkdownBlock
 from textual.widgets.tree import TreeNode
 
-from memsyncd.cli.format import render_count
-from memsyncd.cli.terminal import clean_line
 from memsyncd.cli.tui.text import (
     Folder,
     NotePart,
@@ -47,6 +45,8 @@ from memsyncd.cli.tui.view import (
 )
 from memsyncd.client.anchors import split_anchor
 from memsyncd.errors import MemsyncdError
+from memsyncd.terminal.format import render_count
+from memsyncd.terminal.terminal import clean_line
 
 # Each block is a widget; more of them take seconds.
 MAX_BLOCKS = 600

@@ -11,9 +11,9 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import OptionList, Static
 
-from memsyncd.cli.format import render_count
 from memsyncd.cli.tui.text import describe_daemon, describe_problem, describe_state
 from memsyncd.cli.tui.view import Choices, OpenNote, View, make_content
+from memsyncd.terminal.format import render_count
 
 # A vault may have thousands.
 MAX_PROBLEMS = 200

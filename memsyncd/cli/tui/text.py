@@ -14,15 +14,6 @@ from urllib.parse import unquote
 
 from rich.cells import get_character_cell_size
 
-from memsyncd.cli.format import (
-    HIGHLIGHT_MARK,
-    render_age,
-    render_count,
-    render_lines,
-    render_meta,
-    render_score,
-    render_size,
-)
 from memsyncd.cli.history import (
     TEXTS_GONE,
     describe_change,
@@ -38,9 +29,18 @@ from memsyncd.cli.status import (
     list_sync_facts,
     list_warnings,
 )
-from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.client.anchors import split_anchor
 from memsyncd.core.markdown.blockrules import follow_fence
+from memsyncd.terminal.format import (
+    HIGHLIGHT_MARK,
+    render_age,
+    render_count,
+    render_lines,
+    render_meta,
+    render_score,
+    render_size,
+)
+from memsyncd.terminal.terminal import clean, clean_line, clean_values
 
 StyledText = tuple[str, str]
 Pieces = list[StyledText]

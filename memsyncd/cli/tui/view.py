@@ -26,10 +26,10 @@ from textual.visual import VisualType
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from memsyncd.cli.terminal import clean_line
 from memsyncd.cli.tui.connection import DaemonGone, SharedClient
 from memsyncd.cli.tui.text import Pieces, wrap_line
 from memsyncd.errors import MemsyncdError
+from memsyncd.terminal.terminal import clean_line
 
 EVERY_WORKSPACE = "*"
 

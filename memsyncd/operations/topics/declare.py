@@ -19,7 +19,17 @@ from memsyncd.operations.fields import (
     WorkspaceParams,
     WriteParams,
 )
-from memsyncd.operations.operation import OPENS, READS, WRITES, Operation, Paths
+from memsyncd.operations.operation import (
+    OPENS,
+    READS,
+    WRITES,
+    Command,
+    CommandGroup,
+    Operation,
+    Paths,
+    Python,
+    Shape,
+)
 from memsyncd.operations.sections import SectionMeta
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.upkeep.declare import PlanParams, Upkept
@@ -54,6 +64,7 @@ class TopicListParams(WorkspaceParams, frozen=True, kw_only=True):
     path: Place | None = None
     """Only notes at this path, folder or glob."""
     sort: Literal["salience", "recency", "file"] = "salience"
+    """The most salient first, the latest first, or by path."""
     include_archived: bool = False
     limit: Limit = 50
 
@@ -82,6 +93,7 @@ class TopicList(Result, frozen=True, kw_only=True):
 
 class TopicGetParams(TrackedParams, frozen=True, kw_only=True):
     topic: TopicName
+    """A note by its path, its name in the memory folder, its title or an alias."""
     include_archived: bool = False
     """Archived fields too."""
     workspace: Name | None = None
@@ -130,11 +142,13 @@ class TopicCreateParams(WriteParams, frozen=True, kw_only=True):
     """
 
     title: str
-    """At most 200 characters."""
+    """Its title, of at most 200 characters."""
     summary: str = ""
+    """The text below the title."""
     fields: dict[str, str] = msgspec.field(default_factory=dict)
-    """Names with their first values."""
+    """A field by its name, with its first value."""
     relations: list[NewRelation] = msgspec.field(default_factory=list)
+    """A relation, such as `resolved_by=redis-timeouts`."""
     kind: str | None = None
     tags: list[str] = msgspec.field(default_factory=list)
     importance: float | None = None
@@ -147,9 +161,8 @@ class TopicCreateParams(WriteParams, frozen=True, kw_only=True):
     keywords: list[str] = msgspec.field(default_factory=list)
     expires: str | None = None
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
-    """Keys of one's own."""
     note: Name | None = None
-    """By default a note of the memory folder that is named after the title."""
+    """The note to create, by default one of the memory folder that is named after the title."""
     on_similar: OnSimilar = "add"
     """If a topic or section says nearly the same: `add` creates the topic, `append` appends summary
     and fields to the topic that is there, `report` writes nothing."""
@@ -161,12 +174,14 @@ class TopicPatchParams(WriteParams, frozen=True, kw_only=True):
     """
 
     topic: TopicName
+    """The note by its path, its name in the memory folder, its title or an alias."""
     title: str | None = None
-    """Kept in the front matter, so that the anchors of the sections stay."""
+    """The title; it is kept in the front matter, so that the anchors of the sections stay."""
     summary: str | None = None
-    """Replaces the text below the title, but not its relations."""
+    """The text below the title; its relations stay."""
     kind: str | None = None
     tags: list[str] | None = None
+    """A tag that it is to have; others go."""
     importance: float | None = None
     priority: str | None = None
     lifecycle: str | None = None
@@ -179,11 +194,10 @@ class TopicPatchParams(WriteParams, frozen=True, kw_only=True):
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     """Keys of one's own; an empty text removes one."""
     relate: list[NewRelation] = msgspec.field(default_factory=list)
-    """Relations to add; one that is there already stays as it is."""
+    """A relation to add, such as `resolved_by=redis-timeouts`; one that is there already stays."""
     unrelate: list[NewRelation] = msgspec.field(default_factory=list)
-    """Relations to remove."""
+    """A relation to remove."""
     if_digest: Name | None = None
-    """Digest that the writer has read; if the note has another digest, nothing is done."""
 
 
 class TopicWritten(Written, frozen=True, kw_only=True):
@@ -200,24 +214,27 @@ class TopicWritten(Written, frozen=True, kw_only=True):
 
 class TopicArchiveParams(PlanParams, frozen=True, kw_only=True):
     topics: Annotated[list[TopicName], msgspec.Meta(min_length=1, max_length=1000)]
+    """Notes by path, name in the memory folder, title or alias."""
 
 
 class FieldAppendParams(WriteParams, frozen=True, kw_only=True):
     """Append a value to a field, above the earlier ones; the section is made if it is missing."""
 
     topic: TopicName
+    """The note by its path, its name in the memory folder, its title or an alias."""
     field: FieldName
+    """The heading of a section, or its anchor."""
     content: str
-    """Markdown, as for `note.add`."""
+    """The value, in markdown."""
     kind: str | None = None
-    """Of the field, like the following ones; what is not given stays as it is."""
+    """The kind of the field; by default it stays as it is, like the following ones."""
     tags: list[str] = msgspec.field(default_factory=list)
-    """Added to those that it has."""
+    """A tag that the field gets besides its others."""
     importance: float | None = None
     source: str | None = None
     keep: KeptValues | None = None
-    """How many values stay in the note, by default `memory.field_values` of the configuration;
-    the others are in `field.history`."""
+    """So many values stay in the note, by default `memory.field_values` of the configuration; the
+    others are in `field.history`."""
     on_similar: OnSimilar = "add"
     """If a section says nearly the same: `add` appends to the field that is named, `append` to the
     section that is there, `report` writes nothing."""
@@ -238,7 +255,9 @@ class FieldAppended(WrittenSection, frozen=True, kw_only=True):
 
 class FieldHistoryParams(WorkspaceParams, frozen=True, kw_only=True):
     topic: TopicName
+    """The note by its path, its name in the memory folder, its title or an alias."""
     field: FieldName
+    """The heading of a section, or its anchor."""
     limit: Limit = 50
     before: RevisionId | None = None
     """Only values of revisions older than this one."""
@@ -271,71 +290,184 @@ class FieldHistory(Result, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
+_PARSE = {
+    "fields": "parse_pair_or_name",
+    "metadata": "parse_pair_or_name",
+    "relations": "parse_relation",
+    "relate": "parse_relation",
+    "unrelate": "parse_relation",
+}
+COMMAND_GROUPS = (
+    CommandGroup(
+        words="topic",
+        group="Write",
+        summary="notes as topics with fields: append, history, archive",
+        examples=(
+            "memsyncd topic list",
+            "memsyncd topic append auth-service Status 'Redis 8'",
+        ),
+    ),
+)
 OPERATIONS = (
     Operation(
         name="topic.list",
         params=TopicListParams,
         result=TopicList,
         summary="List topics, which are notes, with their fields and their salience.",
+        shape=Shape.READ,
+        run="topics.run:list_all",
         errors=READS,
         route="GET /v1/topics",
         reads=True,
         paths=Paths(are_from_root=True, may_be_folder=True),
+        command=Command(
+            words="topic list",
+            arguments=("path [PATH]",),
+            show="show_topics",
+            found="topics",
+            examples=(
+                "memsyncd topic list",
+                "memsyncd topic list .memories/services --sort recency",
+            ),
+        ),
+        python=Python(name="topics", positional=("path",), returns="topics"),
     ),
     Operation(
         name="topic.get",
         params=TopicGetParams,
         result=Topic,
         summary="Read a topic: its summary, its fields with their values, its relations.",
+        shape=Shape.STEPS,
+        run="topics.run:get",
         errors=OPENS,
         route="GET /v1/topics/get",
         reads=True,
+        command=Command(
+            words="topic get",
+            arguments=("topic TOPIC",),
+            show="show_topic",
+            examples=(
+                "memsyncd topic get auth-service",
+                "memsyncd topic get 'Auth service' --json",
+            ),
+        ),
+        python=Python(name="topic", positional=("topic",)),
     ),
     Operation(
         name="topic.create",
         params=TopicCreateParams,
         result=TopicWritten,
         summary="Create a note for a topic, with fields and relations.",
+        shape=Shape.STEPS,
+        run="topics.run:create",
         errors=WRITES,
         route="POST /v1/topics/create",
+        command=Command(
+            words="topic create",
+            arguments=("title TITLE", "summary [TEXT]"),
+            usages={"fields": "--field NAME=TEXT…", "relations": "--relate KIND=NOTE…"},
+            parse=_PARSE,
+            show="show_written",
+            examples=(
+                "memsyncd topic create 'Auth service' 'Who you are.' --field 'Status=Redis 7'",
+            ),
+        ),
+        python=Python(name="create_topic", positional=("title", "summary")),
     ),
     Operation(
         name="topic.patch",
         params=TopicPatchParams,
         result=TopicWritten,
         summary="Change metadata, summary and relations of a topic; the rest stays.",
+        shape=Shape.STEPS,
+        run="topics.run:patch",
         errors=WRITES,
         route="POST /v1/topics/patch",
+        command=Command(
+            words="topic patch",
+            summary="change title, summary, metadata or relations; '' removes one",
+            arguments=("topic TOPIC",),
+            usages={"relate": "--relate KIND=NOTE…", "unrelate": "--unrelate KIND=NOTE…"},
+            parse=_PARSE,
+            prepare="make_patch",
+            show="show_written",
+            examples=(
+                "memsyncd topic patch auth-service --importance 0.9 --relate part_of=platform",
+            ),
+        ),
+        python=Python(name="patch_topic", positional=("topic",)),
     ),
     Operation(
         name="topic.archive",
         params=TopicArchiveParams,
         result=Upkept,
         summary="Archive whole topics: searches leave them out then.",
+        shape=Shape.STEPS,
+        run="topics.run:archive",
         errors=WRITES,
+        command=Command(
+            words="topic archive",
+            summary="archive whole topics; a dry run first",
+            arguments=("topics TOPIC…",),
+            show="upkeep:show_plan",
+            found="archived restored",
+            examples=("memsyncd topic archive auth-service --apply",),
+        ),
+        python=Python(name="archive_topic", positional=("*topics",)),
     ),
     Operation(
         name="topic.restore",
         params=TopicArchiveParams,
         result=Upkept,
         summary="Restore archived topics, byte for byte.",
+        shape=Shape.STEPS,
+        run="topics.run:restore",
         errors=WRITES,
+        command=Command(
+            words="topic restore",
+            arguments=("topics TOPIC…",),
+            show="upkeep:show_plan",
+            found="archived restored",
+            examples=("memsyncd topic restore auth-service --apply",),
+        ),
+        python=Python(name="restore_topic", positional=("*topics",)),
     ),
     Operation(
         name="field.append",
         params=FieldAppendParams,
         result=FieldAppended,
         summary="Append a value to a field of a topic, above the earlier ones.",
+        shape=Shape.STEPS,
+        run="topics.run:append",
         errors=WRITES,
         route="POST /v1/topics/append",
+        command=Command(
+            words="topic append",
+            arguments=("topic TOPIC", "field FIELD", "content [TEXT…]"),
+            help={"content": "the value; - or none to read it from stdin"},
+            stdin="content",
+            show="show_written",
+            examples=("memsyncd topic append auth-service Status 'Redis 8 runs in production.'",),
+        ),
+        python=Python(name="append_field", positional=("topic", "field", "content")),
     ),
     Operation(
         name="field.history",
         params=FieldHistoryParams,
         result=FieldHistory,
         summary="List the values that a field has and had, the newest first.",
+        shape=Shape.STEPS,
+        run="topics.run:list_history",
         errors=OPENS,
         route="GET /v1/topics/history",
         reads=True,
+        command=Command(
+            words="topic history",
+            arguments=("topic TOPIC", "field FIELD"),
+            show="show_history",
+            found="values",
+            examples=("memsyncd topic history auth-service Status",),
+        ),
+        python=Python(name="field_history", positional=("topic", "field"), returns="values"),
     ),
 )

@@ -15,12 +15,12 @@ import os
 import sys
 import time
 
-from memsyncd.cli.format import render_bar, render_freshness, render_place, truncate
-from memsyncd.cli.parser import Option
-from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.client import TIMEOUT_S, NoAnswer, OtherVersion, connect
 from memsyncd.client.connection import check_version
 from memsyncd.errors import WorkspaceNotFound
+from memsyncd.terminal.format import render_bar, render_freshness, render_place, truncate
+from memsyncd.terminal.parser import Option
+from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any, Final
 
-    from memsyncd.cli.parser import Action
-    from memsyncd.cli.terminal import Paint, Terminal
     from memsyncd.client import Client
+    from memsyncd.terminal.parser import Action
+    from memsyncd.terminal.terminal import Paint, Terminal
 
 
 # The exit status of a command that has nothing to show, and of one that Ctrl-C ended.
@@ -41,24 +41,18 @@ INTERRUPTED = 130
 GRACE_S = 2.0
 
 
-# Methods that change neither notes nor what is recorded of them. All others need a workspace of the
-# current folder or a named one.
-READING = frozenset(
-    """
-    access.stats context diff duplicates field.history get history links list profile recall
-    records.backup search session.resume signal.inbox signal.outbox similar sources stats
-    status sync task.context task.list task.ready topic.get topic.list validate
-    """.split()
-)
-
-
 def only_reads(method: str, params: Mapping[str, object]) -> bool:
-    """Whether this call of a method changes nothing."""
-    return (
-        method in READING
-        or bool(params.get("dry_run"))
-        or (method == "memory" and params.get("command") == "view")
-        or (method == "triage" and params.get("promote") is None)
+    """Whether this call of a method changes neither notes nor records. All others need a workspace
+    of the current folder or a named one.
+    """
+    # Late, because the commands need this module.
+    from memsyncd.terminal._generated import READING, READING_IF
+
+    if method in READING or params.get("dry_run"):
+        return True
+    reading_if = READING_IF.get(method)
+    return reading_if is not None and all(
+        params.get(name) == value for name, value in reading_if.items()
     )
 
 
@@ -341,7 +335,7 @@ CLIENT_OPTION: Final = Option(
     "--client NAME", f"the writer's name in the history (default {CLIENT})"
 )
 # Options that are no parameters.
-_OWN: Final = frozenset({"help", "json", "workspace"})
+_OWN: Final = frozenset({"help", "json", "params", "workspace"})
 
 
 def make_action(

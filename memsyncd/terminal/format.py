@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.terminal import clean_line
+from memsyncd.terminal.terminal import clean_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from memsyncd.cli.terminal import Paint
+    from memsyncd.terminal.terminal import Paint
 
 # --- numbers and columns ------------------------------------------------------------------------
 

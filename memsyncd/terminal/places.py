@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.parser import Argument, Option
 from memsyncd.client.anchors import split_anchor
 from memsyncd.errors import BadRequest
+from memsyncd.terminal.parser import Argument, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from types import SimpleNamespace as Args
     from typing import Any, Final
 
-    from memsyncd.cli.console import Console
+    from memsyncd.terminal.console import Console
 
 
 MEMORIES = "/memories"
@@ -120,6 +120,28 @@ def find_memories(anchors: Sequence[str], console: Console) -> dict[str, Any]:
         )
     found = [one.get("anchor") or one["path"] for one in named]
     return {"anchors": found, "workspace": next(iter(roots), None)}
+
+
+def find_places(
+    params: Mapping[str, Any], fields: Iterable[str], console: Console
+) -> dict[str, Any]:
+    """Return these parameters as the daemon takes them, and the `workspace` above them, if known:
+    `path` is a note, folder or glob, `anchor` a section, `note` a note that may be new.
+    """
+    found: dict[str, Any] = {}
+    for field in fields:
+        value = params.get(field)
+        if value is None:
+            continue
+        if field == "path":
+            found |= find_among(value, console)
+        elif field == "anchor":
+            memories = find_memories([value], console)
+            found |= {"anchor": memories["anchors"][0], "workspace": memories["workspace"]}
+        else:
+            root, note = find_workspace_note(value, console.cwd, list(console.roots.values()))
+            found |= {field: note, "workspace": root}
+    return found
 
 
 # --- targets of history -------------------------------------------------------------------------

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
 from memsyncd.core.decay import compute_salience
@@ -29,11 +30,8 @@ from memsyncd.core.editing.additions import find_faults as find_addition_faults
 from memsyncd.core.editing.kinds import find_importance
 from memsyncd.core.editing.sections import find_sections_bytes, split_note_sections
 from memsyncd.core.editing.topics import (
-    Appended,
     DatedValue,
     RelationLink,
-    add_field,
-    append_value,
     find_field,
     find_relation_faults,
     find_title,
@@ -50,15 +48,30 @@ from memsyncd.core.editing.topics import (
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.frontmatter import distinct_tags, find_front_matter
 from memsyncd.core.markdown.notenames import NoteNames, make_key
-from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.markdown.sections import make_slug
-from memsyncd.core.model import ARCHIVED, Meta, Section
+from memsyncd.core.model import ARCHIVED
 from memsyncd.core.notepath import NotePath, is_markdown
 from memsyncd.core.search.query import EVERYTHING, Filters
+from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.additions import choose_note, copy_fields
 from memsyncd.engine.browse import find_stored_section
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.edit import Decide, Edit, make_put
+from memsyncd.engine.edit import Decide, Edit, EditOutcome, make_put
+from memsyncd.engine.field_edits import (
+    READ_LIMIT_S,
+    SIMILAR_LIMIT,
+    WAY_OUT,
+    FieldWritten,
+    append_to_field,
+    choose_near,
+    choose_path,
+    find_near,
+    is_anchor,
+    leave_out_stated,
+    make_append_there_decision,
+    read_for_edit,
+    write_field,
+)
 from memsyncd.engine.history import (
     Target,
     is_beginning,
@@ -66,7 +79,6 @@ from memsyncd.engine.history import (
     open_history,
     read_texts,
 )
-from memsyncd.engine.memory_tool import check_digest
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
@@ -76,20 +88,21 @@ from memsyncd.engine.metadata import (
     find_stored_moment_s,
 )
 from memsyncd.engine.redaction import must_redact, redact_notes
-from memsyncd.engine.similar import describe_similar, find_nearly_same
+from memsyncd.engine.similar import describe_similar
 from memsyncd.engine.upkeep import Act, Planned, plan_notes
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
-    EditRefused,
-    MemsyncdError,
     NoteNotFound,
 )
 from memsyncd.files.read import TextFile, read_text_file
+from memsyncd.operations.call import Call
+from memsyncd.operations.plans import keep_up
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.topics.declare import (
+    FieldAppended,
     FieldAppendParams,
     FieldHistory,
     FieldHistoryParams,
@@ -106,8 +119,10 @@ from memsyncd.operations.topics.declare import (
     TopicListParams,
     TopicPatchParams,
     TopicRelation,
+    TopicWritten,
 )
-from memsyncd.operations.writes import AddedSection, OnSimilar
+from memsyncd.operations.upkeep.declare import Upkept
+from memsyncd.operations.writes import AddedSection, WriteAction
 from memsyncd.store.history import Revision
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (
@@ -122,12 +137,6 @@ from memsyncd.store.lookup import (
 from memsyncd.store.pool import Reader
 from memsyncd.store.texts import read_note_text
 
-READ_LIMIT_S = 5.0
-# If a note would be too large.
-WAY_OUT: Final = "begin another topic"
-# Of what a new topic says, so many texts are compared with what there is.
-COMPARED_TEXTS: Final = 8
-SIMILAR_LIMIT: Final = 5
 # A field's history reads so many revisions of its note at most; `before` goes on.
 REVISIONS_LIMIT: Final = 5_000
 
@@ -170,7 +179,7 @@ def _find_named(
 ) -> NotePath | None:
     if read_digest(reader, text) is not None:
         return NotePath(text)
-    path = _choose(workspace, config, text)
+    path = choose_path(workspace, config, text)
     if path is not None and (
         read_digest(reader, path.text) is not None
         or read_text_file(workspace.scope, path) is not None
@@ -178,13 +187,6 @@ def _find_named(
         return path
     found = names.find("", text)
     return None if found is None else NotePath(found)
-
-
-def _choose(workspace: Workspace, config: Config, named: str) -> NotePath | None:
-    try:
-        return choose_note(workspace.scope, config, note=named)
-    except MemsyncdError:
-        return None
 
 
 def find_written_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
@@ -379,25 +381,6 @@ def _describe_field(
 # --- what nearly exists already -----------------------------------------------------------------
 
 
-def find_near(
-    workspace: Workspace, config: Config, texts: Sequence[str], *, now_s: float
-) -> list[SimilarSection]:
-    """Return the sections that say nearly what one of the texts says, the most similar first.
-
-    Raises what `Workspace.acquire` raises.
-    """
-    found: dict[str, SimilarSection] = {}
-    for text in texts[:COMPARED_TEXTS]:
-        if not text.strip():
-            continue
-        for one in find_nearly_same(workspace, text, config, now_s=now_s, limit=SIMILAR_LIMIT):
-            known = found.get(one.anchor)
-            if known is None or known.similarity < one.similarity:
-                found[one.anchor] = one
-    ordered = sorted(found.values(), key=lambda one: (-one.similarity, one.path, one.start_line))
-    return ordered[:SIMILAR_LIMIT]
-
-
 def find_near_topic(
     workspace: Workspace, config: Config, params: TopicCreateParams, *, now_s: float
 ) -> list[SimilarSection]:
@@ -420,33 +403,7 @@ def find_near_topic(
     return [same, *(one for one in near if one.anchor != same.anchor)][:SIMILAR_LIMIT]
 
 
-def choose_near(
-    workspace: Workspace, config: Config, near: Sequence[SimilarSection], on_similar: OnSimilar
-) -> SimilarSection | None:
-    """Return the section that is appended to or reported instead of writing a new one; None if a
-    new one is to be written.
-    """
-    if on_similar == "report":
-        return next(iter(near), None)
-    if on_similar == "append":
-        return next((one for one in near if _can_append(workspace, config, one)), None)
-    return None
-
-
-def _can_append(workspace: Workspace, config: Config, near: SimilarSection) -> bool:
-    """Whether a value may be appended to a section: its note is markdown that may be written."""
-    is_writable = _choose(workspace, config, f"./{near.path}") is not None
-    return is_writable and not near.anchor.endswith("#")
-
-
 # --- writing ------------------------------------------------------------------------------------
-
-
-class FieldWritten(AddedSection, frozen=True, kw_only=True):
-    """Where a value was written."""
-
-    n_values: int
-    n_dropped: int
 
 
 class TopicChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -468,9 +425,9 @@ def make_append_decision(
     path = find_written_topic(workspace, config, params.topic)
 
     def decide() -> tuple[Edit, FieldWritten]:
-        file = _read(workspace, path, params.if_digest)
-        appended = _append(path, file.data, params.field, addition, config, at, params.keep)
-        return _write_field(workspace, config, file, appended, "field.append", client)
+        file = read_for_edit(workspace, path, params.if_digest)
+        appended = append_to_field(path, file.data, params.field, addition, config, at, params.keep)
+        return write_field(workspace, config, file, appended, "field.append", client)
 
     return decide
 
@@ -482,7 +439,7 @@ def make_field_addition(config: Config, params: FieldAppendParams) -> Addition:
     faults = find_addition_faults(addition, most_chars=config.memory.max_content_chars)
     if not params.field.strip():
         faults.append(BadRequest("field: is empty", hint="name it, such as status"))
-    elif not _is_anchor(params.field):
+    elif not is_anchor(params.field):
         named = Addition(content="x", summary=params.field)
         faults += [
             BadRequest(one.message.replace("summary: ", "field: ", 1), hint=one.hint)
@@ -490,121 +447,6 @@ def make_field_addition(config: Config, params: FieldAppendParams) -> Addition:
         ]
     raise_faults(faults)
     return addition
-
-
-def make_append_there_decision(
-    workspace: Workspace,
-    config: Config,
-    addition: Addition,
-    near: SimilarSection,
-    *,
-    command: str,
-    client: str,
-    at: str,
-) -> Decide[FieldWritten]:
-    """Make the decision to append a memory to a section that is there. What the section states of
-    itself stays; a heading of its own goes into the text.
-    """
-    path = choose_note(workspace.scope, config, note=f"./{near.path}")
-
-    def decide() -> tuple[Edit, FieldWritten]:
-        file = _read(workspace, path)
-        section = _find_section(path, file.data, near.anchor, config)
-        if section is None:
-            raise NoteNotFound(f"no section {near.anchor}", hint="repeat the request")
-        value = _keep_heading(_leave_out_stated(addition, section.meta), section.heading[-1])
-        appended = _append(path, file.data, near.anchor, value, config, at, None)
-        return _write_field(workspace, config, file, appended, command, client)
-
-    return decide
-
-
-def _keep_heading(addition: Addition, heading: str) -> Addition:
-    summary = " ".join(addition.summary.split())
-    if not summary or make_slug(summary) == make_slug(heading):
-        return replace(addition, summary="")
-    return replace(addition, summary="", content=f"{summary}\n\n{addition.content}")
-
-
-def _leave_out_stated(addition: Addition, meta: Meta) -> Addition:
-    """The addition without what a section states already. The higher importance counts."""
-    extra = dict(meta.extra)
-    left: dict[str, Any] = {}
-    for name in Addition.__struct_fields__:
-        value = getattr(addition, name)
-        stated = getattr(meta, name, None) if name in Meta.__struct_fields__ else extra.get(name)
-        if name in ("content", "summary", "tags", "metadata", "importance") or not stated:
-            left[name] = value
-    metadata = {key: value for key, value in addition.metadata.items() if key not in extra}
-    if meta.importance is not None and (addition.importance or 0) <= meta.importance:
-        left["importance"] = None
-    return Addition(**{**left, "metadata": metadata, "created": None, "updated": None})
-
-
-def _append(
-    path: NotePath,
-    data: bytes,
-    field: str,
-    addition: Addition,
-    config: Config,
-    at: str,
-    keep: int | None,
-) -> Appended:
-    """Append to the section of this name, or make it. Raises EditRefused for an archived one."""
-    section = _find_section(path, data, field, config)
-    if section is None and _is_anchor(field):
-        raise NoteNotFound(f"no section {field}", hint=f"see: memsyncd topic get {path.text}")
-    if section is None:
-        return add_field(path.text, data, field, addition, at=at)
-    if section.meta.status == ARCHIVED:
-        hint = f"restore it first: memsyncd topic restore {path.text}, or memsyncd unarchive"
-        raise EditRefused(f"{section.anchor} is archived", hint=hint)
-    # Without a history a value that is dropped would be lost.
-    most = (keep or config.memory.field_values) if config.history.enabled else None
-    return append_value(path.text, data, section.anchor, addition, at=at, keep=most)
-
-
-def _is_anchor(field: str) -> bool:
-    """True for an anchor, with or without its note, but not for a name such as `C# tips`."""
-    path, mark, _ = field.rpartition("#")
-    return bool(mark) and (not path or is_markdown(path))
-
-
-def _find_section(path: NotePath, data: bytes, name: str, config: Config) -> Section | None:
-    return find_field(parse_note(path, data, config.chunking).sections, name)
-
-
-def _write_field(
-    workspace: Workspace,
-    config: Config,
-    file: TextFile,
-    appended: Appended,
-    command: str,
-    client: str,
-) -> tuple[Edit, FieldWritten]:
-    path = file.path
-    put = make_put(workspace.scope, path, appended.data, file, way_out=WAY_OUT)
-    sections = parse_note(path, appended.data, config.chunking).sections
-    span = next(one.span for one in sections if one.anchor == appended.anchor)
-    written = FieldWritten(
-        anchor=appended.anchor,
-        path=path.text,
-        start_line=span.start,
-        end_line=span.end,
-        digest=digest_bytes(appended.data),
-        n_values=appended.n_values,
-        n_dropped=appended.n_dropped,
-    )
-    return Edit(command=command, client=client, path=path.text, operations=(put,)), written
-
-
-def _read(workspace: Workspace, path: NotePath, if_digest: str | None = None) -> TextFile:
-    """Read a note that must be there. Raises Conflict if the writer had read another text."""
-    file = read_text_file(workspace.scope, path)
-    check_digest(if_digest, path.text, file)
-    if file is None:
-        raise NoteNotFound(f"{path.text} is not there", hint="see: memsyncd topic list")
-    return file
 
 
 # --- topics -------------------------------------------------------------------------------------
@@ -667,11 +509,11 @@ def _add_to_topic(
         fields = {params.title: params.summary, **fields}
     anchors = []
     for name, value in fields.items():
-        appended = _append(path, data, name, Addition(content=value), config, at, None)
+        appended = append_to_field(path, data, name, Addition(content=value), config, at, None)
         data = appended.data
         anchors.append(appended.anchor)
     front = find_front_matter(path.text, data.decode("utf-8", "surrogateescape").splitlines())
-    missing = _leave_out_stated(metadata, front.meta)
+    missing = leave_out_stated(metadata, front.meta)
     changes = render_metadata(replace(missing, tags=()), None)
     if tags := distinct_tags((*front.meta.tags, *metadata.tags)):
         changes["tags"] = quote_values(tags)
@@ -732,7 +574,7 @@ def make_patch_decision(
     path = find_written_topic(workspace, config, params.topic)
 
     def decide() -> tuple[Edit, TopicChange]:
-        file = _read(workspace, path, params.if_digest)
+        file = read_for_edit(workspace, path, params.if_digest)
         data = _merge(workspace, path, file.data, relate, unrelate)
         if params.summary is not None and params.summary.strip() != read_summary(path.text, data):
             data = replace_summary(path.text, data, params.summary)
@@ -859,12 +701,12 @@ class _FieldReader:
             if len(self._known) > 1:
                 # A revision's old text is the new one of the revision before it.
                 self._known.pop(next(iter(self._known)))
-            self._known[data] = self._read(path, data)
+            self._known[data] = self.read_for_edit(path, data)
         return self._known[data]
 
-    def _read(self, path: str, data: bytes) -> list[DatedValue]:
+    def read_for_edit(self, path: str, data: bytes) -> list[DatedValue]:
         name = self._field
-        if _is_anchor(name):
+        if is_anchor(name):
             # The note may have had another path.
             name = f"{path}#{name.rpartition('#')[2]}"
         try:
@@ -899,3 +741,114 @@ def _find_version_moment_s(one: FieldVersion) -> float:
     if one.at is not None:
         return datetime.fromisoformat(one.at).timestamp()
     return one.recorded_at or 0.0
+
+
+# --- the operations -----------------------------------------------------------------------------
+
+
+def list_all(call: Call, params: TopicListParams) -> TopicList:
+    accesses = count_accesses(call.workspace)
+    return list_topics(call.workspace, call.config, params, now_s=call.now_s, accesses=accesses)
+
+
+async def get(call: Call, params: TopicGetParams) -> Topic:
+    workspace = await call.open()
+
+    def read() -> Topic:
+        accesses = count_accesses(workspace)
+        return read_topic(workspace, call.config, params, now_s=call.now_s, accesses=accesses)
+
+    topic = await call.read(read)
+    call.note_accesses([field.anchor for field in topic.fields] or [topic.path], params)
+    return topic
+
+
+async def list_history(call: Call, params: FieldHistoryParams) -> FieldHistory:
+    workspace = await call.open()
+    find = partial(find_topic, workspace, call.config, params.topic)
+    path = await call.read(find, on_disk=True)
+    return await call.run_job(partial(list_field_history, path=path, params=params))
+
+
+async def create(call: Call, params: TopicCreateParams) -> TopicWritten:
+    workspace, config = call.workspace, call.config
+    decide = partial(make_create_decision, workspace, config, params, **call.stamp)
+    new_topic = decide()
+    near = await call.find_near(partial(find_near_topic, params=params), params.on_similar)
+    section = choose_near(workspace, config, near, params.on_similar)
+    if section is None:
+        return _describe_written(call, await call.edit(new_topic), "added", near)
+    if params.on_similar == "report":
+        change = TopicChange(path=section.path, digest=section.digest, is_changed=False)
+        return _describe_written(call, EditOutcome(answer=change), "reported", near)
+    outcome = await call.edit(decide(into=section.path))
+    return _describe_written(call, outcome, "appended", near)
+
+
+async def patch(call: Call, params: TopicPatchParams) -> TopicWritten:
+    workspace = await call.open()
+    make = partial(make_patch_decision, workspace, call.config, params, **call.stamp)
+    outcome = await call.edit(await call.read(make, on_disk=True))
+    return _describe_written(call, outcome, "changed", ())
+
+
+async def archive(call: Call, params: TopicArchiveParams) -> Upkept:
+    plan = partial(plan_topics, call.workspace, call.config, "topic.archive", params)
+    return await keep_up(call, "topic.archive", params, plan)
+
+
+async def restore(call: Call, params: TopicArchiveParams) -> Upkept:
+    plan = partial(plan_topics, call.workspace, call.config, "topic.restore", params)
+    return await keep_up(call, "topic.restore", params, plan)
+
+
+async def append(call: Call, params: FieldAppendParams) -> FieldAppended:
+    config = call.config
+    addition = make_field_addition(config, params)
+    workspace = await call.open()
+    make = partial(make_append_decision, workspace, config, params, **call.stamp)
+    decide = await call.read(make, on_disk=True)
+    near = await call.find_near(partial(find_near, texts=[params.content]), params.on_similar)
+    section = choose_near(workspace, config, near, params.on_similar)
+    action: WriteAction = "added"
+    if section is not None and params.on_similar == "report":
+        return _report_field(call, near)
+    if section is not None:
+        action = "appended"
+        decide = make_append_there_decision(
+            workspace, config, addition, section, command="field.append", **call.stamp
+        )
+    outcome = await call.edit(decide)
+    return FieldAppended(
+        **asdict(outcome.answer), action=action, similar=near, **call.describe_write(outcome)
+    )
+
+
+def _describe_written(
+    call: Call,
+    outcome: EditOutcome[TopicChange],
+    action: WriteAction,
+    near: Sequence[SimilarSection],
+) -> TopicWritten:
+    change = outcome.answer
+    is_written = change.is_changed or action == "reported"
+    return TopicWritten(
+        path=change.path,
+        digest=change.digest,
+        action=action if is_written else "unchanged",
+        fields=list(change.fields),
+        similar=list(near),
+        **call.describe_write(outcome),
+    )
+
+
+def _report_field(call: Call, near: Sequence[SimilarSection]) -> FieldAppended:
+    """Return the answer that names what says nearly the same; nothing is written."""
+    return FieldAppended(
+        n_values=0,
+        n_dropped=0,
+        **asdict(msgspec.convert(near[0], AddedSection, from_attributes=True)),
+        action="reported",
+        similar=list(near),
+        **call.describe_write(EditOutcome(answer=None)),
+    )

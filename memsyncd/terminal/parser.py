@@ -18,11 +18,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import SimpleNamespace as Args
-    from typing import Final
+    from typing import Any, Final
 
-    from memsyncd.cli.console import Console
-
-    Action = Callable[[Args, Console], int]
+    Action = Callable[[Args, Any], int]
+    """What a command does with its words and the console; it returns the exit status."""
     from collections.abc import Iterable, Sequence
     from types import SimpleNamespace
     from typing import NoReturn
@@ -35,15 +34,22 @@ class Argument:
     """A positional argument, as the help shows it: `FILE`, `[FILE]`, `FILE…` or `[FILE…]`.
 
     `name` is the attribute that holds it: a text, None for a missing optional one, a list where
-    there may be several.
+    there may be several. `field` is the parameter that it becomes, if it does.
     """
 
-    __slots__ = ("choices", "help", "is_needed", "is_repeated", "metavar", "name", "usage")
+    __slots__ = ("choices", "field", "help", "is_needed", "is_repeated", "metavar", "name", "usage")
 
     def __init__(
-        self, name: str, usage: str, help_text: str, *, choices: tuple[str, ...] = ()
+        self,
+        name: str,
+        usage: str,
+        help_text: str,
+        *,
+        choices: tuple[str, ...] = (),
+        field: str = "",
     ) -> None:
         self.name: Final = name
+        self.field: Final = field
         self.usage: Final = usage
         self.help: Final = help_text
         self.choices: Final = choices
@@ -57,16 +63,31 @@ class Option:
     """An option as the help shows it: `--all`, `-n --limit N`, or `--tag T…` if it may be repeated.
 
     `parse` converts the value's text, or raises ValueError; by default N and MS are whole numbers
-    from 1, and others texts. The long flag names the attribute that holds it: False or True without
-    a value; None or the value; a list if it may be repeated. With a `bare` value the flag may be
-    given alone, and a value must be attached to it: `--open=2`. With `choices`, others are refused.
+    from 1, and others texts. The long flag names the attribute that holds it: False, or `value`,
+    for a flag alone; None or the value; a list if it may be repeated. With a `bare` value the flag
+    may be given alone, and a value must be attached to it: `--open=2`. With `choices`, others are
+    refused.
 
-    `name` is another name for the attribute, where the request calls it otherwise.
+    `name` is another name for the attribute, where the request calls it otherwise. `field` is the
+    parameter that it becomes, if it does; `filters.kind` for a field of a parameter. `collect`
+    makes one value of all values of an option that may be repeated.
     """
 
-    __slots__ = ("bare", "choices", "flags", "help", "is_repeated", "metavar", "name", "parse")
+    __slots__ = (
+        "bare",
+        "choices",
+        "collect",
+        "field",
+        "flags",
+        "help",
+        "is_repeated",
+        "metavar",
+        "name",
+        "parse",
+        "value",
+    )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one for each thing that an option may have
         self,
         usage: str,
         help_text: str,
@@ -75,6 +96,9 @@ class Option:
         choices: tuple[str, ...] = (),
         bare: object = None,
         name: str = "",
+        field: str = "",
+        value: object = True,
+        collect: Callable[[Any], object] | None = None,
     ) -> None:
         words = usage.split()
         metavar = "" if words[-1].startswith("-") else words.pop()
@@ -86,6 +110,9 @@ class Option:
         self.parse: Final = parse or (parse_count if self.metavar in ("N", "MS") else str)
         self.choices: Final = choices
         self.bare: Final = bare
+        self.field: Final = field
+        self.value: Final = value
+        self.collect: Final = collect
 
     @property
     def needs_value(self) -> bool:
@@ -133,7 +160,7 @@ class Command:
 def make_group(name: str, commands: dict[str, Command], examples: tuple[str, ...]) -> Command:
     """Make a command that is the first word of other commands; it does nothing by itself."""
 
-    def refuse(args: Args, _console: Console) -> NoReturn:
+    def refuse(args: Args, _console: object) -> NoReturn:
         # `main` calls a command whose name follows at once.
         raise BadRequest(f"{name}: {args.action} comes first", hint=f"see `memsyncd {name} --help`")
 
@@ -147,6 +174,13 @@ def parse_count(text: str) -> int:
     if number < 1:
         raise ValueError("expected a whole number from 1")
     return number
+
+
+def parse_whole(text: str) -> int:
+    """Parse a whole number from 0."""
+    if not text.isdecimal():
+        raise ValueError("expected a whole number from 0")
+    return int(text)
 
 
 def parse_fraction(text: str) -> float:
@@ -227,7 +261,7 @@ class _Parser:
         self.name = name
         self.command = command
         self.flags = {flag: option for option in command.options for flag in option.flags}
-        self.args = SimpleNamespace()
+        self.args = SimpleNamespace(params={})
         self.seen: set[str] = set()
         for option in command.options:
             setattr(
@@ -280,9 +314,11 @@ class _Parser:
             if value is not None:
                 self._refuse(f"{flag} takes no value")
             setattr(self.args, option.name, True)
+            self._keep(option.field, option.value)
             return
         if value is None and option.bare is not None:
             setattr(self.args, option.name, option.bare)
+            self._keep(option.field, option.bare)
             return
         if value is None:
             if not rest or rest[-1] in self.flags:
@@ -298,9 +334,20 @@ class _Parser:
         except ValueError as error:
             self._refuse(f"{flag} {value}: {error}")
         if option.is_repeated:
-            getattr(self.args, option.name).append(parsed)
+            values = getattr(self.args, option.name)
+            values.append(parsed)
+            self._keep(option.field, option.collect(values) if option.collect else values)
         else:
             setattr(self.args, option.name, parsed)
+            self._keep(option.field, parsed)
+
+    def _keep(self, field: str, value: object) -> None:
+        """Keep the parameter that an option or argument becomes."""
+        outer, dot, inner = field.partition(".")
+        if dot:
+            self.args.params.setdefault(outer, {})[inner] = value
+        elif field:
+            self.args.params[field] = value
 
     def _assign(self, plain: list[str]) -> None:
         for argument in self.command.arguments:
@@ -312,6 +359,8 @@ class _Parser:
             self._check_choices(argument, taken)
             value = taken if argument.is_repeated else taken[0] if taken else None
             setattr(self.args, argument.name, value)
+            if taken:
+                self._keep(argument.field, value)
         if plain:
             self._refuse(f"too many arguments: {plain[0]}")
 

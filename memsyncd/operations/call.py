@@ -1,0 +1,64 @@
+"""What a function that carries out an operation may use: one call, by one client.
+
+The dispatcher (`server/dispatch`) makes it. No operation imports the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from memsyncd.config import Config
+from memsyncd.engine.edit import Decide, EditOutcome
+from memsyncd.engine.scheduler import JobFactory
+from memsyncd.engine.workspace import Workspace
+from memsyncd.operations.fields import TrackedParams
+from memsyncd.operations.similar.declare import SimilarSection
+from memsyncd.operations.writes import OnSimilar
+
+T = TypeVar("T")
+
+
+class Call(Protocol):
+    """One call of an operation. `now_s` is the time of its arrival, since the epoch."""
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace that the parameters name. Raises WorkspaceNotFound."""
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def now_s(self) -> float: ...
+
+    @property
+    def writer(self) -> str:
+        """The name for the history: that of the parameters, else that of the connection."""
+
+    @property
+    def stamp(self) -> dict[str, str]:
+        """Who makes a change and when, as the keyword arguments `client` and `at` of decisions."""
+
+    async def open(self) -> Workspace:
+        """Return the workspace, once its index can be read unless that takes too long."""
+
+    async def read(self, read: Callable[[], T], *, on_disk: bool = False) -> T:
+        """Return what `read` returns, in a thread; `on_disk` if it reads notes."""
+
+    async def run_job(self, job: JobFactory[T], *, is_write: bool = False) -> T:
+        """Return the result of a job of the worker. Raises Busy if its turn does not come."""
+
+    async def edit(self, decide: Decide[T]) -> EditOutcome[T]:
+        """Carry out a decision on the worker: the disk, the history and the index."""
+
+    async def find_near(
+        self, find: Callable[..., list[SimilarSection]], on_similar: OnSimilar
+    ) -> list[SimilarSection]:
+        """Find sections that say nearly what is to be written."""
+
+    def note_accesses(self, anchors: Sequence[str], params: TrackedParams) -> None:
+        """Count an access of each of these sections, after the answer, if that is wanted."""
+
+    def describe_write(self, outcome: EditOutcome[Any]) -> dict[str, Any]:
+        """The fields of `Written`, which every answer to a write has."""

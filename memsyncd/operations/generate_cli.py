@@ -1,0 +1,391 @@
+"""Generate `memsyncd/terminal/_generated.py` from the declarations: commands, options, help, and
+which operations only read.
+
+    python -m memsyncd.operations.generate_cli
+
+The command line must not import msgspec, which costs four times a bare start, so the declarations
+become plain Python. A test fails while the file differs from the generated text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import msgspec
+
+from memsyncd.operations.docs import read_field_docs
+from memsyncd.operations.operation import (
+    NO_OPTIONS,
+    OPTIONS,
+    Command,
+    CommandGroup,
+    Extra,
+    Operation,
+    OptionWords,
+    Tool,
+)
+
+APPLY = OptionWords("--apply", "do it; otherwise only what would change is shown")
+"""The option of an operation whose dry run is the default."""
+
+TARGET = Path(__file__).parents[1] / "terminal" / "_generated.py"
+HEAD = '''\
+"""The commands that call one operation each, and what of the operations reads.
+
+Generated from the declarations by `python -m memsyncd.operations.generate_cli`; do not edit.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+from memsyncd.terminal.actions import call_operation, load_action, load_parser
+from memsyncd.terminal.parser import (
+    JSON,
+    Argument,
+    Command,
+    Option,
+    make_group,
+    parse_fraction,
+    parse_pair,
+    parse_whole,
+)
+'''
+
+
+def generate(operations: Iterable[Operation], groups: Iterable[CommandGroup]) -> str:
+    """Return the text of the module for these operations."""
+    every = list(operations)
+    named = {
+        command.words: (operation, command) for operation in every for command in operation.commands
+    }
+    by_word = {group.words: group for group in groups}
+    parts = [HEAD, *_render_tables(every)]
+    firsts = dict.fromkeys(words.partition(" ")[0] for words in named)
+    for word in firsts:
+        subs = [words for words in named if words.startswith(f"{word} ")]
+        parts += [_render_command(*named[words], ()) for words in subs]
+        if word in by_word:
+            parts.append(_render_group(by_word[word], subs))
+        else:
+            parts.append(_render_command(*named[word], subs))
+    parts.append(_render_entries(firsts, named, by_word))
+    return "\n\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def _render_tables(operations: list[Operation]) -> Iterator[str]:
+    reading = sorted(operation.name for operation in operations if operation.reads)
+    reading_if = {one.name: one.reads_if for one in operations if one.reads_if}
+    tools = [
+        one.tool.name for one in operations if isinstance(one.tool, Tool) and one.tool.is_read_only
+    ]
+    yield (
+        f"READING = frozenset({_render_words(reading)})\n"
+        '"""Operations that change neither notes nor records."""\n'
+        f"READING_IF: dict[str, dict[str, object]] = {_render(reading_if)}\n"
+        '"""Parameters with which an operation that writes only reads."""\n'
+        f"READING_TOOLS = frozenset({_render_words(tools)})\n"
+        '"""Tools of MCP that only read."""\n'
+    )
+
+
+def _render_words(words: Iterable[str]) -> str:
+    return "{" + ", ".join(_render(word) for word in words) + "}"
+
+
+def _render_entries(
+    firsts: Iterable[str],
+    named: dict[str, tuple[Operation, Command]],
+    groups: dict[str, CommandGroup],
+) -> str:
+    lines = ["COMMANDS: dict[str, tuple[str, str, Callable[[], Command]]] = {"]
+    for word in firsts:
+        group, summary = (
+            (groups[word].group, groups[word].summary)
+            if word in groups
+            else (named[word][1].group, _summarize(*named[word]))
+        )
+        lines.append(f"    {_render(word)}: ({_render(group)}, {_render(summary)}, {_name(word)}),")
+    doc = '"""The heading, the summary and the definition of each command."""'
+    return "\n".join([*lines, "}", doc])
+
+
+def _name(words: str) -> str:
+    return "_make_" + re.sub(r"\W", "_", words)
+
+
+def _render_group(group: CommandGroup, subs: list[str]) -> str:
+    lines = [f"def {_name(group.words)}() -> Command:", "    return make_group("]
+    lines.append(f"        {_render(group.words)},")
+    lines.append("        {")
+    lines += [f"            {_render(sub.partition(' ')[2])}: {_name(sub)}()," for sub in subs]
+    lines += ["        },", f"        {_render(group.examples)},", "    )"]
+    return "\n".join(lines)
+
+
+def _render_command(operation: Operation, command: Command, subs: Iterable[str]) -> str:
+    folder = find_folder(operation)
+    lines = [f"def {_name(command.words)}() -> Command:", "    return Command("]
+    lines.append(f"        {_render_action(operation, command, folder)},")
+    lines.append(f"        summary={_render(_summarize(operation, command))},")
+    options = list(list_options(operation, command))
+    arguments = [one for one in options if one.is_argument]
+    if arguments:
+        lines.append("        arguments=(")
+        lines += [f"            {one.render(folder)}," for one in arguments]
+        lines.append("        ),")
+    lines.append("        options=(")
+    lines += [f"            {one.render(folder)}," for one in options if not one.is_argument]
+    lines += ["            JSON,", "        ),"]
+    if command.examples:
+        lines.append(f"        examples={_render(command.examples)},")
+    if command.keeps_exclusions:
+        lines.append("        keeps_exclusions=True,")
+    inner = [f"{_render(sub.partition(' ')[2])}: {_name(sub)}()" for sub in subs]
+    if inner:
+        lines.append(f"        commands={{{', '.join(inner)}}},")
+    return "\n".join([*lines, "    )"])
+
+
+def find_folder(operation: Operation) -> str:
+    """Return the capability's folder, by the module of the operation's parameters or its `run`."""
+    if operation.run:
+        return operation.run.partition(".")[0]
+    for struct in (operation.params, operation.result):
+        module = struct.__module__.removeprefix("memsyncd.operations.")
+        if "." in module:
+            return module.partition(".")[0]
+    raise ValueError(f"no folder is known of {operation.name}")
+
+
+def _render_action(operation: Operation, command: Command, folder: str) -> str:
+    if command.action:
+        return f"load_action({_render(folder)}, {_render(command.action)})"
+    words = [_render(folder), _render(operation.name)]
+    words += [
+        f"{name}={_render(value)}"
+        for name in ("show", "prepare", "found", "stdin")
+        if (value := getattr(command, name))
+    ]
+    if command.fixed:
+        words.append(f"fixed={_render(command.fixed)}")
+    places = [one.field for one in list_options(operation, command) if one.is_place]
+    if places:
+        words.append(f"places={_render(tuple(places))}")
+    return f"call_operation({', '.join(words)})"
+
+
+def _summarize(operation: Operation, command: Command) -> str:
+    return command.summary or _lower(operation.summary.removesuffix("."))
+
+
+# --- arguments and options -----------------------------------------------------------------------
+
+
+class RenderedOption(NamedTuple):
+    """An argument or option of a command, from a field or from an `Extra`."""
+
+    usage: str
+    help: str
+    field: str = ""
+    name: str = ""
+    is_argument: bool = False
+    is_place: bool = False
+    value: Any = True
+    bare: Any = None
+    choices: tuple[str, ...] = ()
+    parse: str = ""
+    """The name of a function: of the parser's, or with a colon of the folder's `show`."""
+    collects: bool = False
+
+    def render(self, folder: str) -> str:
+        words = [_render(self.usage), _render(self.help)]
+        if self.is_argument:
+            words.insert(0, _render(self.name or self.field))
+        elif self.name:
+            words.append(f"name={_render(self.name)}")
+        if self.parse.startswith(":"):
+            words.append(f"parse=load_parser({_render(folder)}, {_render(self.parse[1:])})")
+        elif self.parse:
+            words.append(f"parse={self.parse}")
+        if self.choices:
+            words.append(f"choices={_render(self.choices)}")
+        for name, default in (("bare", None), ("value", True), ("field", "")):
+            value = getattr(self, name)
+            if value != default or type(value) is not type(default):
+                words.append(f"{name}={_render(value)}")
+        if self.collects:
+            words.append("collect=dict")
+        return f"{'Argument' if self.is_argument else 'Option'}({', '.join(words)})"
+
+
+def list_options(operation: Operation, command: Command) -> Iterator[RenderedOption]:
+    """Yield the arguments and options of a command in the order of its help."""
+    arguments = dict(one.split(" ", 1) for one in command.arguments)
+    fields = {one.encode_name: one for one in msgspec.structs.fields(operation.params)}
+    docs = read_field_docs(operation.params)
+    left_out = {*arguments, *command.omit, *command.fixed, *NO_OPTIONS}
+    for name, usage in arguments.items():
+        option = _make_option(fields[name], docs, operation, command, name)
+        yield option._replace(usage=usage, name=name, is_argument=True, parse="", collects=False)
+    yield from (_make_extra(one) for one in command.extra if one.is_argument)
+    last = []
+    for name, field in fields.items():
+        if name in left_out:
+            continue
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from _list_inner(field, operation, command, {*fields, *left_out})
+        elif name in ("workspace", "client", "timeout_ms"):
+            last.append(name)
+        else:
+            yield _make_option(field, docs, operation, command, name)
+    yield from (_make_extra(one) for one in command.extra if not one.is_argument)
+    if command.stdin:
+        yield RenderedOption("--stdin", "read the text from stdin, like TEXT -")
+    for name in ("workspace", "client", "timeout_ms"):
+        if name in last:
+            yield _make_option(fields[name], docs, operation, command, name)
+
+
+def _list_inner(
+    outer: msgspec.structs.FieldInfo,
+    operation: Operation,
+    command: Command,
+    taken: set[str],
+) -> Iterator[RenderedOption]:
+    docs = read_field_docs(outer.type)
+    for field in msgspec.structs.fields(outer.type):
+        name = field.encode_name
+        if name not in taken and f"{outer.encode_name}.{name}" not in command.omit:
+            place = f"{outer.encode_name}.{name}"
+            yield _make_option(field, docs, operation, command, place)
+
+
+def _make_option(
+    field: msgspec.structs.FieldInfo,
+    docs: dict[str, str],
+    operation: Operation,
+    command: Command,
+    place: str,
+) -> RenderedOption:
+    name = field.encode_name
+    kind = _strip(field.type)
+    is_applied = name == "dry_run" and field.default is True
+    words = APPLY if is_applied else OPTIONS.get(name, OptionWords(""))
+    usage = command.usages.get(place) or words.usage or _write_usage(name, kind, field)
+    value = field.default is not True if kind is bool else words.value
+    is_repeated = get_origin(kind) in (list, dict)
+    usage = usage.removesuffix("…") + "…" * (is_repeated and " " in usage.partition("--")[2])
+    text = command.help.get(place) or words.help or first_sentence(docs.get(field.name, ""))
+    default = field.default
+    is_told = "default" in text or place in command.help or isinstance(default, bool)
+    if isinstance(default, int | float | str) and default and not is_told:
+        text = f"{text} (default {default})"
+    if get_origin(kind) in (Union, UnionType) and name == "workspace":
+        usage += "…"
+    parse = f":{command.parse[place]}" if place in command.parse else _choose_parser(field.type)
+    choices = get_args(kind) if get_origin(kind) is Literal and not words.help else ()
+    own = usage.split()
+    long_name = next((one for one in own if one.startswith("--")), "").removeprefix("--")
+    return RenderedOption(
+        usage,
+        text,
+        field=place,
+        name="" if long_name.replace("-", "_") == name else name,
+        is_place=place in {*operation.paths.absolute, "path"} and _has_paths(operation),
+        value=value,
+        choices=tuple(map(str, choices)),
+        parse=parse,
+        collects=get_origin(kind) is dict,
+    )
+
+
+def _has_paths(operation: Operation) -> bool:
+    return bool(operation.paths.absolute) or operation.paths.are_from_root
+
+
+def _make_extra(extra: Extra) -> RenderedOption:
+    return RenderedOption(
+        extra.usage,
+        extra.help,
+        name=extra.name,
+        is_argument=extra.is_argument,
+        bare=extra.bare,
+        choices=extra.choices,
+        parse=f":{extra.parse}" if extra.parse else "",
+    )
+
+
+def _write_usage(name: str, kind: Any, field: msgspec.structs.FieldInfo) -> str:
+    flag = "--" + name.replace("_", "-")
+    if kind is bool:
+        return f"--no-{flag[2:]}" if field.default is True else flag
+    if get_origin(kind) is dict:
+        return f"{flag} NAME=TEXT…"
+    if kind is int:
+        return f"{flag} N"
+    return f"{flag} {'S' if kind is float else 'TEXT'}"
+
+
+def _strip(kind: Any) -> Any:
+    """Return a type without its limits and without None."""
+    while get_origin(kind) is Annotated or get_origin(kind) in (Union, UnionType):
+        if get_origin(kind) is Annotated:
+            kind = get_args(kind)[0]
+            continue
+        rest = [part for part in get_args(kind) if part is not NoneType]
+        if len(rest) != 1:
+            break
+        kind = rest[0]
+    return kind
+
+
+def _choose_parser(kind: Any) -> str:
+    plain, limits = _strip(kind), _find_limits(kind)
+    if plain is float:
+        return "parse_fraction"
+    if get_origin(plain) is dict:
+        return "parse_pair"
+    if plain is int and limits and limits.ge in (None, 0):
+        return "parse_whole"
+    return ""
+
+
+def _find_limits(kind: Any) -> msgspec.Meta | None:
+    if get_origin(kind) is Annotated:
+        return next((one for one in get_args(kind)[1:] if isinstance(one, msgspec.Meta)), None)
+    return next(filter(None, map(_find_limits, get_args(kind))), None)
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a docstring as help: without its period and its quotes, with a
+    small first letter.
+    """
+    sentence = re.split(r"(?<=[^.])\.(?:\s|$)", text, maxsplit=1)[0]
+    return _lower(sentence.replace("`", ""))
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
+
+
+def _render(value: Any) -> str:
+    if isinstance(value, str):
+        return msgspec.json.encode(value).decode() if '"' not in value else repr(value)
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_render, value))}{',' * (len(value) == 1)})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_render(k)}: {_render(v)}" for k, v in value.items()) + "}"
+    return repr(value)
+
+
+if __name__ == "__main__":
+    from memsyncd.operations.table import COMMAND_GROUPS, OPERATIONS
+
+    TARGET.write_text(generate(OPERATIONS.values(), COMMAND_GROUPS), encoding="utf-8")

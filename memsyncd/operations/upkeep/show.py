@@ -1,0 +1,56 @@
+"""Show what archiving, restoring and cleaning up change."""
+
+from __future__ import annotations
+
+from memsyncd.terminal.terminal import clean_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import SimpleNamespace as Args
+    from typing import Any
+
+    from memsyncd.terminal.console import Console
+
+
+def plan_params(args: Args, _console: Console) -> dict[str, Any]:
+    """Return the parameter `dry_run`, in place of --apply."""
+    return {"apply": None, "dry_run": not args.apply}
+
+
+def show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    """Print what an act changes or has changed."""
+    _print_items(answer, console)
+    if (answer["archived"] or answer["restored"]) and not answer["is_applied"]:
+        plan = f"--apply --plan {answer['plan']}"
+        console.terminal.report(f"dry run: nothing was changed; do it with {plan}")
+
+
+CHANGED = "archived restored"
+
+
+def _print_items(answer: dict[str, Any], console: Console) -> None:
+    terminal = console.terminal
+    shown = clean_values(answer)
+    will = "" if answer["is_applied"] else "would be "
+    for name in ("archived", "restored", "skipped"):
+        for item in shown[name]:
+            word = name if name == "skipped" else will + name
+            marks = f"{item['tier']} {item['decay']:.3g}, {item['reason']}"
+            terminal.print(
+                f"{word}  {terminal.paint('bold blue', item['anchor'])}"
+                f"  {terminal.paint('dim', marks)}"
+            )
+    terminal.report(describe_plan(answer))
+
+
+def describe_plan(answer: dict[str, Any]) -> str:
+    """Return how many memories an act changes or has changed, and how many it leaves."""
+    will = "" if answer["is_applied"] else "would be "
+    changed = [
+        f"{len(answer[name])} {will}{name}" for name in ("archived", "restored") if answer[name]
+    ]
+    left = [f"{len(answer[name])} {name}" for name in ("retained", "skipped") if answer[name]]
+    if not changed:
+        return f"nothing to do: {', '.join(left)}" if left else "nothing to do"
+    undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
+    return ", ".join([*changed, *left]) + (undo if answer["change_set"] else "")

@@ -1,0 +1,1 @@
+"""Everything that any command prints with: words, the console, formats, colours."""

@@ -1,0 +1,94 @@
+"""The actions of commands that call one operation: parameters from words, the answer as text.
+
+The functions of a capability that prepare parameters and print answers are in its module `show`,
+which is imported when its command runs.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from memsyncd.terminal.console import CLIENT, WRITE_MS, show_answer
+from memsyncd.terminal.places import find_places
+from memsyncd.terminal.texts import read_typed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import SimpleNamespace as Args
+    from typing import Any
+
+    from memsyncd.terminal.console import Answer, Console
+    from memsyncd.terminal.parser import Action
+
+
+def load_show(folder: str, function: str) -> Callable[..., Any]:
+    """Return a function of a capability's `show`, or of another's: `upkeep:show_plan`."""
+    other, _, function = function.rpartition(":")
+    module = f"memsyncd.operations.{other or folder}.show"
+    # `importlib` itself imports `warnings`: half a millisecond of each command.
+    __import__(module)
+    found: Callable[..., Any] = getattr(sys.modules[module], function)
+    return found
+
+
+def load_action(folder: str, function: str) -> Action:
+    """Return an action that is written by hand."""
+
+    def run(args: Args, console: Console) -> int:
+        return int(load_show(folder, function)(args, console))
+
+    return run
+
+
+def load_parser(folder: str, function: str) -> Callable[[str], object]:
+    """Return a function that parses the text of an option."""
+
+    def parse(text: str) -> object:
+        return load_show(folder, function)(text)
+
+    return parse
+
+
+def call_operation(
+    folder: str,
+    method: str,
+    *,
+    show: str,
+    prepare: str = "",
+    found: str = "",
+    stdin: str = "",
+    fixed: Mapping[str, object] | None = None,
+    places: tuple[str, ...] = (),
+) -> Action:
+    """Make the action of a command that calls one operation; the arguments are those of its
+    declaration.
+    """
+
+    def run(args: Args, console: Console) -> int:
+        params: dict[str, Any] = {**(fixed or {}), **args.params}
+        if stdin:
+            params[stdin] = read_typed(params.get(stdin), console, is_piped=args.stdin)
+        params |= find_places(params, places, console)
+        if prepare:
+            params |= load_show(folder, prepare)(args, console)
+        answer = send(method, params, args, console)
+        return show_answer(answer, args, console, load_show(folder, show), found=found)
+
+    return run
+
+
+def send(method: str, params: Mapping[str, object], args: Args, console: Console) -> Answer:
+    """Call a method with the parameters of a command's words, in the name of its writer, for as
+    long as `--timeout-ms` says.
+    """
+    request: dict[str, Any] = dict(params)
+    is_writing = hasattr(args, "client")
+    if is_writing:
+        request["client"] = args.client or CLIENT
+    if hasattr(args, "timeout_ms"):
+        console.set_timeout_ms(args.timeout_ms or (WRITE_MS if is_writing else None))
+    of_note = request.pop("workspace", None)
+    if isinstance(args.workspace, list):
+        return console.call_on_several(args.workspace, method, **request)
+    return console.call_on(args.workspace or of_note, method, **request)
