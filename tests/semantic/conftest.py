@@ -1,4 +1,4 @@
-"""An index on the real disk, a server of embeddings, and a tiny model in a folder."""
+"""An index on the real disk, and a server of embeddings."""
 
 from __future__ import annotations
 

@@ -24,9 +24,14 @@ _REVISION = "0" * 40
 
 
 def write_fastembed_cache(cache: Path) -> None:
-    """Write what a downloaded FASTEMBED_MODEL looks like: the mean of the words' rows."""
-    folder = make_snapshot(cache, _FASTEMBED_SOURCE)
-    (folder / "model.onnx").write_bytes(encode_onnx(ROWS))
+    """Write what a downloaded FASTEMBED_MODEL looks like."""
+    write_fastembed_model(make_snapshot(cache, _FASTEMBED_SOURCE))
+
+
+def write_fastembed_model(folder: Path, rows: NDArray[np.float32] = ROWS) -> None:
+    """Write the files of FASTEMBED_MODEL; a text's vector is the mean of its words' rows."""
+    folder.mkdir(exist_ok=True)
+    (folder / "model.onnx").write_bytes(encode_onnx(rows))
     write_tokenizer(folder)
     settings = {"model_max_length": 64, "pad_token": "[PAD]"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))

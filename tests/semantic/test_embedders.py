@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from memsyncd.semantic.embedders import (  # noqa: E402
     SLICE_CHARS,
     EmbedderFailed,
     PackedWeights,
+    Purpose,
     embed_texts,
     make_embedder,
     normalise,
@@ -22,7 +24,6 @@ from memsyncd.semantic.embedders import (  # noqa: E402
 )
 from memsyncd.semantic.vector_matrix import Matrix, Vectors  # noqa: E402
 from tests.semantic.conftest import EmbeddingServer, embed, make_config  # noqa: E402
-from tests.semantic.tiny import write_model  # noqa: E402
 
 
 def test_an_endpoint_is_sent_texts_with_their_prefixes_over_one_connection(
@@ -75,30 +76,32 @@ def test_zeros_for_a_text_of_which_a_model_knows_no_word_are_near_nothing() -> N
 
 
 def test_a_folder_that_is_not_there_is_named_with_what_to_do(tmp_path: Path) -> None:
-    folder = tmp_path / "absent"
-    embedder = make_embedder(SemanticConfig(embedder="folder", model=str(folder)))
+    pytest.importorskip("fastembed", reason="fastembed is not installed")
+    config = SemanticConfig(embedder="fastembed", model="m", model_folder=str(tmp_path / "absent"))
     with pytest.raises(EmbedderFailed, match=r"absent.*restore the folder"):
-        embedder.identify()
+        make_embedder(config).identify()
 
 
-def test_the_model_of_a_folder_puts_its_prefixes_before_texts(tmp_path: Path) -> None:
-    def vector(name: str, text: str, **fields: str) -> list[float]:
-        folder = write_model(tmp_path / name)
-        embedder = make_embedder(SemanticConfig(embedder="folder", model=str(folder), **fields))  # type: ignore[arg-type]
-        embedder.identify()
-        found: list[float] = embedder.embed([text], "question", 1)[0].tolist()
-        return found
+class _Concepts:
+    """An embedder that computes in this process, in slices."""
 
-    plain = vector("plain", "query: the vehicle")
-    assert vector("e5", "the vehicle") == plain
-    assert vector("plain", "the vehicle", question_prefix="query: ") == plain
-    assert vector("plain", "the vehicle") != plain
+    name = "concepts"
+    slice_chars: int | None = SLICE_CHARS
+    part_chars: int | None = None
+
+    def identify(self) -> str:
+        return self.name
+
+    def load(self) -> None:
+        pass
+
+    def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
+        del purpose, limit_s
+        return np.array([embed(text) for text in texts], dtype=np.float32)
 
 
-def test_texts_are_embedded_in_slices_that_give_way_to_questions(tmp_path: Path) -> None:
-    folder = write_model(tmp_path / "model")
-    embedder = make_embedder(SemanticConfig(embedder="folder", model=str(folder)))
-    embedder.identify()
+def test_texts_are_embedded_in_slices_that_give_way_to_questions() -> None:
+    embedder = _Concepts()
     texts = [f"the {word} is red" for word in ("vehicle", "hound", "loaf")]
     texts += ["the vehicle " * (SLICE_CHARS // 12)] * 3
     paused: list[int] = []

@@ -1,4 +1,6 @@
-"""The vector process loads models of fastembed and model2vec by their names, without a network."""
+"""The vector process loads models of fastembed and model2vec by their names, or from a folder,
+without a network.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
 
 from tests.semantic.library_models import (
     FASTEMBED_MODEL,
+    ROWS,
     write_fastembed_cache,
+    write_fastembed_model,
     write_model2vec_cache,
 )
 
@@ -80,3 +84,35 @@ def test_a_model_that_is_not_there_is_named_and_used_once_it_is(
     wait_until(lambda: not notes.refresh(is_asked=True).fault, "the model is not used")
     wait_until(lambda: vectors.status().state == "ready", "it is not ready")
     assert max(notes.ask(vectors, "car"), key=notes.ask(vectors, "car").__getitem__) == "garage"
+
+
+def test_a_model_folder_that_changes_or_vanishes_is_noticed(
+    notes: Notes, tmp_path: Path, cache: Path
+) -> None:
+    pytest.importorskip("fastembed", reason="fastembed is not installed")
+    folder = tmp_path / "model"
+    write_fastembed_model(folder)
+    notes.put(**{note: f"# {note}\n\n{text}" for note, text in TEXTS.items()})
+    config = SemanticConfig(
+        enabled=True,
+        embedder="fastembed",
+        model=FASTEMBED_MODEL,
+        model_folder=str(folder),
+        question_ms=20_000,
+    )
+    vectors = notes.serve(config)
+    report = notes.refresh(is_asked=True)
+    assert (report.pending, report.fault) == (0, "")
+    first = notes.ask(vectors, "car")
+    assert max(first, key=first.__getitem__) == "garage"
+    write_fastembed_model(folder, ROWS[[0, 1, 4, 3, 4, 5]])  # a car is a hound now
+    assert notes.refresh().pending == 0
+    second = notes.ask(vectors, "car")
+    assert max(second, key=second.__getitem__) == "kennel"
+    folder.rename(tmp_path / "elsewhere")
+    assert str(folder) in notes.refresh().fault
+    assert vectors.status().state == "off"
+    assert "restore the folder" in str(vectors.status().reason)
+    (tmp_path / "elsewhere").rename(folder)
+    wait_until(lambda: not notes.refresh(is_asked=True).fault, "the model is not used again")
+    assert notes.ask(vectors, "car") == second
