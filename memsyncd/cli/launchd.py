@@ -20,7 +20,7 @@ from memsyncd.cli.service_files import (
     make_private_folders,
     read_template,
     remove_own,
-    write_own,
+    write_file,
 )
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 
@@ -73,9 +73,9 @@ class Launchd:
     # --- actions ---
 
     def install(self, files: Mapping[str, str]) -> list[str]:
-        """Write the agent. Return its path if it changed. Raises AlreadyExists, Unwritable."""
+        """Write the agent. Return its path if it changed. Raises Unwritable."""
         make_private_folders(os.path.dirname(self.log_file))
-        return [path for path, text in files.items() if write_own(path, text)]
+        return [path for path, text in files.items() if write_file(path, text)]
 
     def start(self, *, is_changed: bool) -> None:
         """Load the agent; restart a running one only if it `is_changed`."""

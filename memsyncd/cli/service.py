@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING
 
 import memsyncd
 from memsyncd.cli.daemon import find_daemon, stop_daemon
-from memsyncd.cli.service_files import find_program, is_current, is_temporary
+from memsyncd.cli.service_files import (
+    find_program,
+    is_current,
+    is_temporary,
+    render_difference,
+)
 from memsyncd.dirs import find_user_dirs
-from memsyncd.errors import BadConfig, BadRequest, NoDaemon
+from memsyncd.errors import AlreadyExists, BadConfig, BadRequest, NoDaemon
 from memsyncd.terminal.console import NOTHING_FOUND
 from memsyncd.terminal.format import render_count
 from memsyncd.terminal.parser import JSON, Command, Option, make_group
@@ -58,16 +63,29 @@ def _install(args: Args, console: Console) -> int:
         for path, text in supervisor.render(program, is_on_demand=args.on_demand).items():
             console.terminal.print(f"# {path}\n{text}")
         return 0
-    return install_service(console, is_on_demand=args.on_demand, is_started=not args.no_start)
+    return install_service(
+        console,
+        is_on_demand=args.on_demand,
+        is_started=not args.no_start,
+        is_replacing=args.replace,
+    )
 
 
 def install_service(
-    console: Console, *, is_on_demand: bool = False, is_started: bool = True
+    console: Console,
+    *,
+    is_on_demand: bool = False,
+    is_started: bool = True,
+    is_replacing: bool = False,
 ) -> int:
-    """Write the service's files, enable it and start it. Return the exit status."""
+    """Write the service's files, enable it and start it. Return the exit status.
+
+    Raises AlreadyExists, before any change, if a file differs and may not be replaced.
+    """
     supervisor, terminal = find_supervisor(console), console.terminal
     program = find_program(console.env)
     files = supervisor.render(program, is_on_demand=is_on_demand)
+    _show_differences(files, console, is_replacing=is_replacing)
     changed = supervisor.install(files)
     for path in {**files, **dict.fromkeys(changed)}:
         done = "kept" if path not in changed else "wrote" if path in files else "removed"
@@ -86,6 +104,21 @@ def install_service(
     return _start(
         supervisor, console, is_changed=bool(changed) or _runs_other_version(supervisor, console)
     )
+
+
+def _show_differences(files: dict[str, str], console: Console, *, is_replacing: bool) -> None:
+    """Print what changes in existing files. Raises AlreadyExists unless they may be replaced."""
+    for path, text in files.items():
+        difference = render_difference(path, text)
+        if not difference:
+            continue
+        for line in difference.splitlines():
+            console.terminal.print(clean_line(line))
+        if not is_replacing:
+            raise AlreadyExists(
+                f"{path} is another one than memsyncd would write, as shown; nothing was changed",
+                hint="to replace it: memsyncd service install --replace",
+            )
 
 
 def _start(supervisor: Supervisor, console: Console, *, is_changed: bool) -> int:
@@ -215,7 +248,7 @@ def _render_state(state: dict[str, Any]) -> list[str]:
     elif not state["is_current"]:
         lines.append(
             "its files do not match this program and environment;"
-            " rewrite them with: memsyncd service install"
+            " see how they differ with: memsyncd service install; it replaces them with --replace"
         )
     return [*lines, *(f"file {path}" for path in state["files"])]
 
@@ -293,6 +326,7 @@ _ACTIONS = {
         options=(
             Option("--no-start", "do not start it now"),
             Option("--print", "print the files instead of writing them"),
+            Option("--replace", "replace files that differ; without it, the difference is shown"),
             Option(
                 "--on-demand", "start it when the first client connects, not at login (systemd)"
             ),

@@ -1,12 +1,13 @@
 """Describe the running program to a supervisor, and write and remove the service's files.
 
 Units and agents are rendered from the templates in `systemd/` and `launchd/` and begin with a mark.
-A file without the mark was written by another program and is neither overwritten nor removed.
+A file that differs is replaced only when asked; one without the mark is not removed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import re
 import subprocess
@@ -15,12 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import memsyncd
 from memsyncd.dirs import find_dirs, has_named_socket
-from memsyncd.errors import AlreadyExists, BadRequest, MemsyncdError, Unwritable
+from memsyncd.errors import BadRequest, MemsyncdError, Unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MARK = "Written by `memsyncd service install`, which overwrites it."
+MARK = "Written by `memsyncd service install`, which replaces it only when asked."
 KEPT_VARIABLES = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
 OWN_PREFIX = "MEMSYNCD_"
 # Variables for a single command, not for the daemon.
@@ -144,17 +145,8 @@ def read_template(folder: str, name: str) -> str:
 
 
 def is_ours(path: str) -> bool:
-    """Return whether `write_own` wrote the file. A link is never ours."""
-    return MARK in (_read(path) or "")[:400]
-
-
-def refuse_foreign(path: str) -> None:
-    """Raise AlreadyExists if the path exists and is not ours."""
-    if os.path.lexists(path) and not is_ours(path):
-        raise AlreadyExists(
-            f"{path} was not written by memsyncd",
-            hint=f"check what it does; to have it replaced: rm {path}",
-        )
+    """Return whether `write_file` wrote the file. A link is never ours."""
+    return not os.path.islink(path) and MARK in (_read(path) or "")[:400]
 
 
 def is_current(path: str, text: str) -> bool:
@@ -162,23 +154,29 @@ def is_current(path: str, text: str) -> bool:
     return _read(path) == text
 
 
-def write_own(path: str, text: str) -> bool:
-    """Write one of our files and its folders; return False if it has this text already.
-
-    Raises AlreadyExists for a file that is not ours, Unwritable if the system refuses.
+def render_difference(path: str, text: str) -> str:
+    """Return what writing `text` would change in an existing file, as a unified diff; empty if the
+    file is missing or has this text.
     """
-    refuse_foreign(path)
+    if not os.path.lexists(path) or is_current(path, text):
+        return ""
+    before = (_read(path) or "").splitlines()
+    lines = difflib.unified_diff(before, text.splitlines(), path, f"{path} (new)", lineterm="")
+    return "\n".join(lines)
+
+
+def write_file(path: str, text: str) -> bool:
+    """Write a file and its folders, in place of an existing one; return False if it has this text
+    already. Raises Unwritable if the system refuses.
+    """
     if is_current(path, text):
         return False
     try:
         make_private_folders(os.path.dirname(path))
         fresh = f"{path}.new"
         # 0600: an environment variable in it may be private.
-        with open(
-            os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600),
-            "w",
-            encoding="utf-8",
-        ) as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with open(os.open(fresh, flags, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(fresh, path)
     except OSError as error:
@@ -198,9 +196,7 @@ def remove_own(path: str) -> bool:
 
 def _read(path: str) -> str | None:
     try:
-        with open(
-            os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8", errors="replace"
-        ) as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
     except OSError:
         return None

@@ -15,9 +15,8 @@ from memsyncd.cli.service_files import (
     find_socket_path,
     is_ours,
     read_template,
-    refuse_foreign,
     remove_own,
-    write_own,
+    write_file,
 )
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 
@@ -86,14 +85,11 @@ class Systemd:
         """Write the units and enable them, at login or on demand. Return the paths written or
         removed.
 
-        Raises, before any change, AlreadyExists for a unit of that name that is not ours and
-        BadRequest if the manager does not read the folder; Unwritable.
+        Raises, before any change, BadRequest if the manager does not read the folder; Unwritable.
         """
-        for path in (self.unit_path(SERVICE), self.unit_path(SOCKET)):
-            refuse_foreign(path)
         self._check_folder()
         enabled, other = (SOCKET, SERVICE) if self.unit_path(SOCKET) in files else (SERVICE, SOCKET)
-        changed = [path for path, text in files.items() if write_own(path, text)]
+        changed = [path for path, text in files.items() if write_file(path, text)]
         self._disable(other)
         if self.unit_path(other) not in files and remove_own(self.unit_path(other)):
             changed.append(self.unit_path(other))

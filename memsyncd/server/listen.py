@@ -31,7 +31,9 @@ _PATH_HINT = (
     "set MEMSYNCD_SOCKET, or `path` under [socket], "
     "to a short absolute path in a folder of your own"
 )
-_UNIT_HINT = "the socket unit is out of date; write it again: memsyncd service install --on-demand"
+_UNIT_HINT = (
+    "the socket unit is out of date; write it again: memsyncd service install --on-demand --replace"
+)
 _TAKEN_HINT = "end it with `memsyncd stop`, or name another path with MEMSYNCD_SOCKET"
 _REMOVE_HINT = "see what it is and remove it"
 

@@ -35,7 +35,9 @@ def is_well(user: Manager) -> bool:
 
 def follow(user: Manager, finding: dict[str, Any]) -> None:
     """Follow the advice: run the last command that the remedy names."""
-    command = re.findall(r"memsyncd (?:service )?(?:install|restart)", finding["remedy"])[-1]
+    command = re.findall(
+        r"memsyncd (?:service )?(?:install|restart)(?: --replace)?", finding["remedy"]
+    )[-1]
     done = user.memsyncd(*command.split()[1:])
     assert done.returncode == 0, done.stderr
 
@@ -157,7 +159,12 @@ def test_another_environment_is_found_and_installing_with_it_restarts_the_servic
         "warning",
         True,
     )
-    assert installed.memsyncd("service", "install", MEMSYNCD_LOG_LEVEL="debug").returncode == 0
+    assert "memsyncd service install --replace" in finding["remedy"]
+    done = installed.memsyncd("service", "install", MEMSYNCD_LOG_LEVEL="debug")
+    assert (done.returncode, installed.show("MainPID")) == (6, pid)
+    assert "+Environment=MEMSYNCD_LOG_LEVEL=debug" in done.stdout
+    done = installed.memsyncd("service", "install", "--replace", MEMSYNCD_LOG_LEVEL="debug")
+    assert done.returncode == 0, done.stderr
     assert installed.show("MainPID") != pid
     assert (
         "Environment=MEMSYNCD_LOG_LEVEL=debug" in (installed.units / "memsyncd.service").read_text()

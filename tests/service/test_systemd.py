@@ -222,19 +222,38 @@ def test_the_service_starts_when_a_client_connects_and_uninstalls_completely(use
     uninstall(user)
 
 
-def test_a_unit_of_another_author_is_left_alone(user: Manager) -> None:
+def test_a_unit_of_another_author_is_shown_and_left_unless_asked(user: Manager) -> None:
     user.units.mkdir(parents=True)
     own = user.units / "memsyncd.service"
-    own.write_text("[Service]\nExecStart=/bin/sleep 1000\n")
+    text = "[Service]\nExecStart=/bin/sleep 1000\n"
+    own.write_text(text)
     assert user.do("systemctl", "--user", "daemon-reload").returncode == 0
     assert user.do("systemctl", "--user", "start", "memsyncd").returncode == 0
     done = user.memsyncd("service", "install")
     assert done.returncode == 6
-    assert "was not written by memsyncd" in done.stderr
+    assert "-ExecStart=/bin/sleep 1000\n+ExecStart=" in done.stdout.replace("+Type=notify\n", "")
+    assert "memsyncd service install --replace" in done.stderr
     assert user.memsyncd("service", "uninstall").stdout == ""
     assert user.show("ActiveState") == "active"
-    assert own.exists()
-    user.do("systemctl", "--user", "stop", "memsyncd")
+    assert own.read_text() == text
+    done = user.memsyncd("service", "install", "--replace")
+    assert done.returncode == 0, done.stderr
+    assert "-ExecStart=/bin/sleep 1000" in done.stdout
+    assert f"wrote {own}" in done.stdout
+    assert json.loads(user.memsyncd("status", "--json").stdout)["pid"] == int(user.show("MainPID"))
+
+
+def test_an_edited_unit_is_left_and_runs_as_it_is(installed: Manager) -> None:
+    unit = installed.units / "memsyncd.service"
+    edited = unit.read_text().replace("Nice=5", "Nice=7")
+    unit.write_text(edited)
+    done = installed.memsyncd("service", "install", "--on-demand")
+    assert (done.returncode, "-Nice=7\n+Nice=5" in done.stdout) == (6, True), done.stdout
+    assert find_left(installed)[-1] == "memsyncd.service"
+    assert installed.do("systemctl", "--user", "daemon-reload").returncode == 0
+    assert installed.memsyncd("service", "restart").returncode == 0
+    assert unit.read_text() == edited
+    assert installed.show("Nice") == "7"
 
 
 def test_a_manager_with_another_home_is_named_and_nothing_is_written(user: Manager) -> None:

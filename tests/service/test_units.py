@@ -18,12 +18,12 @@ from memsyncd.cli.service_files import (
     find_program,
     find_socket_path,
     is_ours,
-    refuse_foreign,
     remove_own,
-    write_own,
+    render_difference,
+    write_file,
 )
 from memsyncd.cli.systemd_units import render_service, render_socket
-from memsyncd.errors import AlreadyExists, AlreadyRunning, BadConfig
+from memsyncd.errors import AlreadyRunning, BadConfig
 
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = (ROOT / "memsyncd" / "ARCHITECTURE.md").read_text(encoding="utf-8")
@@ -176,25 +176,31 @@ def test_the_socket_is_where_the_service_will_listen(tmp_path: Path) -> None:
         find_socket_path(configured, home, "/run/user/7")
 
 
-def test_only_files_with_our_mark_are_touched(tmp_path: Path) -> None:
+def test_a_file_is_described_before_it_is_replaced_and_only_one_with_our_mark_is_removed(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "units" / "memsyncd.service"
-    assert write_own(str(path), f"# {MARK}\n1\n")
-    assert not write_own(str(path), f"# {MARK}\n1\n")
-    assert write_own(str(path), f"# {MARK}\n2\n")
+    text = f"# {MARK}\n1\n"
+    assert render_difference(str(path), text) == ""
+    assert write_file(str(path), text)
+    assert not write_file(str(path), text)
     assert is_ours(str(path))
     assert [file.name for file in path.parent.iterdir()] == ["memsyncd.service"]
+    assert render_difference(str(path), text) == ""
     path.write_text("theirs\n")
-    with pytest.raises(AlreadyExists):
-        write_own(str(path), f"# {MARK}\n3\n")
+    difference = render_difference(str(path), text).splitlines()
+    assert difference[-3:] == ["-theirs", f"+# {MARK}", "+1"]
     assert not remove_own(str(path))
-    assert path.read_text() == "theirs\n"
+    assert write_file(str(path), text)
+    assert remove_own(str(path))
 
 
-def test_a_link_counts_as_foreign_whatever_its_target(tmp_path: Path) -> None:
+def test_a_link_is_no_file_of_ours_whatever_its_target(tmp_path: Path) -> None:
     path, target = tmp_path / "memsyncd.service", tmp_path / "target"
     target.write_text(f"# {MARK}\n")
     path.symlink_to(target)
-    with pytest.raises(AlreadyExists):
-        refuse_foreign(str(path))
+    assert "-# Written by" in render_difference(str(path), "other\n")
     assert not remove_own(str(path))
     assert path.is_symlink()
+    assert write_file(str(path), "other\n")
+    assert target.read_text() == f"# {MARK}\n"

@@ -336,7 +336,9 @@ def check_service(service: ServiceState, *, daemon_pid: int | None) -> list[Find
         found.append(Finding("warning", "service", what, "memsyncd service restart replaces it"))
     if not service.is_current:
         what = "the service's files do not match this program and environment"
-        found.append(Finding("warning", "service", what, f"rewrite them: {INSTALL_REMEDY}"))
+        found.append(
+            Finding("warning", "service", what, f"replace them: {INSTALL_REMEDY} --replace")
+        )
     if not service.is_enabled:
         what = "the service does not start by itself"
         found.append(Finding("warning", "service", what, INSTALL_REMEDY))
