@@ -20,7 +20,7 @@ from memsyncd.cli.service_files import (
     make_private_folders,
     read_template,
     remove_own,
-    write_file,
+    write_service_file,
 )
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 
@@ -75,7 +75,7 @@ class Launchd:
     def install(self, files: Mapping[str, str]) -> list[str]:
         """Write the agent. Return its path if it changed. Raises Unwritable."""
         make_private_folders(os.path.dirname(self.log_file))
-        return [path for path, text in files.items() if write_file(path, text)]
+        return [path for path, text in files.items() if write_service_file(path, text)]
 
     def start(self, *, is_changed: bool) -> None:
         """Load the agent; restart a running one only if it `is_changed`."""

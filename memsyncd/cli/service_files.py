@@ -145,7 +145,7 @@ def read_template(folder: str, name: str) -> str:
 
 
 def is_ours(path: str) -> bool:
-    """Return whether `write_file` wrote the file. A link is never ours."""
+    """Return whether `write_service_file` wrote the file. A link is never ours."""
     return not os.path.islink(path) and MARK in (_read(path) or "")[:400]
 
 
@@ -165,7 +165,7 @@ def render_difference(path: str, text: str) -> str:
     return "\n".join(lines)
 
 
-def write_file(path: str, text: str) -> bool:
+def write_service_file(path: str, text: str) -> bool:
     """Write a file and its folders, in place of an existing one; return False if it has this text
     already. Raises Unwritable if the system refuses.
     """

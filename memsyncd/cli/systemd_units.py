@@ -16,7 +16,7 @@ from memsyncd.cli.service_files import (
     is_ours,
     read_template,
     remove_own,
-    write_file,
+    write_service_file,
 )
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 
@@ -89,7 +89,7 @@ class Systemd:
         """
         self._check_folder()
         enabled, other = (SOCKET, SERVICE) if self.unit_path(SOCKET) in files else (SERVICE, SOCKET)
-        changed = [path for path, text in files.items() if write_file(path, text)]
+        changed = [path for path, text in files.items() if write_service_file(path, text)]
         self._disable(other)
         if self.unit_path(other) not in files and remove_own(self.unit_path(other)):
             changed.append(self.unit_path(other))

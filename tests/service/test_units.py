@@ -20,7 +20,7 @@ from memsyncd.cli.service_files import (
     is_ours,
     remove_own,
     render_difference,
-    write_file,
+    write_service_file,
 )
 from memsyncd.cli.systemd_units import render_service, render_socket
 from memsyncd.errors import AlreadyRunning, BadConfig
@@ -182,8 +182,8 @@ def test_a_file_is_described_before_it_is_replaced_and_only_one_with_our_mark_is
     path = tmp_path / "units" / "memsyncd.service"
     text = f"# {MARK}\n1\n"
     assert render_difference(str(path), text) == ""
-    assert write_file(str(path), text)
-    assert not write_file(str(path), text)
+    assert write_service_file(str(path), text)
+    assert not write_service_file(str(path), text)
     assert is_ours(str(path))
     assert [file.name for file in path.parent.iterdir()] == ["memsyncd.service"]
     assert render_difference(str(path), text) == ""
@@ -191,7 +191,7 @@ def test_a_file_is_described_before_it_is_replaced_and_only_one_with_our_mark_is
     difference = render_difference(str(path), text).splitlines()
     assert difference[-3:] == ["-theirs", f"+# {MARK}", "+1"]
     assert not remove_own(str(path))
-    assert write_file(str(path), text)
+    assert write_service_file(str(path), text)
     assert remove_own(str(path))
 
 
@@ -202,5 +202,5 @@ def test_a_link_is_no_file_of_ours_whatever_its_target(tmp_path: Path) -> None:
     assert "-# Written by" in render_difference(str(path), "other\n")
     assert not remove_own(str(path))
     assert path.is_symlink()
-    assert write_file(str(path), "other\n")
+    assert write_service_file(str(path), "other\n")
     assert target.read_text() == f"# {MARK}\n"
