@@ -108,7 +108,7 @@ class Record:
         if before is None:
             self._unlink(self.copy_path)
         else:
-            write_service_file(self.copy_path, before, like=self.path)
+            write_file(self.copy_path, before, like=self.path)
         self._unlink(self.path + OLD_COPY_SUFFIX)
         facts = {
             "path": self.path,
@@ -116,12 +116,12 @@ class Record:
             "is_exact": is_exact,
             "folders": list(dict.fromkeys(folders)),
         }
-        write_service_file(self._facts_path, encode_json(facts), like=self.copy_path)
+        write_file(self._facts_path, encode_json(facts), like=self.copy_path)
 
     def keep(self, text: str) -> None:
         """Keep this text as the copy. Raises OSError."""
         make_private_folders(os.path.dirname(self.copy_path))
-        write_service_file(self.copy_path, text, like=self.path)
+        write_file(self.copy_path, text, like=self.path)
 
     def forget(self, *, is_copy_kept: bool) -> None:
         """Delete the facts, and the copies unless they are kept."""
@@ -575,7 +575,7 @@ def _write_changes(changes: Changes) -> None:
             if after is None:
                 os.unlink(path)
             else:
-                write_service_file(path, after, like=path)
+                write_file(path, after, like=path)
         except OSError as error:
             raise EditRefused(
                 f"{path} cannot be written: {error.strerror}",
@@ -583,7 +583,7 @@ def _write_changes(changes: Changes) -> None:
             ) from error
 
 
-def write_service_file(path: str, text: str, *, like: str) -> None:
+def write_file(path: str, text: str, *, like: str) -> None:
     """Replace a file in one step, with the mode of `like` if that exists."""
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)

@@ -63,7 +63,7 @@ def _switch_file(path: str, *, is_on: bool) -> bool:
     by_hand = f"write `enabled = {str(is_on).lower()}` below `[semantic]` in it"
     import tomllib
 
-    from memsyncd.cli.integrate import write_service_file
+    from memsyncd.cli.integrate import write_file
 
     try:
         path = os.path.realpath(path)
@@ -86,7 +86,7 @@ def _switch_file(path: str, *, is_on: bool) -> bool:
         hint = f"see: memsyncd config check; then {by_hand}"
         raise BadConfig(f"{path} cannot be changed safely", hint=hint)
     try:
-        write_service_file(path, after, like=path)
+        write_file(path, after, like=path)
     except OSError as error:
         raise BadConfig(
             f"{path} cannot be written: {error.strerror}",
