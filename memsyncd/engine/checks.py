@@ -38,7 +38,6 @@ Level = Literal["ok", "info", "warning", "error"]
 
 MAX_NAMED_PLACES = 3
 CLOCK_SLACK_S = 5.0
-CLOCK_JUMP_S = 60.0
 MANY_MISSED = 3
 
 UNREADABLE = frozenset({"not_mounted", "unreadable_file", "unreadable_folder"})
@@ -47,7 +46,7 @@ SKIPPED = frozenset(
     "bad_name evicted link_broken link_loop link_outside not_a_file not_a_folder too_large".split()
 )
 # Level and check of each code of a problem that needs action.
-_CHECKS: dict[str, tuple[Level, str]] = {
+PROBLEM_CHECKS: dict[str, tuple[Level, str]] = {
     **dict.fromkeys(UNREADABLE, ("warning", "unreadable")),
     **dict.fromkeys(SKIPPED, ("warning", "notes_skipped")),
     "not_indexed": ("info", "notes_skipped"),
@@ -58,15 +57,17 @@ _CHECKS: dict[str, tuple[Level, str]] = {
     "prompt_injection": ("warning", "prompt_injection"),
 }
 
-# Level, check and remedy of each fault of a workspace; `{name}` stands for the workspace's name.
-_FAULTS: dict[str, tuple[Level, str, str]] = {
+LOG_REMEDY = "close the program that reads it; memsyncd then truncates the -wal file by itself"
+# Level, check and remedy of each fault and notice of a workspace, whose text is the finding;
+# `{name}` stands for the workspace's name.
+TABLE: dict[str, tuple[Level, str, str]] = {
     ROOT_FAULT: ("error", "folder", "else: memsyncd remove {name}"),
     STALL_FAULT: (
         "error",
         "folder",
         (
-            "see what the folder is mounted from; `umount -l` detaches a disk that does not come "
-            "back; memsyncd continues by itself"
+            "see what the folder is mounted from; `umount -l` detaches a disk that does not come"
+            " back; memsyncd continues by itself"
         ),
     ),
     "disk_full": ("error", "disk", "free some space; memsyncd continues by itself"),
@@ -76,6 +77,7 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
         "memsyncd rebuilds it; if that fails again, check the disk, then: memsyncd reindex",
     ),
     ACCESS_FAULT: ("error", "index", ACCESS_HINT),
+    INDEX_LOG: ("warning", "index", LOG_REMEDY),
     "records": (
         "error",
         "records",
@@ -85,8 +87,47 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
         "error",
         "records",
         (
-            "restore the workspace's own history (memsyncd restore FILE), or continue without it; "
-            "move the other file away"
+            "restore the workspace's own history (memsyncd restore FILE), or continue without it;"
+            " move the other file away"
+        ),
+    ),
+    TEXTS_LOST: (
+        "warning",
+        "records",
+        (
+            "a backup may have them: memsyncd restore FILE --replace; else purge the revisions"
+            " whose texts `memsyncd diff` cannot show: memsyncd history purge --revision N"
+        ),
+    ),
+    RECORDS_LOG: ("warning", "records", LOG_REMEDY),
+    RECORDS_GONE: (
+        "warning",
+        "records",
+        "if there is a backup: memsyncd restore FILE; memsyncd restart begins a new history",
+    ),
+    MOVED: ("info", "records", "see the history: memsyncd history"),
+    HALF_DONE: (
+        "warning",
+        "records",
+        (
+            "see the change set: memsyncd history; undo it (memsyncd undo --change-set N), or write"
+            " the rest again"
+        ),
+    ),
+    UNCERTAIN: (
+        "warning",
+        "records",
+        (
+            "see the change set: memsyncd history; undo a revision (memsyncd undo), or write the"
+            " missing text again"
+        ),
+    ),
+    UNFINISHED: (
+        "warning",
+        "records",
+        (
+            "make its notes and their folders writable, and free some space on the disk; then:"
+            " memsyncd sync"
         ),
     ),
     "sync": (
@@ -100,32 +141,20 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
         "watcher",
         "reconciles find changes meanwhile; the remedy named here restores events",
     ),
-}
-LOG_REMEDY = "close the program that reads it; memsyncd then truncates the -wal file by itself"
-LIMIT_REMEDY = (
-    "raise sync.max_watched_folders, or leave folders out with exclude or a .gitignore file"
-)
-NOTICE_REMEDIES = {
-    SEMANTIC_FAULT: "see: memsyncd semantic status; words alone answer meanwhile",
-    SEMANTIC_NOTICE: "none: it continues by itself; see: memsyncd semantic status",
-    TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else purge the revisions"
-    " whose texts `memsyncd diff` cannot show: memsyncd history purge --revision N",
-    INDEX_LOG: LOG_REMEDY,
-    RECORDS_LOG: LOG_REMEDY,
-    RECORDS_GONE: (
-        "if there is a backup: memsyncd restore FILE; memsyncd restart begins a new history"
+    WATCH_LIMIT: (
+        "warning",
+        "watcher",
+        "raise sync.max_watched_folders, or leave folders out with exclude or a .gitignore file",
     ),
-    HALF_DONE: (
-        "see the change set: memsyncd history; undo it (memsyncd undo --change-set N), or write "
-        "the rest again"
+    SEMANTIC_FAULT: (
+        "warning",
+        "semantic",
+        "see: memsyncd semantic status; words alone answer meanwhile",
     ),
-    UNCERTAIN: (
-        "see the change set: memsyncd history; undo a revision (memsyncd undo), or write the "
-        "missing text again"
-    ),
-    UNFINISHED: (
-        "make its notes and their folders writable, and free some space on the disk; "
-        "then: memsyncd sync"
+    SEMANTIC_NOTICE: (
+        "warning",
+        "semantic",
+        "none: it continues by itself; see: memsyncd semantic status",
     ),
 }
 
@@ -160,7 +189,7 @@ def check_condition(
 ) -> list[FindingInfo]:
     """Check the state of a workspace and of its watcher. `now_s` is the wall clock."""
     return [
-        *_check_faults(condition, shlex.quote(name)),
+        *_check_faults(condition, name),
         *_check_watcher(condition, health, config),
         *_check_past(condition),
         *_check_freshness(condition, freshness, config, now_s),
@@ -190,21 +219,18 @@ def describe_recording(condition: Condition) -> str:
     return f"history: recording {n_all - n_left:,} of {n_all:,} notes" if n_left else ""
 
 
+def find_condition(word: str, name: str) -> tuple[Level, str, str]:
+    """Return level, check and remedy of a fault or notice of the workspace with this name."""
+    level, check, remedy = TABLE.get(word, ("warning", word, "see: memsyncd status"))
+    return level, check, remedy.format(name=shlex.quote(name))
+
+
 def _check_faults(condition: Condition, name: str) -> list[FindingInfo]:
     found = []
-    for word, text in sorted(condition.faults.items()):
-        level, check, remedy = _FAULTS.get(word, ("warning", word, "see: memsyncd status"))
-        found.append(make_finding(level, check, text, remedy.format(name=name)))
-    for word, text in sorted(condition.notices.items()):
-        if word == WATCH_LIMIT:
-            found.append(make_finding("warning", "watcher", text, LIMIT_REMEDY))
-        elif word in (SEMANTIC_FAULT, SEMANTIC_NOTICE):
-            found.append(make_finding("warning", "semantic", text, NOTICE_REMEDIES[word]))
-        elif word != SET_ASIDE:  # which names each file
-            remedy = NOTICE_REMEDIES.get(word, "see the history: memsyncd history")
-            check = "index" if word == INDEX_LOG else "records"
-            its_level: Level = "info" if word == MOVED else "warning"
-            found.append(make_finding(its_level, check, text, remedy))
+    for word, text in (*sorted(condition.faults.items()), *sorted(condition.notices.items())):
+        if word != SET_ASIDE:  # `examine_records` names each file
+            level, check, remedy = find_condition(word, name)
+            found.append(make_finding(level, check, text, remedy))
     if not condition.faults.keys() & {ROOT_FAULT, STALL_FAULT}:
         found.append(make_finding("ok", "folder", "the folder exists and can be listed"))
     return found
@@ -241,20 +267,9 @@ def _check_watcher(condition: Condition, health: WatchHealth, config: Config) ->
 
 
 def _check_past(condition: Condition) -> list[FindingInfo]:
-    found = []
-    if condition.n_failed_syncs and not condition.faults.keys() & {"sync", "disk_full", "index"}:
-        what = (
-            f"{render_count(condition.n_failed_syncs, 'sync')} failed since the daemon "
-            f"started; the last one succeeded"
-        )
-        found.append(make_finding("info", "sync", what))
-    if condition.n_rebuilds:
-        what = (
-            f"the index was rebuilt {render_count(condition.n_rebuilds, 'time')} since the "
-            f"daemon started"
-        )
-        found.append(make_finding("info", "index", what))
-    return found
+    n_rebuilds = condition.n_rebuilds
+    what = f"the index was rebuilt {render_count(n_rebuilds, 'time')} since the daemon started"
+    return [make_finding("info", "index", what)] if n_rebuilds else []
 
 
 def _check_freshness(
@@ -292,21 +307,6 @@ def _check_freshness(
     return [
         make_finding("ok", "freshness", f"the index is that of the disk {max(age_s, 0):.0f} s ago")
     ]
-
-
-def check_clock(drift_s: float) -> list[FindingInfo]:
-    """`drift_s` is how far the clock was set forward since the daemon started."""
-    if abs(drift_s) < CLOCK_JUMP_S:
-        return [make_finding("ok", "clock", "the clock was not set since the daemon started")]
-    way = "forward" if drift_s > 0 else "back"
-    what = f"the clock was set {way} by {abs(drift_s):,.0f} s since the daemon started"
-    if drift_s > 0:
-        return [make_finding("info", "clock", what)]
-    remedy = (
-        "check that it is right now; `history` has changes from before at later times than "
-        "changes since"
-    )
-    return [make_finding("warning", "clock", what, remedy)]
 
 
 def check_socket_problem(path: str, problem: str) -> list[FindingInfo]:
@@ -353,11 +353,13 @@ def check_problems(problems: Iterable[ProblemInfo]) -> list[FindingInfo]:
     by_kind: dict[tuple[str, str], list[ProblemInfo]] = {}
     n_rest = 0
     for problem in problems:
-        if problem.code in _CHECKS:
+        if problem.code in PROBLEM_CHECKS:
             by_kind.setdefault((problem.code, problem.problem), []).append(problem)
         else:
             n_rest += 1
-    found = [_describe_kind(*_CHECKS[code], each) for (code, _), each in sorted(by_kind.items())]
+    found = [
+        _describe_kind(*PROBLEM_CHECKS[code], each) for (code, _), each in sorted(by_kind.items())
+    ]
     if n_rest:
         what = f"{render_count(n_rest, 'other problem')} in notes, all indexed as well as possible"
         found.append(make_finding("info", "problems", what, "list them: memsyncd problems"))

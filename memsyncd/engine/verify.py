@@ -19,7 +19,7 @@ from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.checks import (
-    NOTICE_REMEDIES,
+    TABLE,
     Level,
     make_finding,
     name_places,
@@ -40,7 +40,6 @@ from memsyncd.store.integrity import (
     compare_note,
     find_damage,
     find_set_aside,
-    read_generation,
     read_note_paths,
     read_recorded,
 )
@@ -50,7 +49,6 @@ from memsyncd.store.pool import Reader
 BATCH_NOTES = 32
 READ_S = 60.0
 REINDEX = "rebuild the index: memsyncd reindex"
-EXAMINE_S = 5.0
 # The remedy of every finding that only a rebuild repairs.
 REBUILT = "memsyncd rebuilds it; if the damage returns, check the disk, then: memsyncd reindex"
 # The beginning of the message of StoreCorrupt, which the findings say in their own words.
@@ -59,46 +57,21 @@ DAMAGED = "the database is damaged: "
 # --- the databases ------------------------------------------------------------------------------
 
 
-def examine_file(workspace: Workspace, _config: Config, _clock: Clock) -> Job[list[FindingInfo]]:
-    """Check that index.db is open, that it is the file on the disk, and that it has the expected
-    generation. A job of the worker: there nothing replaces the file meanwhile, and the writer knows
-    which file is open.
+def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
+    """Check that index.db is open, that it is the file on the disk, and that it is not damaged. If
+    it is replaced meanwhile, the result may belong to neither file.
     """
-    yield
-    index, path = workspace.index, str(workspace.index_path)
+    index, path = workspace.index, workspace.index_path
     if index is None:
         return [describe_unopened(workspace)]
-    if (tampering := index.file_guard.find_tampering()) is not None:
-        what = (
-            f"index.db {tampering.value}"
-            if workspace.index_path.exists()
-            else "index.db was deleted"
-        )
-        return [make_finding("error", "index", what, REBUILT, where=path)]
-    with workspace.acquire(EXAMINE_S) as reader:
-        generation = read_generation(reader)
-    if generation != index.generation:
-        what = (
-            f"index.db has generation {generation}, the daemon {index.generation}: another program "
-            f"wrote it"
-        )
-        return [
-            make_finding("error", "generation", what, "rebuild it: memsyncd reindex", where=path)
-        ]
-    return [make_finding("ok", "generation", f"generation {generation}, as expected")]
-
-
-def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
-    """Check that index.db is not damaged. If it is replaced meanwhile, the result may belong to
-    neither file.
-    """
-    path = str(workspace.index_path)
-    damage = _find_damage(workspace.index_path, is_thorough=is_thorough)
-    if damage:
-        return [
-            make_finding("error", "index", f"index.db is damaged: {damage}", REBUILT, where=path)
-        ]
-    return [make_finding("ok", "index", "index.db is sound", where=path)]
+    if index.file_guard.is_in_place():
+        damage = _find_damage(path, is_thorough=is_thorough)
+        what = f"is damaged: {damage}" if damage else ""
+    else:
+        what = "was replaced" if path.exists() else "was deleted"
+    if what:
+        return [make_finding("error", "index", f"index.db {what}", REBUILT, where=str(path))]
+    return [make_finding("ok", "index", "index.db is sound", where=str(path))]
 
 
 def examine_index_on_worker(
@@ -112,14 +85,6 @@ def examine_index_on_worker(
 def needs_rebuild(findings: Iterable[FindingInfo]) -> bool:
     """True if one of the findings is damage of index.db that only a rebuild repairs."""
     return any(finding.remedy == REBUILT for finding in findings)
-
-
-def describe_repaired(found: Iterable[FindingInfo]) -> FindingInfo:
-    """The finding for errors of a first check that a second one no longer has: the index was
-    rebuilt or replaced meanwhile.
-    """
-    was = "; ".join(finding.what for finding in found if finding.level == "error")
-    return make_finding("info", "index", f"a moment ago, and repaired since: {was}")
 
 
 def describe_unopened(workspace: Workspace) -> FindingInfo:
@@ -146,11 +111,8 @@ def describe_unopened(workspace: Workspace) -> FindingInfo:
 def describe_unexamined(workspace: Workspace) -> FindingInfo:
     """The finding for an examination that the busy worker did not start in time."""
     pending = workspace.condition.n_pending
-    what = (
-        "generation not compared: the index is still being brought up to date"
-        f" ({pending:,} notes to be read)"
-    )
-    return make_finding("info", "generation", what, "run this again when that is done")
+    what = f"not checked: the index is being brought up to date ({pending:,} notes to be read)"
+    return make_finding("info", "index", what, "run this again when that is done")
 
 
 def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
@@ -198,7 +160,7 @@ def _check_records(workspace: Workspace, *, is_thorough: bool) -> FindingInfo:
             "if there is a backup: memsyncd restore FILE"
         )
     elif n_lost and TEXTS_LOST not in workspace.condition.notices:
-        level, remedy = "warning", NOTICE_REMEDIES[TEXTS_LOST]
+        level, remedy = "warning", TABLE[TEXTS_LOST][2]
         what = f"{render_count(n_lost, 'earlier text')} of notes cannot be read any more"
     else:
         level, what, remedy = "ok", "records.db is sound", ""

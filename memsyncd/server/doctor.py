@@ -15,7 +15,6 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd.engine.browse import find_problems
 from memsyncd.engine.checks import (
-    check_clock,
     check_condition,
     check_lock_problem,
     check_problems,
@@ -30,10 +29,8 @@ from memsyncd.engine.verify import (
     Comparison,
     compare_batch,
     describe_comparison,
-    describe_repaired,
     describe_unexamined,
     describe_unopened,
-    examine_file,
     examine_index,
     examine_index_on_worker,
     examine_records,
@@ -80,7 +77,6 @@ class Doctor:
         self._find_problems = find_problems
         self._clock = clock
         self._in_thread = in_thread
-        self._clock_began_s = self._read_clock_s()
         self._steps: dict[str, asyncio.Future[None]] = {}
         self._owed_since_s = 0.0
 
@@ -88,13 +84,11 @@ class Doctor:
         """Examine one workspace, or all. Raises WorkspaceNotFound."""
         chosen = choose_workspaces(self._workspaces, params.workspace)
         await wait_until_open(chosen, OPEN_S)
-        drift_s = self._read_clock_s() - self._clock_began_s
         stalled = await self._find_stalled()
         socket, socket_problem, lock_problem = self._find_problems()
         found = [
             *check_socket_problem(socket, socket_problem),
             *check_lock_problem(lock_problem),
-            *check_clock(drift_s),
             *check_progress(stalled),
         ]
         for workspace in chosen:
@@ -159,43 +153,28 @@ class Doctor:
     async def _examine_index(self, workspace: Workspace, *, is_verified: bool) -> list[FindingInfo]:
         if workspace.index is None and workspace.condition.is_indexing and not is_verified:
             return [describe_unopened(workspace)]  # known without waiting until it is built
-        found = await self._run_on_worker(workspace, examine_file)
-        if any(finding.check == "index" for finding in found):
-            return found  # the file is not open, missing or replaced
-        whole = await self._examine(
-            "index", partial(examine_index, workspace, is_thorough=is_verified)
+        if workspace.index is not None:
+            found = await self._examine(
+                "index", partial(examine_index, workspace, is_thorough=is_verified)
+            )
+            if not has_errors(found):
+                return found
+        # A rebuild may have replaced the file meanwhile; on the worker nothing does.
+        job: JobFactory[list[FindingInfo]] = partial(
+            examine_index_on_worker, is_thorough=is_verified
         )
-        if has_errors(whole):
-            alone = await self._run_on_worker(
-                workspace, partial(examine_index_on_worker, is_thorough=is_verified)
-            )
-            whole = alone if has_errors(alone) else [describe_repaired(whole), *alone]
-        return [*found, *whole]
-
-    async def _run_on_worker(
-        self, workspace: Workspace, job: JobFactory[list[FindingInfo]]
-    ) -> list[FindingInfo]:
         try:
-            return list(
-                await wait_for_work(
-                    self._workspaces,
-                    workspace,
-                    self._workspaces.scheduler.run(workspace, job),
-                    TURN_S,
-                )
-            )
+            work = self._workspaces.scheduler.run(workspace, job)
+            found = await wait_for_work(self._workspaces, workspace, work, TURN_S)
         except NotFresh:
             # A disk that does not answer is a fault of the workspace, which is a finding already.
-            return (
-                []
-                if self._workspaces.stalls.is_stalled(workspace)
-                else [describe_unexamined(workspace)]
-            )
-        except StoreFailed as failure:
-            self._workspaces.scheduler.report_damage(failure)
-            return [_make_failure("index", failure)]
+            is_stalled = self._workspaces.stalls.is_stalled(workspace)
+            return [] if is_stalled else [describe_unexamined(workspace)]
         except MemsyncdError as failure:
+            if isinstance(failure, StoreFailed):
+                self._workspaces.scheduler.report_damage(failure)
             return [_make_failure("index", failure)]
+        return found
 
     async def _examine(
         self, check: str, read: Callable[[], list[FindingInfo]]
@@ -232,12 +211,6 @@ class Doctor:
             return [_make_failure("verify", failure)]
         n_synced = max(0, n_changed - len(comparison.changed))
         return describe_comparison(comparison, n_synced=n_synced)
-
-    def _read_clock_s(self) -> float:
-        """The wall clock minus the time that passed, awake and asleep: it changes only if the clock
-        is set.
-        """
-        return self._clock.wall_s() - self._clock.now_s() - self._clock.asleep_s()
 
     def _compare(
         self, workspace: Workspace, paths: tuple[str, ...], comparison: Comparison

@@ -113,23 +113,24 @@ def describe_health(
 def describe_limit(code: int) -> str:
     """The meaning of an errno of inotify, and its remedy."""
     if code == errno.ENOSPC:
-        return (
-            "inotify watch limit reached (fs.inotify.max_user_watches): "
-            "`memsyncd doctor` says what to raise it to"
-        )
+        return _describe_setting("watch", "fs.inotify.max_user_watches=1048576")
     if code == errno.EMFILE and _has_no_file_left():
         return "too many open files: raise `ulimit -n`"
     if code == errno.EMFILE:
-        return (
-            "inotify instance limit reached (fs.inotify.max_user_instances): "
-            "`memsyncd doctor` says what to raise it to"
-        )
+        return _describe_setting("instance", "fs.inotify.max_user_instances=1024")
     if code == errno.EDQUOT:
         return (
             "more folders than sync.max_watched_folders: changes in the others are found by timed"
             " scans; raise it, or leave folders out with exclude or .gitignore"
         )
     return os.strerror(code).lower()
+
+
+def _describe_setting(what: str, setting: str) -> str:
+    return (
+        f"inotify {what} limit reached: sudo sysctl {setting} raises it;"
+        " a line in /etc/sysctl.d/60-inotify.conf keeps it"
+    )
 
 
 def _has_no_file_left() -> bool:

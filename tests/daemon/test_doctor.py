@@ -28,17 +28,10 @@ from memsyncd.cli.main import main
 from memsyncd.client import Client
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Daemon, Home, Place
+    from tests.daemon.conftest import Home, Place
 
 NO_DAEMON, NOT_FOUND = 3, 4
 WAIT_S = 45.0
-HOLDER = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("BEGIN IMMEDIATE")
-print("held", flush=True)
-sys.stdin.read()
-"""
 
 
 @dataclass(frozen=True)
@@ -147,9 +140,9 @@ def damage(path: Path) -> None:
 def test_a_healthy_installation_passes_all_checks(home: Home, place: Place) -> None:
     report = examine(home, "--verify", place.id)
     well = """
-        daemon two_daemons version socket config folders open_databases
-        folder watcher missed_events freshness problems index generation
-        records clock verify
+        daemon two_daemons version socket config folders
+        folder watcher missed_events freshness problems index
+        records verify
     """.split()
     assert {check: report.level(check) for check in well} == dict.fromkeys(well, "ok")
     [verified] = report.findings("verify")
@@ -160,7 +153,7 @@ def test_a_healthy_installation_passes_all_checks(home: Home, place: Place) -> N
 def test_passed_checks_are_printed_in_one_line(home: Home, place: Place) -> None:
     done = run(home, "doctor", place.id)
     assert f"workspace {place.status()['name']}" in done.stdout
-    assert "✓ ok: daemon, two_daemons" in done.stdout
+    assert "✓ ok: daemon, version, two_daemons" in done.stdout
     assert "checks passed" in done.stdout.splitlines()[-1]
     assert done.stderr == ""
 
@@ -227,8 +220,11 @@ class UnscannedWorkspace:
     def examine(self, *words: str) -> Report:
         return examine(self.home, *words, self.id)
 
+    def levels(self) -> list[str]:
+        return [finding["level"] for finding in self.examine().findings("index")]
+
     def check_repaired(self) -> None:
-        wait_for(lambda: self.examine().level("generation") == "ok", "it did not heal")
+        wait_for(lambda: "ok" in self.levels(), "it did not heal")
         report = self.examine("--verify")
         assert (report.status, report.level("verify")) == (0, "ok")
         assert any("rebuilt" in finding["what"] for finding in report.findings("index"))
@@ -277,9 +273,8 @@ def test_between_two_starts_damaged_records_are_set_aside_and_a_foreign_index_is
     assert examine(home).level("records") == "error"
     assert do(home, "stop").returncode == 0
     write(unscanned.index, SHIFT)
-    assert examine(home).level("records") == "error"
     home.start()
-    wait_for(lambda: examine(home).level("generation") == "ok", "it was not opened")
+    wait_for(lambda: examine(home).level("index") == "ok", "it was not opened")
     report = examine(home, "--verify")
     assert report.level("verify") == "error"
     assert "memsyncd reindex" in report.remedy("verify")
@@ -290,21 +285,7 @@ def test_between_two_starts_damaged_records_are_set_aside_and_a_foreign_index_is
     Path(aside).rename(home.folder / "kept-elsewhere")
     assert do(home, "reindex").returncode == 0
     healed = examine(home, "--verify")
-    assert [healed.level(check) for check in ("verify", "generation", "records")] == ["ok"] * 3
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
-def test_a_program_that_has_the_index_open_is_named(home: Home, place: Place) -> None:
-    words = [sys.executable, "-c", HOLDER, str(index_of(place))]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        report = examine(home, place.id)
-        assert holder.stdin is not None
-        holder.stdin.close()
-    assert report.level("open_databases") == "info"
-    assert f"pid {holder.pid}" in report.findings("open_databases")[0]["what"]
-    assert examine(home, place.id).level("open_databases") == "ok"
+    assert [healed.level(check) for check in ("verify", "index", "records")] == ["ok", "info", "ok"]
 
 
 # --- index and disk -------------------------------------------------------------------------------
@@ -471,13 +452,6 @@ def test_a_stopped_daemon_is_distinguished_from_an_ended_one_with_any_number_of_
     wait_for(lambda: examine(home).level("daemon") == "ok", "it did not go on")
     elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
     assert elsewhere.findings("daemon")[0]["where"] == home.socket_path
-    (home.folder / "state" / "memsyncd" / "daemon.lock").unlink()
-    (home.folder / "cache" / "memsyncd" / "daemon.lock").unlink()
-    elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
-    assert (
-        f"(pid {daemon.process.pid}) runs but listens on another socket"
-        in elsewhere.findings("daemon")[0]["what"]
-    )
     daemon.kill()
     gone = examine(home)
     assert (gone.status, gone.level("socket")) == (NO_DAEMON, "info")
@@ -493,13 +467,10 @@ def test_without_a_daemon_all_other_checks_run(make_home: Callable[[], Home]) ->
         client.call("search", query="x", workspace=added, wait="disk")
     assert daemon.stop() == 0
     home.config.write_text(f'[[workspace]]\npath = "{other}"\nname = "second"\n')
-    index = home.folder / "cache" / "memsyncd" / added / "index.db"
-    os.truncate(index, index.stat().st_size - 100)
     shutil.rmtree(other)
     report = examine(home)
     assert report.status == NO_DAEMON
     assert [finding["level"] for finding in report.findings("folder")] == ["ok", "error"]
-    assert report.findings("index")[0]["where"] == str(index)
     assert examine(home, "second").level("folder") == "error"
     assert do(home, "doctor", "third").returncode == NOT_FOUND
     home.config.write_text("[sync]\ndebonce_ms = 3\n")
@@ -516,16 +487,13 @@ def test_a_configuration_that_others_may_change_is_found(home: Home, place: Plac
 
 
 @pytest.mark.usefixtures("daemon")
-def test_a_named_socket_that_is_too_long_or_where_nobody_answers_is_found(home: Home) -> None:
-    long = examine(home, MEMSYNCD_SOCKET=f"/{'x' * 200}/memsyncd.sock")
-    assert long.level("socket") == "error"
+def test_a_named_socket_where_nobody_answers_is_found(home: Home) -> None:
     nobody = examine(home, MEMSYNCD_SOCKET="/nowhere/m.sock")
     assert (nobody.level("daemon"), nobody.level("socket")) == ("ok", "warning")
 
 
-def test_every_finding_of_the_examination_is_documented(daemon: Daemon) -> None:
-    with Client(daemon._socket_path, WAIT_S) as client:
-        found = client.call("doctor")["findings"]
+def test_every_finding_of_the_examination_is_documented(place: Place) -> None:
+    found = place.client.call("doctor")["findings"]
     assert {"level", "check", "what", "where", "remedy", "workspace"} == {
         key for finding in found for key in finding
     }

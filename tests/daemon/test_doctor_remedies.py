@@ -224,10 +224,9 @@ def test_a_clock_set_back_is_found_until_it_is_corrected(
     with home.start().client() as client:
         client.call("workspace.add", path=str(root))
         client.call("search", query="x", wait="disk")
-    assert (examine(home).status, examine(home).level("clock")) == (0, "ok")
-    for offset_s, level in ((-DAY_S, "warning"), (DAY_S, "info"), (0, "ok")):
+    assert (examine(home).status, examine(home).level("clock")) == (0, None)
+    for offset_s, level in ((-DAY_S, "warning"), (0, None)):
         offset.write_text(str(offset_s))
-        assert do(home, "sync").returncode == 0
         report = examine(home)
         assert report.level("clock") == level
         assert report.status == (1 if level == "warning" else 0)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memsyncd.config import Config, SyncConfig
-from memsyncd.engine.checks import check_clock, check_condition, check_problems, name_places
+from memsyncd.engine.checks import check_condition, check_problems, name_places
 from memsyncd.engine.workspace import Condition, Freshness
 from memsyncd.files import problems
 from memsyncd.operations.status.declare import FindingInfo, ProblemInfo
@@ -82,7 +82,6 @@ def test_the_remedy_for_a_missing_folder_is_a_whole_command() -> None:
     [
         ({"n_missed_events": 1}, "missed_events", "info"),
         ({"n_missed_events": 3}, "missed_events", "warning"),
-        ({"n_failed_syncs": 2}, "sync", "info"),
         ({"n_rebuilds": 1}, "index", "info"),
         ({"is_indexing": True, "synced_at_s": None}, "freshness", "info"),
         ({"synced_at_s": None}, "freshness", "error"),
@@ -117,20 +116,6 @@ def test_the_freshness_that_answers_report_is_a_finding(freshness: Freshness, le
     assert freshness.overdue in finding.what
 
 
-@pytest.mark.parametrize("fault", ["sync", "disk_full", "index"])
-def test_a_current_sync_failure_is_not_reported_as_a_past_one(fault: str) -> None:
-    found = check_condition(
-        make(faults={fault: "no"}, n_failed_syncs=3),
-        FRESH,
-        EVENTS,
-        Config(),
-        name="notes",
-        now_s=NOW_S,
-    )
-    assert "error" in {finding.level for finding in found}
-    assert not [finding for finding in found if "succeeded" in finding.what]
-
-
 def test_a_disabled_function_is_not_a_warning() -> None:
     off = WatchHealth(mode="off", observer="none")
     assert {finding.level for finding in judge(health=off, sync_on_change=False).values()} == {
@@ -139,15 +124,6 @@ def test_a_disabled_function_is_not_a_warning() -> None:
     assert {
         finding.level for finding in judge(make(synced_at_s=None), off, enabled=False).values()
     } == {"info"}
-
-
-@pytest.mark.parametrize(
-    ("drift_s", "level"),
-    [(0.0, "ok"), (-59.0, "ok"), (61.0, "info"), (-61.0, "warning"), (-86_400.0, "warning")],
-)
-def test_a_clock_that_was_set_is_reported(drift_s: float, level: str) -> None:
-    [finding] = check_clock(drift_s)
-    assert finding.level == level
 
 
 @pytest.mark.parametrize("code", problems.PROBLEMS)

@@ -1,4 +1,4 @@
-"""Examinations over the socket when the clock is set, an index is not open, or several run at once."""
+"""Examinations over the socket when an index is not open, or several run at once."""
 
 from __future__ import annotations
 
@@ -26,16 +26,10 @@ LIMIT_S = 60.0
 
 
 class DoctorBench:
-    """A doctor, and workspaces with a clock that the test sets."""
+    """A doctor, and workspaces."""
 
     def __init__(self, folder: Path) -> None:
-        self.set_by_s = 0.0
-        self.slept_s = 0.0
-        clock = Clock(
-            now_s=time.monotonic,
-            wall_ns=lambda: time.time_ns() + round((self.set_by_s + self.slept_s) * 1e9),
-            asleep_s=lambda: self.slept_s,
-        )
+        clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
         self.workspaces = Workspaces(
             registry=registry,
@@ -95,22 +89,6 @@ def play(folder: Path, scene: Callable[[DoctorBench], Awaitable[None]]) -> None:
     asyncio.run(open_and_play())
 
 
-def test_a_clock_set_back_is_reported_and_a_sleep_of_the_machine_is_not(
-    tmp_path: Path,
-) -> None:
-    async def scene(bench: DoctorBench) -> None:
-        await bench.add(tmp_path / "w")
-        bench.slept_s = 3600.0
-        assert (await bench.examine())["clock"].level == "ok"
-        bench.set_by_s = -3600.0
-        found = (await bench.examine())["clock"]
-        assert (found.level, bool(found.remedy)) == ("warning", True)
-        bench.set_by_s = 3600.0
-        assert (await bench.examine())["clock"].level == "info"
-
-    play(tmp_path, scene)
-
-
 def test_a_long_overdue_scan_is_an_error_unless_a_sync_makes_progress(tmp_path: Path) -> None:
     async def scene(bench: DoctorBench) -> None:
         workspace = await bench.add(tmp_path / "w")
@@ -146,7 +124,7 @@ def test_an_unopened_index_is_reported_without_further_findings(
         found = await bench.examine(verify=True)
         assert found["index"].level == "error"
         assert found["verify"].level == "error"
-        assert not {"generation", "problems"} & found.keys()
+        assert not {"problems"} & found.keys()
 
     play(tmp_path, scene)
 

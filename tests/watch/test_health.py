@@ -32,9 +32,8 @@ def test_each_kind_of_limit_is_named_once_with_its_remedy_and_the_number_of_fold
     assert health.reasons == (
         "input/output error (1 folder not watched)",
         (
-            "inotify watch limit reached (fs.inotify.max_user_watches): "
-            "`memsyncd doctor` says what to raise it to "
-            "(2 folders not watched)"
+            "inotify watch limit reached: sudo sysctl fs.inotify.max_user_watches=1048576 raises it;"
+            " a line in /etc/sysctl.d/60-inotify.conf keeps it (2 folders not watched)"
         ),
         "permission denied (1 folder not watched)",
     )

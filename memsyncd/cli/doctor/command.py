@@ -17,46 +17,33 @@ from memsyncd.cli.doctor import (
     read_findings,
     render_examination,
 )
-from memsyncd.cli.doctor.daemon_checks import (
-    check_daemon,
-    check_inotify,
-    check_named_socket,
-    check_open_files,
-    check_other_daemons,
-    check_service,
-    check_socket,
-    find_daemon_pid,
-    list_processes,
-    ping_sockets,
-    read_inotify,
-    read_service,
-)
-from memsyncd.cli.doctor.folder_checks import (
+from memsyncd.cli.doctor.checks import (
     RegisteredWorkspace,
-    check_config_mode,
-    check_config_path,
-    check_database,
+    check_creatable,
+    check_daemon,
     check_disk_space,
+    check_entry,
     check_notes_storage,
-    check_obstacle,
     check_own_storage,
     check_permissions,
     check_root,
-    describe_unresponsive,
+    check_service,
+    check_socket,
     find_last_error,
-    find_obstacle,
+    find_row,
     find_storage,
     find_unresponsive,
-    measure_disk_space,
+    ping,
+    read_service,
     read_workspace_list,
-    resolve_path,
     stat_entry,
 )
 from memsyncd.cli.git_merges import find_missing, is_tracked
 from memsyncd.cli.other_daemons import find_other_daemons
 from memsyncd.client.connection import find_sockets
-from memsyncd.dirs import find_user_dirs, has_named_socket
+from memsyncd.dirs import expand_home, find_user_dirs, has_named_socket
 from memsyncd.errors import MemsyncdError, WorkspaceNotFound
+from memsyncd.lock import is_held, read_holder
 from memsyncd.terminal.parser import JSON, Argument, Command, Option
 from memsyncd.terminal.terminal import clean_line
 
@@ -64,7 +51,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
 
-    from memsyncd.cli.doctor.daemon_checks import PingResult, Process
+    from memsyncd.cli.doctor.checks import PingResult
     from memsyncd.dirs import Dirs
     from memsyncd.terminal.console import Console
 
@@ -77,17 +64,13 @@ VERIFY_S = 3600.0
 
 def _doctor(args: Args, console: Console) -> int:
     dirs = find_user_dirs(console.env)
-    answers = ping_sockets(find_sockets(console.env), dirs.lock_paths)
+    answers = [ping(path) for path in find_sockets(console.env)]
     daemon = next((answer for answer in answers if answer.pid is not None), None)
-    if daemon is None:
-        workspaces, findings = _examine_without_daemon(args, console, dirs)
-    else:
-        workspaces, findings = _examine_with_daemon(args, console, dirs)
-    processes = list_processes([os.path.realpath(dirs.state_dir), os.path.realpath(dirs.cache_dir)])
+    examine = _examine_without_daemon if daemon is None else _examine_with_daemon
+    workspaces, findings = examine(args, console, dirs)
     found = [
-        *_examine_program(console, dirs, answers, processes),
-        *_examine_machine(dirs, workspaces, processes, find_daemon_pid(answers, processes)),
-        *_examine_others(console, answers),
+        *_examine_program(console, dirs, answers, daemon),
+        *_examine_machine(dirs, workspaces),
         *check_service(read_service(console), daemon_pid=daemon.pid if daemon else None),
         *findings,
     ]
@@ -104,112 +87,88 @@ def _doctor(args: Args, console: Console) -> int:
 
 
 def _examine_program(
-    console: Console, dirs: Dirs, answers: list[PingResult], processes: list[Process]
+    console: Console, dirs: Dirs, answers: list[PingResult], daemon: PingResult | None
 ) -> list[Finding]:
     """Check the daemon, its socket and its configuration."""
-    is_answered = any(answer.pid is not None for answer in answers)
-    is_held = any(answer.is_listening for answer in answers)
-    path = next((answer.path for answer in answers if answer.pid is not None), answers[0].path)
+    holders = [read_holder(path) for path in dirs.lock_paths if is_held([path])]
+    holder_pid = next((holder.pid for holder in holders if holder is not None), None)
+    others = find_other_daemons(console.env, (daemon and daemon.pid) or 0)
+    path = daemon.path if daemon else answers[0].path
+    is_used = any(answer.pid is not None or answer.fault for answer in answers)
     found = [
-        *check_daemon(answers, processes, version=memsyncd.__version__, protocol=memsyncd.PROTOCOL),
-        *check_socket(
-            stat_entry(path), stat_entry(os.path.dirname(path)), uid=os.geteuid(), is_held=is_held
+        *check_daemon(
+            answers,
+            holder_pid,
+            others,
+            version=memsyncd.__version__,
+            protocol=memsyncd.PROTOCOL,
         ),
+        *check_socket(path, uid=os.geteuid(), is_held=is_used),
         *_examine_config(console, dirs),
     ]
-    if is_answered and has_named_socket(console.env) and path != dirs.socket_path:
-        found += check_named_socket(dirs.socket_path, path)
-    last_error = "" if is_answered else find_last_error(dirs.log_file)
-    if last_error:
-        what = f"the last background daemon logged: {last_error}"
-        found.append(Finding("info", "log", what, where=dirs.log_file))
+    if daemon and has_named_socket(console.env) and path != dirs.socket_path:
+        found.append(find_row("socket_named", where=dirs.socket_path, used=path))
+    if daemon is None and (line := find_last_error(dirs.log_file)):
+        found.append(find_row("log", where=dirs.log_file, line=line))
     return found
-
-
-def _examine_others(console: Console, answers: list[PingResult]) -> list[Finding]:
-    answering = {answer.pid for answer in answers}
-    pid = next((answer.pid for answer in answers if answer.pid is not None), 0)
-    others = find_other_daemons(console.env, pid)
-    return check_other_daemons([other for other in others if other.pid not in answering])
 
 
 def _examine_config(console: Console, dirs: Dirs) -> list[Finding]:
     from memsyncd.config.load import load_config
 
-    found = check_config_mode(stat_entry(dirs.config_file), uid=os.geteuid())
+    where = dirs.config_file
+    found = check_entry(stat_entry(where), "config", uid=os.geteuid(), is_public=True)
     try:
-        loaded = load_config(dirs.config_file, console.env)
+        loaded = load_config(where, console.env)
     except MemsyncdError as error:
-        what = f"the configuration is refused: {' '.join(error.message.split())}"
-        remedy = error.hint or "see memsyncd config check"
-        return [
-            *found,
-            Finding("error", "config", what, remedy, where=dirs.config_file),
-        ]
-    found += [
-        Finding("warning", "config", warning, "memsyncd config check", where=dirs.config_file)
-        for warning in loaded.warnings
-    ]
-    return found or [Finding("ok", "config", "the configuration is valid", where=dirs.config_file)]
+        reason = " ".join(error.message.split())
+        hint = error.hint or "see memsyncd config check"
+        return [*found, find_row("config_refused", where=where, reason=reason, hint=hint)]
+    warnings = loaded.warnings
+    found += [find_row("config_warning", where=where, warning=warning) for warning in warnings]
+    return found or [find_row("config", where=where)]
 
 
-def _examine_machine(
-    dirs: Dirs,
-    workspaces: list[RegisteredWorkspace],
-    processes: list[Process],
-    daemon_pid: int | None,
-) -> list[Finding]:
-    """Check disks, file systems, permissions, and the user's other processes."""
-    uid = os.geteuid()
-    kept = [
-        f"{folder}/{each.id}" for folder in (dirs.state_dir, dirs.cache_dir) for each in workspaces
-    ]
-    files = [f"{dirs.state_dir}/{each.id}/records.db" for each in workspaces]
-    files += [f"{dirs.cache_dir}/{each.id}/index.db" for each in workspaces]
-    obstacles = {folder: find_obstacle(folder) for folder in (dirs.state_dir, dirs.cache_dir)}
-    usable = [folder for folder, obstacle in obstacles.items() if obstacle is None]
-    entries = [stat_entry(path) for path in (*usable, *kept, *files)]
-    state, cache = find_storage([dirs.state_dir, dirs.cache_dir])
-    silent = find_unresponsive([each.root for each in workspaces])
+def _examine_machine(dirs: Dirs, workspaces: list[RegisteredWorkspace]) -> list[Finding]:
+    """Check disks, file systems and permissions."""
+    own = (
+        (dirs.state_dir, "records.db", "history is", "XDG_STATE_HOME"),
+        (dirs.cache_dir, "index.db", "indexes are", "XDG_CACHE_HOME"),
+    )
+    silent = find_unresponsive([workspace.root for workspace in workspaces])
     found = [
-        replace(describe_unresponsive(each.root), workspace=each.id)
+        find_row("folder_silent", where=each.root, workspace=each.id)
         for each in workspaces
         if each.root in silent
     ]
-    workspaces = [each for each in workspaces if each.root not in silent]
-    found += [
-        *check_obstacle(dirs.state_dir, obstacles[dirs.state_dir], variable="XDG_STATE_HOME"),
-        *check_obstacle(dirs.cache_dir, obstacles[dirs.cache_dir], variable="XDG_CACHE_HOME"),
-        *check_permissions(entries, uid=uid),
-        *check_disk_space(
-            measure_disk_space(
-                [dirs.state_dir, dirs.cache_dir, *(each.root for each in workspaces)]
-            )
-        ),
-        *check_own_storage(
-            state, contents="history is", variable="XDG_STATE_HOME", is_lasting=True
-        ),
-        *check_own_storage(
-            cache, contents="indexes are", variable="XDG_CACHE_HOME", is_lasting=False
-        ),
-        *check_open_files(processes, daemon_pid=daemon_pid),
-        *check_inotify(read_inotify(), processes, daemon_pid=daemon_pid),
+    well = [workspace for workspace in workspaces if workspace.root not in silent]
+    kept, storages = [], []
+    for folder, file, contents, variable in own:
+        obstacles = check_creatable(folder, variable=variable)
+        found += obstacles
+        kept += [folder] * (not obstacles)
+        for workspace in workspaces:
+            kept += [f"{folder}/{workspace.id}", f"{folder}/{workspace.id}/{file}"]
+        storage = find_storage(folder)
+        is_lasting = folder == dirs.state_dir
+        storages += check_own_storage(
+            storage, contents=contents, variable=variable, is_lasting=is_lasting
+        )
+    for workspace in well:
+        storages += check_notes_storage(find_storage(workspace.root), workspace.id)
+        merges = _check_merges(workspace.root)
+        found += [replace(finding, workspace=workspace.id) for finding in merges]
+    return [
+        *found,
+        *check_permissions(kept, uid=os.geteuid()),
+        *check_disk_space([folder for folder, *_ in own] + [each.root for each in well]),
+        *(storages or [find_row("local")]),
     ]
-    storages = find_storage([each.root for each in workspaces])
-    for workspace, storage in zip(workspaces, storages, strict=True):
-        own = [*check_notes_storage(storage), *_check_merges(workspace.root)]
-        found += [replace(finding, workspace=workspace.id) for finding in own]
-    if state.mount is not None and not any(
-        finding.check in ("filesystem", "cloud") for finding in found
-    ):
-        found.append(Finding("ok", "filesystem", "notes, index and records are on local disks"))
-    return found
 
 
 def _check_merges(root: str) -> list[Finding]:
     what = find_missing(root) if is_tracked(root) else ""
-    remedy = f"memsyncd init --merge-driver {root}"
-    return [Finding("info", "git_merges", what, remedy, where=root)] if what else []
+    return [find_row("git_merges", where=root, what=what, root=root)] if what else []
 
 
 # --- workspaces, with a daemon and without ------------------------------------------------------
@@ -224,10 +183,8 @@ def _examine_with_daemon(
     except WorkspaceNotFound:
         raise
     except (MemsyncdError, LookupError, TypeError) as error:
-        what = f"the daemon answers `ping`, but not `status`: {_explain(error)}"
-        remedy = "memsyncd restart; if it does not stop, follow the hint of that"
         workspaces, found = _examine_without_daemon(args, console, dirs)
-        return workspaces, [Finding("error", "daemon", what, remedy), *found]
+        return workspaces, [find_row("no_status", reason=_explain(error)), *found]
     terminal = console.terminal
     console.client.timeout_s = VERIFY_S if args.verify else EXAMINE_S
     for number, workspace in enumerate(chosen.values(), 1):
@@ -240,13 +197,14 @@ def _examine_with_daemon(
         except WorkspaceNotFound:
             continue  # it was removed
         except (MemsyncdError, LookupError, TypeError) as error:
-            what = f"the daemon could not check this: {_explain(error)}"
-            remedy = getattr(error, "hint", "") or "memsyncd restart"
-            findings.append(Finding("error", "daemon", what, remedy, workspace=workspace.id))
+            hint = getattr(error, "hint", "") or "memsyncd restart"
+            reason = _explain(error)
+            findings.append(
+                find_row("unexamined", workspace=workspace.id, reason=reason, hint=hint)
+            )
     terminal.clear()
     if not chosen:
-        what = "no folder is indexed"
-        findings.append(Finding("info", "workspaces", what, "memsyncd add PATH"))
+        findings.append(find_row("no_workspace"))
     return list(chosen.values()), findings
 
 
@@ -261,28 +219,27 @@ def _find_workspaces(
     """Return the selected workspaces by id, and whether the daemon reads the same configuration as
     this program.
     """
-    chosen: dict[str, RegisteredWorkspace] = {}
     console.client.timeout_s = STATUS_S
     named = [
         console.call("status", workspace=console.name_workspace(name)) for name in args.workspaces
     ]
-    for answer in named or [console.call("workspace.list")]:
-        for info in answer["workspaces"]:
-            chosen[info["id"]] = RegisteredWorkspace(
-                id=info["id"], name=info["name"], root=info["root"]
-            )
+    chosen = {
+        info["id"]: RegisteredWorkspace(info["id"], info["name"], info["root"])
+        for answer in named or [console.call("workspace.list")]
+        for info in answer["workspaces"]
+    }
     status = console.call("status")
     # A daemon of an older version has none.
     collections = () if args.workspaces else status.get("collections", ())
-    findings = [*map(_describe_missing, (one for one in collections if one["is_missing"]))]
-    return chosen, [*findings, *check_config_path(str(status["config"]), dirs.config_file)]
-
-
-def _describe_missing(collection: dict[str, object]) -> Finding:
-    name = str(collection["name"])
-    what = f"the projects of {name} cannot be listed: new ones are not found"
-    remedy = f"restore the folder, or: memsyncd remove {name}"
-    return Finding("warning", "folder", what, remedy, where=str(collection["root"]))
+    findings = [
+        find_row("collection_missing", where=str(each["root"]), name=str(each["name"]))
+        for each in collections
+        if each["is_missing"]
+    ]
+    path = str(status["config"]).partition(" (")[0]
+    if os.path.realpath(path) != os.path.realpath(dirs.config_file):
+        findings.append(find_row("config_other", where=dirs.config_file, other=path))
+    return chosen, findings
 
 
 def _examine_without_daemon(
@@ -295,19 +252,11 @@ def _examine_without_daemon(
     known, damage = read_workspace_list(list_file)
     known += _read_configured(console, dirs)
     chosen = [_find_registered(name, known) for name in args.workspaces] or known
-    findings = [
-        Finding(
-            "error", "workspaces", damage, "see who owns it, and what is in it", where=list_file
-        )
-    ] * bool(damage)
-    for workspace in chosen:
-        findings.append(check_root(workspace))
-        for check, folder in (("index", dirs.cache_dir), ("records", dirs.state_dir)):
-            path = f"{folder}/{workspace.id}/{check}.db"
-            findings += check_database(path, check=check, workspace=workspace.id)
-    what = "only the daemon checks index, records, watcher and notes"
-    findings.append(Finding("info", "daemon", what, "start it, then run this again"))
-    return chosen, findings
+    findings = [find_row("list_damaged", where=list_file, damage=damage)] * bool(damage)
+    # One whose disk does not answer is a finding of the machine.
+    silent = find_unresponsive([workspace.root for workspace in chosen])
+    findings += [check_root(each) for each in chosen if each.root not in silent]
+    return chosen, [*findings, find_row("unasked")]
 
 
 def _read_configured(console: Console, dirs: Dirs) -> list[RegisteredWorkspace]:
@@ -320,21 +269,17 @@ def _read_configured(console: Console, dirs: Dirs) -> list[RegisteredWorkspace]:
         configured = load_config(dirs.config_file, console.env).config.workspace
     except MemsyncdError:
         return []
-    roots = [(resolve_path(each.path), each.name) for each in configured]
     return [
-        RegisteredWorkspace(id=root, name=name or os.path.basename(root), root=root)
-        for root, name in roots
+        RegisteredWorkspace(each.path, each.name or os.path.basename(each.path), each.path)
+        for each in configured
     ]
 
 
 def _find_registered(name: str, known: list[RegisteredWorkspace]) -> RegisteredWorkspace:
-    path = resolve_path(name)
+    path = os.path.abspath(expand_home(name, os.environ.get("HOME", "")))
     for workspace in known:
-        if (
-            name in (workspace.id, workspace.name)
-            or path == workspace.root
-            or path.startswith(f"{workspace.root}/")
-        ):
+        is_beneath = f"{path}/".startswith(f"{workspace.root}/")
+        if is_beneath or name in (workspace.id, workspace.name):
             return workspace
     names = ", ".join(sorted(each.name for each in known)) or "none"
     raise WorkspaceNotFound(f"no such workspace: {name}", hint=f"added workspaces: {names}")
