@@ -288,16 +288,6 @@ def test_what_keeps_a_folder_from_being_created_is_found_above_it(tmp_path: Path
     }
 
 
-def test_a_damaged_list_of_workspaces_is_a_finding_and_not_a_failure(tmp_path: Path) -> None:
-    place = tmp_path / "workspaces.json"
-    assert checks.read_workspace_list(str(place)) == ([], "")
-    for text in ("{", "[]", '{"workspaces": [{}]}', '{"workspaces": 3}', "\xff"):
-        place.write_bytes(text.encode("latin-1"))
-        known, trouble = checks.read_workspace_list(str(place))
-        assert known == []
-        assert "damaged" in trouble
-
-
 # --- disks --------------------------------------------------------------------------------------
 
 

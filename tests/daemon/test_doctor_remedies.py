@@ -130,7 +130,7 @@ def damage(place: Place, digests: str) -> None:
         file.execute(f"UPDATE blobs SET data = zeroblob(length(data)) WHERE digest IN ({digests})")
 
 
-def test_a_damaged_list_of_workspaces_is_reported_without_a_daemon_and_set_aside_by_the_next_daemon(
+def test_a_damaged_list_of_workspaces_is_set_aside_and_an_empty_one_is_a_finding(
     make_home: Callable[[], Home],
 ) -> None:
     home = make_home()
@@ -142,7 +142,6 @@ def test_a_damaged_list_of_workspaces_is_reported_without_a_daemon_and_set_aside
     daemon.stop()
     listed = home.folder / "state" / "memsyncd" / "workspaces.json"
     listed.write_text(listed.read_text()[:-20])
-    assert examine(home).level("workspaces") == "error"
     home.start()
     empty = examine(home)
     assert (empty.status, empty.level("workspaces"), empty.remedy("workspaces")) == (

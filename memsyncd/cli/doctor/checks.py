@@ -150,17 +150,6 @@ service_restarted: info service
 no_workspace: info workspaces
   no folder is indexed
   → memsyncd add PATH
-list_damaged: error workspaces
-  {damage}
-  → see who owns it, and what is in it
-folder: ok folder
-  the folder exists and can be listed
-folder_missing: error folder
-  the folder is missing
-  → restore the folder, or start the daemon and: memsyncd remove {name}
-folder_closed: error folder
-  the folder cannot be listed
-  → make it readable for you
 folder_silent: error folder
   the disk that holds the folder does not answer; most likely a network disk
   → check whether its server can be reached; `umount -l` detaches a disk that is gone
@@ -499,29 +488,11 @@ RESPONSE_TIMEOUT_S = 3.0
 
 
 class RegisteredWorkspace(NamedTuple):
-    """A workspace in the daemon's list."""
+    """A workspace of the daemon."""
 
     id: str
     name: str
     root: str
-
-
-def read_workspace_list(path: str) -> tuple[list[RegisteredWorkspace], str]:
-    """Return the workspaces in the daemon's list, and what is wrong with the list, or empty."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            entries = json.load(file)["workspaces"]
-        return [
-            RegisteredWorkspace(*(str(entry[field]) for field in RegisteredWorkspace._fields))
-            for entry in entries
-        ], ""
-    except FileNotFoundError:
-        return [], ""
-    except OSError as error:
-        return [], f"the list of workspaces cannot be read: {error.strerror}"
-    except (ValueError, KeyError, TypeError):
-        damage = "the list of workspaces is damaged; the daemon sets it aside and starts a new one"
-        return [], damage
 
 
 def find_unresponsive(paths: Iterable[str]) -> frozenset[str]:
@@ -541,16 +512,6 @@ def _touch(path: str) -> None:
         os.path.exists(f"{path}/MEMORY.md")
         with contextlib.suppress(OSError), os.scandir(f"{path}/.memories") as entries:
             next(entries, None)
-
-
-def check_root(workspace: RegisteredWorkspace) -> Finding:
-    """Check that the folder of a workspace exists and can be listed, if its disk answers."""
-    root = workspace.root
-    if not os.path.isdir(root):
-        row = "folder_missing"
-    else:
-        row = "folder" if os.access(root, os.R_OK | os.X_OK) else "folder_closed"
-    return find_row(row, where=root, workspace=workspace.id, name=workspace.name)
 
 
 # --- disks --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ no finding needs action, 1 if one does, 3 if no daemon answers.
 
 from __future__ import annotations
 
+import glob
 import os
 from dataclasses import asdict, replace
 
@@ -26,7 +27,6 @@ from memsyncd.cli.doctor.checks import (
     check_notes_storage,
     check_own_storage,
     check_permissions,
-    check_root,
     check_service,
     check_socket,
     find_last_error,
@@ -35,14 +35,13 @@ from memsyncd.cli.doctor.checks import (
     find_unresponsive,
     ping,
     read_service,
-    read_workspace_list,
     stat_entry,
 )
 from memsyncd.cli.git_merges import find_missing, is_tracked
 from memsyncd.cli.other_daemons import find_other_daemons
 from memsyncd.client.connection import find_sockets
-from memsyncd.dirs import expand_home, find_user_dirs, has_named_socket
-from memsyncd.errors import MemsyncdError, WorkspaceNotFound
+from memsyncd.dirs import find_user_dirs, has_named_socket
+from memsyncd.errors import MemsyncdError, NoDaemon, WorkspaceNotFound
 from memsyncd.lock import is_held, read_holder
 from memsyncd.terminal.parser import JSON, Argument, Command, Option
 from memsyncd.terminal.terminal import clean_line
@@ -66,8 +65,11 @@ def _doctor(args: Args, console: Console) -> int:
     dirs = find_user_dirs(console.env)
     answers = [ping(path) for path in find_sockets(console.env)]
     daemon = next((answer for answer in answers if answer.pid is not None), None)
-    examine = _examine_without_daemon if daemon is None else _examine_with_daemon
-    workspaces, findings = examine(args, console, dirs)
+    if daemon is None and not args.workspaces:
+        workspaces: list[RegisteredWorkspace] = []
+        findings = [find_row("unasked")]
+    else:  # raises NoDaemon for a named workspace, if none answers
+        workspaces, findings = _examine_workspaces(args, console, dirs)
     found = [
         *_examine_program(console, dirs, answers, daemon),
         *_examine_machine(dirs, workspaces),
@@ -147,8 +149,8 @@ def _examine_machine(dirs: Dirs, workspaces: list[RegisteredWorkspace]) -> list[
         obstacles = check_creatable(folder, variable=variable)
         found += obstacles
         kept += [folder] * (not obstacles)
-        for workspace in workspaces:
-            kept += [f"{folder}/{workspace.id}", f"{folder}/{workspace.id}/{file}"]
+        for path in glob.glob(f"{glob.escape(folder)}/*/{file}"):
+            kept += [os.path.dirname(path), path]
         storage = find_storage(folder)
         is_lasting = folder == dirs.state_dir
         storages += check_own_storage(
@@ -171,20 +173,19 @@ def _check_merges(root: str) -> list[Finding]:
     return [find_row("git_merges", where=root, what=what, root=root)] if what else []
 
 
-# --- workspaces, with a daemon and without ------------------------------------------------------
+# --- workspaces ---------------------------------------------------------------------------------
 
 
-def _examine_with_daemon(
+def _examine_workspaces(
     args: Args, console: Console, dirs: Dirs
 ) -> tuple[list[RegisteredWorkspace], list[Finding]]:
     """Return the selected workspaces and the daemon's findings. Raises WorkspaceNotFound."""
     try:
         chosen, findings = _find_workspaces(args, console, dirs)
-    except WorkspaceNotFound:
+    except (NoDaemon, WorkspaceNotFound):
         raise
     except (MemsyncdError, LookupError, TypeError) as error:
-        workspaces, found = _examine_without_daemon(args, console, dirs)
-        return workspaces, [find_row("no_status", reason=_explain(error)), *found]
+        return [], [find_row("no_status", reason=_explain(error))]
     terminal = console.terminal
     console.client.timeout_s = VERIFY_S if args.verify else EXAMINE_S
     for number, workspace in enumerate(chosen.values(), 1):
@@ -240,49 +241,6 @@ def _find_workspaces(
     if os.path.realpath(path) != os.path.realpath(dirs.config_file):
         findings.append(find_row("config_other", where=dirs.config_file, other=path))
     return chosen, findings
-
-
-def _examine_without_daemon(
-    args: Args, console: Console, dirs: Dirs
-) -> tuple[list[RegisteredWorkspace], list[Finding]]:
-    """Return the selected workspaces and the findings that need no daemon. Raises
-    WorkspaceNotFound.
-    """
-    list_file = f"{dirs.state_dir}/workspaces.json"
-    known, damage = read_workspace_list(list_file)
-    known += _read_configured(console, dirs)
-    chosen = [_find_registered(name, known) for name in args.workspaces] or known
-    findings = [find_row("list_damaged", where=list_file, damage=damage)] * bool(damage)
-    # One whose disk does not answer is a finding of the machine.
-    silent = find_unresponsive([workspace.root for workspace in chosen])
-    findings += [check_root(each) for each in chosen if each.root not in silent]
-    return chosen, [*findings, find_row("unasked")]
-
-
-def _read_configured(console: Console, dirs: Dirs) -> list[RegisteredWorkspace]:
-    """Return the workspaces of the configuration; their ids are unknown, since the daemon makes
-    them.
-    """
-    from memsyncd.config.load import load_config
-
-    try:
-        configured = load_config(dirs.config_file, console.env).config.workspace
-    except MemsyncdError:
-        return []
-    return [
-        RegisteredWorkspace(each.path, each.name or os.path.basename(each.path), each.path)
-        for each in configured
-    ]
-
-
-def _find_registered(name: str, known: list[RegisteredWorkspace]) -> RegisteredWorkspace:
-    path = os.path.abspath(expand_home(name, os.environ.get("HOME", "")))
-    for workspace in known:
-        is_beneath = f"{path}/".startswith(f"{workspace.root}/")
-        if is_beneath or name in (workspace.id, workspace.name):
-            return workspace
-    names = ", ".join(sorted(each.name for each in known)) or "none"
-    raise WorkspaceNotFound(f"no such workspace: {name}", hint=f"added workspaces: {names}")
 
 
 # --- output -------------------------------------------------------------------------------------

@@ -1,0 +1,34 @@
+"""Tables of the doctor's findings: for each row its level, check, finding and remedy, as text.
+
+name: level check
+  the finding, with {facts} in braces
+  → the remedy, if there is one
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple, cast
+
+Level = Literal["ok", "info", "warning", "error"]
+
+
+class Row(NamedTuple):
+    """A finding that the facts are filled into. `check` is empty if the caller names it."""
+
+    level: Level
+    check: str
+    what: str
+    remedy: str
+
+
+def parse_rows(text: str) -> dict[str, Row]:
+    """Return the rows of a table by their names."""
+    rows = {}
+    for block in re.split(r"\n(?=\w+: )", text.strip()):
+        head, _, body = block.partition("\n")
+        name, _, kind = head.partition(": ")
+        level, _, check = kind.partition(" ")
+        what, _, remedy = " ".join(body.split()).partition("→ ")
+        rows[name] = Row(cast("Level", level), check, what.strip(), remedy)
+    return rows
