@@ -271,8 +271,6 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """Besides `EVERY_METHOD`."""
     route: str = ""
     """The verb and path of HTTP that carry it out, if there is one besides `POST /rpc`."""
-    route_fields: dict[str, Any] = {}
-    """Parameters that the route sets, not the client."""
 
     reads: bool = False
     """True if it changes neither notes nor records: it may be repeated, and a command in a folder

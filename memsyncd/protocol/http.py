@@ -1,8 +1,9 @@
 """HTTP/1.1 in front of the methods: routes, query strings, statuses, and checks of a request.
 
-A route is an operation whose parameters are a query string or a JSON object, or one of the few
-resources in `RESOURCES`. What is wrong with a request raises HttpRefusal. `server.http` reads
-and writes the bytes, and h11 frames them; `check_head` refuses before it what h11 would let pass.
+A route is a method of `OPERATIONS` whose parameters are a query string or a JSON object, or one of the
+few resources in `RESOURCES`. Answers are JSON unless a resource says otherwise. A wrong request
+raises HttpRefusal. `server.http` reads and writes the bytes, and h11 frames them; `check_head`
+refuses before it what h11 would let pass.
 """
 
 from __future__ import annotations
@@ -69,35 +70,52 @@ def _refuse(message: str, hint: str, status: int = 400, headers: Headers = ()) -
 
 
 class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One verb of one path. `method` is that of `OPERATIONS`, empty for a resource.
-
-    `offers` are the media types of its answer, the default first.
+    """One verb of one path. `method` is a name in `OPERATIONS`, or empty. `content_type` is the media
+    type of its answer.
     """
 
     verb: str
     path: str
     summary: str
     method: str = ""
-    offers: tuple[str, ...] = (JSON,)
+    content_type: str = JSON
 
 
 RESOURCES = (
     HttpRoute(verb="POST", path="/rpc", summary="Call any method by JSON-RPC 2.0, one or a batch."),
     HttpRoute(
-        verb="POST",
-        path="/mcp",
-        summary="Send a message of the Model Context Protocol.",
-        offers=(JSON, EVENTS),
+        verb="GET",
+        path="/v1/context.txt",
+        summary="Return the text of `/v1/context` alone.",
+        method="context",
+        content_type=TEXT,
     ),
+    HttpRoute(
+        verb="GET",
+        path="/v1/events",
+        summary=OPERATIONS["subscribe"].summary,
+        method="subscribe",
+        content_type=EVENTS,
+    ),
+    HttpRoute(
+        verb="GET",
+        path="/metrics",
+        summary=OPERATIONS["metrics"].summary,
+        method="metrics",
+        content_type=METRICS_TEXT,
+    ),
+    HttpRoute(verb="POST", path="/mcp", summary="Send a message of the Model Context Protocol."),
     HttpRoute(
         verb="GET",
         path="/mcp",
         summary="Receive the notifications of a session of the Model Context Protocol.",
-        offers=(EVENTS,),
+        content_type=EVENTS,
     ),
     HttpRoute(verb="DELETE", path="/mcp", summary="End a session of the Model Context Protocol."),
     HttpRoute(verb="GET", path="/openapi.json", summary="Describe this interface as OpenAPI."),
-    HttpRoute(verb="GET", path="/docs", summary="Show this interface as a page.", offers=(HTML,)),
+    HttpRoute(
+        verb="GET", path="/docs", summary="Show this interface as a page.", content_type=HTML
+    ),
 )
 # Without a token, over TCP, too: they tell what the source code tells, and a browser shows them.
 # PANEL_OPEN checks the token of its query itself.
@@ -110,13 +128,6 @@ PANEL_TYPES = {
     ".svg": "image/svg+xml",
 }
 """The media types of the panel's files, by the end of their names."""
-_OFFERS = {
-    "/metrics": (METRICS_TEXT,),
-    "/v1/events": (EVENTS,),
-    "/v1/search": (JSON, TEXT),
-    "/v1/context": (JSON, TEXT),
-    "/v1/get": (JSON, TEXT),
-}
 
 
 def _make_routes() -> dict[str, dict[str, HttpRoute]]:
@@ -124,10 +135,7 @@ def _make_routes() -> dict[str, dict[str, HttpRoute]]:
     for name, method in OPERATIONS.items():
         verb, _, path = method.route.partition(" ")
         if verb:
-            offers = _OFFERS.get(path, (JSON,))
-            route = HttpRoute(
-                verb=verb, path=path, summary=method.summary, method=name, offers=offers
-            )
+            route = HttpRoute(verb=verb, path=path, summary=method.summary, method=name)
             found.setdefault(path, {})[verb] = route
     for route in RESOURCES:
         found.setdefault(route.path, {})[route.verb] = route
@@ -162,10 +170,10 @@ def _find_panel_file(path: str) -> dict[str, HttpRoute] | None:
     name = path.removeprefix(PANEL) or PANEL_INDEX
     if path != PANEL_OPEN and not _PANEL_FILE.fullmatch(name):
         return None
-    offer = HTML if path == PANEL_OPEN else PANEL_TYPES.get(name[name.rfind(".") :])
-    if offer is None:
+    kind = HTML if path == PANEL_OPEN else PANEL_TYPES.get(name[name.rfind(".") :])
+    if kind is None:
         return None
-    return {"GET": HttpRoute(verb="GET", path=path, summary="The panel.", offers=(offer,))}
+    return {"GET": HttpRoute(verb="GET", path=path, summary="The panel.", content_type=kind)}
 
 
 def find_route(verb: str, path: str) -> HttpRoute:
@@ -231,9 +239,8 @@ def _decode(text: str, space: str = "") -> str:
 
 
 class QueryField(msgspec.Struct, frozen=True):
-    """One name of a query string: the parameter that it sets, and the struct in that if any."""
+    """A parameter that a query string sets, and the parameter whose struct holds it, if any."""
 
-    name: str
     parameter: str
     outer: str
     is_list: bool
@@ -242,26 +249,18 @@ class QueryField(msgspec.Struct, frozen=True):
     """True for one value or a list of them."""
 
 
-# The names of parameters that a query string has under another one, too.
-SHORT_NAMES = {"query": "q"}
-
-
 @cache
 def list_query_fields(method: str) -> dict[str, QueryField]:
     """Return the names that the query string of a method has. It is cached: do not change it."""
     found: dict[str, QueryField] = {}
     for field in msgspec.structs.fields(OPERATIONS[method].params):
         name, kind = field.encode_name, field.type
-        if name in OPERATIONS[method].route_fields:
-            continue
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             for inner in msgspec.structs.fields(kind):
                 # A parameter of the method itself comes first: `kind` of a list.
                 found.setdefault(inner.encode_name, _make_query_field(inner, name))
         else:
             found[name] = _make_query_field(field, "")
-            if short := SHORT_NAMES.get(name):
-                found[short] = msgspec.structs.replace(found[name], name=short)
     return found
 
 
@@ -271,7 +270,7 @@ def _make_query_field(field: msgspec.structs.FieldInfo, outer: str) -> QueryFiel
         kind = get_args(kind)[0]
     has_lists = any(get_origin(part) is list for part in _list_kinds(kind))
     is_list = get_origin(kind) is list
-    return QueryField(name, name, outer, is_list, _has_text(kind), may_repeat=has_lists)
+    return QueryField(name, outer, is_list, _has_text(kind), may_repeat=has_lists)
 
 
 def _list_kinds(kind: Any) -> list[Any]:
@@ -288,7 +287,7 @@ def _has_text(kind: Any) -> bool:
 def make_query_params(method: str, query: Sequence[tuple[str, str]]) -> Params:
     """Return the parameters that a query string gives. Raises BadRequest."""
     known, params = list_query_fields(method), OPERATIONS[method].params
-    given: dict[str, Any] = dict(OPERATIONS[method].route_fields)
+    given: dict[str, Any] = {}
     for name, value in query:
         if name not in known:
             message, hint = explain_name(name, known, what="parameter")
@@ -314,7 +313,7 @@ def make_query_params(method: str, query: Sequence[tuple[str, str]]) -> Params:
         if message.endswith("is missing"):
             hint = f"parameters: {', '.join(known)}"
         hint = hint.replace("rpc.discover", "/docs")
-        raise BadRequest(message.replace("`query`", "`q`"), hint=hint) from error
+        raise BadRequest(message, hint=hint) from error
 
 
 # --- checks of a request ----------------------------------------------------------------------
@@ -510,40 +509,13 @@ def check_content_type(given: bytes | None) -> None:
         )
 
 
-def choose_type(accept: bytes | None, offers: Sequence[str]) -> str:
-    """Return the offered media type that the client wants most. Raises HttpRefusal with 406."""
-    wanted = _parse_accept(accept)
-    best = max(offers, key=lambda offer: (_rate(offer, wanted), -offers.index(offer)))
-    if not _rate(best, wanted):
-        raise refuse_type(offers)
-    return best
-
-
-def refuse_type(offers: Sequence[str]) -> HttpRefusal:
-    names = ", ".join(offer.partition(";")[0] for offer in offers)
-    return _refuse("no media type of `Accept` is offered here", f"accept one of {names}", 406)
-
-
-def is_accepted(accept: bytes | None, offer: str) -> bool:
-    return _rate(offer, _parse_accept(accept)) > 0
-
-
-def _parse_accept(accept: bytes | None) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for part in (accept or b"*/*").decode("latin-1").lower().split(","):
-        name, *parameters = (word.strip() for word in part.split(";"))
-        quality = next((word[2:] for word in parameters if word.startswith("q=")), "1")
-        valid = re.fullmatch(r"[01](?:\.\d{0,3})?", quality)
-        found[name] = float(quality) if valid else 0.0
-    return found
-
-
-def _rate(offer: str, wanted: Mapping[str, float]) -> float:
-    name = offer.partition(";")[0]
-    for pattern in (name, f"{name.partition('/')[0]}/*", "*/*"):
-        if pattern in wanted:
-            return wanted[pattern]
-    return 0.0
+def check_accept(route: HttpRoute, accept: bytes | None) -> None:
+    """Refuse a request for text where the answer is JSON; else `Accept` is not read. Raises
+    HttpRefusal.
+    """
+    if accept == b"text/plain" and route.content_type == JSON:
+        texts = ", ".join(one.path for one in RESOURCES if one.content_type == TEXT)
+        raise _refuse(f"{route.path} answers with JSON", f"these paths give text: {texts}", 406)
 
 
 def decode_name(value: str) -> str:

@@ -460,6 +460,9 @@ def explain_name(
     shown = name if len(name) <= SHOWN_CHARS else f"{name[:SHOWN_CHARS]}…"
     rest = name[:SHOWN_CHARS].lower().removeprefix(prefix)
     near = difflib.get_close_matches(rest, known, n=1, cutoff=0.6)
+    longer = [one for one in known if rest and one.startswith(rest)]
+    if not near and len(longer) == 1:
+        near = longer
     hint = f"did you mean `{known[near[0]]}`?" if near else _list_names(known.values(), what=what)
     return f"no {what} named `{shown}`", hint
 

@@ -125,7 +125,7 @@ def _list_routes() -> Iterator[HttpRoute]:
 
 def _describe_route(route: HttpRoute, schemas: dict[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "operationId": route.method or f"{route.verb.lower()}-{route.path.strip('/')}",
+        "operationId": _make_operation_id(route),
         "summary": route.summary,
         "parameters": _list_parameters(route, schemas),
         "responses": _describe_responses(route),
@@ -138,6 +138,12 @@ def _describe_route(route: HttpRoute, schemas: dict[str, Any]) -> dict[str, Any]
     return described
 
 
+def _make_operation_id(route: HttpRoute) -> str:
+    if route.method and f"{route.verb} {route.path}" == OPERATIONS[route.method].route:
+        return route.method
+    return f"{route.verb.lower()}-{route.path.strip('/')}"
+
+
 def _list_parameters(route: HttpRoute, schemas: dict[str, Any]) -> list[dict[str, Any]]:
     if route.path == "/mcp":
         return [_SESSION_HEADER] if route.verb != "POST" else [*_MCP_QUERY, _OPTIONAL_SESSION]
@@ -145,8 +151,6 @@ def _list_parameters(route: HttpRoute, schemas: dict[str, Any]) -> list[dict[str
         return []
     method, listed = OPERATIONS[route.method], []
     for name, field in http.list_query_fields(route.method).items():
-        if name in http.SHORT_NAMES and field.name == name:
-            continue  # its short name is described
         struct = _find_struct(schemas, method.params.__name__, field.outer)
         listed.append(
             {
@@ -200,11 +204,12 @@ def _describe_content(route: HttpRoute) -> dict[str, Any]:
         schema = {"$ref": _REFERENCE.format(name=name)}
     else:
         schema = {"type": "object"}
-    text = {"type": "string"}
-    return {
-        offer.partition(";")[0]: {"schema": schema if offer == http.JSON else text}
-        for offer in route.offers
-    }
+    if route.content_type != http.JSON:
+        schema = {"type": "string"}
+    content = {route.content_type.partition(";")[0]: {"schema": schema}}
+    if route.path == "/mcp" and route.verb == "POST":
+        content[http.EVENTS] = {"schema": {"type": "string"}}
+    return content
 
 
 def _group_errors(route: HttpRoute) -> dict[int, list[str]]:
@@ -291,47 +296,13 @@ PAGE_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-SOCKET = "$XDG_RUNTIME_DIR/memsyncd/memsyncd.sock"
-# Values that show what a parameter is for, by its name.
-_SAMPLES: dict[str, Any] = {
-    "q": "why postgres",
-    "query": "why postgres",
-    "path": "MEMORY.md",
-    "content": "Redis gives up after 30 s.",
-    "text": "Redis gives up after 30 s.",
-    "tag": "decision",
-    "kind": "decision",
-    "command": "view",
-    "confirm": True,
-    "subscription": "s1",
-    "workspace": "demo",
-    "anchors": ["MEMORY.md#setup"],
-    "agent": "reviewer",
-    "agents": ["reviewer"],
-    "task": "WU-123",
-    "session": "2026-11-23-a",
-    "signals": [1],
-    "items": [{"content": "Redis gives up after 30 s."}],
-    "step": "deploy",
-    "error": "the migration timed out",
-    "topic": "MEMORY.md",
-    "topics": ["MEMORY.md"],
-    "field": "Status",
-    "title": "Auth service",
-}
-# The parameters that an example shows besides those that are required.
-_SHOWN = {
-    "/v1/get": ("path",),
-    "/v1/context": ("q",),
-    "/v1/links": ("path",),
-    "/v1/similar": ("text",),
-    "/v1/recall": ("kind",),
-    "/v1/sessions/resume": ("session",),
-    "/v1/signals": ("agent",),
-    "/v1/signals/send": ("agents",),
-    "/v1/signals/ack": ("agent",),
-    "/v1/capture": ("error",),
-}
+_SOCKET = '--unix-socket "$XDG_RUNTIME_DIR/memsyncd/memsyncd.sock"'
+_BODY = f"-H 'Content-Type: {http.JSON}' -d"
+EXAMPLES = f"""\
+curl -s {_SOCKET} -G -d limit=3 --data-urlencode 'query=why postgres' http://localhost/v1/search
+curl -s {_SOCKET} {_BODY} '{{"content": "Redis gives up after 30 s."}}' http://localhost/v1/remember
+curl -s {_SOCKET} {_BODY} '{{"jsonrpc": "2.0", "id": 1, "method": "ping"}}' http://localhost/rpc
+curl -sN {_SOCKET} http://localhost/v1/events"""
 
 
 @cache
@@ -342,6 +313,7 @@ def make_page(version: str) -> Response:
         "<!doctype html><html lang=en><meta charset=utf-8><title>memsyncd</title>",
         f"<style>{_STYLE}</style><h1>memsyncd {html.escape(version)}</h1>",
         f"<p>{_mark(_DESCRIPTION)}</p><p>More: <a href=/openapi.json>openapi.json</a>.</p>",
+        f"<pre><code>{html.escape(EXAMPLES)}</code></pre>",
     ]
     for path, verbs in http.ROUTES.items():
         for verb, route in verbs.items():
@@ -364,7 +336,6 @@ def _render_route(route: HttpRoute, described: dict[str, Any]) -> Iterator[str]:
     yield _render_parameters(
         (one["name"], one["required"], one["schema"]) for one in described["parameters"]
     )
-    yield f"<pre><code>{html.escape(make_example(route))}</code></pre>"
     yield _render_errors(described["responses"])
 
 
@@ -375,64 +346,8 @@ def _render_method(name: str, method: Operation, schemas: dict[str, Any]) -> Ite
     yield _render_parameters(
         (field, field in required, kind) for field, kind in schema["properties"].items()
     )
-    params = {field: _SAMPLES[field] for field in required}
-    call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": name, "params": params})
-    route = HttpRoute(verb="POST", path="/rpc", summary="")
-    yield f"<pre><code>{html.escape(make_example(route, call))}</code></pre>"
     codes = ", ".join(f"<code>{error.code}</code>" for error in method.every_error)
     yield f"<p>Errors: {codes}</p>"
-
-
-def make_example(route: HttpRoute, body: str = "") -> str:
-    """Return a command of curl that sends a request, as one would write it."""
-    words = ["curl", "-s", "--unix-socket", f'"{SOCKET}"']
-    shown = [*_list_required(route.method), *_SHOWN.get(route.path, ())]
-    if route.path == "/v1/events":
-        words.append("-N")
-    if route.verb == "GET" and shown:
-        words.append("-G")
-        words += [f"--data-urlencode {_quote(f'{name}={_SAMPLES[name]}')}" for name in shown]
-    if route.verb == "POST":
-        default = _PING if route.path == "/rpc" else _DISCOVER
-        body = body or json.dumps({name: _SAMPLES[name] for name in shown} or default)
-        words += [f"-H 'Content-Type: {http.JSON}'", f"-d {_quote(body)}"]
-    if route.verb == "DELETE":
-        words.append("-X DELETE")
-    if route.path == "/mcp":
-        words += _MCP_HEADERS[route.verb]
-    words.append(f"http://localhost{route.path}")
-    return " ".join(words)
-
-
-def _list_required(method: str) -> list[str]:
-    """Return the parameters without which a method cannot be called, as a query names them."""
-    fields = msgspec.structs.fields(OPERATIONS[method].params) if method else ()
-    names = [field.encode_name for field in fields if field.required]
-    return [http.SHORT_NAMES.get(name, name) for name in names]
-
-
-_META = "io.modelcontextprotocol/"
-_DISCOVER = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "server/discover",
-    "params": {
-        "_meta": {f"{_META}protocolVersion": "2026-07-28", f"{_META}clientCapabilities": {}}
-    },
-}
-_PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-_MCP_HEADERS = {
-    "POST": (
-        "-H 'MCP-Protocol-Version: 2026-07-28'",
-        "-H 'Mcp-Method: server/discover'",
-    ),
-    "GET": ("-N", '-H "Mcp-Session-Id: $SESSION"'),
-    "DELETE": ('-H "Mcp-Session-Id: $SESSION"',),
-}
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def _render_parameters(rows: Iterable[tuple[str, bool, dict[str, Any]]]) -> str:

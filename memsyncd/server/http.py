@@ -22,9 +22,10 @@ from memsyncd import __version__
 from memsyncd.errors import BadRequest, MemsyncdError, NotFound, TooLarge
 from memsyncd.operations.changes.declare import Changed, Subscribed, UnsubscribeParams
 from memsyncd.operations.fields import WorkspaceParams
+from memsyncd.operations.search.declare import Changed, Subscribed, UnsubscribeParams
 from memsyncd.operations.signals.declare import SignalNotice
 from memsyncd.operations.status.declare import Status
-from memsyncd.operations.status.metrics import MetricsResult
+from memsyncd.operations.status.metrics import MetricsResult, render_metrics
 from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol import http, openapi
 from memsyncd.protocol.http import HttpRefusal, HttpRoute, Response
@@ -41,6 +42,7 @@ from memsyncd.protocol.jsonrpc import (
     make_error_body,
 )
 from memsyncd.protocol.mcp_tools import render_result
+from memsyncd.protocol.methods import OPERATIONS
 from memsyncd.server.mcp import choose_find_warning
 from memsyncd.server.requests import BatchReply, RequestDispatcher, ServerContext
 from memsyncd.server.session import Session
@@ -98,8 +100,6 @@ class HttpRequest(msgspec.Struct, kw_only=True):
     target: http.RequestTarget
     headers: dict[bytes, bytes]
     route: HttpRoute
-    content_type: str
-    """Of the answer."""
     arrived_s: float
     body: bytearray
 
@@ -129,7 +129,7 @@ class HttpConnection:
         self._arrived_s = 0.0
         self._n_checked = 0
         """Bytes of an incomplete head that were checked."""
-        self._is_incomplete = self._is_over = self._is_lingering = False
+        self._is_incomplete = self._is_over = False
         self._announces_body = self._is_last = False
         self.is_busy = False
         """True while a request is being answered; what has arrived after it waits."""
@@ -160,7 +160,7 @@ class HttpConnection:
 
     def receive(self, data: bytes) -> bool:
         """Read the next bytes; True if they completed a request."""
-        if self._is_lingering:
+        if self._is_over:
             return False
         if not self.is_inside_request:
             self._arrived_s = self._context.loop.time()
@@ -185,7 +185,7 @@ class HttpConnection:
 
     def end(self) -> None:
         """The client sends no more: a stream and an unfinished request end."""
-        if self._is_lingering or self.on_finish is not None or self.is_inside_request:
+        if self._is_over or self.on_finish is not None or self.is_inside_request:
             self._is_over = True
             self._unread.clear()
             self._owner.close()
@@ -255,7 +255,7 @@ class HttpConnection:
             raise HttpRefusal(BadRequest("the expectation is unknown", hint="omit Expect"), 417)
         route = http.find_route(verb, target.path)
         http.check_query(route, target.query)
-        content_type = http.choose_type(headers.get(b"accept"), route.offers)
+        http.check_accept(route, headers.get(b"accept"))
         if route.verb == "POST":
             http.check_content_type(headers.get(b"content-type"))
         self._check_length(int(headers.get(b"content-length", b"0")))
@@ -264,7 +264,6 @@ class HttpConnection:
             target=target,
             headers=headers,
             route=route,
-            content_type=content_type,
             arrived_s=self._arrived_s,
             body=bytearray(),
         )
@@ -347,7 +346,7 @@ class HttpConnection:
         request = self._request
         assert request is not None
         try:
-            response = make_response(answers[0], request.route, request.content_type, self._context)
+            response = make_response(answers[0], request.route, self._context)
         except Exception as error:  # noqa: BLE001 - one answer fails one request
             self._context.on_error(error, request.route.method)
             response = http.make_error_response(describe_error(error))
@@ -431,7 +430,11 @@ class HttpConnection:
         self.is_busy, self._request = False, None
         self._owner.touch()
         if is_cut:
-            self._linger()
+            # A client that still sends its body would get a broken pipe in place of the answer.
+            self._is_over = True
+            self._unread.clear()
+            self._owner.end_writing()
+            self._owner.arm("linger", LINGER_S, self._owner.close)
         elif self._framer.our_state is not h11.DONE or self._is_over:
             self._is_over = True
             self._owner.close()
@@ -440,13 +443,6 @@ class HttpConnection:
             self._is_incomplete = False
             self._arrived_s = self._context.loop.time()
             self._owner.update()
-
-    def _linger(self) -> None:
-        """Let the client read the answer before the connection closes in mid-request."""
-        self._is_over = self._is_lingering = True
-        self._unread.clear()
-        self._owner.end_writing()
-        self._owner.arm("linger", LINGER_S, self._owner.close)
 
     def _refuse_request(self, refusal: HttpRefusal) -> None:
         if self._is_over:
@@ -501,24 +497,22 @@ def _refuse_stream(message: Call | Fault) -> Call | Fault:
     return Fault(describe_error(error), message.id, message.method)
 
 
-def make_response(
-    answer: bytes, route: HttpRoute, content_type: str, context: ServerContext
-) -> Response:
+def make_response(answer: bytes, route: HttpRoute, context: ServerContext) -> Response:
     """Return the response for the answer to a call."""
     parts = http.split_answer(answer)
     if not isinstance(parts.error, UnsetType):
         return http.make_error_response(parts.error)
     assert not isinstance(parts.result, UnsetType)
-    if content_type == http.JSON:
-        return Response(200, bytes(parts.result), content_type)
+    if route.content_type == http.JSON:
+        return Response(200, bytes(parts.result), http.JSON)
     operation = OPERATIONS[route.method]
     result = msgspec.json.decode(parts.result, type=operation.result)
     if isinstance(result, MetricsResult):
-        text = str(result.text)
+        text = render_metrics(result)
     else:
         text = render_result(operation, result, choose_find_warning(context))
     # A file name can hold bytes that are not UTF-8.
-    return Response(200, text.encode("utf-8", "replace"), content_type)
+    return Response(200, text.encode("utf-8", "replace"), route.content_type)
 
 
 def _translate_error(error: h11.RemoteProtocolError) -> HttpRefusal:

@@ -176,7 +176,6 @@ class McpExchange:
         self._is_alone = False
         """True for a request without a session."""
         self._has_begun = self._is_over = False
-        self._accepts_events = http.is_accepted(request.headers.get(b"accept"), http.EVENTS)
         self._header = request.headers.get
 
     def begin(self) -> None:
@@ -275,8 +274,6 @@ class McpExchange:
         from memsyncd.server.http import HttpReply
 
         is_stream = any(map(_is_listen, items))
-        if is_stream and not self._accepts_events:
-            raise http.refuse_type((http.EVENTS,))
         if self._is_alone:
             session.send = self._send_event
         for item in items:
@@ -338,8 +335,6 @@ class McpExchange:
             is_stateless = self._is_modern or self._is_alone
             is_no_message = error.code in (PARSE_ERROR, INVALID_REQUEST)
             status = _find_status(error) if is_stateless or is_no_message else 200
-        if self._request.content_type == http.EVENTS:
-            return Response(status, http.encode_event("message", data), http.EVENTS, headers)
         return Response(status, data, http.JSON, headers)
 
     # --- streams
@@ -371,8 +366,6 @@ class McpExchange:
         if self._is_over:
             return False
         if not self._has_begun:
-            if not self._accepts_events:
-                return False
             self._begin_stream()
         return self._http.send_data(http.encode_event("message", line))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shlex
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -99,7 +101,7 @@ def test_no_parameter_of_a_query_string_is_ignored_where_the_body_has_them(path:
 
 def test_a_query_string_becomes_parameters_of_their_types() -> None:
     query = [
-        ("q", "why postgres"), ("limit", "3"), ("min_score", "0.5"), ("explain", "true"),
+        ("query", "why postgres"), ("limit", "3"), ("min_score", "0.5"), ("explain", "true"),
         ("kind", "decision"), ("kind", "error"), ("archived", "1"), ("workspace", "null"),
     ]  # fmt: skip
     params = http.make_query_params("search", query)
@@ -113,21 +115,25 @@ def test_a_query_string_becomes_parameters_of_their_types() -> None:
     }
     assert params == msgspec.convert(expected, SEARCH)
     assert http.make_query_params("search", [("query", "x")]) == SEARCH(query="x")
-    assert http.make_query_params("metrics", []) == OPERATIONS["metrics"].params(text=True)
+
+
+def test_a_name_that_a_parameter_begins_with_is_completed() -> None:
+    with pytest.raises(BadRequest) as refusal:
+        http.make_query_params("search", [("q", "x")])
+    assert refusal.value.hint == "did you mean `query`?"
 
 
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ([], "parameter `q` is missing"),
-        ([("q", "a"), ("q", "b")], "parameter `q` is given twice"),
-        ([("q", "a"), ("query", "b")], "parameter `query` is given twice"),
-        ([("q", "a"), ("limt", "2")], "no parameter named `limt`"),
-        ([("q", "a"), ("limit", "0")], "parameter `limit`: expected a whole number from 1"),
-        ([("q", "a"), ("limit", "")], "parameter `limit`: "),
-        ([("q", "a"), ("limit", "Null")], "parameter `limit` is null"),
-        ([("q", "a"), ("explain", "perhaps")], "parameter `explain`: "),
-        ([("q", "a"), ("filters", "x")], "no parameter named `filters`"),
+        ([], "parameter `query` is missing"),
+        ([("query", "a"), ("query", "b")], "parameter `query` is given twice"),
+        ([("query", "a"), ("limt", "2")], "no parameter named `limt`"),
+        ([("query", "a"), ("limit", "0")], "parameter `limit`: expected a whole number from 1"),
+        ([("query", "a"), ("limit", "")], "parameter `limit`: "),
+        ([("query", "a"), ("limit", "Null")], "parameter `limit` is null"),
+        ([("query", "a"), ("explain", "perhaps")], "parameter `explain`: "),
+        ([("query", "a"), ("filters", "x")], "no parameter named `filters`"),
     ],
 )
 def test_a_wrong_query_string_is_refused_by_name(query: Any, message: str) -> None:
@@ -157,7 +163,7 @@ def test_a_path_is_suggested_by_what_follows_the_version(path: str, hint: str) -
     assert refusal.value.error.hint.startswith(hint)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["q", "limit", "kind", "after", "wait"]), st.text())))
+@given(st.lists(st.tuples(st.sampled_from(["query", "limit", "kind", "after", "wait"]), st.text())))
 def test_any_query_string_gives_parameters_or_a_reason(query: list[tuple[str, str]]) -> None:
     params, refusal = attempt(http.make_query_params, "search", query)
     assert isinstance(params, SEARCH) or refusal.hint
@@ -166,9 +172,7 @@ def test_any_query_string_gives_parameters_or_a_reason(query: list[tuple[str, st
 @pytest.mark.parametrize("method", [name for name, one in OPERATIONS.items() if "GET" in one.route])
 def test_every_parameter_of_a_method_is_reached_by_its_query_string(method: str) -> None:
     fields = http.list_query_fields(method).values()
-    reached = {field.outer or field.parameter for field in fields} | {
-        *OPERATIONS[method].route_fields
-    }
+    reached = {field.outer or field.parameter for field in fields}
     assert reached == set(OPERATIONS[method].params.__struct_fields__)
 
 
@@ -306,32 +310,19 @@ def test_the_documents_need_no_token_and_the_socket_needs_none_at_all() -> None:
 
 # --- types --------------------------------------------------------------------------------------
 
-OFFERS = (http.JSON, http.TEXT)
 
-
-@pytest.mark.parametrize(
-    ("accept", "chosen"),
-    [
-        (None, http.JSON), (b"*/*", http.JSON), (b"text/plain", http.TEXT), (b"text/*", http.TEXT),
-        (b"application/json;q=0.1, text/plain;q=0.9", http.TEXT), (b"TEXT/PLAIN", http.TEXT),
-        (b"text/html, */*;q=0.1", http.JSON), (b"application/json;q=0, */*", http.TEXT),
-    ],
-)  # fmt: skip
-def test_the_wanted_type_is_chosen(accept: bytes | None, chosen: str) -> None:
-    assert http.choose_type(accept, OFFERS) == chosen
-
-
-@pytest.mark.parametrize("accept", [b"image/png", b"*/*;q=0", b"application/json;q=x", b","])
-def test_a_type_that_is_not_offered_is_refused(accept: bytes) -> None:
+@pytest.mark.parametrize("path", ["/v1/search", "/v1/context", "/v1/get"])
+def test_a_request_for_text_learns_which_paths_give_it(path: str) -> None:
     with pytest.raises(http.HttpRefusal) as refusal:
-        http.choose_type(accept, OFFERS)
-    assert refusal.value.status == 406
+        http.check_accept(http.find_route("GET", path), b"text/plain")
+    assert (refusal.value.status, "/v1/context.txt" in refusal.value.error.hint) == (406, True)
 
 
-@given(st.binary(max_size=60))
-def test_any_accept_gives_an_offer_or_a_refusal(accept: bytes) -> None:
-    chosen, refusal = attempt(http.choose_type, accept, OFFERS)
-    assert chosen in OFFERS or refusal.status == 406
+@pytest.mark.parametrize("path", ["/v1/search", "/v1/context.txt", "/metrics", "/docs"])
+@pytest.mark.parametrize("accept", [None, b"*/*", b"text/html, */*;q=0.1", b"application/json"])
+def test_any_other_accept_gives_the_type_of_the_path(path: str, accept: bytes | None) -> None:
+    http.check_accept(http.find_route("GET", path), accept)
+    http.check_accept(http.find_route("GET", "/v1/context.txt"), b"text/plain")
 
 
 @pytest.mark.parametrize("given", [b"application/json", b"application/json; charset=utf-8"])
@@ -420,11 +411,14 @@ def test_the_page_shows_every_route_and_method_and_loads_nothing() -> None:
     assert "unsafe" not in policy
 
 
-def test_each_example_of_the_page_is_one_command_of_curl() -> None:
+def test_the_page_shows_examples_of_curl() -> None:
     page = openapi.make_page("1.2.3").body.decode()
-    examples = re.findall(r"<pre><code>(.*?)</code></pre>", page, re.DOTALL)
-    assert len(examples) == len(OPERATIONS) + sum(len(verbs) for verbs in http.ROUTES.values())
-    assert all(shlex.split(example)[0] == "curl" for example in examples)
+    [examples] = re.findall(r"<pre><code>(.*?)</code></pre>", page, re.DOTALL)
+    for line in html.unescape(examples).splitlines():
+        words = shlex.split(line)
+        url = urlsplit(words[-1])
+        http.find_route("POST" if "Content-Type: application/json" in words else "GET", url.path)
+        assert (words[0], url.hostname) == ("curl", "localhost")
 
 
 # --- the panel's cookie ---------------------------------------------------------------------------

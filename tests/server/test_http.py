@@ -174,8 +174,8 @@ def test_what_needs_another_path_names_it(run: Any, method: str) -> None:
         ("POST", "/v1/search", JSON, 405),
         ("DELETE", "/rpc", [], 405),
         ("BREW", "/rpc", [], 405),
-        ("GET", "/v1/search?q=a&limit=0", [], 400),
-        ("GET", "/v1/status", [("Accept", "image/png")], 406),
+        ("GET", "/v1/search?query=a&limit=0", [], 400),
+        ("GET", "/v1/status", [("Accept", "text/plain")], 406),
         ("GET", "/v1/status", [("Expect", "magic")], 417),
         ("GET", "/v1/status", [("Origin", "http://evil.example")], 403),
         ("POST", "/rpc", [("Content-Type", "text/plain")], 415),
@@ -300,6 +300,19 @@ def test_a_dangerous_request_is_refused_once_and_the_connection_closed(
     run(story, Limits(max_line_bytes=4096))
 
 
+def test_a_client_that_sends_its_whole_body_first_reads_why_it_is_refused(run: Any) -> None:
+    async def story(serving: Any, _browser: Browser) -> None:
+        sock = serving.connect_plainly()
+        sock.settimeout(LIMIT_S)
+        length = 16 * 2**20  # more than the buffers of the system take
+        data = POST + b"Content-Length: %d\r\n\r\n" % length + bytes(length)
+        await asyncio.to_thread(sock.sendall, data)
+        assert (await asyncio.to_thread(sock.recv, 4096)).startswith(b"HTTP/1.1 413 ")
+        sock.close()
+
+    run(story, Limits(max_line_bytes=4096))
+
+
 def test_a_body_may_be_as_long_as_a_line_and_is_awaited_with_100_continue(run: Any) -> None:
     async def story(_serving: Any, browser: Browser) -> None:
         body = PING + b" " * (4096 - len(PING))
@@ -339,9 +352,9 @@ def test_a_client_that_leaves_cancels_its_request_and_leaves_nothing_behind(
     async def story(serving: Any, browser: Browser) -> None:
         fds, tasks = len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())
         for data in (
-            b"GET /v1/search?q=x HTTP/1.1\r\nHost: d\r\n\r\n",
+            b"GET /v1/search?query=x HTTP/1.1\r\nHost: d\r\n\r\n",
             POST + b"Content-Length: 4000\r\n\r\n{",
-            b"GET /v1/search?q=x HTTP/1.1\r\nHo",
+            b"GET /v1/search?query=x HTTP/1.1\r\nHo",
             b"GET /v1/events HTTP/1.1\r\nHost: d\r\n\r\n",
         ):
             sock = serving.connect_plainly()
@@ -363,7 +376,7 @@ def test_a_client_that_leaves_cancels_its_request_and_leaves_nothing_behind(
 
 def test_a_client_that_has_ended_its_side_still_gets_its_answer(run: Any, wait_until: Any) -> None:
     async def story(serving: Any, browser: Browser) -> None:
-        browser.writer.write(b"GET /v1/search?q=x HTTP/1.1\r\nHost: d\r\n\r\n")
+        browser.writer.write(b"GET /v1/search?query=x HTTP/1.1\r\nHost: d\r\n\r\n")
         browser.writer.write_eof()
         await wait_until(lambda: serving.handlers.n_running == 1)
         serving.handlers.gate.set()
@@ -376,7 +389,7 @@ def test_a_client_that_has_ended_its_side_still_gets_its_answer(run: Any, wait_u
 
 def test_what_follows_an_unanswered_request_waits_in_the_socket(run: Any, wait_until: Any) -> None:
     async def story(serving: Any, browser: Browser) -> None:
-        request = b"GET /v1/search?q=x HTTP/1.1\r\nHost: d\r\n\r\n"
+        request = b"GET /v1/search?query=x HTTP/1.1\r\nHost: d\r\n\r\n"
         browser.writer.write(request)
         await wait_until(lambda: serving.handlers.n_running == 1)
         for _ in range(400):
@@ -436,7 +449,7 @@ def test_a_stopping_server_ends_streams_and_refuses_requests(
         await asyncio.wait_for(browser.reader.readuntil(b"\r\n\r\n"), LIMIT_S)
         async with open_browser(serving) as other:
             assert (await other.ask("POST", "/rpc", JSON, PING))[0] == 200
-            other.writer.write(b"GET /v1/search?q=x HTTP/1.1\r\nHost: d\r\n\r\n")
+            other.writer.write(b"GET /v1/search?query=x HTTP/1.1\r\nHost: d\r\n\r\n")
             await wait_until(lambda: serving.handlers.n_running == 1)
             stopping = asyncio.ensure_future(serving.server.stop(grace_s=0))
             answer = await asyncio.wait_for(other.reader.read(), LIMIT_S)

@@ -308,6 +308,5 @@ OPERATIONS = (
             "resources."
         ),
         route="GET /metrics",
-        route_fields={"text": True},
     ),
 )
