@@ -159,7 +159,7 @@ def _remove(path: str) -> None:
 
 def _restore(args: Args, console: Console) -> int:
     console.client.timeout_s = ANSWER_S
-    requested = {"replace": args.replace, "adopt": args.adopt, "client": CLIENT}
+    requested = {"adopt": args.adopt, "client": CLIENT}
     with _open_backup(args.file) as source:
         prepared = console.call_on(args.workspace, "records.restore", prepare=True, **requested)
         staged = prepared["path"]
@@ -237,25 +237,22 @@ COMMANDS = {
             Argument(
                 "file",
                 "FILE",
-                "a file written by `memsyncd backup`; - reads it from stdin. Notes stay unchanged."
+                "a file written by `memsyncd backup`; - reads it from stdin. Notes stay unchanged,"
+                " and the present history is set aside, not deleted."
                 " Secrets that were purged come back only if the file still has them",
             ),
         ),
         options=(
             Option(
-                "--replace",
-                "replace a history that has revisions; the present file is set aside, not deleted",
-            ),
-            Option(
-                "--adopt",
-                "restore the history of another workspace; a folder that was moved is no other one",
+                "--adopt", "restore the history of another workspace, which is refused otherwise"
             ),
             make_workspace_option(),
             JSON,
         ),
         examples=(
             "memsyncd restore history.db",
-            "ssh host cat notes.db | memsyncd restore - -w notes --replace",
+            "ssh host cat notes.db | memsyncd restore - -w notes",
         ),
+        gone={"--replace": "leave it out: a restore sets the present history aside by itself"},
     ),
 }

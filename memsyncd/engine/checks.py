@@ -95,7 +95,7 @@ TABLE: dict[str, tuple[Level, str, str]] = {
         "warning",
         "records",
         (
-            "a backup may have them: memsyncd restore FILE --replace; else purge the revisions"
+            "a backup may have them: memsyncd restore FILE; else purge the revisions"
             " whose texts `memsyncd diff` cannot show: memsyncd history purge --revision N"
         ),
     ),

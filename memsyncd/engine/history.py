@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -28,7 +27,6 @@ from memsyncd.core.editing.sections import find_sections_bytes, replace_section,
 from memsyncd.core.editing.unified_diff import render_diff
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath, parse_note_path
 from memsyncd.engine.accesses import purge_accesses
-from memsyncd.engine.checks import render_count
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import (
     Decide,
@@ -43,7 +41,7 @@ from memsyncd.engine.edit import (
 )
 from memsyncd.engine.external_changes import record_all, sync_and_record
 from memsyncd.engine.rebuild import require_records
-from memsyncd.engine.records import FOREIGN_FAULT, RECORDS_GONE, is_moved, open_records
+from memsyncd.engine.records import FOREIGN_FAULT, RECORDS_GONE, open_records
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import SyncRequest
 from memsyncd.engine.worker import Job
@@ -84,7 +82,7 @@ from memsyncd.store.backup import (
     swap_in,
 )
 from memsyncd.store.history import EXTERNAL, FIRST_SEEN, History, Revision
-from memsyncd.store.records import Owner, PurgeTarget, peek_heads, search_set_aside
+from memsyncd.store.records import Owner, PurgeTarget, search_set_aside
 
 PAGE = 50
 FILES_PER_STEP = 16
@@ -750,15 +748,12 @@ def back_up_records(workspace: Workspace, _config: Config, clock: Clock) -> Job[
     )
 
 
-def prepare_restore(
-    workspace: Workspace, config: Config, clock: Clock, *, is_replacing: bool
-) -> Job[Restored]:
+def prepare_restore(workspace: Workspace, config: Config, clock: Clock) -> Job[Restored]:
     """Return in `path` where the file to be restored has to be put; remove an earlier one.
 
-    Raises Conflict and BadRequest as `restore_records` would.
+    Raises BadRequest if no history is kept.
     """
     open_history(workspace, config, clock)
-    _check_replaceable(workspace, is_replacing=is_replacing)
     staged = find_staged(workspace.records_path)
     remove_leftovers(workspace.records_path)
     yield
@@ -772,14 +767,14 @@ def restore_records(
     config: Config,
     clock: Clock,
     *,
-    is_replacing: bool,
     is_adopting: bool = False,
     client: str,
 ) -> Job[EditOutcome[Restored]]:
-    """Put the staged file in the place of records.db, then record what the notes say now.
+    """Put the staged file in the place of records.db, then record what the notes say now. The
+    former records.db is set aside if it has revisions.
 
-    Raises BadRequest for a file that cannot be restored, Conflict where a history would be lost or
-    is another workspace's, NotFresh while the workspace's folder is missing.
+    Raises BadRequest for a file that cannot be restored, Conflict for the history of another
+    workspace, NotFresh while the workspace's folder is missing.
     """
     open_history(workspace, config, clock)
     synced = yield from sync_and_record(workspace, config, clock, SyncRequest())
@@ -788,7 +783,7 @@ def restore_records(
             "the workspace's folder is missing", hint="bring it back, then restore once more"
         )
     yield from record_all(workspace, config, clock)
-    is_kept = _check_replaceable(workspace, is_replacing=is_replacing)
+    is_kept = count_revisions(workspace.records_path) > 0
     staged = find_staged(workspace.records_path)
     identity = find_identity(workspace.entry.root)
     adopt(
@@ -798,7 +793,7 @@ def restore_records(
         inode=None if identity is None else identity[1],
         now_s=clock.wall_s(),
         numbers=require_records(workspace, clock).numbers,
-        check_origin=partial(_check_origin, workspace, staged, is_adopting),
+        check_origin=partial(_check_origin, workspace, is_adopting),
     )
     yield
     n_revisions = count_revisions(staged)
@@ -827,7 +822,6 @@ def restore_records(
 
 def _check_origin(
     workspace: Workspace,
-    staged: Path,
     is_adopting: bool,
     owners: Sequence[Owner],
     created_at_s: float | None,
@@ -836,28 +830,14 @@ def _check_origin(
     would write the other's texts here.
 
     It is this one's if it has its id, or was begun at the same moment, which remains when a folder
-    is moved, or if its folder is gone and most notes here have the texts recorded there.
+    is moved.
     """
     own = workspace.records
     is_own = any(owner.id == workspace.id for owner in owners) or (
         own is not None and created_at_s == own.created_at_s
     )
-    if is_adopting or is_own or not owners:
-        return
-    if not any(is_moved(workspace.scope, owner, peek_heads(staged)) for owner in owners):
+    if owners and not (is_adopting or is_own):
         raise Conflict(
             f"the file has the history of another workspace: {owners[0].id}",
             hint="restore that workspace's, or take this with --adopt (adopt: true)",
         )
-
-
-def _check_replaceable(workspace: Workspace, *, is_replacing: bool) -> bool:
-    """Return whether the present history has revisions. Raises Conflict if they would be lost."""
-    n_present = count_revisions(workspace.records_path)
-    if n_present and not is_replacing:
-        raise Conflict(
-            f"the workspace has a history already: {render_count(n_present, 'revision')}",
-            hint="restore with --replace (replace: true): the present one is set aside,"
-            " not deleted",
-        )
-    return n_present > 0

@@ -422,11 +422,9 @@ class Writes(WorkspaceMethods):
     async def _restore(self, session: Session, params: RestoreParams) -> Restored:
         workspace = self._workspaces.find(params.workspace)
         if params.prepare:
-            prepare = partial(history.prepare_restore, is_replacing=params.replace)
-            return await self.run(workspace, prepare)
+            return await self.run(workspace, history.prepare_restore)
         job = partial(
             history.restore_records,
-            is_replacing=params.replace,
             is_adopting=params.adopt,
             client=params.client or session.name,
         )

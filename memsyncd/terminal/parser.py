@@ -124,13 +124,14 @@ class Command:
 
     `commands` are subcommands, as in `memsyncd memory view`, each with a `summary`. With
     `keeps_exclusions`, a word such as `-draft` is not a mistyped option but excludes a word from a
-    search.
+    search. `gone` says what to do in place of options of former versions, by their flags.
     """
 
     __slots__ = (
         "arguments",
         "commands",
         "examples",
+        "gone",
         "keeps_exclusions",
         "options",
         "run",
@@ -147,6 +148,7 @@ class Command:
         keeps_exclusions: bool = False,
         summary: str = "",
         commands: dict[str, Command] | None = None,
+        gone: dict[str, str] | None = None,
     ) -> None:
         self.run: Final = run
         self.arguments: Final = arguments
@@ -155,6 +157,7 @@ class Command:
         self.keeps_exclusions: Final = keeps_exclusions
         self.summary: Final = summary
         self.commands: Final = commands or {}
+        self.gone: Final = gone or {}
 
 
 def make_group(name: str, commands: dict[str, Command], examples: tuple[str, ...]) -> Command:
@@ -380,7 +383,8 @@ class _Parser:
 
     def _refuse_unknown(self, flag: str) -> NoReturn:
         near = find_nearest(flag, self.flags)
-        self._refuse(f"no such option: {flag}", f"did you mean {near}?" if near else "")
+        hint = self.command.gone.get(flag) or (f"did you mean {near}?" if near else "")
+        self._refuse(f"no such option: {flag}", hint)
 
     def _refuse(self, message: str, hint: str = "") -> NoReturn:
         raise BadRequest(

@@ -19,7 +19,6 @@ import pytest
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
-    Conflict,
     StoreFailed,
     WorkspaceNotFound,
 )
@@ -145,9 +144,7 @@ def test_notes_that_changed_since_the_backup_are_revisions_and_stay_as_they_are(
     edit(place.client, place.id, 0, "one", "two")
     (place.root / "MEMORY.md").write_text("new\n")
     notes = read_notes(place.root)
-    with pytest.raises(Conflict, match="has a history already"):
-        place.client.call("records.restore", workspace=place.id, prepare=True)
-    run(home, "restore", saved, "-w", place.id, "--replace")
+    run(home, "restore", saved, "-w", place.id)
     assert read_notes(place.root) == notes
     found = place.client.call("history", workspace=place.id)["revisions"]
     assert [(one["command"], one["path"]) for one in found] == [
@@ -225,11 +222,11 @@ class KillLoop:
         with daemon.client() as client:
             self.write_some(client, 3)
             former, notes = list_revisions(client, self.id), read_notes(self.root)
-            assert client.call("records.restore", workspace=self.id, replace=True, prepare=True)
+            assert client.call("records.restore", workspace=self.id, prepare=True)
             shutil.copy(
                 self.saved, find_records(self.home, self.id).with_name("records.db.restore")
             )
-            client.send("records.restore", workspace=self.id, replace=True)
+            client.send("records.restore", workspace=self.id)
             time.sleep(self.chance.uniform(0, KILL_WITHIN_S))
             daemon.kill()
         daemon = self.home.start()
@@ -299,7 +296,7 @@ def test_the_records_of_a_newer_program_are_refused_and_stay_unchanged(
         ("memory", {"command": "create", "path": "/memories/b.md", "file_text": "b\n"}),
         ("history", {}),
         ("records.backup", {}),
-        ("records.restore", {"replace": True}),
+        ("records.restore", {}),
     ):
         with pytest.raises(StoreFailed, match=r"records\.db cannot be opened"):
             client.call(method, workspace=place.id, **requested)

@@ -236,7 +236,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["-", "--json"],
         ["a.db", "-w", NAME],
     ],
-    "restore": [[f"no{NAME}"], ["saved.db"], ["saved.db", "--replace"], [f"broken{NAME}"], [NAME]],
+    "restore": [[f"no{NAME}"], ["saved.db"], [f"broken{NAME}"], [NAME]],
 }
 # Commands that do not end, or that end the daemon of the others: they have tests of their own
 # below. `mcp` answers a program through a pipe, in JSON.

@@ -35,18 +35,17 @@ def back_up(bench: Any, target: Path) -> Path:
     return Path(shutil.move(made.path, target))
 
 
-def prepare(bench: Any, *, replace: bool = False) -> Path:
-    steps = prepare_restore(bench.workspace, bench.config, bench.clock, is_replacing=replace)
+def prepare(bench: Any) -> Path:
+    steps = prepare_restore(bench.workspace, bench.config, bench.clock)
     return Path(take(steps).path)
 
 
-def restore(bench: Any, backup: Path, *, replace: bool = False, adopt: bool = True) -> Restored:
+def restore(bench: Any, backup: Path, *, adopt: bool = True) -> Restored:
     shutil.copy(backup, find_staged(bench.workspace.records_path))
     steps = restore_records(
         bench.workspace,
         bench.config,
         bench.clock,
-        is_replacing=replace,
         is_adopting=adopt,
         client="test",
     )
@@ -112,34 +111,29 @@ def test_a_note_deleted_since_the_backup_can_be_restored(bench: Any, saved: Path
     assert bench.files() == {".memories/b.md": b"two\n"}
 
 
-def test_a_history_with_revisions_is_replaced_only_if_requested(bench: Any, saved: Path) -> None:
+def test_a_history_with_revisions_is_set_aside_and_can_be_put_back(bench: Any, saved: Path) -> None:
     bench.memory("create", "/memories/own.md", file_text="own\n")
     before = describe(bench)
-    with pytest.raises(Conflict, match="has a history already: 1 revision") as caught:
-        prepare(bench)
-    assert "--replace" in caught.value.hint
-    with pytest.raises(Conflict, match="has a history already"):
-        restore(bench, saved)
-    assert describe(bench) == before
-    prepare(bench, replace=True)
-    done = restore(bench, saved, replace=True)
+    done = restore(bench, saved)
     assert done.set_aside is not None
     assert count_revisions(Path(done.set_aside)) == 1
     assert bench.files() == {".memories/own.md": b"own\n"}
-    back = restore(bench, Path(done.set_aside), replace=True)
+    back = restore(bench, Path(done.set_aside))
     assert describe(bench)[-1:] == before
     assert back.set_aside is not None
     assert Path(done.set_aside).exists()
 
 
-def test_an_unrecorded_change_counts_as_history_too(bench: Any, saved: Path) -> None:
+def test_an_unrecorded_change_is_recorded_in_the_history_that_is_set_aside(
+    bench: Any, saved: Path
+) -> None:
     bench.write("MEMORY.md", "one\n")
     bench.follow()
     bench.see()
     bench.write("MEMORY.md", "three\n")
-    prepare(bench)
-    with pytest.raises(Conflict, match="1 revision"):
-        restore(bench, saved)
+    set_aside = restore(bench, saved).set_aside
+    assert set_aside is not None
+    assert count_revisions(Path(set_aside)) == 1
 
 
 def test_preparing_returns_the_path_and_clears_it(bench: Any) -> None:
@@ -149,11 +143,7 @@ def test_preparing_returns_the_path_and_clears_it(bench: Any) -> None:
     assert prepare(bench) == staged
     assert not list(staged.parent.glob("*.restore*"))
     with pytest.raises(BadRequest, match="there is no file to restore"):
-        take(
-            restore_records(
-                bench.workspace, bench.config, bench.clock, is_replacing=False, client=""
-            )
-        )
+        take(restore_records(bench.workspace, bench.config, bench.clock, client=""))
 
 
 def test_a_purge_deletes_unfetched_copies(old: Any) -> None:
@@ -170,7 +160,7 @@ def test_a_file_that_cannot_be_restored_changes_nothing(
     before = describe(old)
     (tmp_path / "note.md").write_text("# No history\n")
     with pytest.raises(BadRequest, match="not a SQLite database"):
-        restore(old, tmp_path / "note.md", replace=True)
+        restore(old, tmp_path / "note.md")
     assert describe(old) == before
     old.undo(revision=3)
 
@@ -181,7 +171,7 @@ def test_a_history_that_another_program_reads_is_not_replaced(old: Any, saved: P
         other_program_reading(old.workspace.records_path),
         pytest.raises(StoreFailed, match="another program"),
     ):
-        restore(old, saved, replace=True)
+        restore(old, saved)
     assert describe(old) == before
     assert not list(old.workspace.records_path.parent.glob("*.replaced-*"))
     old.memory("create", "/memories/c.md", file_text="c\n")
@@ -240,10 +230,10 @@ def test_a_backup_of_another_workspace_is_refused_unless_it_is_adopted(
     bench.see()
     before = bench.past()
     with pytest.raises(Conflict, match="the history of another workspace: old-1") as refused:
-        restore(bench, saved, replace=True, adopt=False)
+        restore(bench, saved, adopt=False)
     assert "--adopt" in refused.value.hint
     assert bench.past() == before
-    assert restore(bench, saved, replace=True, adopt=True).revisions == 3
+    assert restore(bench, saved, adopt=True).revisions == 3
 
 
 def test_a_backup_of_this_workspace_is_restored_after_its_folder_was_moved(
@@ -260,16 +250,7 @@ def test_a_backup_of_this_workspace_is_restored_after_its_folder_was_moved(
     (moved.root / ".memories/b.md").rename(moved.root / ".memories/c.md")
     moved.follow()
     assert moved.workspace.id != old.workspace.id
-    assert restore(moved, saved, replace=True, adopt=False).revisions == 3
-
-
-def test_a_backup_is_restored_where_its_folder_is_gone_and_its_notes_are(
-    old: Any, bench: Any, saved: Path
-) -> None:
-    old.workspace.close()
-    shutil.copytree(old.root / ".memories", bench.root / ".memories", dirs_exist_ok=True)
-    shutil.rmtree(old.root)
-    assert restore(bench, saved, adopt=False).revisions == 3
+    assert restore(moved, saved, adopt=False).revisions == 3
 
 
 # --- numbers ---
@@ -295,7 +276,7 @@ def test_numbers_that_were_given_since_the_backup_are_given_to_nothing_else(
     assert send(old, "deploy is done") == 2
     old.memory("create", "/memories/z.md", file_text="z\n")
     last = old.past()[0]
-    restore(old, saved, replace=True)
+    restore(old, saved)
     assert acknowledge(old, 2) == ([], [2])
     assert send(old, "PRODUCTION IS DOWN") == 3
     assert acknowledge(old, 2) == ([], [2])
@@ -344,5 +325,5 @@ def test_no_sequence_of_backups_and_restores_gives_a_number_twice(
         elif act == "back up":
             saved.append(back_up(bench, tmp_path / f"{number}-{len(saved)}.db"))
         elif saved:
-            restore(bench, saved[0], replace=True, adopt=False)
+            restore(bench, saved[0], adopt=False)
     assert len(set(sent)) == len(sent)

@@ -232,14 +232,14 @@ def test_a_history_on_a_full_disk_is_refused_and_complete_once_there_is_room(
         rest.unlink()
         shutil.copy(saved, records.with_name("records.db.restore"))
         rest = fill_up(ballast.parent)
-        assert code_of(lambda: client.call("records.restore", replace=True)) == "disk_full"
+        assert code_of(lambda: client.call("records.restore")) == "disk_full"
         assert client.call("history", limit=100)["revisions"] == past
         assert not [file.name for file in records.parent.iterdir() if ".backup-" in file.name]
         rest.unlink()
         ballast.unlink()
-        client.call("records.restore", replace=True, prepare=True)
+        client.call("records.restore", prepare=True)
         shutil.copy(saved, records.with_name("records.db.restore"))
-        restored = client.call("records.restore", replace=True)
+        restored = client.call("records.restore")
         assert (restored["revisions"], restored["recorded"]) == (4, 1)
         found = client.call("history", limit=100)["revisions"]
         assert [one["new_digest"] for one in found[1:]] == [one["new_digest"] for one in past[1:]]

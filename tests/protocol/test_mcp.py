@@ -445,7 +445,7 @@ def test_an_agent_is_told_of_a_kind_that_is_similar_to_an_unknown_one() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_agent_is_not_told_to_run_a_command(kind: type[MemsyncdError]) -> None:
-    for hint in ("see: memsyncd status", "restore it with --replace"):
+    for hint in ("see: memsyncd status", "restore it with --adopt"):
         advice = mcp_tools.render_error(kind("it failed", hint=hint)).partition("What to do: ")[2]
         assert advice
         assert hint not in advice or advice.endswith(f"tell the user: {hint}")

@@ -23,12 +23,9 @@ class Backup(Result, frozen=True, kw_only=True):
 
 class RestoreParams(WorkspaceParams, frozen=True, kw_only=True):
     prepare: bool = False
-    """Only return where to put the file, as `path`, or refuse as the restore would."""
-    replace: bool = False
-    """Replace a history that has revisions; it is set aside, not deleted."""
+    """Only return where to put the file, as `path`."""
     adopt: bool = False
-    """Restore the history of another workspace, which is refused otherwise. That of this folder at
-    a former place is no other."""
+    """Restore the history of another workspace, which is refused otherwise."""
     client: ClientName | None = None
 
 
