@@ -251,8 +251,8 @@ COMMANDS = {
             Option("--limit N", f"at most this many (default {DEFAULT_LINKS})"),
             Option(
                 "--format F",
-                "draw the links: dot, for Graphviz, or svg",
-                choices=("dot", "svg"),
+                "draw the links: dot, the language of Graphviz",
+                choices=("dot",),
             ),
             make_workspace_option("the links of this workspace"),
             JSON,
@@ -261,8 +261,9 @@ COMMANDS = {
             "memsyncd links .memories/redis.md",
             "memsyncd links '.memories/errors.md#timeouts' --relation resolved_by --depth 3",
             "memsyncd links --dangling",
-            "memsyncd links .memories/redis.md --depth 2 --format svg > redis.svg",
+            "memsyncd links .memories/redis.md --depth 2 --format dot | dot -Tsvg > redis.svg",
         ),
+        gone={"--format svg": "Graphviz makes one: memsyncd links … --format dot | dot -Tsvg"},
     ),
     "similar": Command(
         _similar,

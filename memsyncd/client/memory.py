@@ -566,7 +566,7 @@ class Memsyncd(AgentMethods):
         depth: int = 1,
         dangling: bool = False,
         limit: int = 100,
-        format: Literal["dot", "svg"] | None = None,  # noqa: A002  as the protocol names it
+        format: Literal["dot"] | None = None,  # noqa: A002  as the protocol names it
     ) -> Links:
         """Return the links from and to a section or note, or all links of the workspace, nearest
         first. `depth` follows them so many steps, by the `relation` or relations alone if any is

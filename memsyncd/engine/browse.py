@@ -458,10 +458,9 @@ def draw_links(links: Sequence[LinkInfo], params: LinksParams) -> str | None:
     """Draw what `find_links` has found, if a drawing is asked for."""
     if params.format is None:
         return None
-    from memsyncd.core.markdown.drawing import render_dot, render_svg
+    from memsyncd.core.markdown.drawing import render_dot
 
-    render = render_dot if params.format == "dot" else render_svg
-    return render(links, params.anchor or params.path)
+    return render_dot(links, params.anchor or params.path)
 
 
 def _make_link_info(edge: Edge, names: NoteNames, *, is_masking: bool) -> LinkInfo:

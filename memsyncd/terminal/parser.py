@@ -124,7 +124,7 @@ class Command:
 
     `commands` are subcommands, as in `memsyncd memory view`, each with a `summary`. With
     `keeps_exclusions`, a word such as `-draft` is not a mistyped option but excludes a word from a
-    search. `gone` says what to do in place of options of former versions, by their flags.
+    search. `gone` says what to do in place of former options, or options with a value.
     """
 
     __slots__ = (
@@ -335,7 +335,8 @@ class _Parser:
                 raise ValueError(f"expected one of {', '.join(option.choices)}")
             parsed = option.parse(value)
         except ValueError as error:
-            self._refuse(f"{flag} {value}: {error}")
+            hint = self.command.gone.get(f"{flag} {value}", "")
+            self._refuse(f"{flag} {value}: {error}", hint)
         if option.is_repeated:
             values = getattr(self.args, option.name)
             values.append(parsed)

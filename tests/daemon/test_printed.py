@@ -106,7 +106,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["--dangling"],
         [NAME, "--json"],
         ["--relation", NAME],
-        [NOTE, "--format", "svg"],
+        [NOTE, "--format", "dot"],
     ],
     "remember": [
         [f"larch {STEERING}", "--summary", NAME, "--client", NAME, "--tag", NAME, "--kind", "fact"],

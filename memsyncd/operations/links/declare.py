@@ -42,7 +42,7 @@ class LinksParams(WorkspaceParams, frozen=True, kw_only=True):
     untyped ones."""
     depth: LinkDepth = 1
     """Steps to follow from the note or section."""
-    format: Literal["dot", "svg"] | None = None
+    format: Literal["dot"] | None = None
     """Draw the links as well: in the language of Graphviz, or as an SVG."""
     dangling: bool = False
     """Only links that lead to no note."""
