@@ -150,10 +150,10 @@ def test_sizes_are_numbers_of_chunks_in_order() -> None:
 
 
 def test_an_unknown_row_is_refused_with_the_names_of_all() -> None:
-    assert list(choose_rows(["ready", "cold"], has_peers=False)) == ["cold", "ready"]
-    assert "peers" in choose_rows(None, has_peers=True)
+    assert list(choose_rows(["ready", "cold"])) == ["cold", "ready"]
+    assert "found" in choose_rows(None)
     with pytest.raises(SystemExit, match=r"no row is called redy.*ready"):
-        choose_rows(["redy"], has_peers=False)
+        choose_rows(["redy"])
 
 
 @given(st.integers(1, 50), st.integers(1, 20_000))

@@ -24,7 +24,6 @@ from tests.benchmarks import (
     life_cycle,
     load,
     panel,
-    peers,
     places,
     saves,
     searches,
@@ -57,10 +56,8 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "save-cost": saves.measure_save_cost,
     "beside": load.measure_beside,
     "reindex": load.measure_reindex,
-    "hello": load.measure_hellos,
     "command": starts.measure_command,
     "vault": places.measure_vault,
-    "clone": places.measure_clone,
     "archive-plan": life_cycle.measure_archive_plan,
     "counted-saves": life_cycle.measure_counted_saves,
     "hook": starts.measure_hook,
@@ -69,14 +66,11 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "agents": idle.measure_agents,
     "panel": panel.measure_panel,
     "growth": cold.measure_growth,
-    # Last: what it leaves in index and memory is not that of a first index.
-    "moves": cold.measure_moves,
 }
-PEERS = {"peers": peers.measure_peers}
 SIZES = "10k,100k,all"
 ALL = "all"
 SUFFIXES = {"k": 1_000, "M": 1_000_000}
-CACHE = Path("/var/tmp") / f"memsyncd-benchmarks-{os.getuid()}"
+PACKAGES = Path("/var/tmp") / f"memsyncd-benchmarks-{os.getuid()}" / "packages"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise SystemExit("only Linux tells what a process takes: run this on Linux")
     # The daemons are stopped and their folders removed when the command is told to end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    rows = choose_rows(args.only, has_peers=args.peers)
+    rows = choose_rows(args.only)
     with scratch_folder() as folder:
         bench = make_bench(args, folder)
         try:
@@ -103,10 +97,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("folder", nargs="?", type=Path, help="notes to measure; by default those of npm packages")
-    add("--only", nargs="+", metavar="ROW", help=f"only these rows: {' '.join((*ROWS, *PEERS))}")
+    add("--only", nargs="+", metavar="ROW", help=f"only these rows: {' '.join(ROWS)}")
     add("--sizes", default=SIZES, help=f"chunks: 10k,100k,1M or {ALL} (default: {SIZES})")
     add("--against", type=Path, metavar="CHECKOUT", help="measure this checkout by turns as well")
-    add("--peers", action="store_true", help="install and measure other programs as well")
     add("--json", type=Path, metavar="FILE", help="write the figures to this file as JSON")
     add("--svg", type=Path, metavar="FOLDER", help="draw the growth into this folder")
     add("--quick", action="store_true", help="few rounds: shows that everything runs")
@@ -115,15 +108,13 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def choose_rows(
-    names: Sequence[str] | None, *, has_peers: bool
+    names: Sequence[str] | None,
 ) -> Mapping[str, Callable[[Bench], Iterator[Figure]]]:
     """Return the rows to measure. Raises SystemExit for an unknown name."""
-    every = {**ROWS, **PEERS}
-    unknown = [name for name in names or () if name not in every]
+    unknown = [name for name in names or () if name not in ROWS]
     if unknown:
-        raise SystemExit(f"no row is called {', '.join(unknown)}; there are: {' '.join(every)}")
-    chosen = set(names or ROWS) | (set(PEERS) if has_peers else set())
-    return {name: measure for name, measure in every.items() if name in chosen}
+        raise SystemExit(f"no row is called {', '.join(unknown)}; there are: {' '.join(ROWS)}")
+    return {name: measure for name, measure in ROWS.items() if name in (names or ROWS)}
 
 
 def parse_sizes(text: str, n_all: Callable[[], int]) -> list[int]:
@@ -145,17 +136,13 @@ def make_bench(args: argparse.Namespace, folder: Path) -> Bench:
     checkouts = [Checkout.this()] + ([Checkout.at(args.against)] if args.against else [])
     for checkout in checkouts:
         checkout.compile()
-    sources = find_sources(args.folder or fetch_packages(CACHE / "packages"))
-    peers_folder = CACHE / "peers" if args.peers else None
-    if peers_folder:
-        peers.install(peers_folder)
+    sources = find_sources(args.folder or fetch_packages(PACKAGES))
     bench = Bench(
         checkouts=checkouts,
         sources=sources,
         sizes=(),
         effort=QUICK if args.quick else Effort(),
         folder=folder,
-        peers_folder=peers_folder,
     )
     bench.sizes = parse_sizes(args.sizes, lambda: bench.n_all_chunks)
     return bench

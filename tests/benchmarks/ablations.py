@@ -1,4 +1,4 @@
-"""Switch off one ranking parameter at a time and measure what the answers lose.
+"""Switch off one ranking parameter at a time, so that the gate of our own questions must fail.
 
 `ABLATIONS` lists every parameter that decides the order of answers. An ablation replaces constants
 of modules for the time of a `with`; the engine runs in this process and answers as over a socket.
@@ -7,10 +7,8 @@ of modules for the time of a `with`; the engine runs in this process and answers
 from __future__ import annotations
 
 import contextlib
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 
 import msgspec
@@ -19,11 +17,7 @@ from memsyncd.config import Config, SearchConfig
 from memsyncd.core.search import dates, passages, query, words
 from memsyncd.core.search.ranking import DEFAULT_RANKING
 from memsyncd.engine import candidates, context, search
-from memsyncd.engine.workspace import Workspace
 from memsyncd.store import search as store_search
-from tests.benchmarks.in_process import find_lines, find_shown, open_indexed
-from tests.benchmarks.measures import find_mean, measure_answer
-from tests.benchmarks.questions import Question, QuestionSet
 
 # Any positive number below a day: a question's date then fits notes of that very day alone.
 SAME_DAY = 0.5
@@ -185,66 +179,4 @@ SEMANTIC_ABLATIONS = (
 )
 NO_ABLATION = Ablation(name="as it is", category="")
 
-SEARCH_NAMES = ("R@5", "MRR", "T@1000")
-CONTEXT_NAMES = ("T@500", "T@1000")
 # More than the largest of the budgets, as labels take room as well.
-CONTEXT_TOKENS = 3000
-
-Figures = dict[str, list[float]]
-
-
-def print_ablations(question_set: QuestionSet) -> None:
-    """Print what each ablation changes, in points of a hundred."""
-    measured = measure_ablations(question_set, (NO_ABLATION, *ABLATIONS))
-    names = [f"search {name}" for name in SEARCH_NAMES] + [f"context {n}" for n in CONTEXT_NAMES]
-    means = {
-        ablation: {name: find_mean(values) for name, values in figures.items()}
-        for ablation, figures in measured.items()
-    }
-    whole = means[NO_ABLATION.name]
-    print(f"\n{question_set.name}: {len(question_set.questions)} questions\n")
-    print(f"| | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
-    print(f"| as it is | {' | '.join(f'{whole[name]:.3f}' for name in names)} |")
-    for ablation in ABLATIONS:
-        row = means[ablation.name]
-        cells = [f"{100 * (row[n] - whole[n]):+.2f}" if n in row else "–" for n in names]
-        print(f"| {ablation.name} | {' | '.join(cells)} |")
-
-
-def measure_ablations(
-    question_set: QuestionSet, ablations: Sequence[Ablation]
-) -> dict[str, Figures]:
-    """The figures of every question, by the ablation's name and the figure's."""
-    measured: dict[str, Figures] = {ablation.name: {} for ablation in ablations}
-    for scope, notes in question_set.notes.items():
-        questions = [question for question in question_set.questions if question.scope == scope]
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            open_indexed(question_set, scope, Path(folder)) as workspace,
-        ):
-            for ablation in ablations:
-                for name, values in _measure(workspace, ablation, questions, notes).items():
-                    measured[ablation.name].setdefault(name, []).extend(values)
-    return measured
-
-
-def _measure(
-    workspace: Workspace,
-    ablation: Ablation,
-    questions: Sequence[Question],
-    notes: Mapping[str, Sequence[str]],
-) -> Figures:
-    figures: Figures = {}
-    with ablation.apply() as config:
-        for question in questions:
-            if ablation.is_search:
-                found = find_lines(workspace, question, config)
-                values = measure_answer(found, question.evidence, notes)
-                for name in SEARCH_NAMES:
-                    figures.setdefault(f"search {name}", []).append(values[name])
-            if ablation.is_context:
-                shown = find_shown(workspace, question, config, max_tokens=CONTEXT_TOKENS)
-                values = measure_answer(shown, question.evidence, notes)
-                for name in CONTEXT_NAMES:
-                    figures.setdefault(f"context {name}", []).append(values[name])
-    return figures

@@ -105,7 +105,6 @@ class Bench:
     sizes: Sequence[int]
     effort: Effort
     folder: Path
-    peers_folder: Path | None = None
     series: dict[str, dict[str, list[tuple[float, float]]]] = field(default_factory=dict)
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _cache: dict[tuple[Any, ...], Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Measures a first index, its size on the disk, moves of its notes, and how the index and everyday
+"""Measures a first index, its size on the disk, and how the index and everyday
 operations grow with the number of chunks.
 """
 
@@ -6,13 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memsyncd.client import Client
 from tests.benchmarks.bench import Bench, Indexed, compare
 from tests.benchmarks.figure import Figure, Measured, Target, find_percentile
 from tests.benchmarks.searches import time_by_turns
 from tests.benchmarks.starts import restart_by_turns
-
-SYNC_LIMIT_S = 600.0
 
 
 def measure_cold(bench: Bench) -> Iterator[Figure]:
@@ -37,44 +34,6 @@ def measure_size(bench: Bench) -> Iterator[Figure]:
         limit_name="text",
         target=Target(most=3.5),
     )
-
-
-def measure_moves(bench: Bench) -> Iterator[Figure]:
-    """Move all notes into a folder, and back."""
-    indexed = bench.indexed(bench.whole)
-    cpu_s = [_move_notes(one) for one in indexed]
-    yield compare(
-        "moves",
-        f"a renamed folder of {indexed[0].n_chunks:,} chunks, CPU until all is merged",
-        [
-            Measured(value=moved_s, limit=one.cold_cpu_s)
-            for moved_s, one in zip(cpu_s, indexed, strict=True)
-        ],
-        unit="s",
-        limit_name="a first index of the same",
-    )
-
-
-def _move_notes(one: Indexed) -> float:
-    """The mean processor time of both moves."""
-    folder, other = one.root / ".memories", one.root / ".memories" / "moved"
-    names = [place.name for place in folder.iterdir()]
-    before_s = one.home.cpu_s()
-    other.mkdir()
-    for name in names:
-        (folder / name).rename(other / name)
-    _wait_until_moved(one)
-    for name in names:
-        (other / name).rename(folder / name)
-    _wait_until_moved(one)
-    other.rmdir()
-    return (one.home.cpu_s() - before_s) / 2
-
-
-def _wait_until_moved(one: Indexed) -> None:
-    with Client(one.home.socket_path, SYNC_LIMIT_S) as client:
-        client.call("sync", timeout_ms=round(SYNC_LIMIT_S * 1000))
-    one.home.wait_until_quiet()
 
 
 def measure_growth(bench: Bench) -> Iterator[Figure]:

@@ -1,5 +1,4 @@
-"""Measures how long a light query waits beside a heavy client, and while the index is rebuilt, and
-how long agents wait for their first answer during a first index.
+"""Measures how long a light query waits beside a heavy client, and while the index is rebuilt.
 
 Queries are compared to the same client alone, before and after, in the same run.
 """
@@ -15,7 +14,6 @@ from collections.abc import Callable, Iterator
 
 from memsyncd.client import Client
 from tests.benchmarks.bench import Bench, Indexed, compare
-from tests.benchmarks.corpus import write_workspace
 from tests.benchmarks.figure import Figure, Measured, Target, find_median, find_percentile
 from tests.benchmarks.home import Home
 from tests.benchmarks.queries import LIGHT
@@ -29,17 +27,6 @@ HEAVY = {
     "limit": 100,
 }
 REBUILD_TIMEOUT_S = 600.0
-_META = "io.modelcontextprotocol/"
-HELLOS: dict[str, dict[str, object]] = {
-    "initialize": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "agent"},
-    },
-    "server/discover": {
-        "_meta": {f"{_META}protocolVersion": "2026-07-28", f"{_META}clientCapabilities": {}}
-    },
-}
 
 
 def measure_beside(bench: Bench) -> Iterator[Figure]:
@@ -107,50 +94,6 @@ def _rebuild(home: Home) -> None:
     with Client(home.socket_path, REBUILD_TIMEOUT_S) as client:
         timeout_ms = round(REBUILD_TIMEOUT_S * 1000)
         client.call("sync", rebuild=True, timeout_ms=timeout_ms)
-
-
-def measure_hellos(bench: Bench) -> Iterator[Figure]:
-    """An agent connects and says hello again and again, from `workspace.add` until `ready`."""
-    copies = bench.notes(bench.nearest(CHUNKS_OF_CLASSES))
-    times: list[dict[str, list[float]]] = []
-    for checkout in bench.checkouts:
-        home = bench.start_home(checkout)
-        write_workspace(copies, home.folder / "notes")
-        times.append(_say_hello_until_ready(home))
-        home.stop()
-    for method in HELLOS:
-        yield compare(
-            "hello",
-            f"`{method}` of MCP during a first index, p95",
-            [Measured(value=find_percentile(one[method], 95)) for one in times],
-            unit="ms",
-            target=Target(most=50, unit="ms"),
-            note=f"of {len(times[0][method])}, at most {max(times[0][method]):.1f} ms",
-        )
-
-
-def _say_hello_until_ready(home: Home) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {method: [] for method in HELLOS}
-    with home.client() as client:
-        client.call("workspace.add", path=str(home.folder / "notes"))
-        while client.call("status")["workspaces"][0]["state"] != "ready":
-            for method in HELLOS:
-                times[method].append(_say_hello(home.socket_path, method))
-            time.sleep(PAUSE_S)
-    return times
-
-
-def _say_hello(socket_path: str, method: str) -> float:
-    """Milliseconds from before the connection to the answer."""
-    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": HELLOS[method]}
-    began_s = time.perf_counter()
-    with socket.socket(socket.AF_UNIX) as agent:
-        agent.connect(socket_path)
-        agent.sendall(json.dumps(request).encode() + b"\n")
-        with agent.makefile("rb") as lines:
-            answer = json.loads(lines.readline())
-    assert "result" in answer, answer
-    return (time.perf_counter() - began_s) * 1000
 
 
 def _light_texts(bench: Bench, size: int) -> list[str]:

@@ -1,25 +1,20 @@
-"""Measures a whole folder of notes beside the same notes beneath `.memories/`: adding it, keeping it
-watched, and how soon the notes of a new folder are found; and a vault in the full syntax of its tool
-beside one of plain notes.
+"""Measures a whole folder of notes beside the same notes beneath `.memories/`: adding it and keeping
+it watched; and a vault in the full syntax of its tool beside one of plain notes.
 """
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.benchmarks.bare import walk_notes
-from tests.benchmarks.bench import CONFIG, Bench, compare
-from tests.benchmarks.figure import Figure, Measured, Target, find_median
-from tests.benchmarks.home import Checkout, Home
-from tests.benchmarks.saves import wait_found
+from tests.benchmarks.bench import Bench, compare
+from tests.benchmarks.figure import Figure, Measured, Target
+from tests.benchmarks.home import Home
 
 NOTES_A_FOLDER = 20
-N_CLONED = 20
 N_RECONCILES = 4
-DEBOUNCE_MS = 100
 
 
 def measure_vault(bench: Bench) -> Iterator[Figure]:
@@ -87,26 +82,6 @@ def measure_vault(bench: Bench) -> Iterator[Figure]:
     )
 
 
-def measure_clone(bench: Bench) -> Iterator[Figure]:
-    """The end of `git clone` within a vault to the first answer that holds all of its notes."""
-    checkout: Checkout = bench.checkouts[0]
-    home = bench.start_home(checkout, CONFIG)
-    make_notes(home.folder / "vault", bench.effort.n_vault_notes)
-    (home.folder / "vault" / ".obsidian").mkdir()
-    home.add(home.folder / "vault")
-    home.wait_until_quiet()
-    found_ms = [clone(home, number) for number in range(bench.effort.n_rounds)]
-    home.stop()
-    yield compare(
-        "clone",
-        f"`git clone` of {N_CLONED} notes within a vault, end to found, p50",
-        [Measured(value=find_median(found_ms))],
-        unit="ms",
-        target=Target(most=DEBOUNCE_MS + 100, unit="ms"),
-        note=f"least {min(found_ms):.0f} ms",
-    )
-
-
 def measure_add(
     home: Home, top: Path, n_notes: int, write: Callable[[Path, int, int], None]
 ) -> float:
@@ -151,18 +126,3 @@ def make_notes(
         folder = top / f"folder-{number // NOTES_A_FOLDER}"
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / f"note-{number}.md", number, n_notes)
-
-
-def clone(home: Home, number: int) -> float:
-    word = f"cloned{number}word"
-    source = home.folder / f"source-{number}"
-    make_notes(source, N_CLONED - 1)
-    # It comes last in the clone, as in any tree that git writes.
-    (source / "z.md").write_text(f"# Last\n\n{word}\n")
-    git = ("git", "-c", "user.name=ann", "-c", "user.email=ann@example.org")
-    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "all")):
-        subprocess.run((*git, *words), cwd=source, check=True)
-    into = str(home.folder / "vault" / f"clone-{number}")
-    subprocess.run(("git", "clone", "-q", str(source), into), check=True)
-    with home.client() as client:
-        return wait_found(client, word)

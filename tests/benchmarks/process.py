@@ -53,12 +53,6 @@ def read_children_peak_mb(pid: int) -> float:
     return peak_mb
 
 
-def read_own_children_s() -> float:
-    """Return the processor time of this process's children that have ended."""
-    times = os.times()
-    return times.children_user + times.children_system
-
-
 def read_rss_mb(pid: int, field: str = "VmRSS") -> float:
     """Return the resident memory now; with `VmHWM` the most there ever was."""
     return _read_status(Path(f"/proc/{pid}/status"), field) / 1024

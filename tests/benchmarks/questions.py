@@ -60,14 +60,13 @@ class QuestionSet:
             folder.chmod(0o700)  # a set may be read-only, and its copy must be deletable
 
 
-def read_set(folder: Path, *, is_corrected: bool = False) -> QuestionSet:
-    """Read a set; with `is_corrected`, use the evidence of an audit where there is one."""
+def read_set(folder: Path) -> QuestionSet:
     rows = [
         json.loads(line)
         for line in (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines()
         if line
     ]
-    questions = tuple(_read_question(row, is_corrected=is_corrected) for row in rows)
+    questions = tuple(_read_question(row) for row in rows)
     return QuestionSet(
         name=folder.name,
         folder=folder,
@@ -84,8 +83,7 @@ def find_scope_path(path: str) -> str:
     return path.removeprefix(f"{NOTES}/")
 
 
-def _read_question(row: dict[str, Any], *, is_corrected: bool) -> Question:
-    audited = row.get("audit", {}).get("evidence") if is_corrected else None
+def _read_question(row: dict[str, Any]) -> Question:
     return Question(
         id=row["id"],
         scope=row["scope"],
@@ -97,7 +95,7 @@ def _read_question(row: dict[str, Any], *, is_corrected: bool) -> Question:
                 start=one["start_line"],
                 end=one["end_line"],
             )
-            for one in audited or row["evidence"]
+            for one in row["evidence"]
         ),
     )
 

@@ -1,9 +1,8 @@
 """How much of what is asked for is found? A daemon is asked over its socket, and simpler things are
 asked the same.
 
-    python -m tests.benchmarks.recall SET [SET ...] [--corrected] [--sorts] [--ablate]
-        [--limits 10 50] [--vectors] [--embedder NAME --model NAME] [--keep FOLDER]
-        [--against CHECKOUT]
+    python -m tests.benchmarks.recall SET [SET ...] [--sorts] [--limits 10 50]
+        [--vectors] [--embedder NAME --model FOLDER] [--keep FOLDER] [--against CHECKOUT]
 
 A SET is a folder with `questions.jsonl`, see `questions.py`; `tests/recall` is one. Each scope of
 it becomes a workspace. The figures are those of `measures.py`, each with the interval that holds 95
@@ -11,8 +10,7 @@ it becomes a workspace. The figures are those of `measures.py`, each with the in
 have their vectors, which `--keep` keeps for the next run; `--against` asks one of another checkout.
 What these change is told for the same questions, all and each sort, with the interval of resampled
 differences: one that does not hold 0 is more than chance. `--sorts` also tells of how many notes
-the first question finds them among three hits. `--ablate` asks the engine in this process instead,
-with one ranking parameter switched off at a time, and prints what that changes.
+the first question finds them among three hits.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from memsyncd.client import Client
-from tests.benchmarks.ablations import print_ablations
 from tests.benchmarks.baselines import Fts, Ripgrep, find_ripgrep
 from tests.benchmarks.figure import find_percentile
 from tests.benchmarks.home import Checkout, Home, running
@@ -152,13 +149,7 @@ def main() -> None:
         "sets", nargs="+", type=Path, metavar="SET", help="a folder with questions.jsonl"
     )
     parser.add_argument(
-        "--corrected", action="store_true", help="use the evidence of an audit where there is one"
-    )
-    parser.add_argument(
         "--sorts", action="store_true", help="tell the figures of each sort of question, too"
-    )
-    parser.add_argument(
-        "--ablate", action="store_true", help="measure with each ranking parameter switched off"
     )
     parser.add_argument(
         "--limits", nargs="+", type=int, default=LIMITS, metavar="N", help="hits of a search"
@@ -180,10 +171,7 @@ def main() -> None:
     if args.against:
         variants.append(Variant(args.against.name, checkout=Checkout.at(args.against)))
     for folder in args.sets:
-        question_set = read_set(folder.resolve(), is_corrected=args.corrected)
-        if args.ablate:
-            print_ablations(question_set)
-            continue
+        question_set = read_set(folder.resolve())
         measure_set(question_set, variants, args.limits, has_sorts=args.sorts)
 
 

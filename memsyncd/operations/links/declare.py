@@ -43,7 +43,7 @@ class LinksParams(WorkspaceParams, frozen=True, kw_only=True):
     depth: LinkDepth = 1
     """Steps to follow from the note or section."""
     format: Literal["dot"] | None = None
-    """Draw the links as well: in the language of Graphviz, or as an SVG."""
+    """Draw the links as well, in the language of Graphviz."""
     dangling: bool = False
     """Only links that lead to no note."""
     limit: LinkLimit = 100
