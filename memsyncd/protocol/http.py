@@ -1,7 +1,7 @@
 """HTTP/1.1 in front of the methods: routes, query strings, statuses, and checks of a request.
 
-A route is a method of `OPERATIONS` whose parameters are a query string or a JSON object, or one of the
-few resources in `RESOURCES`. Answers are JSON unless a resource says otherwise. A wrong request
+A route is an operation whose parameters are a query string or a JSON object, or one of the few
+resources in `RESOURCES`. Answers are JSON unless a resource says otherwise. A wrong request
 raises HttpRefusal. `server.http` reads and writes the bytes, and h11 frames them; `check_head`
 refuses before it what h11 would let pass.
 """
@@ -70,7 +70,7 @@ def _refuse(message: str, hint: str, status: int = 400, headers: Headers = ()) -
 
 
 class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One verb of one path. `method` is a name in `OPERATIONS`, or empty. `content_type` is the media
+    """One verb of one path. `method` names an operation, or is empty. `content_type` is the media
     type of its answer.
     """
 

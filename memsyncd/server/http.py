@@ -22,7 +22,6 @@ from memsyncd import __version__
 from memsyncd.errors import BadRequest, MemsyncdError, NotFound, TooLarge
 from memsyncd.operations.changes.declare import Changed, Subscribed, UnsubscribeParams
 from memsyncd.operations.fields import WorkspaceParams
-from memsyncd.operations.search.declare import Changed, Subscribed, UnsubscribeParams
 from memsyncd.operations.signals.declare import SignalNotice
 from memsyncd.operations.status.declare import Status
 from memsyncd.operations.status.metrics import MetricsResult, render_metrics
@@ -42,7 +41,6 @@ from memsyncd.protocol.jsonrpc import (
     make_error_body,
 )
 from memsyncd.protocol.mcp_tools import render_result
-from memsyncd.protocol.methods import OPERATIONS
 from memsyncd.server.mcp import choose_find_warning
 from memsyncd.server.requests import BatchReply, RequestDispatcher, ServerContext
 from memsyncd.server.session import Session
