@@ -96,7 +96,7 @@ def _show_found(answer: dict[str, Any], args: Args, console: Console) -> None:
         _show_hits(answer, console, args)
     else:
         _report_no_hits(clean_values(answer), console)
-    _report_query(answer, console)
+    _report_answer(answer, console)
 
 
 def _list_workspaces(args: Args) -> list[str]:
@@ -186,15 +186,27 @@ def _report_no_hits(answer: dict[str, Any], console: Console) -> None:
         terminal.report(f"did you mean: {terminal.err_paint('bold', meant)}")
 
 
-def _report_query(answer: dict[str, Any], console: Console) -> None:
-    """Report what is wrong with the query, why not all was searched by meaning, and the workspaces
-    that the answer lacks.
-    """
+def report_query(answer: dict[str, Any], console: Console) -> None:
+    """Report what of the query did not count as it was typed, and what it excluded."""
     # A daemon that was started before an update sends none.
     for problem in answer.get("query_problems", ()):
         console.terminal.warn(clean_line(problem))
+    console.terminal.note(describe_excluded(answer))
+
+
+def _report_answer(answer: dict[str, Any], console: Console) -> None:
+    """Report how the query was read, why not all was searched by meaning, and the workspaces that
+    the answer lacks.
+    """
+    report_query(answer, console)
     console.terminal.note(describe_semantic(answer))
     report_left_out(answer, console)
+
+
+def describe_excluded(answer: Mapping[str, Any]) -> str:
+    """Say what the query excluded; empty if nothing."""
+    excluded = clean_line(" ".join(answer.get("excluded", ())))
+    return f"excluded: {excluded} (in quotes it would be searched for)" if excluded else ""
 
 
 def describe_semantic(answer: Mapping[str, Any]) -> str:
@@ -289,7 +301,7 @@ def _show_block(answer: dict[str, Any], _args: Args, console: Console) -> None:
         terminal.note(summary)
     for line in _list_sources(clean_values(answer)):
         terminal.note(line)
-    _report_query(answer, console)
+    _report_answer(answer, console)
 
 
 def _list_sources(answer: dict[str, Any]) -> list[str]:

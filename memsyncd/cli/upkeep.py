@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.search import FILTERS, FOLLOW, take_filters
+from memsyncd.cli.search import FILTERS, FOLLOW, report_query, take_filters
 from memsyncd.operations.upkeep.show import CHANGED, plan_params, show_plan
 from memsyncd.terminal.console import CLIENT_OPTION, call_method, make_action, show_answer
 from memsyncd.terminal.format import render_contradictions, render_count
@@ -96,6 +96,7 @@ def _show_recalled(answer: dict[str, Any], _args: Args, console: Console) -> Non
             terminal.print(terminal.paint("yellow", one["mark"]))
         terminal.print(f"{clean(one['text'])}\n")
     stage = f"found by {answer['stage']}" if answer["stage"] else "nothing is found"
+    report_query(answer, console)
     left = f", {answer['left_out']} left out" if answer["left_out"] else ""
     terminal.report(f"{stage}: {render_count(len(answer['memories']), 'section')}{left}")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _complete(answer: dict[str, Any]) -> dict[str, Any]:
     # A daemon that was started before an update lacks what has come with it.
-    return {"query_problems": [], **answer}
+    return {"query_problems": [], "excluded": [], **answer}
 
 
 class Hits(list["Hit"]):
@@ -29,11 +29,12 @@ class Hits(list["Hit"]):
     `relaxed` is true if no hit contains every word. `workspaces` are those that were searched, with
     their roots, and the failures of those that are left out. Without hits, `why_empty` gives the
     reason and `did_you_mean` a corrected query. `query_problems` tells of filters that were read as
-    words.
+    words, and `excluded` what the query excluded.
     """
 
     __slots__ = (
         "did_you_mean",
+        "excluded",
         "freshness",
         "query_problems",
         "relaxed",
@@ -44,6 +45,7 @@ class Hits(list["Hit"]):
     workspaces: list[AnsweringWorkspace]
     relaxed: bool
     query_problems: list[str]
+    excluded: list[str]
     why_empty: str | None
     did_you_mean: str | None
     freshness: Freshness
@@ -63,6 +65,7 @@ class ContextBlock(str):
     """
 
     __slots__ = (
+        "excluded",
         "freshness",
         "included",
         "left_out",
@@ -78,6 +81,7 @@ class ContextBlock(str):
     left_out: list[LeftOutPart]
     why_empty: str | None
     query_problems: list[str]
+    excluded: list[str]
     freshness: Freshness
 
     def __new__(cls, answer: dict[str, Any]) -> Self:

@@ -67,6 +67,7 @@ from memsyncd.engine.candidates import (
     rank,
 )
 from memsyncd.engine.clock import find_local_day
+from memsyncd.engine.commands import spare_commands
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.federation import describe_vectors
 from memsyncd.engine.marking import list_marks
@@ -82,7 +83,7 @@ from memsyncd.engine.relations import (
     find_relations,
     make_related_reader,
 )
-from memsyncd.engine.search import RunOptions, make_question, read_comparisons
+from memsyncd.engine.search import RunOptions, make_question, prepare_question
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.first_notes import is_first_text
 from memsyncd.operations.search.declare import (
@@ -169,7 +170,7 @@ def offer_context(
     pinned notes and preferences for a part of the budget. With `is_elsewhere`, paths are shown with
     the root, for a linked worktree that shares these notes.
     """
-    params = read_comparisons([workspace], params, config, options)
+    params, options = prepare_question([workspace], params, config, options)
     question = make_question(params, config, options)
     # The user-wide workspace's part has neither heading nor mark of its own.
     shown = replace(params, heading="", mark=False) if is_user_wide else params
@@ -180,6 +181,7 @@ def offer_context(
     asked = begin_question(workspace, question, _make_ranking()) if has_words else None
     with workspace.acquire(question.timeout_s) as reader:
         if asked is not None:
+            asked = spare_commands(reader, asked, config)
             matching = _find_matching(reader, workspace, asked, budget, config, options.now_s)
             chunks = matching.chunks
         else:

@@ -48,7 +48,7 @@ from memsyncd.store.lookup import (
 )
 from memsyncd.store.metadata import count_keys
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import find_filtered, is_matching
+from memsyncd.store.search import Excluded, find_filtered, is_matching
 
 # Problems of files and folders that may hold what was asked for.
 MISSING_TEXT = UNREADABLE | {"bad_name", "evicted", "too_large"}
@@ -85,7 +85,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     query: Query
     match: str
-    must_not: str
+    must_not: Excluded
     filters: Filters
     fingerprint: str
     absent: frozenset[tuple[str, str]]
@@ -254,7 +254,7 @@ def _is_any(reader: Reader, match: str, filters: Filters) -> bool:
     """Whether the filters leave any match; without `match`, whether they leave any section."""
     if match:
         return bool(count_matches(reader, match, filters, most=1))
-    return bool(find_filtered(reader, filters, "", limit=1).rows)
+    return bool(find_filtered(reader, filters, limit=1).rows)
 
 
 def _explain_filters_alone(reader: Reader, question: Question) -> str:
@@ -349,7 +349,7 @@ def _find_similar(reader: Reader, filters: Filters) -> list[str]:
         targets = [value.rpartition("=")[2] for value in filters.related_to]
         similar = [names.find_similar(name) for name in targets if not names.find("", name)]
         return [path for path in similar if path]
-    if filters.paths and not find_filtered(reader, filters, "", limit=1).rows:
+    if filters.paths and not find_filtered(reader, filters, limit=1).rows:
         names = StoredLinks(reader).names
         near = (names.find("", path) or names.find_similar(path) for path in filters.paths)
         return [path for path in near if path]

@@ -22,7 +22,13 @@ from memsyncd.engine.relations import (
     find_contradictions,
     find_relations,
 )
-from memsyncd.engine.search import RunOptions, complete_filters, search
+from memsyncd.engine.search import (
+    NOTHING_TO_SAY,
+    RunOptions,
+    complete_filters,
+    describe_query,
+    search,
+)
 from memsyncd.engine.upkeep import (
     PLAN_LIMIT_S,
     Memory,
@@ -66,7 +72,7 @@ def recall(
         raise BadRequest("recall: there is no criterion", hint=hint)
     times = accessed or {}
     options = RunOptions(now_s=now_s, accesses={key: one.count for key, one in times.items()})
-    stage, anchors = _find_stage(workspace, config, params, options)
+    stage, anchors, asked = _find_stage(workspace, config, params, options)
     notes = _read_notes_of(workspace, config, anchors)
     # A save that was indexed meanwhile may have removed some.
     indexed = {section.anchor for note in notes for section in note.sections}
@@ -95,6 +101,7 @@ def recall(
         memories=found,
         tokens=sum(one.tokens for one in found),
         left_out=len(memories) - len(found),
+        **(describe_query(asked, now_s) if asked else NOTHING_TO_SAY),
     )
 
 
@@ -113,22 +120,24 @@ def _read_notes_of(
 
 def _find_stage(
     workspace: Workspace, config: Config, params: RecallParams, options: RunOptions
-) -> tuple[RecallStage | None, list[str]]:
-    """Return the first stage with memories, and their anchors."""
+) -> tuple[RecallStage | None, list[str], SearchParams | None]:
+    """Return the first stage with memories, their anchors, and the search for words if it came to
+    that.
+    """
     for stage, narrowed in _list_stages(params):
         filters = complete_filters(params.filters, config, options.now_s, options.accesses)
         for one in narrowed:
             filters = filters.join(complete_filters(one, config, options.now_s))
         passing = find_anchors(workspace, filters)
         if passing:
-            return stage, [*passing]
+            return stage, [*passing], None
     text = params.text.strip() or " ".join(params.keywords)
     if not text:
-        return None, []
+        return None, [], None
     asked = SearchParams(query=text, limit=N_FOUND, filters=params.filters)
     answer = search([workspace], asked, config, options)
     anchors = list(dict.fromkeys(one for hit in answer.hits for one in list_anchors(hit)))
-    return ("words" if anchors else None), anchors
+    return ("words" if anchors else None), anchors, asked
 
 
 def _list_stages(params: RecallParams) -> Iterator[tuple[RecallStage, list[Filters]]]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from itertools import accumulate, chain
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypedDict, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -61,6 +61,7 @@ from memsyncd.engine.candidates import (
     prepare_vectors,
 )
 from memsyncd.engine.clock import find_local_day
+from memsyncd.engine.commands import list_held_commands, spare_commands
 from memsyncd.engine.explain import HURRIED_CPU_S, Question, explain_nothing
 from memsyncd.engine.federation import SearchPart, describe_vectors, merge_search_parts
 from memsyncd.engine.marking import mark_hits
@@ -78,7 +79,7 @@ from memsyncd.engine.redaction import (
 )
 from memsyncd.engine.relations import complete_hits, make_related_reader
 from memsyncd.engine.workspace import Workspace, index_fingerprint
-from memsyncd.errors import BadRequest, NotFresh
+from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 from memsyncd.operations import sections
 from memsyncd.operations.fields import SectionPlace
 from memsyncd.operations.search.declare import ContextParams, Hit, SearchAnswer, SearchParams
@@ -86,6 +87,7 @@ from memsyncd.store.metadata import count_keys
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     MATCHES_PER_LOOKUP,
+    Excluded,
     HitSection,
     PassageWords,
     find_holding,
@@ -129,6 +131,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     # The accesses of the sections of the one workspace that is read, by anchor: on them depends the
     # decay.
     accesses: Mapping[str, int] = msgspec.field(default_factory=dict)
+    # The commands of the query that a passage holds; None if that was not looked up yet.
+    commands: frozenset[str] | None = None
 
     def limit_s(self, params: SearchParams | ContextParams, config: Config) -> float:
         """The time that the request may take."""
@@ -148,11 +152,11 @@ def search(
 ) -> SearchAnswer:
     """Search one workspace after the other; the answer has the hits of all.
 
-    Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.acquire` raises.
+    Raises BadRequest, NotFresh (out of time), and what `Workspace.acquire` raises.
     """
     if options.is_hurried and prepare_vectors(workspaces, params.query, options.now_s):
         raise NotFresh(HURRIED)  # the vector process may take milliseconds
-    params = read_comparisons(workspaces, params, config, options)
+    params, options = prepare_question(workspaces, params, config, options)
     question = make_question(params, config, options)
     searched = () if question.is_empty else workspaces
     is_merged = len(searched) > 1
@@ -193,13 +197,63 @@ def explain_search(
     )
 
 
-def read_comparisons(
+def may_name_commands(params: SearchParams | ContextParams) -> bool:
+    """True if an exclusion in the query may be an option of a command, as in `git commit -m`."""
+    return "-" in params.query and bool(parse_query(params.query).commands)
+
+
+def must_prepare(params: SearchParams | ContextParams) -> bool:
+    """True if it depends on the notes how the query is read: if it compares (`rating>=7`), or may
+    name commands.
+    """
+    return may_name_commands(params) or bool(list_compared_keys(params.query))
+
+
+def prepare_question(
+    workspaces: Sequence[Workspace], params: Asked, config: Config, options: RunOptions
+) -> tuple[Asked, RunOptions]:
+    """Look up in the workspaces how to read the query.
+
+    Raises NotFresh if the request is hurried and there is anything to look up, BadRequest, and what
+    `Workspace.acquire` raises.
+    """
+    if not must_prepare(params):
+        return params, options
+    params = _read_comparisons(workspaces, params, config, options)
+    if options.commands is None and may_name_commands(params):
+        options = replace(options, commands=find_commands(workspaces, params, config, options))
+    return params, options
+
+
+def find_commands(
+    workspaces: Sequence[Workspace],
+    params: SearchParams | ContextParams,
+    config: Config,
+    options: RunOptions,
+) -> frozenset[str]:
+    """Return the commands of the query that any of the workspaces holds.
+
+    Raises BadRequest, and NotFresh if the request is hurried and there is any to read.
+    """
+    question = make_question(params, config, options)
+    cpu_s = HURRIED_CPU_S if question.is_hurried else math.inf
+    held: set[str] = set()
+    for workspace in workspaces:
+        try:
+            with workspace.acquire(question.timeout_s, cpu_s) as reader:
+                held |= list_held_commands(reader, question, config)
+        except MemsyncdError:
+            if question.is_hurried:
+                raise
+            continue  # the search of this workspace says why, and others may hold some
+    return frozenset(held)
+
+
+def _read_comparisons(
     workspaces: Sequence[Workspace], params: Asked, config: Config, options: RunOptions
 ) -> Asked:
     """Return the parameters with `meta:` before each comparison in the query, such as `rating>=7`,
-    of a key that a note has.
-
-    Raises NotFresh if the request is hurried and compares, and what `Workspace.acquire` raises.
+    of a key that a note has. Raises what `Workspace.acquire` raises.
     """
     if not list_compared_keys(params.query):
         return params
@@ -215,14 +269,15 @@ def read_comparisons(
 def make_question(
     params: SearchParams | ContextParams, config: Config, options: RunOptions
 ) -> Question:
-    """Parse and compile the query and the filters of a request. Raises BadRequest and TooLarge."""
+    """Parse and compile the query and the filters of a request. Raises BadRequest."""
     today = find_local_day(options.now_s)
     filters, query = read_filters(params.filters, today), parse_query(params.query, today)
+    query = query.add_phrases(options.commands or ())
     return Question(
         text=params.query,
         query=query,
         match=compile_positive(query),
-        must_not=compile_must_not(query),
+        must_not=Excluded(compile_must_not(query)),
         filters=_complete(
             filters.join(query.filters).join(Filters(paths=options.within)),
             config,
@@ -235,9 +290,23 @@ def make_question(
     )
 
 
-def list_query_problems(params: SearchParams | ContextParams, now_s: float) -> list[str]:
-    """What of the query does not count as it was typed. Raises TooLarge."""
-    return find_query_problems(params.query, find_local_day(now_s))
+class QueryReport(TypedDict):
+    """The fields of an answer that say how its query was read."""
+
+    query_problems: list[str]
+    excluded: list[str]
+
+
+NOTHING_TO_SAY = QueryReport(query_problems=[], excluded=[])
+
+
+def describe_query(params: SearchParams | ContextParams, now_s: float) -> QueryReport:
+    """Describe what of the query does not count as it was typed, and what it excludes."""
+    today = find_local_day(now_s)
+    return QueryReport(
+        query_problems=find_query_problems(params.query, today),
+        excluded=list(parse_query(params.query, today).excluded) if "-" in params.query else [],
+    )
 
 
 def _complete(filters: Filters, config: Config, valuation: Valuation) -> Filters:
@@ -359,6 +428,7 @@ def search_part(
     asked = begin_question(workspace, question, DEFAULT_RANKING)
     cpu_s = HURRIED_CPU_S if question.is_hurried else math.inf
     with workspace.acquire(question.timeout_s, cpu_s) as reader:
+        asked = spare_commands(reader, asked, config)
         find = partial(
             _find_passages, reader, workspace, params, config, options, n_candidates=n_candidates
         )

@@ -278,7 +278,7 @@ def _find_near(
         return None
     hiding = Filters(include_archived=params.include_archived)
     filters = complete_filters(hiding, config, options.now_s)
-    allowed = list_allowed(reader, filters, "")
+    allowed = list_allowed(reader, filters)
     own = read_chunks_of(reader, subject.anchors)
     if own:
         cosines = workspace.vectors.of_chunks(own, allowed, N_NEAREST + len(own))
@@ -289,7 +289,7 @@ def _find_near(
         cosines = pending.finish(end_s)
     if cosines is None:
         return None
-    status, rows = workspace.vectors.status(), find_rows(reader, [*cosines.of], filters, "")
+    status, rows = workspace.vectors.status(), find_rows(reader, [*cosines.of], filters)
     best: dict[int, float] = {}
     for chunk, _, section, *_ in rows:
         best[section] = max(best.get(section, -1.0), cosines.of[chunk])

@@ -56,7 +56,8 @@ export class SearchView extends View {
     const isFull = found.hits.length === limit;
     fill(this.summary, `${found.hits.length}${isFull ? " or more" : ""} ${found.hits.length === 1 ? "hit" : "hits"} in ${found.took_ms.toFixed(1)} ms`,
       ` · by words${found.semantic === "off" ? "" : " and meaning"}`, found.semantic_reason && ` (${found.semantic_reason})`,
-      found.relaxed && " · no section holds every word", found.query_problems.map((/** @type {string} */ one) => ` · ${one}`), left.map((/** @type {any} */ one) => ` · ${one.name} is left out: ${one.failure}`));
+      found.relaxed && " · no section holds every word", found.query_problems.map((/** @type {string} */ one) => ` · ${one}`),
+      found.excluded.length > 0 && ` · excluded: ${found.excluded.join(" ")}`, left.map((/** @type {any} */ one) => ` · ${one.name} is left out: ${one.failure}`));
     fill(this.results, found.hits.length ? h("ol", {}, found.hits.map((/** @type {any} */ hit) => this.makeHit(hit, Boolean(all))),
       isFull && limit < MOST && h("li", {}, h("a", { class: "chip", href: this.href("search", { ...this.place.values, n: MOST }) }, "more hits")))
       : [h("p", {}, found.why_empty ?? "Nothing was found."), found.did_you_mean && h("p", {}, "Did you mean ",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-QUERY_BYTES = 1000
-"""How long a query may get. The daemon refuses those over 1 KiB."""
+QUERY_CHARACTERS = 1024
+"""How long a query may get: the daemon shortens longer ones, and says so in its answer."""
 
 
 def make_query(prompt: str) -> str:
@@ -15,7 +15,8 @@ def make_query(prompt: str) -> str:
     words = prompt.replace('"', " ").replace(":", " ").split()
     bare = (word.lstrip("-").rstrip("*") for word in words)
     query = " ".join(dict.fromkeys(word for word in bare if any(map(str.isalnum, word))))
-    if len(query.encode("utf-8", "replace")) <= QUERY_BYTES:
+    if len(query) <= QUERY_CHARACTERS:
         return query
-    cut = query.encode("utf-8", "replace")[: QUERY_BYTES + 1].decode("utf-8", "ignore")
-    return cut.rpartition(" ")[0] or cut[: QUERY_BYTES // 4]
+    whole = query[: QUERY_CHARACTERS + 1].rpartition(" ")[0]
+    # A sentence in a script without spaces is one word here.
+    return whole if len(whole) > QUERY_CHARACTERS // 2 else query[:QUERY_CHARACTERS]

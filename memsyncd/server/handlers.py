@@ -22,7 +22,6 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd import __version__
 from memsyncd.core.notepath import MEMORY_FILE
-from memsyncd.core.search.properties import list_compared_keys
 from memsyncd.engine import browse
 from memsyncd.engine.accesses import find_unknown_anchors
 from memsyncd.engine.candidates import prepare_vectors
@@ -31,11 +30,14 @@ from memsyncd.engine.context import ContextOffer, build_context, merge_offers, o
 from memsyncd.engine.federation import SearchPart, merge_search_parts
 from memsyncd.engine.search import (
     RunOptions,
+    describe_query,
     explain_search,
+    find_commands,
     lacks_words,
-    list_query_problems,
     make_question,
-    read_comparisons,
+    may_name_commands,
+    must_prepare,
+    prepare_question,
     search,
     search_part,
 )
@@ -513,7 +515,7 @@ class Handlers(WorkspaceMethods):
     def _make_search_result(self, call: SearchCall, answer: SearchAnswer) -> SearchResult:
         return SearchResult(
             **asdict(answer),
-            query_problems=list_query_problems(call.params, self._clock.wall_s()),
+            **describe_query(call.params, self._clock.wall_s()),
             workspaces=[describe_workspace_part(one, call.linked) for one in call.chosen],
             freshness=self._describe_freshness(call.chosen),
             took_ms=self._measure_ms(call.arrived_s),
@@ -522,17 +524,19 @@ class Handlers(WorkspaceMethods):
     async def _search_several(self, call: SearchCall) -> SearchResult:
         config, now_s = self._workspaces.config, self._clock.wall_s()
         params, chosen = call.params, call.chosen
-        if list_compared_keys(params.query):
-            options = RunOptions(now_s=now_s)
-            read_keys = partial(read_comparisons, chosen, params, config, options)
-            params = await self._in_thread(read_keys)
+        prepared = RunOptions(now_s=now_s)
+        if must_prepare(params):
+            prepare = partial(prepare_question, chosen, params, config, prepared)
+            params, prepared = await self._in_thread(prepare)
         prepare_vectors(chosen, params.query, now_s)
-        question = make_question(params, config, RunOptions(now_s=now_s))
+        question = make_question(params, config, prepared)
 
         def read(workspace: Workspace, options: RunOptions) -> SearchPart:
             given = _count_accesses(workspace, params)
             within = _list_shared(workspace, call.linked)
-            options = replace_fields(options, accesses=given, within=within)
+            options = replace_fields(
+                options, accesses=given, within=within, commands=prepared.commands
+            )
             asked = make_question(params, config, options)
             return search_part(workspace, asked, params, config, options, is_merged=True)
 
@@ -550,7 +554,7 @@ class Handlers(WorkspaceMethods):
             answer = await self._in_thread(explain)
         return SearchResult(
             **asdict(answer),
-            query_problems=list_query_problems(params, self._clock.wall_s()),
+            **describe_query(params, self._clock.wall_s()),
             workspaces=describe_parts(parts, call.linked),
             freshness=read_freshness(),
             took_ms=self._measure_ms(call.arrived_s),
@@ -624,7 +628,7 @@ class Handlers(WorkspaceMethods):
         self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
-            query_problems=list_query_problems(params, self._clock.wall_s()),
+            **describe_query(params, self._clock.wall_s()),
             workspaces=[describe_workspace_part(workspace, linked)],
             freshness=read_freshness(),
             took_ms=self._measure_ms(arrived_s),
@@ -639,6 +643,11 @@ class Handlers(WorkspaceMethods):
         arrived_s: float,
     ) -> ContextResult:
         config, now_s = self._workspaces.config, self._clock.wall_s()
+        asked = [*chosen, user_wide] if user_wide else list(chosen)
+        commands: frozenset[str] = frozenset()
+        if may_name_commands(params):
+            find = partial(find_commands, asked, params, config, RunOptions(now_s=now_s))
+            commands = await self._in_thread(find)
 
         def read(workspace: Workspace, options: RunOptions) -> ContextOffer:
             return offer_context(
@@ -649,6 +658,7 @@ class Handlers(WorkspaceMethods):
                     options,
                     accesses=_count_accesses(workspace, params),
                     within=_list_shared(workspace, linked),
+                    commands=commands,
                 ),
                 is_merged=len(chosen) > 1,
                 is_user_wide=workspace is user_wide,
@@ -657,7 +667,6 @@ class Handlers(WorkspaceMethods):
 
         if not chosen:
             self._workspaces.find(None)  # raises: there is no workspace yet
-        asked = [*chosen, user_wide] if user_wide else list(chosen)
         read_freshness = self._watch_several(chosen, params)
         parts = await self._ask_each(asked, params, now_s, arrived_s, read)
         failed = [one.error for one in parts if one.workspace is not user_wide and one.error]
@@ -669,7 +678,7 @@ class Handlers(WorkspaceMethods):
         self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
-            query_problems=list_query_problems(params, self._clock.wall_s()),
+            **describe_query(params, self._clock.wall_s()),
             workspaces=describe_parts(parts, linked),
             freshness=read_freshness(),
             took_ms=self._measure_ms(arrived_s),

@@ -79,7 +79,12 @@ _FILTERED = (
     " ORDER BY f.path, c.start_line, c.id LIMIT :limit"
 )
 _SELECTED = "AND +rowid IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :selecting)"
-_MUST_NOT = "AND {id} NOT IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :must_not)"
+_MUST_NOT = (
+    "AND ({id} NOT IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :must_not)"
+    " OR {id} IN (SELECT value FROM json_each(:spared)))"
+)
+_ALL_MATCHING = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
+_MATCHING_AMONG = f"{_ALL_MATCHING} AND +rowid IN (SELECT value FROM json_each(?))"
 _IS_MATCHING = "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT 1"
 # One statement for all terms: each takes longer to start than to find the matches of most words.
 _COUNT_ONE = "(SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {most}))"
@@ -100,13 +105,29 @@ MATCHES_PER_LOOKUP = 60
 NO_FAMILIES: Mapping[int, FoundFamily] = {}
 
 
+class Excluded(NamedTuple):
+    """The FTS5 expression for the chunks that a query excludes, empty for none, and the chunks that
+    it finds although they match.
+    """
+
+    match: str = ""
+    spared: Sequence[int] = ()
+
+    @property
+    def bindings(self) -> dict[str, str]:
+        return {"must_not": self.match, "spared": encode_numbers(self.spared)} if self.match else {}
+
+
+NOTHING_EXCLUDED = Excluded()
+
+
 def find_candidates(  # noqa: PLR0913 - all but three are optional
     reader: Reader,
     match: str,
     filters: Filters,
     *,
     limit: int,
-    must_not: str = "",
+    must_not: Excluded = NOTHING_EXCLUDED,
     selecting: str = "",
     families: Mapping[int, FoundFamily] = NO_FAMILIES,
     is_filling: bool = True,
@@ -115,7 +136,7 @@ def find_candidates(  # noqa: PLR0913 - all but three are optional
     """Return the `limit` best chunks for an FTS5 expression by the stems of its words, and those
     that tie with the last, in no particular order. About `n_matching` match it, or fewer.
 
-    Chunks that match the expression `must_not` are excluded, and with an expression `selecting` all
+    Chunks that match `must_not` are excluded, and with an expression `selecting` all
     that do not match it: to pass over a match takes a tenth of the time that its score takes. What
     holds an exact word holds its stem, so the exact words select nothing that the stems do not.
     """
@@ -124,9 +145,9 @@ def find_candidates(  # noqa: PLR0913 - all but three are optional
     if selecting:
         allowed = f"{_SELECTED} {allowed}"
         bound["selecting"] = selecting
-    if must_not:
+    if must_not.match:
         allowed = f"{allowed} {_MUST_NOT.format(id='+rowid')}"
-        bound["must_not"] = must_not
+        bound |= must_not.bindings
     rows = _find_best(reader, allowed, bound, limit, n_matching)
     found = FoundChunks(
         rows,
@@ -177,9 +198,11 @@ MAX_ALLOWED = 10_000
 _ALLOWED = "SELECT id FROM chunks WHERE 1 {allowed} LIMIT :most"
 
 
-def list_allowed(reader: Reader, filters: Filters, must_not: str) -> list[int] | None:
-    """Return the chunks that pass the filters and do not match the expression `must_not`; None if
-    all do, or more than MAX_ALLOWED.
+def list_allowed(
+    reader: Reader, filters: Filters, must_not: Excluded = NOTHING_EXCLUDED
+) -> list[int] | None:
+    """Return the chunks that pass the filters and are not excluded; None if all do, or more than
+    MAX_ALLOWED.
     """
     allowed, bound = _compile_allowed(reader, filters, must_not)
     if not allowed:
@@ -194,10 +217,13 @@ def list_allowed(reader: Reader, filters: Filters, must_not: str) -> list[int] |
 
 
 def find_rows(
-    reader: Reader, chunks: Sequence[int], filters: Filters, must_not: str
+    reader: Reader,
+    chunks: Sequence[int],
+    filters: Filters,
+    must_not: Excluded = NOTHING_EXCLUDED,
 ) -> list[ChunkRow]:
-    """Return the rows of those of `chunks` that pass the filters and do not match the expression
-    `must_not`, with a score of 0.
+    """Return the rows of those of `chunks` that pass the filters and are not excluded, with a score
+    of 0.
     """
     if not chunks:
         return []
@@ -206,11 +232,13 @@ def find_rows(
     return [(*row, 0.0) for row in rows]
 
 
-def _compile_allowed(reader: Reader, filters: Filters, must_not: str) -> tuple[str, dict[str, str]]:
+def _compile_allowed(
+    reader: Reader, filters: Filters, must_not: Excluded
+) -> tuple[str, dict[str, str]]:
     allowed, bindings = compile_filters(reader, filters)
-    if not must_not:
+    if not must_not.match:
         return allowed, bindings
-    return f"{allowed} {_MUST_NOT.format(id='+rowid')}", {**bindings, "must_not": must_not}
+    return f"{allowed} {_MUST_NOT.format(id='+rowid')}", {**bindings, **must_not.bindings}
 
 
 # --- families of words --------------------------------------------------------------------------
@@ -386,13 +414,15 @@ def read_files(reader: Reader, files: Collection[int]) -> dict[int, FileRow]:
     return {file: (path, day) for file, path, day in rows}
 
 
-def find_filtered(reader: Reader, filters: Filters, must_not: str, *, limit: int) -> FoundChunks:
-    """Return the first `limit` chunks by path and line that pass the filters and do not match the
-    FTS5 expression `must_not`, if it is not empty.
+def find_filtered(
+    reader: Reader, filters: Filters, must_not: Excluded = NOTHING_EXCLUDED, *, limit: int
+) -> FoundChunks:
+    """Return the first `limit` chunks by path and line that pass the filters and are not
+    excluded.
     """
     allowed, bindings = compile_filters(reader, filters)
-    excluded = _MUST_NOT.format(id="c.id") if must_not else ""
-    bound = {"limit": limit, **({"must_not": must_not} if must_not else {}), **bindings}
+    excluded = _MUST_NOT.format(id="c.id") if must_not.match else ""
+    bound = {"limit": limit, **must_not.bindings, **bindings}
     rows = reader.rows(_FILTERED.format(allowed=allowed, must_not=excluded), bound)
     return FoundChunks(
         cast("list[ChunkRow]", rows),
@@ -424,6 +454,13 @@ def count_matching(
 
 def _is_counted(known: tuple[int, int] | None, most: int) -> bool:
     return known is not None and (known[0] < known[1] or known[1] >= most)
+
+
+def find_matching(reader: Reader, match: str, among: Sequence[int] | None = None) -> list[int]:
+    """Return the chunks, or those `among` some, that match an FTS5 expression."""
+    if among is None:
+        return [row[0] for row in reader.rows(_ALL_MATCHING, (match,))]
+    return [row[0] for row in reader.rows(_MATCHING_AMONG, (match, encode_numbers(among)))]
 
 
 def is_matching(reader: Reader, match: str) -> bool:

@@ -85,7 +85,6 @@ def make_query() -> Callable[[bytes], None]:
     import apsw
 
     from memsyncd.core.search.query import TERM_LIMIT, compile_query, parse_query
-    from memsyncd.errors import TooLarge
     from memsyncd.store.schema import TOKENIZER
 
     connection = apsw.Connection(":memory:")
@@ -95,14 +94,13 @@ def make_query() -> Callable[[bytes], None]:
     connection.execute("INSERT INTO notes VALUES('head', 'a few words', 'tag', 'with parts')")
 
     def feed(data: bytes) -> None:
-        with contextlib.suppress(TooLarge):
-            query = parse_query(data.decode("utf-8", "surrogateescape"))
-            assert len(query.positive) + len(query.must_not) <= TERM_LIMIT
-            if query.positive:
-                expression = compile_query(query)
-                connection.execute(
-                    "SELECT rowid FROM notes WHERE notes MATCH ?", (expression,)
-                ).fetchall()
+        query = parse_query(data.decode("utf-8", "surrogateescape"))
+        assert len(query.positive) + len(query.must_not) <= TERM_LIMIT
+        if query.positive:
+            expression = compile_query(query)
+            connection.execute(
+                "SELECT rowid FROM notes WHERE notes MATCH ?", (expression,)
+            ).fetchall()
 
     return feed
 

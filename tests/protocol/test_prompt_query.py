@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.search.query import parse_query
-from memsyncd.protocol.prompt_query import make_query
+from memsyncd.core.search.query import QUERY_LIMIT, parse_query
+from memsyncd.protocol.prompt_query import QUERY_CHARACTERS, make_query
 
 
 @given(st.text(max_size=3000))
 def test_any_prompt_becomes_a_query_of_plain_words(text: str) -> None:
     query = make_query(text)
-    parsed = parse_query(query)  # it refuses queries that are too long
+    assert len(query) <= QUERY_CHARACTERS == QUERY_LIMIT
+    parsed = parse_query(query)
     assert not any(term for term in parsed.must_not)
     assert parsed.must == ()
 

@@ -21,7 +21,7 @@ from memsyncd.cli.history import (
     render_path_change,
     render_size_change,
 )
-from memsyncd.cli.search import describe_relaxed, describe_semantic
+from memsyncd.cli.search import describe_excluded, describe_relaxed, describe_semantic
 from memsyncd.cli.status import (
     STATE_STYLES,
     list_counts,
@@ -139,6 +139,9 @@ def describe_answer(answer: Mapping[str, Any], limit: int) -> Pieces:
             pieces.append((f" · {describe_relaxed(hits)}", "$text-warning"))
     if reason := describe_semantic(answer):
         pieces.append((f" · {reason}", "dim"))
+    pieces += [(f" · {clean_line(one)}", "$text-warning") for one in answer["query_problems"]]
+    if excluded := describe_excluded(answer):
+        pieces.append((f" · {excluded}", "dim"))
     left_out = [
         f" · without {clean_line(one['name'])}: {clean_line(one['failure'])}"
         for one in answer["workspaces"]

@@ -9,11 +9,17 @@ nothing. Phrases, `-not` and filters are strict.
 Several values of one filter mean any of them; different filters must all hold. A `-` excludes the
 value of a filter. Text that looks like an invalid filter (`kind:` alone, `after:spring`, a glob
 that leads out of the root) stays text and is read as words.
+
+In `git commit -m` the last word may exclude, or be an option of a command. A passage that holds the
+word and the one before it as they were typed, `commit -m`, is found in spite of the exclusion.
+
+A longer query than `QUERY_LIMIT` is shortened by whole words.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date
 from enum import Enum
@@ -28,7 +34,7 @@ from memsyncd.core.notepath import NOTE_SUFFIXES
 from memsyncd.core.search.dates import DAY_FORM, NamedDate, find_named_dates, parse_day
 from memsyncd.core.search.folding import fold
 from memsyncd.core.search.properties import parse_condition
-from memsyncd.core.search.spelling import fold_word
+from memsyncd.core.search.spelling import fold_word, suggest_words
 from memsyncd.core.search.words import (
     WordSequence,
     find_identifiers,
@@ -37,7 +43,6 @@ from memsyncd.core.search.words import (
     split_pictures,
     split_words,
 )
-from memsyncd.errors import TooLarge
 
 # --- Filters --------------------------------------------------------------------------------------
 
@@ -62,7 +67,8 @@ FIELDS: Final = {
     "related_to": "related_to",
     "tier": "tiers",
 }
-_NAMES = "|".join((*FIELDS, "is", "importance", "after", "before"))
+_FILTER_NAMES: Final = (*FIELDS, "is", "importance", "after", "before")
+_NAMES = "|".join(_FILTER_NAMES)
 _IMPORTANCE = re.compile(r"0?\.\d+|[01](?:\.0*)?")
 _FILTER = re.compile(
     (
@@ -300,10 +306,30 @@ _NO_VALUE: Final = "takes a value, without a blank before it"
 _FEW_WORDS: Final = 6
 
 
+# The names by which other programs know a filter.
+_OTHER_NAMES: Final = {
+    "file": "path",
+    "folder": "path",
+    "from": "after",
+    "heading": "section",
+    "label": "tag",
+    "since": "after",
+    "title": "section",
+    "type": "kind",
+    "until": "before",
+}
+# A value that begins with a digit is a port, a time, a line or a version: `localhost:8080`.
+_PREFIXED_VALUE: Final = re.compile(
+    r'"[^"]*"|(?<!\S)-?(?P<name>[a-z][a-z_]{1,19}):(?P<value>"[^"]+"|(?!//)[^\W\d][^\s"]*)',
+    re.IGNORECASE,
+)
+
+
 def find_query_problems(text: str, today: date | None = None) -> list[str]:
     """What of a query does not count as it was typed, in words: filters that are read as words or
-    that nothing can pass, and words beyond the limit. Raises what `parse_query` raises.
+    that nothing can pass, and words beyond the limits.
     """
+    n_characters, text = len(text), shorten_query(text)
     problems = []
     if ":" in text:
         reader = _FilterReader(today)
@@ -311,13 +337,42 @@ def find_query_problems(text: str, today: date | None = None) -> list[str]:
         problems = [_describe_filter(*one, today) for one in found if one[0]["name"]]
         if len(text.split()) > _FEW_WORDS:
             problems = [one for one in problems if not one.endswith(_NO_VALUE)]
+        problems += _describe_unknown_filters(text)
     if "-" in text and not text.isascii():
         problems += _find_lost_exclusions(extract_filters(text, today)[1])
     n_dropped = parse_query(text, today).n_dropped if _may_be_long(text) else 0
     if n_dropped:
         words = "one word" if n_dropped == 1 else f"{n_dropped} words"
         problems.append(f"{words} did not count: a query has at most {TERM_LIMIT}")
+    if n_characters > QUERY_LIMIT:
+        problems.append(
+            f"{len(text):,} of {n_characters:,} characters count: a query is shortened to "
+            f"{QUERY_LIMIT:,}, by whole words"
+        )
     return list(dict.fromkeys(filter(None, problems)))
+
+
+def _describe_unknown_filters(text: str) -> Iterator[str]:
+    """Describe the texts that may have been meant as filters, such as `knid:decision`."""
+    is_short = len(text.split()) <= _FEW_WORDS
+    for match in _PREFIXED_VALUE.finditer(text):
+        name = (match["name"] or "").lower()
+        if not name or name in _FILTER_NAMES:
+            continue
+        other = _OTHER_NAMES.get(name) or _find_near_filter(name)
+        value = match["value"]
+        if other or (is_short and match["name"] == name):
+            remedy = f"{other}:{value}" if other else f"meta:{name}={value} for a key of notes"
+            yield (
+                f"{_show(match[0])} was read as words, because {name}: is no filter; write "
+                f"{_show(remedy)}"
+            )
+
+
+def _find_near_filter(name: str) -> str:
+    """The filter that a mistyped name may mean; empty if there is none."""
+    known = [(filter_name, 1) for filter_name in _FILTER_NAMES]
+    return next(iter(suggest_words(name, known)), "")
 
 
 def _find_lost_exclusions(text: str) -> list[str]:
@@ -373,7 +428,8 @@ def _show(text: str) -> str:
 
 # --- Queries --------------------------------------------------------------------------------------
 
-QUERY_LIMIT_BYTES = 1024
+QUERY_LIMIT = 1024
+"""Characters of a query; a longer text is shortened."""
 # FTS5's parser runs outside every time limit, so its input is bounded.
 TERM_LIMIT = 32
 PREFIX_MIN_CHARACTERS = 2
@@ -414,6 +470,29 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(self.words[:-1]) if is_name and self.form is not Form.PREFIX else ""
 
 
+class TypedCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """An excluded term with the word beside it, as in `commit -m`: what holds both as they were
+    typed is not excluded by this term.
+
+    `phrase` finds what holds the words of both in a row.
+    """
+
+    excluded: Term
+    phrase: Term
+
+    def make_pattern(self) -> re.Pattern[str]:
+        """The pattern of the text in a folded text."""
+        words = fold(self.phrase.text).casefold().split()
+        before = "" if is_unspaced(words[0][0]) else r"(?<!\w)"
+        after = "" if is_unspaced(words[-1][-1]) else r"(?!\w)"
+        return re.compile(before + r"\s+".join(map(re.escape, words)) + after)
+
+
+def find_typed(pattern: re.Pattern[str], text: str) -> bool:
+    """True if a text holds what a command's pattern looks for, in any spelling."""
+    return pattern.search(fold(text).casefold()) is not None
+
+
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed query: the more `should` terms match, the better; all `must` terms have to match, no
     `must_not` term may.
@@ -431,6 +510,10 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     n_dropped: int = 0
     # The text without filters.
     text: str = ""
+    # Exclusions that may be options of commands.
+    commands: tuple[TypedCommand, ...] = ()
+    # What the query excludes as it was typed: words, phrases and values of filters.
+    excluded: tuple[str, ...] = ()
 
     @property
     def plain_text(self) -> str:
@@ -448,10 +531,19 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return replace(self, must=(), should=self.positive)
 
+    def add_phrases(self, texts: Collection[str]) -> Query:
+        """The query that also looks for the commands with these texts, which notes hold."""
+        phrases = [one.phrase for one in self.commands if one.phrase.text in texts]
+        room = TERM_LIMIT - len(self.positive) - len(self.must_not)
+        query = replace(self, should=(*self.should, *phrases[: max(0, room)]))
+        if self.positive:
+            return query
+        return replace(query, text=" ".join(phrase.text for phrase in phrases))
+
 
 def read_plain_text(text: str, today: date | None = None) -> str:
     """Return the `plain_text` of a query without parsing the rest of it."""
-    return _join_terms(extract_filters(text, today)[1])
+    return _join_terms(extract_filters(shorten_query(text), today)[1])
 
 
 def _join_terms(text: str) -> str:
@@ -459,21 +551,66 @@ def _join_terms(text: str) -> str:
     return " ".join(match["phrase"] or match["word"] or "" for match in matches)
 
 
-def parse_query(text: str, today: date | None = None) -> Query:
-    """Parse a typed text; with `today`, days in filters may be relative to it.
+def shorten_query(text: str) -> str:
+    """Return the whole words at the beginning of a text that are within the limit together.
 
-    Raises TooLarge over 1 KiB, and nothing else on any text.
+    A word without spaces that is too long is left out, except in a script without spaces: there any
+    character ends a word. A quoted phrase may become a shorter one; an excluded phrase or the
+    quoted value of a filter is left out if it is not whole.
     """
-    if len(text.encode("utf-8", "replace")) > QUERY_LIMIT_BYTES:
-        raise TooLarge(f"the query is over {QUERY_LIMIT_BYTES} bytes", hint="ask in fewer words")
-    filters, text = extract_filters(text, today)
+    if len(text) <= QUERY_LIMIT:
+        return text
+    kept: list[str] = []
+    # One character is left for a quote.
+    room = QUERY_LIMIT - 1
+    for match in re.finditer(r"\S+", text):
+        word = match[0]
+        if len(word) > room:
+            part = word[: _find_cut(word, room)]
+            kept.append(part)
+            if part or len(word) <= QUERY_LIMIT:
+                break
+            continue
+        kept.append(word)
+        room -= len(word) + 1
+        if room <= 0:
+            break
+    shortened = " ".join(filter(None, kept))
+    if shortened.count('"') % 2 and text.count('"') > shortened.count('"'):
+        start = 1 + max(map(shortened[: shortened.rindex('"')].rfind, " \n"))
+        is_phrase = shortened[start] == '"'
+        shortened = f'{shortened}"' if is_phrase else shortened[:start].rstrip()
+    return shortened
+
+
+def _find_cut(word: str, most: int) -> int:
+    """The last place up to `most` where a word of a script without spaces may end, else 0."""
+    for end in range(max(0, most), 0, -1):
+        is_edge = is_unspaced(word[end - 1]) or is_unspaced(word[end])
+        if is_edge and not unicodedata.category(word[end]).startswith("M"):
+            return end
+    return 0
+
+
+def parse_query(text: str, today: date | None = None) -> Query:
+    """Parse a typed text; with `today`, days in filters may be relative to it. Never raises."""
+    filters, text = extract_filters(shorten_query(text), today)
     should: dict[object, Term] = {}
     must: dict[object, Term] = {}
     must_not: dict[object, Term] = {}
-    for match in _TERM.finditer(text):
+    matches = [*_TERM.finditer(text)]
+    commands: list[TypedCommand] = []
+    excluded: dict[str, Term] = {}
+    for number, match in enumerate(matches):
         for term in _read_terms(match):
             place = must_not if match["no"] else must if term.form is Form.PHRASE else should
-            place.setdefault((term.form, tuple(map(str.lower, term.words))), term)
+            key = (term.form, tuple(map(str.lower, term.words)))
+            kept_term = place.setdefault(key, term)
+            if match["no"]:
+                excluded[match[0]] = kept_term
+                is_alone = len(matches) == 1 and not filters.is_empty
+                phrase = None if is_alone else _read_command(matches, number)
+                commands += [TypedCommand(excluded=kept_term, phrase=phrase)] if phrase else []
     stopwords = _choose_stopwords(should.values())
     kept = [term for term in should.values() if not _is_stopword(term, stopwords)]
     # Beside words a sign tells little: `a → b`.
@@ -487,7 +624,43 @@ def parse_query(text: str, today: date | None = None) -> Query:
         days=find_named_dates(text),
         identifiers=find_identifiers(text),
         text=text,
+        commands=tuple(one for one in commands if one.excluded in query.must_not),
+        excluded=(
+            *_list_excluded_values(filters),
+            *(typed for typed, term in excluded.items() if term in query.must_not),
+        ),
     )
+
+
+def _list_excluded_values(filters: Filters) -> list[str]:
+    """The values of filters that are excluded, as people type them."""
+    if filters.exclude is None:
+        return []
+    typed = [
+        (f"-{name}:", value)
+        for name, field in FIELDS.items()
+        for value in getattr(filters.exclude, field)
+    ]
+    return [f'{name}"{value}"' if " " in value else f"{name}{value}" for name, value in typed]
+
+
+# What a sentence puts around a command.
+_AROUND: Final = re.compile(r"""^["'`([{«“‘]+|["'`)\]}»”’.,;:!?…]+$""")
+
+
+def _read_command(matches: Sequence[re.Match[str]], number: int) -> Term | None:
+    """The phrase of an exclusion and the word before it, or after it if it is the first; None if it
+    has no words.
+    """
+    pair = matches[number - 1 : number + 1] if number else matches[:2]
+    text = _AROUND.sub("", " ".join(map(_read_typed, pair)))
+    words = [word for row in split_words(fold(text), is_strict=True) for word in row.words]
+    return Term(text=text, words=tuple(words), form=Form.PHRASE) if words else None
+
+
+def _read_typed(match: re.Match[str]) -> str:
+    """A word or phrase as it was typed, without quotes."""
+    return match[0].replace('"', "")
 
 
 def drop_terms(query: Query, common: Collection[Term]) -> Query:

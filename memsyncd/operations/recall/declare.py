@@ -76,6 +76,10 @@ class Recalled(Result, frozen=True, kw_only=True):
     left_out: int
     """Memories that were found, and for which the budget has no room."""
     freshness: Freshness | None = None
+    query_problems: list[str] = msgspec.field(default_factory=list)
+    """As in the result of `search`, if words were searched for."""
+    excluded: list[str] = msgspec.field(default_factory=list)
+    """As in the result of `search`, if words were searched for."""
 
 
 # --- the operations ---------------------------------------------------------------------------

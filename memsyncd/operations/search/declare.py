@@ -141,7 +141,10 @@ class AnsweringWorkspace(Result, frozen=True, kw_only=True):
 class SearchResult(SearchAnswer, frozen=True, kw_only=True):
     query_problems: list[str] = msgspec.field(default_factory=list)
     """What of the query does not count as it was typed, such as `after:2026-02-30`, which was read
-    as words, and words beyond the limit of 32."""
+    as words, and words beyond the limits of 32 terms and 1,024 characters."""
+    excluded: list[str] = msgspec.field(default_factory=list)
+    """What the query excludes, as it was typed: `-m`, `-kind:todo`. A passage that holds the word
+    and the one before it as they were typed, such as `commit -m`, is found all the same."""
     workspaces: list[AnsweringWorkspace]
     """Those that were asked, in order of the request."""
     freshness: Freshness
@@ -225,6 +228,8 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
 
 class ContextResult(ContextAnswer, frozen=True, kw_only=True):
     query_problems: list[str] = msgspec.field(default_factory=list)
+    """As in the result of `search`."""
+    excluded: list[str] = msgspec.field(default_factory=list)
     """As in the result of `search`."""
     workspaces: list[AnsweringWorkspace]
     """Those that were asked, in order of the request, and the user-wide one."""

@@ -26,7 +26,7 @@ def render_hits(found: search.SearchResult, _find_warning: FindWarning | None = 
     """Return the text of a search: a citation, a heading and a snippet for each hit."""
     lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
     lines += _describe_semantic(found)
-    lines += [f"Note: {problem}." for problem in found.query_problems]
+    lines += _describe_query(found)
     if not found.hits:
         lines.append("Nothing found" + (f": {found.why_empty}" if found.why_empty else "."))
         if found.did_you_mean:
@@ -48,6 +48,14 @@ def render_hits(found: search.SearchResult, _find_warning: FindWarning | None = 
         lines += [f"  {disputed}"] if disputed else []
         lines += [f"  {one.relation}: {_cite(one)}  {one.snippet}" for one in hit.related]
     return "\n".join(lines)
+
+
+def _describe_query(found: search.SearchResult | search.ContextResult) -> list[str]:
+    """Say what of the query did not count as it was typed, and what it excluded."""
+    lines = [f"Note: {problem}." for problem in found.query_problems]
+    if found.excluded:
+        lines.append(f"Excluded: {' '.join(found.excluded)} (in quotes it would be searched for).")
+    return lines
 
 
 def _describe_relaxed(hits: Sequence[search.Hit]) -> str:
@@ -111,7 +119,7 @@ def render_context(found: search.ContextResult, _find_warning: FindWarning | Non
     """Return a block of memory, which is marked already, with the citations of its parts."""
     lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
     lines += _describe_semantic(found)
-    lines += [f"Note: {problem}." for problem in found.query_problems]
+    lines += _describe_query(found)
     if not found.text:
         why = f": {found.why_empty}" if found.why_empty else "."
         return "\n".join([*lines, f"Memory holds nothing on this{why}"])

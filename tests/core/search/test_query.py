@@ -12,12 +12,11 @@ from memsyncd.core.search.dates import parse_day
 from memsyncd.core.search.folding import fold
 from memsyncd.core.search.query import (
     NO_FILTERS,
-    QUERY_LIMIT_BYTES,
+    QUERY_LIMIT,
     TERM_LIMIT,
     VALUE_LIMIT,
     Filters,
     Form,
-    Query,
     Term,
     choose_rarest,
     compile_query,
@@ -25,11 +24,12 @@ from memsyncd.core.search.query import (
     drop_terms,
     extract_filters,
     find_query_problems,
+    find_typed,
     parse_query,
     read_plain_text,
+    shorten_query,
 )
-from memsyncd.core.search.words import find_subwords, space_out, split_words
-from memsyncd.errors import TooLarge
+from memsyncd.core.search.words import find_subwords, is_unspaced, space_out, split_words
 from memsyncd.store.schema import TOKENIZER
 
 # --- Filters --------------------------------------------------------------------------------------
@@ -455,12 +455,93 @@ def test_a_term_keeps_the_text_as_it_was_typed() -> None:
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-def test_a_query_of_1_kib_is_accepted_and_one_byte_more_is_refused() -> None:
-    assert parse_query("x" * QUERY_LIMIT_BYTES).positive
-    with pytest.raises(TooLarge):
-        parse_query("x" * (QUERY_LIMIT_BYTES + 1))
-    with pytest.raises(TooLarge):
-        parse_query("日" * (QUERY_LIMIT_BYTES // 3 + 1))
+def test_characters_count_toward_the_limit_and_a_query_within_it_is_as_it_was_typed() -> None:
+    for text in ("日" * QUERY_LIMIT, "x" * QUERY_LIMIT, " a\n" * (QUERY_LIMIT // 3)):
+        assert shorten_query(text) == text
+        assert find_query_problems(text) == find_query_problems(shorten_query(text))
+
+
+WORDS = ["word", "数据库", "か\u3099", '"two words"', "-no", '-"old plan"', 'section:"A B"', "\n"]
+OVERLONG = ["w" * 400, "w" * 1500, "数据库超时" * 300]
+
+
+def repeat(words: list[str]) -> str:
+    return " ".join(words * 9)
+
+
+@given(st.lists(st.sampled_from([*WORDS, *OVERLONG, '"']), min_size=1, max_size=40).map(repeat))
+def test_a_longer_query_keeps_whole_words_in_their_order(text: str) -> None:
+    shortened = shorten_query(text)
+    assert len(shortened) <= max(QUERY_LIMIT, len(text) if text == shortened else 0)
+    typed = iter(text.split())
+    for word in shortened.split():
+        assert any(
+            word in (other, f'{other}"')
+            or (is_unspaced(word) and other.startswith(word) and other[len(word)] != "\u3099")
+            for other in typed
+        )
+    is_described = any("is shortened to" in one for one in find_query_problems(text))
+    assert is_described == (len(text) > QUERY_LIMIT)
+
+
+@given(st.lists(st.sampled_from([*WORDS, *OVERLONG]), min_size=1, max_size=40).map(repeat))
+def test_a_shortened_query_excludes_and_filters_nothing_that_was_not_typed(text: str) -> None:
+    query = parse_query(text)
+    assert {term.text for term in query.must_not} <= {"no", "old plan"}
+    assert not {"old", "plan"} & {term.text for term in query.should}
+    assert {*query.filters.sections} <= {"A B"}
+
+
+def test_a_word_without_spaces_that_is_too_long_does_not_hide_the_words_after_it() -> None:
+    assert shorten_query(f"decode {'x' * 5000} in the parser") == "decode in the parser"
+    assert shorten_query(f'"{"long phrase " * 200}"') == f'"{"long phrase " * 85}"'.replace(
+        ' "', '"'
+    )
+
+
+# --- exclusions that may be options ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "commands", "excluded"),
+    [
+        ("tar -xzf", ["tar -xzf"], ["-xzf"]),
+        ("how do I use `git commit -m`?", ["commit -m"], ["-m`?"]),
+        ("-m git commit", ["-m git"], ["-m"]),
+        ("tar -x -z a", ["tar -x", "-x -z"], ["-x", "-z"]),
+        ('"git commit" -m', ["git commit -m"], ["-m"]),
+        ('cold -"slow start"', ["cold -slow start"], ['-"slow start"']),
+        ("-m", ["-m"], ["-m"]),
+        ("kind:todo -m", [], ["-m"]),
+        ("a -kind:old -tag:x b", [], ["-kind:old", "-tag:x"]),
+        ("git --amend", [], []),
+        ("a -> b", [], []),
+    ],
+)
+def test_an_exclusion_beside_a_word_may_be_an_option(
+    text: str, commands: list[str], excluded: list[str]
+) -> None:
+    query = parse_query(text)
+    assert [one.phrase.text for one in query.commands] == commands
+    assert sorted(query.excluded) == sorted(excluded)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_held"),
+    [
+        ("Run `git commit -m msg`.", True),
+        ("Git  Commit\n-m", True),
+        ("git commit \u2010m", True),
+        ("git commit m", False),
+        ("git commit -message", False),
+        ("recommit -m", False),
+        ("git commit --m", False),
+        ("git commit-m", False),
+    ],
+)
+def test_a_command_is_held_as_it_was_typed(text: str, *, is_held: bool) -> None:
+    [command] = parse_query("git commit -m").commands
+    assert find_typed(command.make_pattern(), text) == is_held
 
 
 @given(st.text("abcXYZ019", min_size=1, max_size=12))
@@ -509,9 +590,7 @@ def test_must_not_terms_count_after_any_number_of_words() -> None:
 @example(" ".join(f'"{number}"' for number in range(200)))
 @example(" ".join(f"-{number}" for number in range(150)) + " x")
 def test_a_query_never_holds_more_terms_than_the_limit(text: str) -> None:
-    query = (
-        parse_query(text) if len(text.encode("utf-8", "replace")) <= QUERY_LIMIT_BYTES else Query()
-    )
+    query = parse_query(text)
     assert len(query.positive) + len(query.must_not) <= TERM_LIMIT
 
 
@@ -525,8 +604,7 @@ def test_a_query_never_holds_more_terms_than_the_limit(text: str) -> None:
 @example("\U00011fc0", "")
 def test_any_text_compiles_to_valid_fts5(text: str, note: str) -> None:
     connection = make_table("a b", note.encode("utf-8", "replace").decode())
-    if len(text.encode("utf-8", "replace")) <= QUERY_LIMIT_BYTES:
-        find(connection, text)
+    find(connection, text)
     connection.close()
 
 
@@ -690,8 +768,4 @@ def test_the_plain_text_of_a_query_has_neither_filters_nor_quotes_nor_what_is_ex
 
 @given(typed_filters)
 def test_the_plain_text_is_read_without_parsing_the_query(text: str) -> None:
-    try:
-        query = parse_query(text)
-    except TooLarge:
-        return
-    assert read_plain_text(text) == query.plain_text
+    assert read_plain_text(text) == parse_query(text).plain_text
