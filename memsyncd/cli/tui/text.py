@@ -139,7 +139,9 @@ def describe_answer(answer: Mapping[str, Any], limit: int) -> Pieces:
             pieces.append((f" · {describe_relaxed(hits)}", "$text-warning"))
     if reason := describe_semantic(answer):
         pieces.append((f" · {reason}", "dim"))
-    pieces += [(f" · {clean_line(one)}", "$text-warning") for one in answer["query_problems"]]
+    pieces += [
+        (f" · {clean_line(one)}", "$text-warning") for one in answer.get("query_problems", ())
+    ]
     if excluded := describe_excluded(answer):
         pieces.append((f" · {excluded}", "dim"))
     left_out = [

@@ -301,6 +301,7 @@ _OWN_KEYS: Final = frozenset(
 )
 _OUTSIDE: Final = re.compile(r"~/|\.\.?/?$|\.\./")
 SHOWN_CHARACTERS = 60
+MAX_SHOWN = 8
 _NO_VALUE: Final = "takes a value, without a blank before it"
 # In a longer text a word with a colon and a blank, such as `Task: …`, is prose.
 _FEW_WORDS: Final = 6
@@ -329,7 +330,7 @@ def find_query_problems(text: str, today: date | None = None) -> list[str]:
     """What of a query does not count as it was typed, in words: filters that are read as words or
     that nothing can pass, and words beyond the limits.
     """
-    n_characters, text = len(text), shorten_query(text)
+    typed, text = text, shorten_query(text)
     problems = []
     if ":" in text:
         reader = _FilterReader(today)
@@ -344,12 +345,27 @@ def find_query_problems(text: str, today: date | None = None) -> list[str]:
     if n_dropped:
         words = "one word" if n_dropped == 1 else f"{n_dropped} words"
         problems.append(f"{words} did not count: a query has at most {TERM_LIMIT}")
-    if n_characters > QUERY_LIMIT:
-        problems.append(
-            f"{len(text):,} of {n_characters:,} characters count: a query is shortened to "
-            f"{QUERY_LIMIT:,}, by whole words"
-        )
+    if len(typed) > QUERY_LIMIT:
+        problems.append(_describe_shortened(typed, text))
     return list(dict.fromkeys(filter(None, problems)))
+
+
+def _describe_shortened(typed: str, kept: str) -> str:
+    """Say how much of a text counts, and which of its exclusions and filters do not."""
+    lost = [one for one in _list_conditions(typed) if one not in {*_list_conditions(kept)}]
+    shown = " ".join(map(_show, lost[:MAX_SHOWN]))
+    more = f" and {len(lost) - MAX_SHOWN} more" if len(lost) > MAX_SHOWN else ""
+    return (
+        f"{len(kept):,} of {len(typed):,} characters count: a query is shortened to "
+        f"{QUERY_LIMIT:,}, by whole words{f', and {shown}{more} did not count' if lost else ''}"
+    )
+
+
+def _list_conditions(text: str) -> list[str]:
+    """The filters and exclusions of a text, as they were typed."""
+    filters = (match[0] for match in _FILTER.finditer(text) if match["name"])
+    terms = (match[0] for match in _TERM.finditer(extract_filters(text)[1]) if match["no"])
+    return [*dict.fromkeys((*filters, *terms))]
 
 
 def _describe_unknown_filters(text: str) -> Iterator[str]:

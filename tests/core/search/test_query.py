@@ -492,6 +492,11 @@ def test_a_shortened_query_excludes_and_filters_nothing_that_was_not_typed(text:
     assert {*query.filters.sections} <= {"A B"}
 
 
+def test_conditions_beyond_the_limit_are_named() -> None:
+    [problem] = find_query_problems(f"-first {'word ' * 300} -last kind:todo -first")
+    assert problem.endswith(", by whole words, and kind:todo -last did not count")
+
+
 def test_a_word_without_spaces_that_is_too_long_does_not_hide_the_words_after_it() -> None:
     assert shorten_query(f"decode {'x' * 5000} in the parser") == "decode in the parser"
     assert shorten_query(f'"{"long phrase " * 200}"') == f'"{"long phrase " * 85}"'.replace(
