@@ -19,6 +19,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from memsyncd.config import Config
+from memsyncd.engine.browse import require_place
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.records import open_records
@@ -300,7 +301,8 @@ def compute_access_stats(
     slugs: str | None,
     params: AccessStatsParams,
 ) -> Job[AccessStats]:
-    """List the counts of a place, with those that are noted now. Raises StoreFailed.
+    """List the counts of a place, with those that are noted now. Raises StoreFailed, and
+    NoteNotFound if there is none and no such section, note or folder either.
 
     What cannot be stored now, as on a full disk, is counted all the same.
     """
@@ -318,6 +320,8 @@ def compute_access_stats(
     with accesses.supposing(waiting, max_sections=config.access.max_sections):
         found = accesses.find(path=path, slugs=slugs, is_by_time=is_by_time, limit=params.limit)
         n_sections, n = accesses.total(path=path, slugs=slugs)
+    if not n_sections and path is not None:
+        require_place(workspace, path, slugs)
     with workspace.acquire(READ_LIMIT_S) as reader:
         present = {path: set(read_anchors(reader, path)) for path in {one.path for one in found}}
     return AccessStats(

@@ -22,7 +22,7 @@ from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.model import Problem, Span
 from memsyncd.core.notepath import NOTE_SUFFIXES, NotePath, parse_note_path
-from memsyncd.core.search.query import Filters
+from memsyncd.core.search.query import EVERYTHING, Filters
 from memsyncd.engine.checks import find_condition
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
@@ -191,6 +191,24 @@ def find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection
         hint = _suggest_anchor(anchor, read_anchors(reader, anchor.rpartition("#")[0]))
         raise NoteNotFound(f"no section {anchor}", hint=hint)
     return found
+
+
+def require_place(workspace: Workspace, path: str, heading: str | None) -> None:
+    """Raise NoteNotFound, with the most similar name, if the index has no such section, note or
+    folder; not while there is no index.
+    """
+    if workspace.readers is None:
+        return
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        spelling = _find_spelling(reader, path)
+        # A path that is not there is looked for in the memory folder, too.
+        stored = stream_notes(reader, path=spelling, filters=EVERYTHING, has_sections=False)
+        is_stored = any(is_within_folder(note.path, spelling) for note in stored)
+        if is_stored and heading:
+            find_stored_section(reader, f"{path}#{heading}")
+    if not is_stored:
+        hint = _suggest_note(workspace, path) or "list notes with: memsyncd list --notes"
+        raise NoteNotFound(f"there is no note at {path}", hint=hint)
 
 
 def _find_spelling(reader: Reader, path: str) -> str:

@@ -27,6 +27,7 @@ from memsyncd.core.editing.sections import find_sections_bytes, replace_section,
 from memsyncd.core.editing.unified_diff import render_diff
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath, parse_note_path
 from memsyncd.engine.accesses import purge_accesses
+from memsyncd.engine.browse import require_place
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import (
     Decide,
@@ -152,10 +153,12 @@ def list_revisions(
     before: int | None = None,
 ) -> Job[list[RevisionInfo]]:
     """The newest `limit` revisions, of those older than `before`. Raises BadRequest if no history
-    is kept.
+    is kept, NoteNotFound if there is none and no such section, note or folder either.
     """
     history = open_history(workspace, config, clock)
     found = yield from _find_revisions(history, target, limit=limit, before=before)
+    if not found and before is None and target.path is not None:
+        require_place(workspace, target.path, target.heading)
     return [make_revision_info(revision) for revision in found]
 
 

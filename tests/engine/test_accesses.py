@@ -22,8 +22,10 @@ from memsyncd.engine.accesses import (
 )
 from memsyncd.engine.external_changes import prune_slice
 from memsyncd.engine.history import parse_target, purge
-from memsyncd.errors import StoreFull
+from memsyncd.errors import NoteNotFound, StoreFull
 from memsyncd.operations.history.declare import PurgeParams
+from memsyncd.operations.notes.declare import PurgeParams
+from memsyncd.operations.search.declare import AccessStatsParams
 from memsyncd.operations.stats.declare import AccessStatsParams
 from tests.engine.conftest import Bench, take
 
@@ -76,6 +78,36 @@ def test_accesses_are_counted_and_a_session_counts_once(kept: Bench) -> None:
 def test_a_whole_note_counts_each_of_its_sections(kept: Bench) -> None:
     note(kept, ".memories/redis.md")
     assert count(kept) == {".memories/redis.md#redis": 1, TIMEOUTS: 1, PORTS: 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "slugs", "hint"),
+    [
+        (".memories/redis.md", "redis/timeout", "did you mean .memories/redis.md#redis/timeouts?"),
+        (".memories/redis.md", "zebra", "list sections with: memsyncd list --sections"),
+        ("redis.md", "redis/ports", "did you mean .memories/redis.md?"),
+        ("zebra.md", None, "list notes with: memsyncd list --notes"),
+    ],
+)
+def test_a_place_that_never_was_is_an_error_with_near_names(
+    kept: Bench, path: str, slugs: str | None, hint: str
+) -> None:
+    anchor = None if slugs is None else f"{path}#{slugs}"
+    for ask in (
+        lambda: count(kept, path, slugs),
+        lambda: kept.past(path if anchor is None else None, anchor),
+    ):
+        with pytest.raises(NoteNotFound) as refused:
+            ask()
+        assert refused.value.hint == hint
+
+
+def test_a_place_without_accesses_or_changes_has_none(kept: Bench) -> None:
+    assert count(kept, ".memories/redis.md", "redis/ports") == {}
+    assert count(kept, ".memories") == {}
+    kept.write(".memories/redis.md", NOTE.replace("Ports", "Doors"))
+    kept.follow()
+    assert kept.past(anchor=PORTS)
 
 
 def test_counts_follow_a_renamed_heading_and_an_edited_text(kept: Bench) -> None:

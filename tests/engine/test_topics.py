@@ -29,6 +29,7 @@ from memsyncd.operations.topics.declare import (
     TopicPatchParams,
 )
 from memsyncd.operations.topics.run import (
+    find_field_topic,
     find_near_topic,
     find_topic,
     list_field_history,
@@ -141,6 +142,12 @@ def test_a_number_sign_in_a_name_begins_no_anchor(bench: Any) -> None:
     unknown = replace(params, field=f"{path.text}#none")
     with pytest.raises(NoteNotFound, match="no section"):
         bench.edit(make_append_decision(bench.workspace, bench.config, unknown, client="t", at=AT))
+
+
+def test_the_history_of_a_field_is_not_asked_of_a_section(redis: Any) -> None:
+    assert find_field_topic(redis.workspace, redis.config, "redis") == NotePath(REDIS)
+    with pytest.raises(BadRequest, match="is a section"):
+        find_field_topic(redis.workspace, redis.config, f"{REDIS}#redis/log")
 
 
 def test_a_read_only_note_is_listed_and_not_written_to(bench: Any) -> None:

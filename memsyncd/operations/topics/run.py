@@ -189,6 +189,17 @@ def _find_named(
     return None if found is None else NotePath(found)
 
 
+def find_field_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
+    """Like `find_topic`, but a section is refused: fields are those of the whole note."""
+    path, heading = _find_topic(workspace, config, name)
+    if heading:
+        raise BadRequest(
+            f"{name} is a section, and a field is looked for in the whole note",
+            hint=f"name the note, {path.text}, and the field by its heading or anchor",
+        )
+    return path
+
+
 def find_written_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
     """Like `find_topic`; also raises PathRefused for a note that must not be written, and
     BadRequest for a section.
@@ -765,7 +776,7 @@ async def get(call: Call, params: TopicGetParams) -> Topic:
 
 async def list_history(call: Call, params: FieldHistoryParams) -> FieldHistory:
     workspace = await call.open()
-    find = partial(find_topic, workspace, call.config, params.topic)
+    find = partial(find_field_topic, workspace, call.config, params.topic)
     path = await call.read(find, on_disk=True)
     return await call.run_job(partial(list_field_history, path=path, params=params))
 
