@@ -20,9 +20,8 @@ from functools import cached_property
 
 import memsyncd
 from memsyncd.cli.history import render_diff
-from memsyncd.cli.other_daemons import find_other_daemons
 from memsyncd.cli.service_files import make_private_folders
-from memsyncd.client.connection import RESTART_HINT, describe_versions
+from memsyncd.cli.status import list_daemon_warnings
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.dirs import VARIABLES, find_user_dirs
 from memsyncd.errors import BadRequest, EditRefused, MemsyncdError
@@ -642,7 +641,7 @@ def _check(
         _ask_server(command, env, console) if command else ({}, "no server is configured")
     )
     is_fine = not error and all(state == "current" for state in states.values())
-    warnings = _list_daemon_warnings(answer, console)
+    warnings = _list_warnings(console)
     if args.json:
         console.terminal.print_json(
             {
@@ -682,18 +681,12 @@ def _check(
     return 0 if is_fine else NOT_INSTALLED
 
 
-def _list_daemon_warnings(answer: Mapping[str, Any], console: Console) -> list[str]:
-    """Return what is wrong with the daemons: another version answers, or there is a second one."""
-    warnings = []
-    version = answer.get("version", memsyncd.__version__)
-    if version != memsyncd.__version__:
-        warnings.append(f"{describe_versions(version)}: {RESTART_HINT}")
+def _list_warnings(console: Console) -> list[str]:
+    """Return what a client should know of the daemon; nothing if none answers, which is said."""
     try:
-        pid = int(console.call("ping")["pid"])
+        return list_daemon_warnings(console.call("status"), console)
     except MemsyncdError:
-        return warnings
-    others = find_other_daemons(console.env, pid)
-    return [*warnings, *(f"{other.describe()}: see memsyncd doctor" for other in others)]
+        return []
 
 
 def _list_untrusted_hooks(
