@@ -308,7 +308,7 @@ export class NotesView extends View {
       `${one.start_line}–${one.end_line}`, badges(one), one.importance.toFixed(2) + (one.is_importance_stated ? "" : " by kind"),
       one.created ?? one.day, Object.entries(one.meta).map(([key, value]) => `${key}: ${value}`).join(", "),
     ]);
-    return h("details", {}, h("summary", {}, `${count(note.sections.length, "section")} and their metadata${sections.length < note.sections.length ? ` (${sections.length} in these lines)` : ""}`),
+    return h("details", {}, h("summary", {}, `${count(note.sections.length, "section")} and ${note.sections.length === 1 ? "its" : "their"} metadata${sections.length < note.sections.length ? ` (${sections.length} in these lines)` : ""}`),
       table("Sections", ["Section", "Lines", "Labels", "Importance", "Created", "Other keys"], rows));
   }
 
