@@ -32,6 +32,7 @@ UNION_LINES = tuple(f"{pattern} merge=union" for pattern in PATTERNS)
 # In a vault each such file is a note.
 VAULT_LINES = tuple(f"{pattern} merge={DRIVER}" for pattern in ("*.md", "*.markdown"))
 NOTES = ("MEMORY.md", ".memories/notes.md")
+VAULT_NOTES = (*NOTES, "note.md")
 GIT_S = 5.0
 # Nothing that a repository configures is run.
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
@@ -39,20 +40,21 @@ _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 # --- the repository -----------------------------------------------------------------------------
 
 
-def find_missing(root: str) -> str:
-    """Say why git does not merge the memories of this folder by sections; empty if it does, and
-    outside of a repository.
+def find_missing(root: str, *, is_vault: bool = False) -> str:
+    """Say why git does not merge the memories of this folder, or all notes of a vault, by sections;
+    empty if it does, and outside of a repository.
     """
-    answer = _run_git(root, "check-attr", "-z", "merge", "--", *NOTES)
+    notes = VAULT_NOTES if is_vault else NOTES
+    answer = _run_git(root, "check-attr", "-z", "merge", "--", *notes)
     if answer is None:
         return ""
     drivers = answer.split("\0")[2::3]
-    if drivers.count("union") == len(NOTES):
+    if drivers.count("union") == len(notes):
         return (
             "git merges memories by union of their lines, which can put the text of one section "
             "into another"
         )
-    if drivers.count(DRIVER) < len(NOTES):
+    if drivers.count(DRIVER) < len(notes):
         return "git does not merge memories that two branches add: the second merge has a conflict"
     if _run_git(root, "config", "--get", f"merge.{DRIVER}.driver") is None:
         return f"{FILE} names a merge driver of memsyncd that this clone does not have"
@@ -64,9 +66,10 @@ def is_repository(root: str) -> bool:
     return _run_git(root, "rev-parse", "--git-dir") is not None
 
 
-def is_tracked(root: str) -> bool:
-    """True if git has notes of memory in its index."""
-    return bool(_run_git(root, "ls-files", "-z", "--", "MEMORY.md", ".memories"))
+def is_tracked(root: str, *, is_vault: bool = False) -> bool:
+    """True if git has notes of memory, or any note of a vault, in its index."""
+    notes = ("*.md", "*.markdown") if is_vault else ("MEMORY.md", ".memories")
+    return bool(_run_git(root, "ls-files", "-z", "--", *notes))
 
 
 def add_driver(root: str, program: Sequence[str], *, is_vault: bool = False) -> None:

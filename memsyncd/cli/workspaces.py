@@ -49,10 +49,12 @@ def _init(args: Args, console: Console) -> int:
     root = find_memory_root(create_folder(args.path or "."), console)
     terminal = console.terminal
     _check_repository(args, root)
-    created = create_first_notes(root)
+    # A vault has its notes already, and they are all that the driver is for.
+    is_driver_alone = args.merge_driver and _is_vault(console, root)
+    created = [] if is_driver_alone else create_first_notes(root)
     for path in created:
         terminal.print(f"created {clean_line(render_path(path, root, console.cwd))}")
-    if not created:
+    if not (created or is_driver_alone):
         terminal.report("the files exist already; nothing was changed")
     _offer_merge_driver(args, console, root)
     try:
@@ -120,7 +122,8 @@ def _offer_merge_driver(args: Args, console: Console, root: str) -> None:
     """Have git merge memories, if that is asked for; else ask on a terminal, or say how."""
     from memsyncd.cli.git_merges import add_driver, find_missing
 
-    missing = find_missing(root)
+    is_vault = _is_vault(console, root)
+    missing = find_missing(root, is_vault=is_vault)
     if not (missing or args.merge_driver):
         return
     terminal = console.terminal
@@ -128,7 +131,7 @@ def _offer_merge_driver(args: Args, console: Console, root: str) -> None:
         from memsyncd.cli.integrate import find_invocation
         from memsyncd.integrations.coding_agents import USER
 
-        add_driver(root, find_invocation(USER), is_vault=_is_vault(console, root))
+        add_driver(root, find_invocation(USER), is_vault=is_vault)
         terminal.report("git merges memories by sections: see .gitattributes and git config")
         terminal.report("each other clone needs this once: memsyncd init --merge-driver")
     elif not terminal.is_err_terminal:

@@ -253,12 +253,18 @@ def test_init_says_how_and_writes_no_attributes_by_itself(shell: ShellSession) -
 def test_init_has_git_merge_all_notes_of_a_vault(shell: ShellSession) -> None:
     (shell.cwd / ".obsidian").mkdir()
     (shell.cwd / "Plan.md").write_text("# Plan\n")
+    git(shell.cwd, "add", "Plan.md")
     shell.do("memsyncd start .")
     try:
+        remedy = f"memsyncd init --merge-driver {shell.cwd}"
+        assert remedy in shell.do("memsyncd doctor").stdout
         for _ in range(2):
             assert shell.do("memsyncd init --merge-driver").returncode == 0
             lines = (shell.cwd / ".gitattributes").read_text().splitlines()
             assert lines == [*DRIVER_LINES, *VAULT_LINES]
+        assert remedy not in shell.do("memsyncd doctor").stdout
+        assert not (shell.cwd / "MEMORY.md").exists()
+        assert not (shell.cwd / ".memories").exists()
     finally:
         shell.do("memsyncd stop")
 

@@ -493,6 +493,7 @@ class RegisteredWorkspace(NamedTuple):
     id: str
     name: str
     root: str
+    is_vault: bool = False
 
 
 def find_unresponsive(paths: Iterable[str]) -> frozenset[str]:

@@ -158,7 +158,7 @@ def _examine_machine(dirs: Dirs, workspaces: list[RegisteredWorkspace]) -> list[
         )
     for workspace in well:
         storages += check_notes_storage(find_storage(workspace.root), workspace.id)
-        merges = _check_merges(workspace.root)
+        merges = _check_merges(workspace)
         found += [replace(finding, workspace=workspace.id) for finding in merges]
     return [
         *found,
@@ -168,8 +168,9 @@ def _examine_machine(dirs: Dirs, workspaces: list[RegisteredWorkspace]) -> list[
     ]
 
 
-def _check_merges(root: str) -> list[Finding]:
-    what = find_missing(root) if is_tracked(root) else ""
+def _check_merges(workspace: RegisteredWorkspace) -> list[Finding]:
+    root, is_vault = workspace.root, workspace.is_vault
+    what = find_missing(root, is_vault=is_vault) if is_tracked(root, is_vault=is_vault) else ""
     return [find_row("git_merges", where=root, what=what, root=root)] if what else []
 
 
@@ -225,7 +226,9 @@ def _find_workspaces(
         console.call("status", workspace=console.name_workspace(name)) for name in args.workspaces
     ]
     chosen = {
-        info["id"]: RegisteredWorkspace(info["id"], info["name"], info["root"])
+        info["id"]: RegisteredWorkspace(
+            info["id"], info["name"], info["root"], info.get("preset") == "vault"
+        )
         for answer in named or [console.call("workspace.list")]
         for info in answer["workspaces"]
     }
