@@ -8,6 +8,7 @@ that are beside them are read only.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from typing import Literal
 import msgspec
 
 from memsyncd.core.claude_code import find_project
+from memsyncd.core.globs import find_glob_refusal, has_wildcard
 from memsyncd.core.notepath import MEMORY_FOLDER, RULE_GLOBS, is_note_name
 
 Preset = Literal["memory", "vault", "claude-code"]
@@ -40,6 +42,12 @@ _FOAM_RECOMMENDED = re.compile(
 )
 
 
+# The files in which Obsidian names its folder of templates, and Logseq the pages that it hides.
+OBSIDIAN_TEMPLATES, LOGSEQ_CONFIG = ".obsidian/templates.json", "logseq/config.edn"
+_EDN_TEXT_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|;[^\n]*')
+_LOGSEQ_HIDDEN = re.compile(r':hidden\s*\[((?:\s|,|"[^"\\]*")*)\]')
+
+
 class FolderKind(msgspec.Struct, frozen=True, kw_only=True):
     """What a folder was recognised as, for people, and the settings of a workspace there."""
 
@@ -60,8 +68,8 @@ def recognise_place(root: str) -> FolderKind:
         return FolderKind(what=f"memory folder of {agent}", preset="vault", memory_dir=own)
     for tool, mark, backups in VAULT_TOOLS:
         if os.path.lexists(f"{root}/{mark}"):
-            what = f"{tool} vault"
-            return FolderKind(what=what, preset="vault", exclude=backups, memory_dir=own)
+            what, exclude = f"{tool} vault", (*backups, *_read_hidden(root, tool))
+            return FolderKind(what=what, preset="vault", exclude=exclude, memory_dir=own)
     if _is_for_foam(root):
         return FolderKind(what="Foam vault", preset="vault", memory_dir=own)
     is_gemini = os.path.basename(root) == ".gemini"
@@ -69,12 +77,32 @@ def recognise_place(root: str) -> FolderKind:
     return FolderKind(what=what)
 
 
+def _read_hidden(root: str, tool: str) -> list[str]:
+    """Read which notes and folders the settings of a vault keep out of its searches: templates of
+    Obsidian, hidden pages of Logseq. What these settings cannot mean is left out.
+    """
+    named: list[object] = []
+    if tool == "Obsidian":
+        try:
+            settings = json.loads(_read_settings(f"{root}/{OBSIDIAN_TEMPLATES}"))
+        except ValueError:
+            return []
+        named = [settings.get("folder")] if isinstance(settings, dict) else []
+    elif tool == "Logseq":
+        config = _EDN_TEXT_OR_COMMENT.sub(r"\1", _read_settings(f"{root}/{LOGSEQ_CONFIG}"))
+        hidden = _LOGSEQ_HIDDEN.search(config)
+        named = [*re.findall(r'"([^"]*)"', hidden[1])] if hidden else []
+    paths = (text.strip().strip("/") for text in named if isinstance(text, str))
+    return [path for path in paths if not (find_glob_refusal(path) or has_wildcard(path))]
+
+
 def _is_for_foam(root: str) -> bool:
-    settings = f"{root}/{FOAM_SETTINGS}"
+    return bool(_FOAM_RECOMMENDED.search(_read_settings(f"{root}/{FOAM_SETTINGS}")))
+
+
+def _read_settings(path: str) -> str:
     # The check is needed because to open a FIFO waits for its writer.
-    if not os.path.isfile(settings):
-        return False
-    return bool(_FOAM_RECOMMENDED.search(read_start(settings, SETTINGS_LIMIT_BYTES)))
+    return read_start(path, SETTINGS_LIMIT_BYTES) if os.path.isfile(path) else ""
 
 
 def find_memory_owner(root: str) -> str:

@@ -133,3 +133,36 @@ def test_a_fifo_in_place_of_the_settings_of_an_editor_does_not_hold_up(tmp_path:
     (tmp_path / ".vscode").mkdir()
     os.mkfifo(tmp_path / ".vscode/extensions.json")
     assert recognise_place(str(tmp_path)).preset == "memory"
+
+
+@pytest.mark.parametrize(
+    ("path", "settings", "excluded"),
+    [
+        (".obsidian/templates.json", '{"folder": "Meta/Templates/"}', ["Meta/Templates"]),
+        (".obsidian/templates.json", '{"folder": ""}', []),
+        (".obsidian/templates.json", '{"folder": "../other"}', []),
+        (".obsidian/templates.json", '{"folder": 7', []),
+        (".obsidian/templates.json", "[]", []),
+        (
+            "logseq/config.edn",
+            '{;; :hidden ["no"]\n :hidden ["/drafts" , "pages/a.md" "x*"]}',
+            ["drafts", "pages/a.md"],
+        ),
+        ("logseq/config.edn", "{:hidden []}", []),
+        ("logseq/config.edn", ":hidden [", []),
+    ],
+)
+def test_what_the_settings_of_a_vault_hide_is_left_out(
+    tmp_path: Path, path: str, settings: str, excluded: list[str]
+) -> None:
+    write(tmp_path / path, settings)
+    place = recognise_place(str(tmp_path))
+    assert [one for one in place.exclude if one not in ("logseq/bak", "logseq/version-files")] == (
+        excluded
+    )
+
+
+def test_a_fifo_in_place_of_the_settings_of_a_vault_does_not_hold_up(tmp_path: Path) -> None:
+    (tmp_path / ".obsidian").mkdir()
+    os.mkfifo(tmp_path / ".obsidian/templates.json")
+    assert recognise_place(str(tmp_path)).exclude == ()
