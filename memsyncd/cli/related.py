@@ -82,7 +82,8 @@ def _show_links(answer: dict[str, Any], _args: Args, console: Console) -> None:
     if n_left_out:
         terminal.report(f"{n_left_out:,} more; show them with --limit {answer['n_links']}")
     if not answer["links"]:
-        terminal.report("no links")
+        others = clean_line(", ".join(answer.get("relations", ())))
+        terminal.report("no links" + (f" of this relation; notes have: {others}" if others else ""))
 
 
 def _render_link(link: dict[str, Any], workspace: str, console: Console) -> str:

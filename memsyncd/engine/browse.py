@@ -48,6 +48,7 @@ from memsyncd.store.lookup import (
     StoredNote,
     StoredSection,
     find_places_of_kinds,
+    list_relations,
     read_anchors,
     read_digest,
     read_problems,
@@ -442,6 +443,16 @@ def find_links(
                 raise make_timeout_error()
             infos.append(_make_link_info(edge, links.names, is_masking=config.guard.is_masking))
     return infos, n_edges
+
+
+def list_other_relations(workspace: Workspace, params: LinksParams) -> list[str]:
+    """List the relations that notes have, if one was asked for and none has it."""
+    named = [params.relation] if isinstance(params.relation, str) else params.relation or []
+    if not named:
+        return []
+    with workspace.acquire(LINKS_LIMIT_S) as reader:
+        stored = list_relations(reader)
+    return [] if {*named} & {*stored} else stored
 
 
 def _count_links(reader: Reader, path: str, anchor: str | None) -> tuple[int, int]:

@@ -265,8 +265,9 @@ def _explain_filters_alone(reader: Reader, question: Question) -> str:
         passing = " and ".join(word for word, _ in parts)
         return f"what passes {passing} is {_explain_hidden(reader, '', question.filters)}"
     near = dict.fromkeys(value for _, one in parts for value in _find_similar(reader, one))
+    related_to = [value for _, one in parts for value in one.related_to]
     return f"nothing that is indexed passes {' and '.join(word for word, _ in parts)}" + (
-        f"; similar: {', '.join(map(redact, near))}" if near else ""
+        f"; similar: {', '.join(map(redact, near))}" if near else _name_unknown(reader, related_to)
     )
 
 
@@ -321,7 +322,9 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
         is_outside = any(path.startswith("/") for path in filters.paths)
         return "; a path begins at the workspace's root, as docs/plan.md" if is_outside else ""
     elif filters.metas or filters.keys or filters.related_to:
-        return f"; similar: {', '.join(map(redact, near))}" if near else ""
+        if near or not filters.related_to:
+            return f"; similar: {', '.join(map(redact, near))}" if near else ""
+        return _name_unknown(reader, filters.related_to)
     elif filters.after or filters.before:
         stated = "what it, a heading, its note or its name states, else when saved"
         return f"; the date of a section is {stated}"
@@ -332,6 +335,14 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
         f"the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}" if found else f"no {what}"
     )
     return f"; what matches has {theirs}{'; similar: ' if near else ''}{', '.join(near)}"
+
+
+def _name_unknown(reader: Reader, related_to: Sequence[str]) -> str:
+    """Name the notes of filters `related_to:` that are not there."""
+    names = StoredLinks(reader).names
+    targets = (value.rpartition("=")[2] for value in related_to)
+    unknown = [_shorten(name) for name in targets if not names.find("", name)]
+    return f"; there is no note {_list(unknown, ' or ')}" if unknown else ""
 
 
 def _find_similar(reader: Reader, filters: Filters) -> list[str]:

@@ -797,10 +797,12 @@ class Handlers(WorkspaceMethods):
         read = partial(browse.find_links, workspace, self._workspaces.config, params)
         read_freshness = self._watch_freshness([workspace])
         links, n_links = await self._read_saved(workspace, read)
+        list_others = partial(browse.list_other_relations, workspace, params)
         return Links(
             workspace=workspace.id,
             links=links,
             n_links=n_links,
+            relations=[] if n_links else await self._in_thread(list_others),
             drawing=browse.draw_links(links, params),
             freshness=read_freshness(),
         )

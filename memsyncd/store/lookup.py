@@ -65,6 +65,7 @@ _LEVELS = (
     " ORDER BY s.start_line"
 )
 _HAS_RELATION = "SELECT EXISTS(SELECT 1 FROM links WHERE relation = ? AND relation <> '')"
+_RELATIONS = "SELECT DISTINCT relation FROM links WHERE relation <> '' ORDER BY relation"
 _HAS_PROBLEM = "SELECT EXISTS(SELECT 1 FROM problems WHERE code = ?)"
 _HAVE_ARCHIVED = "SELECT DISTINCT file FROM sections WHERE status = 'archived'"
 
@@ -190,6 +191,11 @@ def has_relation(reader: Reader, relation: str) -> bool:
     if relation not in known:
         known[relation] = bool(reader.rows(_HAS_RELATION, (relation,))[0][0])
     return known[relation]
+
+
+def list_relations(reader: Reader) -> list[str]:
+    """Return the relations of all typed links, by name."""
+    return [row[0] for row in reader.rows(_RELATIONS)]
 
 
 def read_chunks_of(reader: Reader, anchors: Iterable[str]) -> list[int]:

@@ -24,8 +24,6 @@ from memsyncd.engine.external_changes import prune_slice
 from memsyncd.engine.history import parse_target, purge
 from memsyncd.errors import NoteNotFound, StoreFull
 from memsyncd.operations.history.declare import PurgeParams
-from memsyncd.operations.notes.declare import PurgeParams
-from memsyncd.operations.search.declare import AccessStatsParams
 from memsyncd.operations.stats.declare import AccessStatsParams
 from tests.engine.conftest import Bench, take
 

@@ -317,3 +317,10 @@ def test_values_and_keys_of_properties_that_nothing_has_name_similar_ones(
     )
     filled.sync()
     assert why(filled, query).partition("; similar: ")[2] == similar
+
+
+def test_a_note_of_a_relation_that_is_not_there_is_named(filled: Any) -> None:
+    said = "; there is no note quagga"
+    assert why(filled, "related_to:quagga").endswith(said)
+    assert why(filled, "redis related_to:resolved_by=quagga").endswith(said)
+    assert "there is no note" not in why(filled, "redis related_to:MEMORY")

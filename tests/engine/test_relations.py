@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memsyncd.config import Config, SearchConfig
 from memsyncd.core.model import count_tokens
-from memsyncd.engine.browse import find_links
+from memsyncd.engine.browse import find_links, list_other_relations
 from memsyncd.engine.recall import recall
 from memsyncd.engine.relations import MAX_RELATED, find_heads
 from memsyncd.operations.links.declare import LinksParams
@@ -184,6 +184,14 @@ def test_a_recall_puts_the_solution_behind_its_error(errors: Any) -> None:
         errors.workspace, SEARCH_POLICY, RecallParams(keywords=["redis"], max_tokens=100), 0.0
     )
     assert len(small.memories) == 1
+
+
+def test_the_relations_of_notes_are_named_for_one_that_none_has(errors: Any) -> None:
+    def others(**asked: Any) -> list[str]:
+        return list_other_relations(errors.workspace, LinksParams(**asked))
+
+    assert "resolved_by" in others(relation="resolvd_by")
+    assert others(relation=["resolvd_by", "resolved_by"]) == others() == []
 
 
 def test_a_walk_follows_the_named_relations_alone(errors: Any) -> None:

@@ -12,7 +12,7 @@ from memsyncd.config import Config, SearchConfig
 from memsyncd.core.search.words import FAMILY_WEIGHT, IDENTIFIER_WEIGHT
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt
-from memsyncd.operations.search.declare import Filters, SearchAnswer
+from memsyncd.operations.search.declare import SearchAnswer
 from memsyncd.operations.sections import Filters
 from tests.engine.conftest import build_block, search_in
 

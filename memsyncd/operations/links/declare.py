@@ -85,6 +85,8 @@ class Links(Result, frozen=True, kw_only=True):
     drawing: str | None = None
     """The links in the `format` that was asked for: sections if they are those of a section, else
     notes."""
+    relations: list[str] = msgspec.field(default_factory=list)
+    """The relations that notes have, if one was asked for that none has."""
     freshness: Freshness
 
 
