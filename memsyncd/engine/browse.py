@@ -48,10 +48,10 @@ from memsyncd.store.lookup import (
     StoredNote,
     StoredSection,
     find_places_of_kinds,
-    list_relations,
     read_anchors,
     read_digest,
     read_problems,
+    read_relation_names,
     read_section,
     read_sections_of,
     stream_notes,
@@ -451,7 +451,7 @@ def list_other_relations(workspace: Workspace, params: LinksParams) -> list[str]
     if not named:
         return []
     with workspace.acquire(LINKS_LIMIT_S) as reader:
-        stored = list_relations(reader)
+        stored = read_relation_names(reader)
     return [] if {*named} & {*stored} else stored
 
 

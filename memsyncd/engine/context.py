@@ -181,7 +181,7 @@ def offer_context(
     asked = begin_question(workspace, question, _make_ranking()) if has_words else None
     with workspace.acquire(question.timeout_s) as reader:
         if asked is not None:
-            asked = spare_commands(reader, asked, config)
+            asked = spare_commands(reader, asked)
             matching = _find_matching(reader, workspace, asked, budget, config, options.now_s)
             chunks = matching.chunks
         else:

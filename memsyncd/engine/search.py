@@ -241,7 +241,7 @@ def find_commands(
     for workspace in workspaces:
         try:
             with workspace.acquire(question.timeout_s, cpu_s) as reader:
-                held |= list_held_commands(reader, question, config)
+                held |= list_held_commands(reader, question)
         except MemsyncdError:
             if question.is_hurried:
                 raise
@@ -428,7 +428,7 @@ def search_part(
     asked = begin_question(workspace, question, DEFAULT_RANKING)
     cpu_s = HURRIED_CPU_S if question.is_hurried else math.inf
     with workspace.acquire(question.timeout_s, cpu_s) as reader:
-        asked = spare_commands(reader, asked, config)
+        asked = spare_commands(reader, asked)
         find = partial(
             _find_passages, reader, workspace, params, config, options, n_candidates=n_candidates
         )

@@ -193,7 +193,7 @@ def has_relation(reader: Reader, relation: str) -> bool:
     return known[relation]
 
 
-def list_relations(reader: Reader) -> list[str]:
+def read_relation_names(reader: Reader) -> list[str]:
     """Return the relations of all typed links, by name."""
     return [row[0] for row in reader.rows(_RELATIONS)]
 

@@ -83,8 +83,11 @@ _MUST_NOT = (
     "AND ({id} NOT IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :must_not)"
     " OR {id} IN (SELECT value FROM json_each(:spared)))"
 )
-_ALL_MATCHING = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
-_MATCHING_AMONG = f"{_ALL_MATCHING} AND +rowid IN (SELECT value FROM json_each(?))"
+_BEST_MATCHING = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rank LIMIT ?"
+_MATCHING_AMONG = (
+    "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
+    " AND +rowid IN (SELECT value FROM json_each(?))"
+)
 _IS_MATCHING = "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT 1"
 # One statement for all terms: each takes longer to start than to find the matches of most words.
 _COUNT_ONE = "(SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {most}))"
@@ -456,11 +459,14 @@ def _is_counted(known: tuple[int, int] | None, most: int) -> bool:
     return known is not None and (known[0] < known[1] or known[1] >= most)
 
 
-def find_matching(reader: Reader, match: str, among: Sequence[int] | None = None) -> list[int]:
-    """Return the chunks, or those `among` some, that match an FTS5 expression."""
-    if among is None:
-        return [row[0] for row in reader.rows(_ALL_MATCHING, (match,))]
-    return [row[0] for row in reader.rows(_MATCHING_AMONG, (match, encode_numbers(among)))]
+def find_best_matching(reader: Reader, match: str, *, limit: int) -> list[int]:
+    """Return the `limit` chunks that match an FTS5 expression best, by number."""
+    return sorted(row[0] for row in reader.rows(_BEST_MATCHING, (match, limit)))
+
+
+def find_matching_among(reader: Reader, match: str, chunks: Sequence[int]) -> list[int]:
+    """Return those of the chunks that match an FTS5 expression."""
+    return [row[0] for row in reader.rows(_MATCHING_AMONG, (match, encode_numbers(chunks)))]
 
 
 def is_matching(reader: Reader, match: str) -> bool:
