@@ -77,7 +77,7 @@ GENERATED = "memsyncd/client/types.py"
 SHARED_NAMES = frozenset(
     """
     Backup ContextBlock Dialect Filters Freshness Globs History InThread Purged State Target
-    Workspaces Written check_root create_folder find_damage find_orphans find_target is_temporary
+    Workspaces Written create_folder find_orphans find_target is_temporary
     is_within main parse_target read_texts release_memory render_change render_count render_diff
     render_snippet translate_error translating_errors with_memory
     """.split()

@@ -555,8 +555,11 @@ class Freshness(TypedDict):
 
 class SearchResult(SearchAnswer):
     # What of the query does not count as it was typed, such as `after:2026-02-30`, which was read
-    # as words, and words beyond the limit of 32.
+    # as words, and words beyond the limits of 32 terms and 1,024 characters.
     query_problems: list[str]
+    # What the query excludes, as it was typed: `-m`, `-kind:todo`. A passage that holds the word
+    # and the one before it as they were typed, such as `commit -m`, is found all the same.
+    excluded: list[str]
     # Those that were asked, in order of the request.
     workspaces: list[AnsweringWorkspace]
     freshness: Freshness
@@ -609,6 +612,8 @@ class ContextAnswer(TypedDict):
 class ContextResult(ContextAnswer):
     # As in the result of `search`.
     query_problems: list[str]
+    # As in the result of `search`.
+    excluded: list[str]
     # Those that were asked, in order of the request, and the user-wide one.
     workspaces: list[AnsweringWorkspace]
     freshness: Freshness
@@ -640,6 +645,10 @@ class Recalled(TypedDict):
     # Memories that were found, and for which the budget has no room.
     left_out: int
     freshness: Freshness | None
+    # As in the result of `search`, if words were searched for.
+    query_problems: list[str]
+    # As in the result of `search`, if words were searched for.
+    excluded: list[str]
 
 
 class Written(TypedDict):
@@ -834,6 +843,8 @@ class Links(TypedDict):
     # The links in the `format` that was asked for: sections if they are those of a section, else
     # notes.
     drawing: str | None
+    # The relations that notes have, if one was asked for that none has.
+    relations: list[str]
     freshness: Freshness
 
 

@@ -23,7 +23,7 @@ from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.model import Problem, Span
 from memsyncd.core.notepath import NOTE_SUFFIXES, NotePath, parse_note_path
 from memsyncd.core.search.query import EVERYTHING, Filters
-from memsyncd.engine.checks import find_condition
+from memsyncd.engine.checks import find_remedy
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
@@ -524,7 +524,7 @@ def find_problems(
     """
     condition = workspace.condition
     faults = [
-        Problem("", 0, code, text, find_condition(code, workspace.entry.name)[2])
+        Problem("", 0, code, text, find_remedy(code, workspace.entry.name))
         for code, text in (*sorted(condition.faults.items()), *sorted(condition.notices.items()))
     ]
     problems = [*condition.scan_problems]

@@ -8,34 +8,24 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any
 
 from memsyncd.config import Config
 from memsyncd.engine.records import (
-    FOREIGN_FAULT,
-    INDEX_LOG,
-    MOVED,
-    RECORDS_GONE,
-    RECORDS_LOG,
     SET_ASIDE,
-    TEXTS_LOST,
 )
-from memsyncd.engine.recovery import HALF_DONE, UNCERTAIN, UNFINISHED
-from memsyncd.engine.sync import ACCESS_FAULT, ROOT_FAULT
+from memsyncd.engine.sync import ROOT_FAULT
 from memsyncd.engine.workspace import (
-    SEMANTIC_FAULT,
-    SEMANTIC_NOTICE,
     STALL_FAULT,
     WATCH_LIMIT,
     Condition,
     Freshness,
 )
+from memsyncd.findings import Level, parse_rows
 from memsyncd.operations.status.declare import FindingInfo, ProblemInfo
-from memsyncd.store.connection import ACCESS_HINT
 from memsyncd.watch.health import WatchHealth
 
-Level = Literal["ok", "info", "warning", "error"]
-
+UNKNOWN_REMEDY = "see: memsyncd status"
 MAX_NAMED_PLACES = 3
 CLOCK_SLACK_S = 5.0
 MANY_MISSED = 3
@@ -57,117 +47,205 @@ PROBLEM_CHECKS: dict[str, tuple[Level, str]] = {
     "prompt_injection": ("warning", "prompt_injection"),
 }
 
-LOG_REMEDY = "close the program that reads it; memsyncd then truncates the -wal file by itself"
-# Level, check and remedy of each fault and notice of a workspace, whose text is the finding;
-# `{name}` stands for the workspace's name.
-TABLE: dict[str, tuple[Level, str, str]] = {
-    ROOT_FAULT: ("error", "folder", "else: memsyncd remove {name}"),
-    STALL_FAULT: (
-        "error",
-        "folder",
-        (
-            "see what the folder is mounted from; `umount -l` detaches a disk that does not come"
-            " back; memsyncd continues by itself"
-        ),
-    ),
-    "disk_full": ("error", "disk", "free some space; memsyncd continues by itself"),
-    "index": (
-        "error",
-        "index",
-        "memsyncd rebuilds it; if that fails again, check the disk, then: memsyncd reindex",
-    ),
-    ACCESS_FAULT: ("error", "index", ACCESS_HINT),
-    INDEX_LOG: ("warning", "index", LOG_REMEDY),
-    "records": (
-        "error",
-        "records",
-        "notes are indexed and found; nothing can be written until this is repaired",
-    ),
-    FOREIGN_FAULT: (
-        "error",
-        "records",
-        (
-            "restore the workspace's own history (memsyncd restore FILE), or continue without it;"
-            " move the other file away"
-        ),
-    ),
-    TEXTS_LOST: (
-        "warning",
-        "records",
-        (
-            "a backup may have them: memsyncd restore FILE; else purge the revisions"
-            " whose texts `memsyncd diff` cannot show: memsyncd history purge --revision N"
-        ),
-    ),
-    RECORDS_LOG: ("warning", "records", LOG_REMEDY),
-    RECORDS_GONE: (
-        "warning",
-        "records",
-        "if there is a backup: memsyncd restore FILE; memsyncd restart begins a new history",
-    ),
-    MOVED: ("info", "records", "see the history: memsyncd history"),
-    HALF_DONE: (
-        "warning",
-        "records",
-        (
-            "see the change set: memsyncd history; undo it (memsyncd undo --change-set N), or write"
-            " the rest again"
-        ),
-    ),
-    UNCERTAIN: (
-        "warning",
-        "records",
-        (
-            "see the change set: memsyncd history; undo a revision (memsyncd undo), or write the"
-            " missing text again"
-        ),
-    ),
-    UNFINISHED: (
-        "warning",
-        "records",
-        (
-            "make its notes and their folders writable, and free some space on the disk; then:"
-            " memsyncd sync"
-        ),
-    ),
-    "sync": (
-        "error",
-        "sync",
-        "the next reconcile tries again; the log says more: memsyncd service logs",
-    ),
-    "folders": ("warning", "unreadable", "make it readable for you"),
-    "watch": (
-        "warning",
-        "watcher",
-        "reconciles find changes meanwhile; the remedy named here restores events",
-    ),
-    WATCH_LIMIT: (
-        "warning",
-        "watcher",
-        "raise sync.max_watched_folders, or leave folders out with exclude or a .gitignore file",
-    ),
-    SEMANTIC_FAULT: (
-        "warning",
-        "semantic",
-        "see: memsyncd semantic status; words alone answer meanwhile",
-    ),
-    SEMANTIC_NOTICE: (
-        "warning",
-        "semantic",
-        "none: it continues by itself; see: memsyncd semantic status",
-    ),
-}
+# The findings about a workspace. The first rows have the words of its faults and notices.
+TABLE = parse_rows("""
+root: error folder
+  {text}
+  → else: memsyncd remove {name}
+stalled: error folder
+  {text}
+  → see what the folder is mounted from; `umount -l` detaches a disk that does not come back;
+  memsyncd continues by itself
+disk_full: error disk
+  {text}
+  → free some space; memsyncd continues by itself
+index: error index
+  {text}
+  → memsyncd rebuilds it; if that fails again, check the disk, then: memsyncd reindex
+index_access: error index
+  {text}
+  → make it and its folder readable and writable for you (memsyncd doctor names them); memsyncd
+  tries again by itself
+index_log_held: warning index
+  {text}
+  → close the program that reads it; memsyncd then truncates the -wal file by itself
+records: error records
+  {text}
+  → notes are indexed and found; nothing can be written until this is repaired
+records_foreign: error records
+  {text}
+  → restore the workspace's own history (memsyncd restore FILE), or continue without it; move the
+  other file away
+texts_lost: warning records
+  {text}
+  → a backup may have them: memsyncd restore FILE; else purge the revisions whose texts
+  `memsyncd diff` cannot show: memsyncd history purge --revision N
+records_log_held: warning records
+  {text}
+  → close the program that reads it; memsyncd then truncates the -wal file by itself
+records_gone: warning records
+  {text}
+  → if there is a backup: memsyncd restore FILE; memsyncd restart begins a new history
+records_moved: info records
+  {text}
+  → see the history: memsyncd history
+change_set_half_done: warning records
+  {text}
+  → see the change set: memsyncd history; undo it (memsyncd undo --change-set N), or write the rest
+  again
+change_set_uncertain: warning records
+  {text}
+  → see the change set: memsyncd history; undo a revision (memsyncd undo), or write the missing text
+  again
+change_set_unfinished: warning records
+  {text}
+  → make its notes and their folders writable, and free some space on the disk; then: memsyncd sync
+sync: error sync
+  {text}
+  → the next reconcile tries again; the log says more: memsyncd service logs
+folders: warning unreadable
+  {text}
+  → make it readable for you
+watch: warning watcher
+  {text}
+  → reconciles find changes meanwhile; the remedy named here restores events
+watch_limit: warning watcher
+  {text}
+  → raise sync.max_watched_folders, or leave folders out with exclude or a .gitignore file
+semantic: warning semantic
+  {text}
+  → see: memsyncd semantic status; words alone answer meanwhile
+semantic_notice: warning semantic
+  {text}
+  → none: it continues by itself; see: memsyncd semantic status
+folder: ok folder
+  the folder exists and can be listed
+recording: info history
+  {text}
+  → none: recording continues by itself; changes of notes that are not recorded yet cannot be undone
+sync_off: info watcher
+  syncing is switched off: only `memsyncd sync` reads the notes
+watch_off: info watcher
+  watching is switched off: changes are found every {seconds:g} s
+watched: ok watcher
+  changes are reported by {observer}
+missed: info missed_events
+  {changes} had no event and had to be found by reconciles
+  → they are indexed; if the number grows, check the file system of the folder, then: memsyncd
+  restart
+unmissed: ok missed_events
+  no change was missed
+rebuilt: info index
+  the index was rebuilt {times} since the daemon started
+indexing: info freshness
+  the notes are being indexed, {n:,} are still to be read
+unscanned: error freshness
+  the folder was never scanned in full
+  → correct the other findings; then: memsyncd sync
+clock: warning clock
+  the clock was set back: the last scan of the folder is {seconds:,.0f} s in the future
+  → correct the clock; notes are indexed meanwhile
+overdue: error freshness
+  {text}
+  → see the log, then: memsyncd restart
+syncing: info freshness
+  {text}
+pending: info freshness
+  {notes} changed a moment ago and will be indexed soon
+fresh: ok freshness
+  the index is that of the disk {seconds:.0f} s ago
+socket: error socket
+  no new client can connect: {text}
+  → remove what is at the socket's path; the daemon listens there again at its next reconcile
+lock: warning lock
+  {text}
+  → set XDG_STATE_HOME and XDG_CACHE_HOME to folders on a disk with locks and space
+no_progress: error sync
+  the {part} makes no progress: most likely a disk does not answer, and saves are not indexed
+  meanwhile
+  → bring that disk back, or detach it (`umount -l`); else: memsyncd restart
+no_problem: ok problems
+  the notes have no problems
+other_problems: info problems
+  {problems} in notes, all indexed as well as possible
+  → list them: memsyncd problems
+other: warning
+  {text}
+  → {hint}
+failure: error
+  this could not be checked: {text}
+  → {hint}
+index_sound: ok index
+  index.db is sound
+index_damaged: error index
+  index.db {how}
+  → memsyncd rebuilds it; if the damage returns, check the disk, then: memsyncd reindex
+index_building: info index
+  the index is being rebuilt; searches find old or few notes meanwhile
+index_unopened: error index
+  index.db cannot be opened: {text}
+  → {hint}
+index_unwritten: error index
+  no index can be written; searches find old notes or none
+  → see the other findings and the log; then: memsyncd reindex
+index_waiting: info index
+  not checked: the index is being brought up to date ({n:,} notes to be read)
+  → run this again when that is done
+records_sound: ok records
+  records.db is sound
+records_aside: warning records
+  records.db was damaged; the damaged file was set aside
+  → the file contains the former history; keep it elsewhere, or delete it when it is not needed
+records_away: info records
+  records.db is missing, as the folder is: a folder that is moved and added again takes its history
+  along
+  → if the folder was moved: memsyncd remove {name}
+records_deleted: error records
+  records.db was deleted, and with it the earlier texts of notes
+  → the next scan creates an empty one; if there is a backup of the history: memsyncd restore FILE
+records_damaged: error records
+  records.db is damaged: {text}
+  → memsyncd restart sets it aside, without deleting it, and creates an empty one; if there is a
+  backup: memsyncd restore FILE
+equal: ok verify
+  index equals disk: {notes} with {n:,} bytes compared
+uncompared: info verify
+  not compared, for they cannot be read: {notes}
+compared_late: info verify
+  changed a moment ago and indexed now: {notes}
+different: error verify
+  index and disk differ in {n:,} of {notes}: {path}: {how}
+  → rebuild the index: memsyncd reindex
+orphan: error verify
+  {text}
+  → rebuild the index: memsyncd reindex
+unseen: error verify
+  other bytes in {notes} though size, times and inode are those recorded
+  → read every note again: memsyncd sync --full; then see what changes files without a trace, or the
+  disk
+changing: warning verify
+  changing faster than they can be compared: {notes}
+  → run this again when no program writes notes
+""")
 
 
 # --- findings -----------------------------------------------------------------------------------
 
 
 def make_finding(
-    level: Level, check: str, what: str, remedy: str = "", *, where: str = ""
+    row: str, *, level: Level | None = None, check: str = "", where: str = "", **facts: Any
 ) -> FindingInfo:
-    """Make a finding without its workspace; the assembly of the result sets that."""
+    """Make the finding of a row of the table, without its workspace: the assembly of the result
+    sets that.
+    """
+    named = TABLE[row]
     return FindingInfo(
-        level=level, check=check, what=what, where=where, remedy=remedy, workspace=None
+        level=level or named.level,
+        check=check or named.check,
+        what=named.what.format(**facts),
+        where=where,
+        remedy=named.remedy.format(**facts),
+        workspace=None,
     )
 
 
@@ -191,19 +269,9 @@ def check_condition(
     return [
         *_check_faults(condition, name),
         *_check_watcher(condition, health, config),
-        *_check_past(condition),
         *_check_freshness(condition, freshness, config, now_s),
-        *_check_recording(condition),
+        *_check_history(condition),
     ]
-
-
-def _check_recording(condition: Condition) -> list[FindingInfo]:
-    what = describe_recording(condition)
-    remedy = (
-        "none: recording continues by itself; changes of notes that are not recorded yet cannot "
-        "be undone"
-    )
-    return [make_finding("info", "history", what, remedy)] if what else []
 
 
 def describe_progress(condition: Condition) -> str:
@@ -219,131 +287,67 @@ def describe_recording(condition: Condition) -> str:
     return f"history: recording {n_all - n_left:,} of {n_all:,} notes" if n_left else ""
 
 
-def find_condition(word: str, name: str) -> tuple[Level, str, str]:
-    """Return level, check and remedy of a fault or notice of the workspace with this name."""
-    level, check, remedy = TABLE.get(word, ("warning", word, "see: memsyncd status"))
-    return level, check, remedy.format(name=shlex.quote(name))
+def find_remedy(word: str, name: str) -> str:
+    """Return the remedy for a fault or notice of the workspace with this name."""
+    return TABLE[word].remedy.format(name=shlex.quote(name)) if word in TABLE else UNKNOWN_REMEDY
 
 
 def _check_faults(condition: Condition, name: str) -> list[FindingInfo]:
     found = []
     for word, text in (*sorted(condition.faults.items()), *sorted(condition.notices.items())):
-        if word != SET_ASIDE:  # `examine_records` names each file
-            level, check, remedy = find_condition(word, name)
-            found.append(make_finding(level, check, text, remedy))
+        if word in TABLE:
+            found.append(make_finding(word, text=text, name=shlex.quote(name)))
+        elif word != SET_ASIDE:  # `examine_records` names each file
+            found.append(make_finding("other", check=word, text=text, hint=UNKNOWN_REMEDY))
     if not condition.faults.keys() & {ROOT_FAULT, STALL_FAULT}:
-        found.append(make_finding("ok", "folder", "the folder exists and can be listed"))
+        found.append(make_finding("folder"))
     return found
 
 
 def _check_watcher(condition: Condition, health: WatchHealth, config: Config) -> list[FindingInfo]:
     if not config.sync.enabled:
-        return [
-            make_finding(
-                "info", "watcher", "syncing is switched off: only `memsyncd sync` reads the notes"
-            )
-        ]
+        return [make_finding("sync_off")]
     if health.mode == "off":
-        what = f"watching is switched off: changes are found every {config.sync.reconcile_s:g} s"
-        return [make_finding("info", "watcher", what)]
+        return [make_finding("watch_off", seconds=config.sync.reconcile_s)]
     found = []
     if "watch" not in condition.faults and WATCH_LIMIT not in condition.notices:
-        found.append(make_finding("ok", "watcher", f"changes are reported by {health.observer}"))
-    n_missed = condition.n_missed_events
-    if n_missed:
-        what = f"{render_count(n_missed, 'change')} had no event and had to be found by reconciles"
-        remedy = (
-            "they are indexed; if the number grows, check the file system of the folder, then: "
-            "memsyncd restart"
-        )
-        found.append(
-            make_finding(
-                "warning" if n_missed >= MANY_MISSED else "info", "missed_events", what, remedy
-            )
-        )
+        found.append(make_finding("watched", observer=health.observer))
+    if n_missed := condition.n_missed_events:
+        level: Level = "warning" if n_missed >= MANY_MISSED else "info"
+        found.append(make_finding("missed", level=level, changes=render_count(n_missed, "change")))
     else:
-        found.append(make_finding("ok", "missed_events", "no change was missed"))
+        found.append(make_finding("unmissed"))
     return found
 
 
-def _check_past(condition: Condition) -> list[FindingInfo]:
-    n_rebuilds = condition.n_rebuilds
-    what = f"the index was rebuilt {render_count(n_rebuilds, 'time')} since the daemon started"
-    return [make_finding("info", "index", what)] if n_rebuilds else []
+def _check_history(condition: Condition) -> list[FindingInfo]:
+    found = []
+    if n_rebuilds := condition.n_rebuilds:
+        found.append(make_finding("rebuilt", times=render_count(n_rebuilds, "time")))
+    if text := describe_recording(condition):
+        found.append(make_finding("recording", text=text))
+    return found
 
 
 def _check_freshness(
     condition: Condition, freshness: Freshness, config: Config, now_s: float
 ) -> list[FindingInfo]:
     if condition.state == "indexing":
-        what = f"the notes are being indexed, {condition.n_pending:,} are still to be read"
-        return [make_finding("info", "freshness", what)]
+        return [make_finding("indexing", n=condition.n_pending)]
     if not config.sync.enabled or condition.root_state != "present" or condition.state == "stalled":
         return []
     if condition.synced_at_s is None:
-        what = "the folder was never scanned in full"
-        return [
-            make_finding(
-                "error", "freshness", what, "correct the other findings; then: memsyncd sync"
-            )
-        ]
+        return [make_finding("unscanned")]
     age_s = now_s - condition.synced_at_s
     if age_s < -CLOCK_SLACK_S:
-        what = (
-            f"the clock was set back: the last scan of the folder is {-age_s:,.0f} s in the future"
-        )
-        return [
-            make_finding("warning", "clock", what, "correct the clock; notes are indexed meanwhile")
-        ]
+        return [make_finding("clock", seconds=-age_s)]
     if freshness.overdue:
-        remedy = "see the log, then: memsyncd restart"
-        return [make_finding("error", "freshness", freshness.overdue, remedy)]
-    if what := describe_progress(condition):
-        return [make_finding("info", "freshness", what)]
+        return [make_finding("overdue", text=freshness.overdue)]
+    if text := describe_progress(condition):
+        return [make_finding("syncing", text=text)]
     if freshness.pending:
-        n_notes = render_count(freshness.pending, "note")
-        what = f"{n_notes} changed a moment ago and will be indexed soon"
-        return [make_finding("info", "freshness", what)]
-    return [
-        make_finding("ok", "freshness", f"the index is that of the disk {max(age_s, 0):.0f} s ago")
-    ]
-
-
-def check_socket_problem(path: str, problem: str) -> list[FindingInfo]:
-    """`problem` is why no new client can connect to this daemon; empty if one can."""
-    if not problem:
-        return []
-    what = f"no new client can connect: {problem}"
-    remedy = (
-        "remove what is at the socket's path; the daemon listens there again at its next reconcile"
-    )
-    return [make_finding("error", "socket", what, remedy, where=path)]
-
-
-def check_lock_problem(problem: str) -> list[FindingInfo]:
-    """`problem` is why a folder of the daemon is not locked; empty if all are."""
-    if not problem:
-        return []
-    remedy = "set XDG_STATE_HOME and XDG_CACHE_HOME to folders on a disk with locks and space"
-    return [make_finding("warning", "lock", problem, remedy)]
-
-
-def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:
-    """`stalled` are the parts of the daemon that make no progress; with `writer` nothing is
-    indexed.
-    """
-    return [
-        make_finding(
-            "error",
-            "sync",
-            (
-                f"the {name} makes no progress: most likely a disk does not answer, and saves "
-                f"are not indexed meanwhile"
-            ),
-            "bring that disk back, or detach it (`umount -l`); else: memsyncd restart",
-        )
-        for name in stalled
-    ]
+        return [make_finding("pending", notes=render_count(freshness.pending, "note"))]
+    return [make_finding("fresh", seconds=max(age_s, 0))]
 
 
 def check_problems(problems: Iterable[ProblemInfo]) -> list[FindingInfo]:
@@ -361,9 +365,8 @@ def check_problems(problems: Iterable[ProblemInfo]) -> list[FindingInfo]:
         _describe_kind(*PROBLEM_CHECKS[code], each) for (code, _), each in sorted(by_kind.items())
     ]
     if n_rest:
-        what = f"{render_count(n_rest, 'other problem')} in notes, all indexed as well as possible"
-        found.append(make_finding("info", "problems", what, "list them: memsyncd problems"))
-    return found or [make_finding("ok", "problems", "the notes have no problems")]
+        found.append(make_finding("other_problems", problems=render_count(n_rest, "other problem")))
+    return found or [make_finding("no_problem")]
 
 
 def _describe_kind(level: Level, check: str, problems: Sequence[ProblemInfo]) -> FindingInfo:
@@ -372,7 +375,8 @@ def _describe_kind(level: Level, check: str, problems: Sequence[ProblemInfo]) ->
         f"{problem.path}:{problem.line}" if problem.line else problem.path for problem in problems
     ]
     lead = "" if len(problems) == 1 else f"{len(problems):,} times: "
-    return make_finding(level, check, lead + first.problem, first.hint, where=name_places(places))
+    text, where = lead + first.problem, name_places(places)
+    return make_finding("other", level=level, check=check, where=where, text=text, hint=first.hint)
 
 
 def name_places(places: Sequence[str]) -> str:

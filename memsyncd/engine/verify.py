@@ -20,7 +20,6 @@ from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.checks import (
     TABLE,
-    Level,
     make_finding,
     name_places,
     render_count,
@@ -48,9 +47,6 @@ from memsyncd.store.pool import Reader
 
 BATCH_NOTES = 32
 READ_S = 60.0
-REINDEX = "rebuild the index: memsyncd reindex"
-# The remedy of every finding that only a rebuild repairs.
-REBUILT = "memsyncd rebuilds it; if the damage returns, check the disk, then: memsyncd reindex"
 # The beginning of the message of StoreCorrupt, which the findings say in their own words.
 DAMAGED = "the database is damaged: "
 
@@ -69,9 +65,7 @@ def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInf
         what = f"is damaged: {damage}" if damage else ""
     else:
         what = "was replaced" if path.exists() else "was deleted"
-    if what:
-        return [make_finding("error", "index", f"index.db {what}", REBUILT, where=str(path))]
-    return [make_finding("ok", "index", "index.db is sound", where=str(path))]
+    return [make_finding("index_damaged" if what else "index_sound", where=str(path), how=what)]
 
 
 def examine_index_on_worker(
@@ -84,50 +78,26 @@ def examine_index_on_worker(
 
 def needs_rebuild(findings: Iterable[FindingInfo]) -> bool:
     """True if one of the findings is damage of index.db that only a rebuild repairs."""
-    return any(finding.remedy == REBUILT for finding in findings)
+    return any(finding.remedy == TABLE["index_damaged"].remedy for finding in findings)
 
 
 def describe_unopened(workspace: Workspace) -> FindingInfo:
     """The finding for a workspace without an open index."""
     if workspace.condition.is_indexing:
-        return make_finding(
-            "info", "index", "the index is being rebuilt; searches find old or few notes meanwhile"
-        )
-    where, failure = str(workspace.index_path), workspace.open_failure
-    if failure is not None:
-        return make_finding(
-            "error",
-            "index",
-            f"index.db cannot be opened: {failure.message}",
-            failure.hint,
-            where=where,
-        )
-    what = "no index can be written; searches find old notes or none"
-    return make_finding(
-        "error", "index", what, "see the other findings and the log; then: memsyncd reindex"
-    )
-
-
-def describe_unexamined(workspace: Workspace) -> FindingInfo:
-    """The finding for an examination that the busy worker did not start in time."""
-    pending = workspace.condition.n_pending
-    what = f"not checked: the index is being brought up to date ({pending:,} notes to be read)"
-    return make_finding("info", "index", what, "run this again when that is done")
+        return make_finding("index_building")
+    failure = workspace.open_failure
+    if failure is None:
+        return make_finding("index_unwritten")
+    where = str(workspace.index_path)
+    return make_finding("index_unopened", where=where, text=failure.message, hint=failure.hint)
 
 
 def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
     """Check that records.db exists and is not damaged, and report damaged ones that were set
     aside.
     """
-    found = []
-    path = workspace.records_path
-    for aside in find_set_aside(path):
-        remedy = (
-            "the file contains the former history; keep it elsewhere, or delete it when it is "
-            "not needed"
-        )
-        what = "records.db was damaged; the damaged file was set aside"
-        found.append(make_finding("warning", "records", what, remedy, where=str(aside)))
+    asides = find_set_aside(workspace.records_path)
+    found = [make_finding("records_aside", where=str(aside)) for aside in asides]
     # Without open files it has not been looked for yet.
     if "records" not in workspace.condition.faults and not workspace.is_refused:
         found.append(_check_records(workspace, is_thorough=is_thorough))
@@ -135,36 +105,18 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
 
 
 def _check_records(workspace: Workspace, *, is_thorough: bool) -> FindingInfo:
-    path = workspace.records_path
-    is_there = path.exists()
-    damage = _find_damage(path, is_thorough=is_thorough) if is_there else ""
-    n_lost = count_damaged_blobs(path) if is_there and is_thorough and not damage else 0
-    level: Level = "error"
-    if not is_there and "root" in workspace.condition.faults:
-        name = shlex.quote(workspace.entry.name)
-        level, remedy = "info", f"if the folder was moved: memsyncd remove {name}"
-        what = (
-            "records.db is missing, as the folder is: a folder that is moved and added again takes "
-            "its history along"
-        )
-    elif not is_there:
-        what = "records.db was deleted, and with it the earlier texts of notes"
-        remedy = (
-            "the next scan creates an empty one; if there is a backup of the history: "
-            "memsyncd restore FILE"
-        )
-    elif damage:
-        what = f"records.db is damaged: {damage}"
-        remedy = (
-            "memsyncd restart sets it aside, without deleting it, and creates an empty one; "
-            "if there is a backup: memsyncd restore FILE"
-        )
-    elif n_lost and TEXTS_LOST not in workspace.condition.notices:
-        level, remedy = "warning", TABLE[TEXTS_LOST][2]
-        what = f"{render_count(n_lost, 'earlier text')} of notes cannot be read any more"
-    else:
-        level, what, remedy = "ok", "records.db is sound", ""
-    return make_finding(level, "records", what, remedy, where=str(path))
+    path, condition = workspace.records_path, workspace.condition
+    where = str(path)
+    if not path.exists():
+        row = "records_away" if "root" in condition.faults else "records_deleted"
+        return make_finding(row, where=where, name=shlex.quote(workspace.entry.name))
+    if damage := _find_damage(path, is_thorough=is_thorough):
+        return make_finding("records_damaged", where=where, text=damage)
+    n_lost = count_damaged_blobs(path) if is_thorough else 0
+    if n_lost and TEXTS_LOST not in condition.notices:
+        text = f"{render_count(n_lost, 'earlier text')} of notes cannot be read any more"
+        return make_finding(TEXTS_LOST, where=where, text=text)
+    return make_finding("records_sound", where=where)
 
 
 def _find_damage(path: Path, *, is_thorough: bool) -> str:
@@ -277,60 +229,34 @@ def describe_comparison(comparison: Comparison, *, n_synced: int) -> list[Findin
     found = [*_describe_differences(comparison)]
     is_equal = not found
     if comparison.unreadable:
-        what = (
-            f"not compared, for they cannot be read: "
-            f"{render_count(len(comparison.unreadable), 'note')}"
-        )
-        found.append(
-            make_finding("info", "verify", what, where=name_places(sorted(comparison.unreadable)))
-        )
+        found.append(_describe_notes("uncompared", comparison.unreadable))
     if n_synced:
-        found.append(
-            make_finding(
-                "info",
-                "verify",
-                f"changed a moment ago and indexed now: {render_count(n_synced, 'note')}",
-            )
-        )
+        found.append(make_finding("compared_late", notes=render_count(n_synced, "note")))
     if is_equal:
-        what = (
-            f"index equals disk: {render_count(comparison.n_notes, 'note')} with "
-            f"{comparison.n_bytes:,} bytes compared"
-        )
-        found.append(make_finding("ok", "verify", what))
+        notes = render_count(comparison.n_notes, "note")
+        found.append(make_finding("equal", notes=notes, n=comparison.n_bytes))
     return found
 
 
 def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
     if comparison.wrong:
         path, how = next(iter(sorted(comparison.wrong.items())))
-        what = (
-            f"index and disk differ in {len(comparison.wrong):,} of "
-            f"{render_count(comparison.n_notes, 'note')}: {path}: {how}"
-        )
         yield make_finding(
-            "error", "verify", what, REINDEX, where=name_places(sorted(comparison.wrong))
+            "different",
+            where=name_places(sorted(comparison.wrong)),
+            n=len(comparison.wrong),
+            notes=render_count(comparison.n_notes, "note"),
+            path=path,
+            how=how,
         )
     for orphan in comparison.orphans:
-        yield make_finding("error", "verify", orphan, REINDEX)
+        yield make_finding("orphan", text=orphan)
     if comparison.unseen:
-        what = (
-            f"other bytes in {render_count(len(comparison.unseen), 'note')} though size, "
-            f"times and inode are those recorded"
-        )
-        remedy = (
-            "read every note again: memsyncd sync --full; then see what changes files "
-            "without a trace, or the disk"
-        )
-        yield make_finding(
-            "error", "verify", what, remedy, where=name_places(sorted(comparison.unseen))
-        )
+        yield _describe_notes("unseen", comparison.unseen)
     if comparison.changed:
-        what = (
-            f"changing faster than they can be compared: "
-            f"{render_count(len(comparison.changed), 'note')}"
-        )
-        remedy = "run this again when no program writes notes"
-        yield make_finding(
-            "warning", "verify", what, remedy, where=name_places(sorted(comparison.changed))
-        )
+        yield _describe_notes("changing", comparison.changed)
+
+
+def _describe_notes(row: str, paths: set[str]) -> FindingInfo:
+    notes, where = render_count(len(paths), "note"), name_places(sorted(paths))
+    return make_finding(row, where=where, notes=notes)

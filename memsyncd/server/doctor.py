@@ -16,10 +16,7 @@ from msgspec.structs import replace as replace_fields
 from memsyncd.engine.browse import find_problems
 from memsyncd.engine.checks import (
     check_condition,
-    check_lock_problem,
     check_problems,
-    check_progress,
-    check_socket_problem,
     has_errors,
     make_finding,
 )
@@ -29,7 +26,6 @@ from memsyncd.engine.verify import (
     Comparison,
     compare_batch,
     describe_comparison,
-    describe_unexamined,
     describe_unopened,
     examine_index,
     examine_index_on_worker,
@@ -87,9 +83,13 @@ class Doctor:
         stalled = await self._find_stalled()
         socket, socket_problem, lock_problem = self._find_problems()
         found = [
-            *check_socket_problem(socket, socket_problem),
-            *check_lock_problem(lock_problem),
-            *check_progress(stalled),
+            *(
+                [make_finding("socket", where=socket, text=socket_problem)]
+                if socket_problem
+                else []
+            ),
+            *([make_finding("lock", text=lock_problem)] if lock_problem else []),
+            *(make_finding("no_progress", part=name) for name in stalled),
         ]
         for workspace in chosen:
             if "writer" in stalled or self._workspaces.stalls.is_stalled(workspace):
@@ -168,8 +168,9 @@ class Doctor:
             found = await wait_for_work(self._workspaces, workspace, work, TURN_S)
         except NotFresh:
             # A disk that does not answer is a fault of the workspace, which is a finding already.
-            is_stalled = self._workspaces.stalls.is_stalled(workspace)
-            return [] if is_stalled else [describe_unexamined(workspace)]
+            if self._workspaces.stalls.is_stalled(workspace):
+                return []
+            return [make_finding("index_waiting", n=workspace.condition.n_pending)]
         except MemsyncdError as failure:
             if isinstance(failure, StoreFailed):
                 self._workspaces.scheduler.report_damage(failure)
@@ -225,6 +226,4 @@ def _check_problems(workspace: Workspace) -> list[FindingInfo]:
 
 
 def _make_failure(check: str, failure: MemsyncdError) -> FindingInfo:
-    return make_finding(
-        "error", check, f"this could not be checked: {failure.message}", failure.hint
-    )
+    return make_finding("failure", check=check, text=failure.message, hint=failure.hint)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from memsyncd.config import Config, SyncConfig
-from memsyncd.engine.checks import check_condition, check_problems, name_places
+from memsyncd.engine import records, recovery, sync, workspace
+from memsyncd.engine.checks import (
+    TABLE,
+    check_condition,
+    check_problems,
+    make_finding,
+    name_places,
+)
 from memsyncd.engine.workspace import Condition, Freshness
 from memsyncd.files import problems
 from memsyncd.operations.status.declare import FindingInfo, ProblemInfo
@@ -67,6 +75,24 @@ def test_every_fault_is_a_finding_with_a_remedy(fault: str, check: str, level: s
     assert set(found) == {check}
     assert (found[check].level, found[check].what) == (level, "it is like this")
     assert found[check].remedy
+
+
+def test_each_fault_and_notice_of_a_workspace_has_a_row() -> None:
+    words = {sync.ROOT_FAULT, sync.FOLDER_FAULT, sync.RECORDS_FAULT, sync.ACCESS_FAULT}
+    words |= {records.FOREIGN_FAULT, records.MOVED, records.RECORDS_GONE, records.TEXTS_LOST}
+    words |= {records.INDEX_LOG, records.RECORDS_LOG}
+    words |= {recovery.HALF_DONE, recovery.UNCERTAIN, recovery.UNFINISHED}
+    words |= {workspace.STALL_FAULT, workspace.WATCH_LIMIT}
+    words |= {workspace.SEMANTIC_FAULT, workspace.SEMANTIC_NOTICE}
+    assert words <= TABLE.keys()
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_a_row_is_filled_with_its_facts(row: str) -> None:
+    facts = dict.fromkeys(re.findall(r"\{(\w+)", f"{TABLE[row].what} {TABLE[row].remedy}"), 3)
+    finding = make_finding(row, **facts)
+    assert "{" not in finding.what + finding.remedy
+    assert finding.remedy or finding.level in ("ok", "info")
 
 
 def test_the_remedy_for_a_missing_folder_is_a_whole_command() -> None:

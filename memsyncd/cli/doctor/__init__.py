@@ -12,12 +12,9 @@ from memsyncd.terminal.format import display_width, pad, render_count, wrap_word
 from memsyncd.terminal.terminal import clean_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Literal
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    Level = Literal["ok", "info", "warning", "error"]
-    from collections.abc import Iterator, Mapping, Sequence
-
+    from memsyncd.findings import Level
     from memsyncd.terminal.terminal import Paint
 
 # From the worst to the best.

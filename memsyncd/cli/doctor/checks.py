@@ -17,11 +17,12 @@ import stat
 import subprocess
 import time
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsyncd.cli.doctor import Finding
 from memsyncd.client.connection import Client, NoAnswer
 from memsyncd.errors import Busy, MemsyncdError
+from memsyncd.findings import parse_rows
 from memsyncd.terminal.format import render_size
 
 if TYPE_CHECKING:
@@ -29,11 +30,10 @@ if TYPE_CHECKING:
 
     from memsyncd.cli.doctor import Level
     from memsyncd.cli.other_daemons import OtherDaemon
+    from memsyncd.findings import Level
     from memsyncd.terminal.console import Console
 
 OTHER_OWNER = "do not trust it; set MEMSYNCD_SOCKET, or XDG_…_HOME, to a path of your own"
-# Each row: its name, level and check, the finding, and after an arrow the remedy. Names in braces
-# are facts; without a check, the caller names it.
 _ROWS = """
 answers: ok daemon
   the daemon answers (pid {pid})
@@ -189,18 +189,7 @@ own_synced: error cloud
 """
 
 
-def _parse_rows(text: str) -> dict[str, tuple[Level, str, str, str]]:
-    rows: dict[str, tuple[Level, str, str, str]] = {}
-    for block in re.split(r"\n(?=\w+: )", text.strip()):
-        head, _, body = block.partition("\n")
-        name, _, kind = head.partition(": ")
-        level, _, check = kind.partition(" ")
-        finding, _, remedy = " ".join(body.split()).partition("→ ")
-        rows[name] = (cast("Level", level), check, finding.strip(), remedy)
-    return rows
-
-
-TABLE = _parse_rows(_ROWS)
+TABLE = parse_rows(_ROWS)
 
 
 def find_row(
@@ -213,12 +202,12 @@ def find_row(
     **facts: Any,
 ) -> Finding:
     """Make the finding of a row of the table."""
-    its_level, its_check, what, remedy = TABLE[row]
+    named = TABLE[row]
     return Finding(
-        level=level or its_level,
-        check=check or its_check,
-        what=what.format(**facts),
-        remedy=remedy.format(**facts),
+        level=level or named.level,
+        check=check or named.check,
+        what=named.what.format(**facts),
+        remedy=named.remedy.format(**facts),
         where=where,
         workspace=workspace,
     )

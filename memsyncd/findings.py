@@ -1,8 +1,8 @@
 """Tables of the doctor's findings: for each row its level, check, finding and remedy, as text.
 
 name: level check
-  the finding, with {facts} in braces
-  → the remedy, if there is one
+the finding, with {facts} in braces
+→ the remedy, if there is one
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, cast
 Level = Literal["ok", "info", "warning", "error"]
 
 
-class Row(NamedTuple):
+class FindingRow(NamedTuple):
     """A finding that the facts are filled into. `check` is empty if the caller names it."""
 
     level: Level
@@ -22,7 +22,7 @@ class Row(NamedTuple):
     remedy: str
 
 
-def parse_rows(text: str) -> dict[str, Row]:
+def parse_rows(text: str) -> dict[str, FindingRow]:
     """Return the rows of a table by their names."""
     rows = {}
     for block in re.split(r"\n(?=\w+: )", text.strip()):
@@ -30,5 +30,5 @@ def parse_rows(text: str) -> dict[str, Row]:
         name, _, kind = head.partition(": ")
         level, _, check = kind.partition(" ")
         what, _, remedy = " ".join(body.split()).partition("→ ")
-        rows[name] = Row(cast("Level", level), check, what.strip(), remedy)
+        rows[name] = FindingRow(cast("Level", level), check, what.strip(), remedy)
     return rows
