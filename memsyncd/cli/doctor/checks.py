@@ -28,7 +28,6 @@ from memsyncd.terminal.format import render_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from memsyncd.cli.doctor import Level
     from memsyncd.cli.other_daemons import OtherDaemon
     from memsyncd.findings import Level
     from memsyncd.terminal.console import Console
@@ -275,7 +274,7 @@ def check_daemon(
     that has the folders, by its lock.
     """
     daemon = next((answer for answer in answers if answer.pid is not None), None)
-    found = [
+    findings = [
         find_row(
             "other_daemon",
             level="error" if other.shares_folders else None,
@@ -291,7 +290,7 @@ def check_daemon(
             row = "stopped"
         failure = faulty.failure if faulty else ""
         pid = "PID" if holder_pid is None else holder_pid
-        return [find_row(row, where=place, pid=pid, failure=failure), *found]
+        return [find_row(row, where=place, pid=pid, failure=failure), *findings]
     is_same = (daemon.version, daemon.protocol) == (version, protocol)
     return [
         find_row("answers", where=daemon.path, pid=daemon.pid),
@@ -301,7 +300,7 @@ def check_daemon(
             version=daemon.version,
             own=version,
         ),
-        *(found or [find_row("single")]),
+        *(findings or [find_row("single")]),
     ]
 
 
@@ -374,8 +373,8 @@ def check_service(service: Mapping[str, Any], *, daemon_pid: int | None) -> list
         "state": service["state"],
         "n": service["restarts"],
     }
-    found = [find_row(row, pid=daemon_pid, **facts) for row, holds in rows.items() if holds]
-    return found or [find_row("service")]
+    findings = [find_row(row, pid=daemon_pid, **facts) for row, holds in rows.items() if holds]
+    return findings or [find_row("service")]
 
 
 # --- sockets, folders and files -----------------------------------------------------------------
@@ -393,14 +392,14 @@ class PathStat(NamedTuple):
 def stat_entry(path: str) -> PathStat:
     """Return the entry at this path; links are not followed."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return PathStat(path, "missing")
     except OSError:
         return PathStat(path, "unreadable")
     kinds = {stat.S_IFSOCK: "socket", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
-    kind = kinds.get(stat.S_IFMT(found.st_mode), "file")
-    return PathStat(path, kind, stat.S_IMODE(found.st_mode), found.st_uid)
+    kind = kinds.get(stat.S_IFMT(status.st_mode), "file")
+    return PathStat(path, kind, stat.S_IMODE(status.st_mode), status.st_uid)
 
 
 def check_entry(
@@ -440,19 +439,19 @@ def check_socket(path: str, *, uid: int, is_held: bool) -> list[Finding]:
     folder, entry = stat_entry(os.path.dirname(path)), stat_entry(path)
     if folder.kind == "unreadable":
         return [find_row("socket_folder", where=folder.path)]
-    found = check_entry(folder, "socket", uid=uid, wanted="folder")
+    findings = check_entry(folder, "socket", uid=uid, wanted="folder")
     if entry.kind in ("missing", "unreadable"):
-        return found
-    found += check_entry(entry, "socket", uid=uid, wanted="socket")
-    return found or [find_row("socket_private" if is_held else "socket_unused", where=path)]
+        return findings
+    findings += check_entry(entry, "socket", uid=uid, wanted="socket")
+    return findings or [find_row("socket_private" if is_held else "socket_unused", where=path)]
 
 
 def check_permissions(paths: Iterable[str], *, uid: int) -> list[Finding]:
     """Check that folders and files with text of notes, or with paths, are closed to others."""
     entries = [stat_entry(path) for path in paths]
-    found = [finding for entry in entries for finding in check_entry(entry, "folders", uid=uid)]
+    findings = [finding for entry in entries for finding in check_entry(entry, "folders", uid=uid)]
     is_kept = any(entry.kind != "missing" for entry in entries)
-    return found or [find_row("private")] * is_kept
+    return findings or [find_row("private")] * is_kept
 
 
 def check_creatable(folder: str, *, variable: str) -> list[Finding]:
@@ -548,7 +547,7 @@ def check_disk_space(paths: Iterable[str], low_bytes: int = LOW_BYTES) -> list[F
             device = os.stat(place).st_dev
             free[device] = shutil.disk_usage(place).free
             disks.setdefault(device, []).append(path)
-    found = [
+    findings = [
         find_row(
             "low",
             level="error" if n_bytes < NO_BYTES else None,
@@ -558,9 +557,9 @@ def check_disk_space(paths: Iterable[str], low_bytes: int = LOW_BYTES) -> list[F
         for device, n_bytes in free.items()
         if n_bytes < low_bytes
     ]
-    if free and not found:
-        found.append(find_row("space", free=render_size(min(free.values()))))
-    return found
+    if free and not findings:
+        findings.append(find_row("space", free=render_size(min(free.values()))))
+    return findings
 
 
 class Storage(NamedTuple):

@@ -65,20 +65,21 @@ def _doctor(args: Args, console: Console) -> int:
     dirs = find_user_dirs(console.env)
     answers = [ping(path) for path in find_sockets(console.env)]
     daemon = next((answer for answer in answers if answer.pid is not None), None)
-    if daemon is None and not args.workspaces:
-        workspaces: list[RegisteredWorkspace] = []
-        findings = [find_row("unasked")]
-    else:  # raises NoDaemon for a named workspace, if none answers
-        workspaces, findings = _examine_workspaces(args, console, dirs)
-    found = [
+    workspaces: list[RegisteredWorkspace] = []
+    of_workspaces = [find_row("unasked")]
+    if daemon is not None:
+        workspaces, of_workspaces = _examine_workspaces(args, console, dirs)
+    elif args.workspaces:
+        what = "no daemon answers, and it alone examines workspaces"
+        raise NoDaemon(what, hint="see what is wrong: memsyncd doctor")
+    daemon_pid = daemon.pid if daemon else None
+    of_machine = [
         *_examine_program(console, dirs, answers, daemon),
         *_examine_machine(dirs, workspaces),
-        *check_service(read_service(console), daemon_pid=daemon.pid if daemon else None),
-        *findings,
+        *check_service(read_service(console), daemon_pid=daemon_pid),
     ]
-    findings = list(
-        dict.fromkeys(found)
-    )  # a finding about the installation comes with each workspace
+    # A finding about the installation comes with each workspace.
+    findings = list(dict.fromkeys([*of_machine, *of_workspaces]))
     _show(findings, workspaces, daemon, args, console)
     if daemon is None:
         return NO_DAEMON
@@ -97,7 +98,7 @@ def _examine_program(
     others = find_other_daemons(console.env, (daemon and daemon.pid) or 0)
     path = daemon.path if daemon else answers[0].path
     is_used = any(answer.pid is not None or answer.fault for answer in answers)
-    found = [
+    findings = [
         *check_daemon(
             answers,
             holder_pid,
@@ -109,26 +110,26 @@ def _examine_program(
         *_examine_config(console, dirs),
     ]
     if daemon and has_named_socket(console.env) and path != dirs.socket_path:
-        found.append(find_row("socket_named", where=dirs.socket_path, used=path))
+        findings.append(find_row("socket_named", where=dirs.socket_path, used=path))
     if daemon is None and (line := find_last_error(dirs.log_file)):
-        found.append(find_row("log", where=dirs.log_file, line=line))
-    return found
+        findings.append(find_row("log", where=dirs.log_file, line=line))
+    return findings
 
 
 def _examine_config(console: Console, dirs: Dirs) -> list[Finding]:
     from memsyncd.config.load import load_config
 
     where = dirs.config_file
-    found = check_entry(stat_entry(where), "config", uid=os.geteuid(), is_public=True)
+    findings = check_entry(stat_entry(where), "config", uid=os.geteuid(), is_public=True)
     try:
         loaded = load_config(where, console.env)
     except MemsyncdError as error:
         reason = " ".join(error.message.split())
         hint = error.hint or "see memsyncd config check"
-        return [*found, find_row("config_refused", where=where, reason=reason, hint=hint)]
+        return [*findings, find_row("config_refused", where=where, reason=reason, hint=hint)]
     warnings = loaded.warnings
-    found += [find_row("config_warning", where=where, warning=warning) for warning in warnings]
-    return found or [find_row("config", where=where)]
+    findings += [find_row("config_warning", where=where, warning=warning) for warning in warnings]
+    return findings or [find_row("config", where=where)]
 
 
 def _examine_machine(dirs: Dirs, workspaces: list[RegisteredWorkspace]) -> list[Finding]:
@@ -138,33 +139,36 @@ def _examine_machine(dirs: Dirs, workspaces: list[RegisteredWorkspace]) -> list[
         (dirs.cache_dir, "index.db", "indexes are", "XDG_CACHE_HOME"),
     )
     silent = find_unresponsive([workspace.root for workspace in workspaces])
-    found = [
+    findings = [
         find_row("folder_silent", where=each.root, workspace=each.id)
         for each in workspaces
         if each.root in silent
     ]
     well = [workspace for workspace in workspaces if workspace.root not in silent]
-    kept, storages = [], []
+    kept: list[str] = []
+    of_storage: list[Finding] = []
+    is_known = False
     for folder, file, contents, variable in own:
         obstacles = check_creatable(folder, variable=variable)
-        found += obstacles
+        findings += obstacles
         kept += [folder] * (not obstacles)
         for path in glob.glob(f"{glob.escape(folder)}/*/{file}"):
             kept += [os.path.dirname(path), path]
         storage = find_storage(folder)
         is_lasting = folder == dirs.state_dir
-        storages += check_own_storage(
+        is_known = bool(storage.kind)
+        of_storage += check_own_storage(
             storage, contents=contents, variable=variable, is_lasting=is_lasting
         )
     for workspace in well:
-        storages += check_notes_storage(find_storage(workspace.root), workspace.id)
+        of_storage += check_notes_storage(find_storage(workspace.root), workspace.id)
         merges = _check_merges(workspace)
-        found += [replace(finding, workspace=workspace.id) for finding in merges]
+        findings += [replace(finding, workspace=workspace.id) for finding in merges]
     return [
-        *found,
+        *findings,
         *check_permissions(kept, uid=os.geteuid()),
         *check_disk_space([folder for folder, *_ in own] + [each.root for each in well]),
-        *(storages or [find_row("local")]),
+        *(of_storage or [find_row("local")] * is_known),
     ]
 
 
@@ -183,7 +187,7 @@ def _examine_workspaces(
     """Return the selected workspaces and the daemon's findings. Raises WorkspaceNotFound."""
     try:
         chosen, findings = _find_workspaces(args, console, dirs)
-    except (NoDaemon, WorkspaceNotFound):
+    except WorkspaceNotFound:
         raise
     except (MemsyncdError, LookupError, TypeError) as error:
         return [], [find_row("no_status", reason=_explain(error))]
