@@ -11,9 +11,9 @@ from memsyncd.client.words import (
     convert_items,
     convert_list,
     convert_words,
-    read_filters,
-    read_wait,
-    read_workspaces,
+    convert_filters,
+    convert_wait,
+    convert_workspaces,
 )
 
 TYPE_CHECKING = False

@@ -22,11 +22,11 @@ from memsyncd.client.anchors import read_target
 from memsyncd.client.connection import TIMEOUT_S, Client, connect
 from memsyncd.client.results import Changes, ContextBlock, Hits
 from memsyncd.client.words import (
+    convert_filters,
+    convert_wait,
     convert_words,
+    convert_workspaces,
     name_workspace,
-    read_filters,
-    read_wait,
-    read_workspaces,
 )
 from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
@@ -334,7 +334,7 @@ class Memsyncd(AgentMethods):
         params |= {"keywords": [*keywords]} if keywords else {}
         params |= {"text": text} if text else {}
         params |= {"follow": convert_words(follow)} if follow else {}
-        params |= {"filters": read_filters(filters)} if filters else {}
+        params |= {"filters": convert_filters(filters)} if filters else {}
         params |= {"track_access": track_access, "caller_session": self._session}
         answer: Recalled = self._connection.ask("recall", params)
         return answer
@@ -350,7 +350,7 @@ class Memsyncd(AgentMethods):
         if anchors:
             params["anchors"] = [*anchors]
         if filters:
-            params["filters"] = read_filters(filters)
+            params["filters"] = convert_filters(filters)
         answer: Upkept = self._connection.write(method, {**params, "dry_run": dry_run})
         return answer
 
@@ -404,11 +404,11 @@ class Memsyncd(AgentMethods):
             "min_score": min_score,
             "sort": sort,
             "follow": convert_words(follow),
-            "filters": read_filters(filters),
-            **read_workspaces(workspaces),
+            "filters": convert_filters(filters),
+            **convert_workspaces(workspaces),
         }
         return Hits(
-            self._connection.ask("search", params | read_wait(is_wanted=wait), time_s=timeout_s)
+            self._connection.ask("search", params | convert_wait(is_wanted=wait), time_s=timeout_s)
         )
 
     def get(
@@ -480,12 +480,12 @@ class Memsyncd(AgentMethods):
             "mark": None if mark else False,
             "follow": convert_words(follow),
             "user": None if user else False,
-            **read_workspaces(workspaces),
+            **convert_workspaces(workspaces),
             "track_access": track_access,
             "sort": sort,
             "caller_session": self._session,
-            "filters": read_filters(filters),
-            **read_wait(is_wanted=wait),
+            "filters": convert_filters(filters),
+            **convert_wait(is_wanted=wait),
         }
         return ContextBlock(self._connection.ask("context", params, time_s=timeout_s))
 
@@ -505,7 +505,7 @@ class Memsyncd(AgentMethods):
         """Count sections and notes that pass the filters, and both for each value of the groups
         `by` (`kind`, `tag`, `task`, `month` and `size`), at most `limit` values (20) of each.
         """
-        params = {"by": list(by) or None, "limit": limit, "filters": read_filters(filters)}
+        params = {"by": list(by) or None, "limit": limit, "filters": convert_filters(filters)}
         answer: MemoryStats = self._connection.ask("stats", params)
         return answer
 
@@ -553,7 +553,7 @@ class Memsyncd(AgentMethods):
             "min_workspaces": min_workspaces,
             "limit": limit,
         }
-        named = read_workspaces(workspaces) or {"workspace": "*"}
+        named = convert_workspaces(workspaces) or {"workspace": "*"}
         answer: Patterns = self._connection.ask("patterns", params | named)
         return answer
 
@@ -594,7 +594,7 @@ class Memsyncd(AgentMethods):
         params = {
             "min_similarity": min_similarity,
             "limit": limit,
-            "filters": read_filters(filters),
+            "filters": convert_filters(filters),
         }
         answer: Duplicates = self._connection.ask("duplicates", params)
         return answer

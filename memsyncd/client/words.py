@@ -31,11 +31,11 @@ def convert_items(
     return [{field: one} if isinstance(one, str) else dict(one) for one in items] or None
 
 
-def read_wait(*, is_wanted: bool) -> dict[str, object]:
+def convert_wait(*, is_wanted: bool) -> dict[str, object]:
     return {"wait": "disk"} if is_wanted else {}
 
 
-def read_workspaces(names: WorkspaceNames) -> dict[str, object]:
+def convert_workspaces(names: WorkspaceNames) -> dict[str, object]:
     """Return the parameter that replaces the workspace of a connection, if any is named."""
     if names is None:
         return {}
@@ -43,7 +43,7 @@ def read_workspaces(names: WorkspaceNames) -> dict[str, object]:
     return {"workspace": [name_workspace(name) for name in listed]}
 
 
-def read_filters(filters: Mapping[str, object]) -> dict[str, object] | None:
+def convert_filters(filters: Mapping[str, object]) -> dict[str, object] | None:
     """Convert filters to the parameters of the daemon: a single word becomes a list of one, other
     sequences lists.
     """

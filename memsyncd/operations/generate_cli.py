@@ -130,7 +130,7 @@ def _render_group(group: CommandGroup, subs: list[str]) -> str:
 
 
 def _render_command(operation: Operation, command: Command, subs: Iterable[str]) -> str:
-    folder = find_folder(operation)
+    folder = find_capability(operation)
     lines = [f"def {_name(command.words)}() -> Command:", "    return Command("]
     lines.append(f"        {_render_action(operation, command, folder)},")
     lines.append(f"        summary={_render(_summarize(operation, command))},")
@@ -153,7 +153,7 @@ def _render_command(operation: Operation, command: Command, subs: Iterable[str])
     return "\n".join([*lines, "    )"])
 
 
-def find_folder(operation: Operation) -> str:
+def find_capability(operation: Operation) -> str:
     """Return the capability's folder, by the module of the operation's parameters or its `run`."""
     if operation.run:
         return operation.run.partition(".")[0]

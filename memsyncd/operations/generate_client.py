@@ -82,14 +82,14 @@ def _find_structs(structs: Iterable[type[msgspec.Struct]]) -> list[type[msgspec.
     """
     found: dict[type[msgspec.Struct], None] = {}
     for struct in structs:
-        needed = [*_list_bases(struct)]
+        needed = [*_list_parents(struct)]
         needed += [kind for field in msgspec.structs.fields(struct) for kind in _walk(field.type)]
         found |= dict.fromkeys(_find_structs(needed))
         found[struct] = None
     return list(found)
 
 
-def _list_bases(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
+def _list_parents(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
     """Return the bases with fields; `Result` and its like have none."""
     return [
         base
@@ -125,7 +125,7 @@ def _render_words(name: str, kind: Any) -> str:
 
 
 def _render_result(struct: type[msgspec.Struct]) -> str:
-    base = next(iter(_list_bases(struct)), None)
+    base = next(iter(_list_parents(struct)), None)
     inherited = {each.name for each in msgspec.structs.fields(base)} if base else set()
     comments = read_comments(struct)
     lines = [f"\nclass {struct.__name__}({base.__name__ if base else 'TypedDict'}):"]
@@ -192,9 +192,9 @@ from memsyncd.client.words import (
     convert_items,
     convert_list,
     convert_words,
-    read_filters,
-    read_wait,
-    read_workspaces,
+    convert_filters,
+    convert_wait,
+    convert_workspaces,
 )
 
 TYPE_CHECKING = False
@@ -314,7 +314,7 @@ def _list_parameters(operation: Operation, python: Python) -> Iterator[_Paramete
         doc = docs.get(field.name, "")
         if name == "workspace" and _takes_several(field.type):
             doc = "Others in place of this one: names, ids or paths, or `*` for all."
-            entry = "**read_workspaces(workspaces)"
+            entry = "**convert_workspaces(workspaces)"
             yield _Parameter("workspaces", "WorkspaceNames", "None", entry, doc)
         elif name == "timeout_ms" and "client" not in all_fields:
             doc = "How long the answer may take."
@@ -333,15 +333,15 @@ def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) 
     plain = _strip(field.type)
     if isinstance(plain, type) and issubclass(plain, msgspec.Struct):
         if shown == python.kwargs:
-            entry = f'"{name}": read_filters({shown})'
+            entry = f'"{name}": convert_filters({shown})'
             return _Parameter(f"**{shown}", f"Unpack[{plain.__name__}]", None, entry, "")
-        entry = f'"{name}": read_filters({shown} or {{}})'
+        entry = f'"{name}": convert_filters({shown} or {{}})'
         return _Parameter(shown, f"{plain.__name__} | None", "None", entry, doc)
     if f"*{name}" in python.positional:
         return _Parameter(f"*{shown}", "str", None, f'"{name}": [*{shown}] or None', doc)
     if name == "wait":
         doc = "Index everything that is on the disk now first."
-        return _Parameter("wait", "bool", "False", "**read_wait(is_wanted=wait)", doc)
+        return _Parameter("wait", "bool", "False", "**convert_wait(is_wanted=wait)", doc)
     if get_origin(plain) is list:
         return _make_list_parameter(field, plain, name, shown, doc)
     if get_origin(plain) is dict:

@@ -1,6 +1,6 @@
 """JSON-RPC 2.0 over a byte stream: split it into lines, parse requests, encode answers.
 
-One JSON value a line, parameters by name. A line is a `Call`, a `Batch` of calls, or a `Fault`: a
+One JSON value a line, parameters by name. A line is an `RpcRequest`, a `Batch`, or a `Fault`: a
 request that cannot be carried out, together with its answer. No line raises, whatever its depth,
 numbers or bytes. Of a key that occurs twice the last value counts; keys other than `jsonrpc`, `id`,
 `method` and `params` are ignored; half of a surrogate pair becomes U+FFFD. The server carries calls
@@ -160,7 +160,7 @@ class ErrorBody(msgspec.Struct, frozen=True):
     data: dict[str, Any]
 
 
-class Call(msgspec.Struct, frozen=True):
+class RpcRequest(msgspec.Struct, frozen=True):
     """A valid request. Without an `id` it is a notification and is never answered."""
 
     method: str
@@ -182,7 +182,7 @@ class Fault(msgspec.Struct, frozen=True):
 class Batch(msgspec.Struct, frozen=True):
     """One or more requests in one line, answered in one line."""
 
-    items: tuple[Call | Fault, ...]
+    items: tuple[RpcRequest | Fault, ...]
 
 
 class McpLine(msgspec.Struct, frozen=True):
@@ -209,7 +209,7 @@ class MessageParser:
     def __init__(self, methods: Mapping[str, Operation] = OPERATIONS) -> None:
         self._readers = {name: _ParamsReader(method.params) for name, method in methods.items()}
 
-    def parse_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
+    def parse_line(self, line: bytes) -> RpcRequest | Fault | Batch | McpLine:
         """Parse one line, given without its newline."""
         message = self._parse_line(line)
         if isinstance(message, Fault) and message.error.code == PARSE_ERROR:
@@ -217,7 +217,7 @@ class MessageParser:
             return message if replaced == line else self._parse_line(replaced)
         return message
 
-    def _parse_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
+    def _parse_line(self, line: bytes) -> RpcRequest | Fault | Batch | McpLine:
         try:
             return self._read_call(_decode_envelope(line))
         except msgspec.ValidationError:
@@ -225,7 +225,7 @@ class MessageParser:
         except BAD_JSON as error:
             return _fault_of_json(error)
 
-    def _read_call(self, envelope: Envelope) -> Call | Fault | McpLine:
+    def _read_call(self, envelope: Envelope) -> RpcRequest | Fault | McpLine:
         reader = self._readers.get(envelope.method)
         if reader is None:
             if is_mcp_method(envelope.method):
@@ -243,13 +243,13 @@ class MessageParser:
             )
         except BAD_JSON as error:
             return _fault_of_json(error, envelope.id)
-        return Call(envelope.method, params, envelope.id)
+        return RpcRequest(envelope.method, params, envelope.id)
 
-    def parse_params(self, name: str, text: bytes, request_id: Id) -> Call | Fault:
+    def parse_params(self, name: str, text: bytes, request_id: Id) -> RpcRequest | Fault:
         """Parse the parameters of a known method, given by themselves as JSON."""
         reader = self._readers[name]
         try:
-            return Call(name, reader.decode(msgspec.Raw(text)), request_id)
+            return RpcRequest(name, reader.decode(msgspec.Raw(text)), request_id)
         except msgspec.ValidationError as error:
             message, hint = explain_params(str(error), reader.shape)
             return Fault(make_error_body(INVALID_PARAMS, message, hint), request_id, name)
@@ -259,7 +259,7 @@ class MessageParser:
                 return self.parse_params(name, replaced, request_id)
             return _fault_of_json(error, request_id, "send the parameters as a JSON object")
 
-    def _parse_irregular_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
+    def _parse_irregular_line(self, line: bytes) -> RpcRequest | Fault | Batch | McpLine:
         """Parse a line that is not a single request: a batch, or an invalid request."""
         if not line.lstrip().startswith(b"["):
             return self._parse_item(line)
@@ -280,7 +280,7 @@ class MessageParser:
         native = tuple(item for item in parsed if not isinstance(item, McpLine))
         return Batch(native) if len(native) == len(parsed) else MCP_LINE
 
-    def _parse_item(self, text: bytes) -> Call | Fault | McpLine:
+    def _parse_item(self, text: bytes) -> RpcRequest | Fault | McpLine:
         try:
             return self._read_call(_decode_envelope(text))
         except msgspec.ValidationError:

@@ -27,12 +27,12 @@ from memsyncd.protocol.jsonrpc import (
     METHOD_NOT_FOUND,
     NO_PARAMS,
     Batch,
-    Call,
     Envelope,
     Fault,
     Id,
     McpLine,
     MessageParser,
+    RpcRequest,
     describe_error,
     describe_shape,
     explain_name,
@@ -151,7 +151,7 @@ class CancelParams(McpParams, frozen=True, kw_only=True):
 
 
 class McpRequest(Params, frozen=True, kw_only=True):
-    """One request or notification of MCP, as the parameters of a `Call`."""
+    """One request or notification of MCP, as the parameters of a `RpcRequest`."""
 
     id: Id
     """None for a notification."""
@@ -216,7 +216,7 @@ class McpParser(MessageParser):
         self.version = ""
         self.client = ""
 
-    def parse_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
+    def parse_line(self, line: bytes) -> RpcRequest | Fault | Batch | McpLine:
         """As `MessageParser.parse_line`; an answer becomes an empty batch: nothing was asked."""
         message = super().parse_line(line)
         if isinstance(message, Batch) and self.version not in BATCH_VERSIONS:
@@ -227,7 +227,7 @@ class McpParser(MessageParser):
             return Batch(())
         return message
 
-    def _read_call(self, envelope: Envelope) -> Call | Fault:
+    def _read_call(self, envelope: Envelope) -> RpcRequest | Fault:
         name, request_id = envelope.method, envelope.id
         try:
             meta = _decode_meta(_object(envelope.params)).meta or RequestMeta()
@@ -257,7 +257,7 @@ class McpParser(MessageParser):
         )
         # A stream is answered when it ends: until then it is no request that waits.
         is_answered = name != "subscriptions/listen"
-        return Call(name, request, request_id if is_answered else UNSET)
+        return RpcRequest(name, request, request_id if is_answered else UNSET)
 
     def _shake_hands(self, params: InitializeParams) -> str:
         asked = params.protocol_version

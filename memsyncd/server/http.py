@@ -33,9 +33,9 @@ from memsyncd.protocol.jsonrpc import (
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     Batch,
-    Call,
     Fault,
     McpLine,
+    RpcRequest,
     describe_error,
     encode_batch,
     make_error_body,
@@ -331,7 +331,7 @@ class HttpConnection:
             self.respond(Response(200, openapi.encode_openapi(__version__), http.JSON))
 
     def dispatch(
-        self, message: Call | Fault | Batch, on_answers: Callable[[list[bytes]], None]
+        self, message: RpcRequest | Fault | Batch, on_answers: Callable[[list[bytes]], None]
     ) -> None:
         """Carry out a message; `on_answers` gets the answers of those that have an id."""
         assert self._dispatcher is not None
@@ -396,7 +396,7 @@ class HttpConnection:
         return not self._is_over and self._send(h11.Data(data=data))
 
     def arm_alive(self, callback: Callable[[], None]) -> None:
-        """Call back when a stream must show that it is alive."""
+        """RpcRequest back when a stream must show that it is alive."""
         self._owner.arm("alive", EVENTS_ALIVE_S, callback)
 
     def end_stream(self) -> None:
@@ -469,18 +469,18 @@ class HttpConnection:
         """A client of HTTP gets notifications as events of a stream alone."""
 
 
-def make_call(route: HttpRoute, request: HttpRequest, context: ServerContext) -> Call | Fault:
+def make_call(route: HttpRoute, request: HttpRequest, context: ServerContext) -> RpcRequest | Fault:
     """Return the call that a request makes. It has the id 1: nobody sees it."""
     if route.verb == "POST":
         return context.parser.parse_params(route.method, bytes(request.body), 1)
     try:
         params = http.make_query_params(route.method, request.target.query)
-        return Call(route.method, params, 1)
+        return RpcRequest(route.method, params, 1)
     except BadRequest as error:
         return Fault(describe_error(error), 1, route.method)
 
 
-def _without_streams(message: Call | Fault | Batch) -> Call | Fault | Batch:
+def _without_streams(message: RpcRequest | Fault | Batch) -> RpcRequest | Fault | Batch:
     """Refuse the methods whose notifications could not be sent."""
     if isinstance(message, Batch):
         items = tuple(_refuse_stream(item) for item in message.items)
@@ -488,7 +488,7 @@ def _without_streams(message: Call | Fault | Batch) -> Call | Fault | Batch:
     return _refuse_stream(message)
 
 
-def _refuse_stream(message: Call | Fault) -> Call | Fault:
+def _refuse_stream(message: RpcRequest | Fault) -> RpcRequest | Fault:
     if isinstance(message, Fault) or not OPERATIONS[message.method].streams:
         return message
     error = BadRequest("a request by HTTP gets no notifications", hint="open /v1/events")
@@ -550,7 +550,7 @@ class EventStream:
 
     def begin(self) -> None:
         call = make_call(self._request.route, self._request, self._context)
-        if isinstance(call, Call) and self._known:
+        if isinstance(call, RpcRequest) and self._known:
             fields = msgspec.structs.asdict(call.params)
             params = ResumeParams(**fields, known=self._known)
             call = msgspec.structs.replace(call, params=params)

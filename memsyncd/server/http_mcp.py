@@ -29,11 +29,11 @@ from memsyncd.protocol.jsonrpc import (
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     Batch,
-    Call,
     ErrorBody,
     Fault,
     Id,
     McpLine,
+    RpcRequest,
     describe_error,
     encode_batch,
     encode_error,
@@ -221,7 +221,11 @@ class McpExchange:
         self._is_modern = version == mcp.MODERN_VERSION or any(map(_is_modern, items))
         self._is_new = any(map(_is_handshake, items))
         self._is_alone = SESSION not in self._request.headers and not self._is_new
-        if self._is_alone and not self._is_modern and any(isinstance(one, Call) for one in items):
+        if (
+            self._is_alone
+            and not self._is_modern
+            and any(isinstance(one, RpcRequest) for one in items)
+        ):
             raise _missing_session()
         if session.session.n_pending >= self._context.limits.max_pending_per_client:
             raise Busy("the session has too many requests", hint="wait for answers")
@@ -247,7 +251,7 @@ class McpExchange:
             session.mcp.bind(workspace, is_read_only=read_only == "true")
         return session
 
-    def _check_headers(self, item: Call | Fault, version: str) -> Call | Fault:
+    def _check_headers(self, item: RpcRequest | Fault, version: str) -> RpcRequest | Fault:
         """Refuse a message of the stateless revision that its headers contradict."""
         if isinstance(item, Fault):
             is_unknown = item.error.code == UnsupportedVersion.rpc_code
@@ -269,7 +273,7 @@ class McpExchange:
                 return _contradict(header, _read_request(item).id, item.method)
         return item
 
-    def _carry_out(self, session: McpSession, items: list[Call | Fault]) -> None:
+    def _carry_out(self, session: McpSession, items: list[RpcRequest | Fault]) -> None:
         # Imported late: `http` imports this module with the first request to /mcp.
         from memsyncd.server.http import HttpReply
 
@@ -277,7 +281,7 @@ class McpExchange:
         if self._is_alone:
             session.send = self._send_event
         for item in items:
-            token = _read_request(item).progress_token if isinstance(item, Call) else None
+            token = _read_request(item).progress_token if isinstance(item, RpcRequest) else None
             if token is not None:
                 session.progress[token] = self._send_event
         self._http.on_lost = self._abandon
@@ -379,24 +383,24 @@ def _do_nothing() -> None:
     pass
 
 
-def _is_modern(item: Call | Fault) -> bool:
-    return isinstance(item, Call) and _read_request(item).is_modern
+def _is_modern(item: RpcRequest | Fault) -> bool:
+    return isinstance(item, RpcRequest) and _read_request(item).is_modern
 
 
-def _read_request(call: Call) -> mcp.McpRequest:
+def _read_request(call: RpcRequest) -> mcp.McpRequest:
     assert isinstance(call.params, mcp.McpRequest)
     return call.params
 
 
-def _is_handshake(item: Call | Fault) -> bool:
-    return isinstance(item, Call) and item.method == "initialize"
+def _is_handshake(item: RpcRequest | Fault) -> bool:
+    return isinstance(item, RpcRequest) and item.method == "initialize"
 
 
-def _is_listen(item: Call | Fault) -> bool:
-    return isinstance(item, Call) and item.method == LISTEN
+def _is_listen(item: RpcRequest | Fault) -> bool:
+    return isinstance(item, RpcRequest) and item.method == LISTEN
 
 
-def _find_name(call: Call) -> str | None:
+def _find_name(call: RpcRequest) -> str | None:
     """Return what the header `Mcp-Name` repeats; None for a message without a name."""
     if call.method not in ("tools/call", "prompts/get", "resources/read"):
         return None

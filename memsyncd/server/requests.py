@@ -33,11 +33,11 @@ from memsyncd.errors import (
 from memsyncd.logs import Event, get_log, is_debugging
 from memsyncd.operations.writes import Written
 from memsyncd.protocol.jsonrpc import (
-    Call,
     ErrorBody,
     Fault,
     Id,
     MessageParser,
+    RpcRequest,
     describe_error,
     encode_batch,
     encode_error,
@@ -317,7 +317,7 @@ class RequestDispatcher:
         """Carries out the methods; another protocol on the connection replaces it."""
 
     def dispatch(
-        self, message: Call | Fault, batch: BatchReply | None = None, *, arrived_s: float
+        self, message: RpcRequest | Fault, batch: BatchReply | None = None, *, arrived_s: float
     ) -> None:
         """Carry out one message, or start to; `arrived_s` is when it arrived."""
         context = self._context

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any
 from memsyncd.errors import BadRequest, Busy, MemsyncdError, ShuttingDown, TooLarge
 from memsyncd.protocol.jsonrpc import (
     Batch,
-    Call,
     Fault,
     LineSplitter,
     McpLine,
     MessageParser,
+    RpcRequest,
     TooLong,
     describe_error,
     encode_error,
@@ -62,7 +62,7 @@ LARGE_BUFFER_BYTES = 256 * 1024
 """Above this much for one client, the buffers of all clients are checked."""
 
 Admit = Callable[["Connection", asyncio.Transport, Callable[[bytes], bool]], Session | None]
-_Item = bytes | TooLong | tuple[Call | Fault, BatchReply]
+_Item = bytes | TooLong | tuple[RpcRequest | Fault, BatchReply]
 
 
 class Connection(asyncio.Protocol):
@@ -328,7 +328,7 @@ class Connection(asyncio.Protocol):
         else:
             self._dispatcher.dispatch(*item, arrived_s=arrived_s)
 
-    def _parse_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
+    def _parse_line(self, line: bytes) -> RpcRequest | Fault | Batch | McpLine:
         """Parse a line by the protocol of the connection; the first line of MCP decides it."""
         if self._mcp is None:
             message = self._context.parser.parse_line(line)
@@ -406,7 +406,7 @@ class Connection(asyncio.Protocol):
     # --- timers: none runs unless something is unfinished
 
     def arm(self, name: str, after_s: float, callback: Callable[[], None]) -> None:
-        """Call back after this time, unless it is 0; a timer of this name is replaced."""
+        """RpcRequest back after this time, unless it is 0; a timer of this name is replaced."""
         self.disarm(name)
         if after_s:
             self._timers[name] = self._context.loop.call_later(after_s, callback)

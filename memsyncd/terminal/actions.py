@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from memsyncd.terminal.console import CLIENT, WRITE_MS, show_answer
-from memsyncd.terminal.places import find_places
+from memsyncd.terminal.places import resolve_places
 from memsyncd.terminal.texts import read_typed
 
 TYPE_CHECKING = False
@@ -69,7 +69,7 @@ def call_operation(
         params: dict[str, Any] = {**(fixed or {}), **args.params}
         if stdin:
             params[stdin] = read_typed(params.get(stdin), console, is_piped=args.stdin)
-        params |= find_places(params, places, console)
+        params |= resolve_places(params, places, console)
         if prepare:
             params |= load_show(folder, prepare)(args, console)
         answer = send(method, params, args, console)

@@ -122,7 +122,7 @@ def find_memories(anchors: Sequence[str], console: Console) -> dict[str, Any]:
     return {"anchors": found, "workspace": next(iter(roots), None)}
 
 
-def find_places(
+def resolve_places(
     params: Mapping[str, Any], fields: Iterable[str], console: Console
 ) -> dict[str, Any]:
     """Return these parameters as the daemon takes them, and the `workspace` above them, if known:

@@ -27,6 +27,7 @@ GIVEN = [
     for name in vars(types)
     if any(hasattr(module, name) for module in PROTOCOL)
     and name not in PARAMETERS
+    and getattr(vars(types)[name], "__total__", False)
     and isinstance(vars(types)[name], type)
 ]
 

@@ -24,7 +24,7 @@ class Wish(NamedTuple):
     input: dict[str, Any]
 
 
-class Call(NamedTuple):
+class RpcRequest(NamedTuple):
     id: str
     tool: str
     namespace: str | None
@@ -54,7 +54,7 @@ class ScriptedModel(ThreadingHTTPServer):
         """The requests that offer memsyncd's tools."""
         return [body for _, body in self.requests if list(list_tools(body))]
 
-    def choose(self, body: dict[str, Any]) -> Call | None:
+    def choose(self, body: dict[str, Any]) -> RpcRequest | None:
         offered = list(list_tools(body))
         number = len(list(list_results(body)))
         if not offered or number >= len(self.wishes):
@@ -62,8 +62,8 @@ class ScriptedModel(ThreadingHTTPServer):
         wish = self.wishes[number]
         for name, namespace in offered:
             if name.endswith(wish.tool):
-                return Call(f"call_{number}", name, namespace, wish.input)
-        return Call(f"call_{number}", wish.tool, None, wish.input)
+                return RpcRequest(f"call_{number}", name, namespace, wish.input)
+        return RpcRequest(f"call_{number}", wish.tool, None, wish.input)
 
 
 def list_tools(body: dict[str, Any]) -> Iterable[tuple[str, str | None]]:
@@ -157,7 +157,7 @@ def render_events(events: Iterable[tuple[str, Any]]) -> tuple[str, bytes]:
     return "text/event-stream", text.encode()
 
 
-def render_anthropic(body: dict[str, Any], call: Call | None) -> tuple[str, bytes]:
+def render_anthropic(body: dict[str, Any], call: RpcRequest | None) -> tuple[str, bytes]:
     block: dict[str, Any] = {"type": "text", "text": LAST_WORDS}
     empty, delta = {**block, "text": ""}, {"type": "text_delta", "text": LAST_WORDS}
     if call is not None:
@@ -188,7 +188,7 @@ def render_anthropic(body: dict[str, Any], call: Call | None) -> tuple[str, byte
     return render_events((event["type"], event) for event in events)
 
 
-def render_responses(_body: dict[str, Any], call: Call | None) -> tuple[str, bytes]:
+def render_responses(_body: dict[str, Any], call: RpcRequest | None) -> tuple[str, bytes]:
     item: dict[str, Any] = {
         "type": "message",
         "role": "assistant",
@@ -212,7 +212,7 @@ def render_responses(_body: dict[str, Any], call: Call | None) -> tuple[str, byt
     return render_events((event["type"], event) for event in events)
 
 
-def render_completions(body: dict[str, Any], call: Call | None) -> tuple[str, bytes]:
+def render_completions(body: dict[str, Any], call: RpcRequest | None) -> tuple[str, bytes]:
     message: dict[str, Any] = {"role": "assistant", "content": LAST_WORDS}
     if call is not None:
         function = {"name": call.tool, "arguments": json.dumps(call.input)}
@@ -232,7 +232,7 @@ def render_completions(body: dict[str, Any], call: Call | None) -> tuple[str, by
     return kind, data + b"data: [DONE]\n\n"
 
 
-def render_gemini(_body: dict[str, Any], call: Call | None) -> tuple[str, bytes]:
+def render_gemini(_body: dict[str, Any], call: RpcRequest | None) -> tuple[str, bytes]:
     part: dict[str, Any] = {"text": LAST_WORDS}
     if call is not None:
         part = {"functionCall": {"id": call.id, "name": call.tool, "args": call.input}}
@@ -245,11 +245,11 @@ def render_gemini(_body: dict[str, Any], call: Call | None) -> tuple[str, bytes]
     return "application/json", json.dumps(answer).encode()
 
 
-def render_gemini_stream(body: dict[str, Any], call: Call | None) -> tuple[str, bytes]:
+def render_gemini_stream(body: dict[str, Any], call: RpcRequest | None) -> tuple[str, bytes]:
     return render_events([("", json.loads(render_gemini(body, call)[1]))])
 
 
-RENDERERS: dict[str, Callable[[dict[str, Any], Call | None], tuple[str, bytes]]] = {
+RENDERERS: dict[str, Callable[[dict[str, Any], RpcRequest | None], tuple[str, bytes]]] = {
     "/messages": render_anthropic,
     "/responses": render_responses,
     "/chat/completions": render_completions,

@@ -19,11 +19,11 @@ from memsyncd.protocol.jsonrpc import (
     MAX_BATCH,
     TOO_LONG,
     Batch,
-    Call,
     ErrorBody,
     Fault,
     LineSplitter,
     MessageParser,
+    RpcRequest,
     TooLong,
     describe_error,
     encode_batch,
@@ -150,13 +150,13 @@ def parse_fault(line: bytes) -> Fault:
 
 def test_a_request_becomes_a_call_with_checked_parameters() -> None:
     line = request(id=7, method="search", params={"query": "redis", "limit": 3})
-    assert PARSER.parse_line(line) == Call("search", SearchParams(query="redis", limit=3), 7)
+    assert PARSER.parse_line(line) == RpcRequest("search", SearchParams(query="redis", limit=3), 7)
 
 
 @pytest.mark.parametrize("request_id", [0, -3, 1.5, "", "a-1", None, 2**80])
 def test_an_id_is_returned_unchanged(request_id: object) -> None:
     call = PARSER.parse_line(request(id=request_id, method="ping"))
-    assert isinstance(call, Call)
+    assert isinstance(call, RpcRequest)
     assert not isinstance(call.id, msgspec.UnsetType)
     assert json.loads(encode_result(call.id, Problems(problems=[])))["id"] == request_id
 
@@ -187,9 +187,11 @@ def test_half_of_a_surrogate_pair_is_read_as_a_replacement_character(
     message = PARSER.parse_line(b"[" + one + b"]" if in_batch else one)
     call = message.items[0] if isinstance(message, Batch) else message
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    assert call == Call("search", SearchParams(query=whole), 7)
+    assert call == RpcRequest("search", SearchParams(query=whole), 7)
     params = json.dumps({"query": text}).encode()
-    assert PARSER.parse_params("search", params, 7) == Call("search", SearchParams(query=whole), 7)
+    assert PARSER.parse_params("search", params, 7) == RpcRequest(
+        "search", SearchParams(query=whole), 7
+    )
 
 
 def test_parameters_by_themselves_that_are_no_json_are_asked_for_as_such() -> None:
@@ -199,27 +201,27 @@ def test_parameters_by_themselves_that_are_no_json_are_asked_for_as_such() -> No
 
 
 def test_without_an_id_it_is_a_notification() -> None:
-    assert PARSER.parse_line(request(method="ping")) == Call("ping", NoParams(), UNSET)
+    assert PARSER.parse_line(request(method="ping")) == RpcRequest("ping", NoParams(), UNSET)
     assert PARSER.parse_line(request(method="nothing")) == parse_fault(request(method="nothing"))
     assert parse_fault(request(method="nothing")).id is UNSET
 
 
 @pytest.mark.parametrize("params", [{}, None, []])
 def test_empty_parameters_are_none(params: object) -> None:
-    assert PARSER.parse_line(request(id=1, method="get", params=params)) == Call(
+    assert PARSER.parse_line(request(id=1, method="get", params=params)) == RpcRequest(
         "get", GetParams(), 1
     )
 
 
 def test_white_space_around_a_request_and_a_carriage_return_are_ignored() -> None:
-    assert PARSER.parse_line(b" " + request(id=1, method="ping") + b" \r") == Call(
+    assert PARSER.parse_line(b" " + request(id=1, method="ping") + b" \r") == RpcRequest(
         "ping", NoParams(), 1
     )
 
 
 def test_the_last_of_duplicate_keys_counts() -> None:
     line = b'{"jsonrpc":"2.0","id":1,"id":2,"method":"get","method":"ping"}'
-    assert PARSER.parse_line(line) == Call("ping", NoParams(), 2)
+    assert PARSER.parse_line(line) == RpcRequest("ping", NoParams(), 2)
 
 
 @pytest.mark.parametrize(
@@ -413,7 +415,7 @@ def test_a_batch_holds_calls_and_faults_in_order() -> None:
         + b"]"
     )
     assert isinstance(batch, Batch)
-    assert [type(item) for item in batch.items] == [Call, Fault, Call, Fault]
+    assert [type(item) for item in batch.items] == [RpcRequest, Fault, RpcRequest, Fault]
 
 
 def test_a_batch_of_too_many_is_refused_as_a_whole() -> None:
@@ -450,7 +452,7 @@ def test_a_damaged_request_never_makes_the_parser_raise(data: st.DataObject) -> 
     check(PARSER.parse_line(bytes(whole)))
 
 
-def check(message: Call | Fault | Batch) -> None:
+def check(message: RpcRequest | Fault | Batch) -> None:
     """Every fault can be written as one line that reads as an error."""
     for item in message.items if isinstance(message, Batch) else [message]:
         if isinstance(item, Fault) and not isinstance(item.id, msgspec.UnsetType):

@@ -23,7 +23,7 @@ from memsyncd.operations.search.declare import Freshness, Hit, SearchResult
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol import mcp, mcp_tools
-from memsyncd.protocol.jsonrpc import Batch, Call, Fault, MessageParser
+from memsyncd.protocol.jsonrpc import Batch, Fault, MessageParser, RpcRequest
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -43,11 +43,13 @@ def initialize(version: str) -> bytes:
 
 def test_native_methods_are_told_from_those_of_mcp_by_their_names() -> None:
     parser = MessageParser()
-    assert isinstance(parser.parse_line(line("ping")), Call)
+    assert isinstance(parser.parse_line(line("ping")), RpcRequest)
     assert isinstance(parser.parse_line(line("pong")), Fault)
-    assert not isinstance(parser.parse_line(line("ping", _meta=META)), Call | Fault)
-    assert not isinstance(parser.parse_line(line("tools/list")), Call | Fault | Batch)
-    assert not isinstance(parser.parse_line(b"[%b]" % line("tools/list")), Call | Fault | Batch)
+    assert not isinstance(parser.parse_line(line("ping", _meta=META)), RpcRequest | Fault)
+    assert not isinstance(parser.parse_line(line("tools/list")), RpcRequest | Fault | Batch)
+    assert not isinstance(
+        parser.parse_line(b"[%b]" % line("tools/list")), RpcRequest | Fault | Batch
+    )
     assert not [name for name in OPERATIONS if name in mcp.MCP_METHODS and name != "ping"]
 
 
@@ -146,7 +148,7 @@ def test_an_answer_from_a_client_is_ignored() -> None:
     ).map(lambda value: json.dumps(value).encode())
 )
 def test_no_line_raises(data: bytes) -> None:
-    assert isinstance(mcp.McpParser().parse_line(data), Call | Fault | Batch)
+    assert isinstance(mcp.McpParser().parse_line(data), RpcRequest | Fault | Batch)
 
 
 def test_modern_results_say_how_long_they_may_be_kept() -> None:
