@@ -77,6 +77,7 @@ UNREAD_FOR_A_REASON = frozenset(
 GENERATED = (
     "memsyncd/client/_generated.py",
     "memsyncd/client/types.py",
+    "memsyncd/protocol/_generated.py",
     "memsyncd/terminal/_generated.py",
 )
 # One act or thing seen from two layers, such as what crosses the socket and what is stored.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
+import sys
+from functools import cache
 
 import msgspec
 
@@ -13,14 +14,38 @@ from memsyncd.operations.fields import FIELD_DOCS
 
 
 def read_comments(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Return what the struct's source says of each of its own fields: in `#` lines above it, or in
+    """Return what the source says of each of the struct's own fields: in `#` lines above it, or in
     a string below it.
     """
-    source = textwrap.dedent(inspect.getsource(struct))
+    return _read_module(struct.__module__).get(struct.__name__, {})
+
+
+def read_field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the docstring of each field on one line, inherited ones included."""
+    docs = {name: FIELD_DOCS.get(name, "") for name in struct.__struct_fields__}
+    for base in reversed(struct.__mro__):
+        own = read_comments(base) if issubclass(base, msgspec.Struct) else {}
+        docs |= {name: " ".join(text.split()) for name, text in own.items() if text}
+    return docs
+
+
+@cache
+def _read_module(module: str) -> dict[str, dict[str, str]]:
+    """Return the comments of the fields of all classes of a module; none without its source."""
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except (KeyError, OSError, TypeError):
+        return {}
     lines = source.splitlines()
-    (tree,) = ast.parse(source).body
-    assert isinstance(tree, ast.ClassDef)
-    found: dict[str, str] = {}
+    return {
+        node.name: _read_class(node, lines)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def _read_class(tree: ast.ClassDef, lines: list[str]) -> dict[str, str]:
+    comments: dict[str, str] = {}
     for node, following in zip(tree.body, [*tree.body[1:], None], strict=True):
         if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
             continue
@@ -29,17 +54,7 @@ def read_comments(struct: type[msgspec.Struct]) -> dict[str, str]:
             if not (comment := re.fullmatch(r"\s*# (.*)", line)):
                 break
             above.insert(0, comment[1])
-        found[node.target.id] = " ".join(above)
+        comments[node.target.id] = " ".join(above)
         if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-            found[node.target.id] += str(following.value.value)
-    return found
-
-
-def read_field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Return the docstring of each field on one line, inherited ones included."""
-    docs = {name: FIELD_DOCS.get(name, "") for name in struct.__struct_fields__}
-    for base in reversed(struct.__mro__):
-        if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
-            own = read_comments(base)
-            docs |= {name: " ".join(text.split()) for name, text in own.items() if text}
-    return docs
+            comments[node.target.id] += str(following.value.value)
+    return comments

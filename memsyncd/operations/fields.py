@@ -84,6 +84,23 @@ class Freshness(Result, frozen=True, kw_only=True):
 
 
 FIELD_DOCS: dict[str, str] = {
+    "query": "Words to find, with filters.",
+    "filters": "Only what passes these.",
+    "wait": "Whether everything that is on the disk now is indexed first: `disk`.",
+    "min_generation": "Wait until the index has this generation.",
+    "timeout_ms": "How long the answer may take.",
+    "client": "The name of the writer, which `history` shows.",
+    "anchor": "A section: `path#heading`.",
+    "path": "A note, by its path from the root or an absolute one.",
+    "start_line": "The first line, from 1.",
+    "end_line": "The last line, inclusive.",
+    "content": "The text, in markdown.",
+    "signals": "The numbers of signals.",
+    "anchors": "Sections by their anchors, or notes by their paths.",
+    "agents": "Agents that get it, by name.",
+    "sessions": "Sessions that get it.",
+    "tasks": "Tasks whose agents get it.",
+    "subscription": "The number of the subscription.",
     "workspace": "A workspace by its name, its id or a path in it; null for the only one.",
     "kind": "The kind of memory, one word such as `decision`.",
     "tags": "A word to filter by; at most 32.",

@@ -34,6 +34,7 @@ from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol import http
 from memsyncd.protocol.http import ErrorProblem, HttpRoute, Response
 from memsyncd.protocol.jsonrpc import MAX_BATCH, ErrorBody, Id
+from memsyncd.protocol.schemas import describe_structs
 
 OPENAPI_VERSION = "3.1.0"
 _REFERENCE = "#/components/schemas/{name}"
@@ -114,8 +115,7 @@ def _make_schemas() -> dict[str, Any]:
     methods = [OPERATIONS[route.method] for route in _list_routes() if route.method]
     structs = [part for method in methods for part in (method.params, method.result)]
     structs += [ErrorProblem, JsonRpcCall, JsonRpcReply]
-    _, schemas = msgspec.json.schema_components(structs, ref_template=_REFERENCE)
-    return schemas
+    return describe_structs(structs, _REFERENCE)
 
 
 def _list_routes() -> Iterator[HttpRoute]:
@@ -328,7 +328,7 @@ def make_page(version: str) -> Response:
 
 def _make_all_schemas() -> dict[str, Any]:
     params = [method.params for method in OPERATIONS.values()]
-    return msgspec.json.schema_components(params, ref_template=_REFERENCE)[1]
+    return describe_structs(params, _REFERENCE)
 
 
 def _render_route(route: HttpRoute, described: dict[str, Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from memsyncd.errors import MemsyncdError
 from memsyncd.operations.operation import Operation
 from memsyncd.operations.status.declare import Discovery
 from memsyncd.operations.table import NOTIFICATIONS, OPERATIONS
+from memsyncd.protocol.schemas import describe_structs
 
 OPENRPC_VERSION = "1.3.2"
 
@@ -25,7 +26,7 @@ def describe_methods(version: str) -> Discovery:
     """Return the OpenRPC document for this version of memsyncd. It is cached: do not change it."""
     structs = [part for method in OPERATIONS.values() for part in (method.params, method.result)]
     structs += [notification.params for notification in NOTIFICATIONS.values()]
-    _, schemas = msgspec.json.schema_components(structs, ref_template=_REFERENCE)
+    schemas = describe_structs(structs, _REFERENCE)
     return Discovery(
         openrpc=OPENRPC_VERSION,
         info={"title": "memsyncd", "version": version, "description": _DESCRIPTION},

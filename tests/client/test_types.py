@@ -10,9 +10,11 @@ import pytest
 from memsyncd.client import types
 from memsyncd.operations import fields, sections, writes
 from memsyncd.operations.generate_client import (
+    FIELDS,
     METHODS,
     PARAMETERS,
     TYPES,
+    generate_fields,
     generate_methods,
     generate_types,
 )
@@ -47,6 +49,8 @@ def test_types_and_methods_are_those_that_are_generated_from_the_declarations() 
     assert TYPES.read_text(encoding="utf-8") == made, remedy
     methods = generate_methods(OPERATIONS.values())
     assert METHODS.read_text(encoding="utf-8") == methods, remedy
+    descriptions = generate_fields(OPERATIONS.values(), NOTIFICATIONS.values())
+    assert FIELDS.read_text(encoding="utf-8") == descriptions, remedy
 
 
 @pytest.mark.parametrize("name", GIVEN)
