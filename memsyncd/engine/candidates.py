@@ -6,6 +6,7 @@ as well, and phrases that a sentence quotes count as words where too few chunks 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -36,6 +37,7 @@ from memsyncd.core.search.query import (
 )
 from memsyncd.core.search.ranking import (
     NO_CHUNKS,
+    NO_GAINS,
     ChunkRow,
     FoundChunks,
     Ranked,
@@ -47,6 +49,7 @@ from memsyncd.core.search.ranking import (
     fit_policy,
     rank_candidates,
 )
+from memsyncd.core.search.runs import ALL_WORDS, VERBATIM, RunFinder
 from memsyncd.core.search.words import IdentifierMatcher, is_unspaced
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question
@@ -62,12 +65,14 @@ from memsyncd.store.search import (
     count_matching,
     find_candidates,
     find_filtered,
+    find_in_row,
     find_rows,
     list_allowed,
     read_family,
     read_files,
     read_ranking_features,
 )
+from memsyncd.store.texts import read_texts
 
 # From this size on a common word costs milliseconds: FTS5 ranks every chunk that contains it.
 LARGE_INDEX_CHUNKS = 8_000
@@ -161,15 +166,76 @@ def find_visible(
         found = NO_CHUNKS
     else:
         found = _find_candidates(reader, question, n_chunks, limit, counts, families)
+    found, runs = _find_runs(reader, question, found)
     if asked.pending is not None:
         found, vectors = _add_cosines(
             reader, workspace, found, question, asked.ranking, asked.pending
         )
+    found = found.add_runs(runs)
     absent = {path for workspace_id, path in question.absent if workspace_id == workspace.id}
     if absent:
         files = found.read_files({row[1] for row in found.rows})
         found = found._replace(rows=[row for row in found.rows if files[row[1]][0] not in absent])
     return MatchedChunks(found, counts, families, vectors)
+
+
+# --- words in a row -----------------------------------------------------------------------------
+
+# The texts of so many chunks that score most by words are searched for runs. If none holds the
+# question as it was typed, so many that hold all its words in a row are looked up.
+RUN_CHUNKS, HOLDING_CHUNKS = 20, 100
+# What a run of all words adds to a score, as a share of the highest score by words.
+RUN_WEIGHT = 1.0
+
+
+def _find_runs(
+    reader: Reader, question: Question, found: FoundChunks
+) -> tuple[FoundChunks, Mapping[int, float]]:
+    """Return what was found, with chunks that hold the whole question in a row, and what chunks
+    gain from words in a row.
+    """
+    query = question.query
+    finder = RunFinder(query.plain_text, [word for one in query.positive for word in one.words])
+    if len(finder.words) < 2 or not found.rows:
+        return found, NO_GAINS
+    unit = RUN_WEIGHT * max(row[6] for row in found.rows)
+    counted = _measure_runs(reader, finder, _find_strongest(found.rows))
+    if max(counted.values(), default=0.0) < VERBATIM:
+        holding = find_in_row(reader, finder.words, most=HOLDING_CHUNKS)
+        found = _add_rows(reader, question, found, holding)
+        signs = _measure_runs(reader, finder, holding) if len(holding) <= RUN_CHUNKS else {}
+        # The index folds accents as well, so it has the last word.
+        counted |= {chunk: max(ALL_WORDS, signs.get(chunk, 0.0)) for chunk in holding}
+    return found, {chunk: unit * run for chunk, run in counted.items() if run > 0.0}
+
+
+def _find_strongest(rows: Sequence[ChunkRow]) -> list[int]:
+    """Return the chunks of RUN_CHUNKS rows that score most, without the last if others that are
+    left out score the same: which of these come first depends on the order in which notes were
+    indexed.
+    """
+    best = nlargest(RUN_CHUNKS + 1, rows, key=itemgetter(6))
+    least = best[-1][6] if len(best) > RUN_CHUNKS else -math.inf
+    return [row[0] for row in best if row[6] > least]
+
+
+def _measure_runs(reader: Reader, finder: RunFinder, chunks: Sequence[int]) -> dict[int, float]:
+    texts = read_texts(reader, chunks) if chunks else {}
+    return {chunk: finder.measure(text) for chunk, text in texts.items()}
+
+
+def _add_rows(
+    reader: Reader, question: Question, found: FoundChunks, chunks: Sequence[int]
+) -> FoundChunks:
+    """Add the rows of those of `chunks` that are not among what was found and pass the filters."""
+    more = [*{*chunks} - {row[0] for row in found.rows}]
+    if not more:
+        return found
+    rows = find_rows(reader, more, question.filters, question.must_not)
+    scores = found.read_stems(more)
+    return found._replace(
+        rows=[*found.rows, *((*row[:6], scores.get(row[0], 0.0)) for row in rows)]
+    )
 
 
 # --- vectors ------------------------------------------------------------------------------------

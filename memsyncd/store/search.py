@@ -244,6 +244,19 @@ def _compile_allowed(
     return f"{allowed} {_MUST_NOT.format(id='+rowid')}", {**bindings, **must_not.bindings}
 
 
+# --- words in a row -----------------------------------------------------------------------------
+
+_IN_ROW = "SELECT rowid FROM chunks_exact WHERE chunks_exact MATCH ? LIMIT ?"
+
+
+def find_in_row(reader: Reader, words: Sequence[str], *, most: int) -> list[int]:
+    """Return the chunks whose text holds the exact words one after another; none if there are more
+    than `most`, since the order in which notes were indexed must not choose among them.
+    """
+    rows = reader.rows(_IN_ROW, (f'text : "{" ".join(words)}"', most + 1))
+    return [row[0] for row in rows] if len(rows) <= most else []
+
+
 # --- families of words --------------------------------------------------------------------------
 
 # A beginning that more words share says nothing.

@@ -280,6 +280,7 @@ def render_freshness(freshness: dict[str, Any]) -> str:
 _PARTS = {
     "stems": "words of the query, in any form",
     "family": "words related to them",
+    "run": "words in a row, as in the query",
     "semantic": "nearness in meaning",
     "exact": "words as they are typed",
     "note": "the strongest passage of the same note",

@@ -103,6 +103,9 @@ ABLATIONS = (
         name="letters of a family", category="short-word", constants=((words, "MIN_LETTERS", 0),)
     ),
     Ablation(
+        name="words in a row", category="in-a-row", constants=((candidates, "RUN_WEIGHT", 0.0),)
+    ),
+    Ablation(
         name="stopwords of languages",
         category="stopwords",
         constants=((query, "MIN_LANGUAGE_WORDS", 1_000),),

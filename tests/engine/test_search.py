@@ -495,6 +495,35 @@ def test_a_word_beside_the_best_chunk_of_a_passage_is_no_related_one(bench: Any)
     assert (hit.matched, hit.matched_related) == (["electrics"], [])
 
 
+def test_words_in_a_row_rank_before_the_same_words_apart_and_explain_says_so(bench: Any) -> None:
+    filler = "The crew paints the deck, oils the winch and checks the ropes. " * 4
+    bench.write(".memories/a.md", f"{filler}\nIf you have a component such as: a rope.\n")
+    bench.write(".memories/b.md", "component, component\n")
+    for name in "cdefg":
+        bench.write(f".memories/{name}.md", f"{filler}\n")
+    bench.sync()
+    first, second = ask(bench, "if you have a component such as:").hits
+    assert (first.path, second.path) == (".memories/a.md", ".memories/b.md")
+    assert first.explain["run"] > 0 == second.explain["run"]
+
+
+def test_a_phrase_ranks_passages_that_hold_it_before_those_beneath_its_path_or_heading(
+    bench: Any,
+) -> None:
+    filler = "The crew paints the deck, oils the winch and checks the ropes. " * 9
+    sections = "".join(f"\n## Part {name}\n\nWords {name}.\n" for name in "abcdef")
+    bench.write(".memories/guide/extras/render.md", f"# Drawing\n{sections}")
+    bench.write(".memories/b.md", f"{filler}\nSee guide/extras/render for more.\n")
+    bench.write(".memories/c.md", f"# Slow start\n{sections}")
+    bench.write(".memories/d.md", f"{filler}\nThis is a slow start.\n")
+    bench.sync()
+    assert ask(bench, '"guide/extras/render"').hits[0].path == ".memories/b.md"
+    assert {hit.path for hit in ask(bench, '"slow start"').hits[:2]} == {
+        ".memories/c.md",
+        ".memories/d.md",
+    }
+
+
 def test_the_whole_name_of_an_option_ranks_before_a_longer_one_and_explain_says_so(
     bench: Any,
 ) -> None:

@@ -67,9 +67,9 @@ class Candidate(NamedTuple):
     """A chunk that SQLite found, with the negated bm25 of each retriever, 0 where a retriever did
     not find it.
 
-    `family` is what related words add to `stemmed`, and `semantic` what its vector adds. `n_tokens`
-    is the size of its text, `day` its note's day (ISO). A tuple of plain values, as each search
-    makes hundreds of which it shows ten.
+    `family` is what related words add to `stemmed`, `semantic` what its vector adds, and `run` what
+    words in a row add. `n_tokens` is the size of its text, `day` its note's day (ISO). A tuple of
+    plain values, as each search makes hundreds of which it shows ten.
     """
 
     chunk: int
@@ -84,10 +84,16 @@ class Candidate(NamedTuple):
     exact: float
     family: float = 0.0
     semantic: float = 0.0
+    run: float = 0.0
 
     @property
     def span(self) -> Span:
         return Span(self.start_line, self.end_line)
+
+    @property
+    def own_stems(self) -> float:
+        """What the stems of the query's words alone score."""
+        return self.stemmed - self.family - self.semantic - self.run
 
     @property
     def has_words(self) -> bool:
@@ -124,7 +130,7 @@ class FoundChunks(NamedTuple):
     its index in the query. `read_stems` returns the negated bm25 by stems of chunks that are not
     among the rows, if any can have one. `semantic` is what their vectors add, and `wordless` are
     the chunks that have no word of the query. `exact` is what `read_exact` returns for all rows, if
-    that is known already.
+    that is known already. `runs` are what words in a row add.
     """
 
     rows: Sequence[ChunkRow]
@@ -137,6 +143,14 @@ class FoundChunks(NamedTuple):
     wordless: frozenset[int] = NO_CHUNK_IDS
     exact: Mapping[int, float] | None = None
     find_apart: Callable[[Collection[int]], Collection[int]] = lambda _: ()
+    runs: Mapping[int, float] = NO_GAINS
+
+    def add_runs(self, runs: Mapping[int, float]) -> FoundChunks:
+        """Add to the scores of chunks what words in a row add, by chunk."""
+        if not runs:
+            return self
+        rows = [(*row[:6], row[6] + runs[row[0]]) if row[0] in runs else row for row in self.rows]
+        return self._replace(rows=rows, runs=runs)
 
     def make_candidates(self) -> list[Candidate]:
         """Make candidates of all rows, in their order."""
@@ -153,12 +167,13 @@ class FoundChunks(NamedTuple):
     ) -> list[Candidate]:
         """Make candidates of some rows; `exact` has the scores by exact words of some chunks."""
         find_exact, find_gain, find_near = exact.get, self.gains.get, self.semantic.get
+        find_run = self.runs.get
         candidates = []
         for chunk, number, section, start, end, n_tokens, stemmed in rows:
             path, day = files[number]
             fields = (chunk, number, section, path, start, end, n_tokens, day, stemmed)
             scores = (find_exact(chunk, 0.0), find_gain(chunk, 0.0), find_near(chunk, 0.0))
-            candidates.append(_make_candidate(fields + scores))
+            candidates.append(_make_candidate((*fields, *scores, find_run(chunk, 0.0))))
         return candidates
 
 
@@ -190,8 +205,9 @@ class Ranked(NamedTuple):
     def parts(self) -> dict[str, float]:
         """The parts of the score, which `explain` shows."""
         return {
-            "stems": self.candidate.stemmed - self.candidate.family - self.candidate.semantic,
+            "stems": self.candidate.own_stems,
             "family": self.candidate.family,
+            "run": self.candidate.run,
             **({"semantic": self.candidate.semantic} if self.candidate.semantic else {}),
             "exact": self.exact,
             "note": self.note,

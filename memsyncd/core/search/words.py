@@ -26,13 +26,13 @@ WORD_CHARACTERS = 3
 
 # The characters of one word of unicode61.
 _WORD = re.compile(r"[^\W_]+")
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003134f"
 )
-_RUN = re.compile(f"[{_UNSPACED}]+")
-# All bytes of UTF-8 but those that begin a character of `_UNSPACED`.
+_RUN = re.compile(f"[{UNSPACED}]+")
+# All bytes of UTF-8 but those that begin a character of `UNSPACED`.
 _SPACED_BYTES = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, 0xF0})
 _MARKS = re.compile(r"[^\w]|_")
 # The class of each byte: `a` for small letters, `A` for capitals, `0` for digits, a blank for the

@@ -195,6 +195,7 @@ def test_exact_words_count_half_relative_to_their_stems() -> None:
     assert first.parts == {
         "stems": 3.0,
         "family": 0.0,
+        "run": 0.0,
         "exact": 2.0,
         "note": 0.0,
         "beside": 0.0,
