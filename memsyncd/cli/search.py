@@ -144,9 +144,9 @@ def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
 
 def describe_relaxed(hits: list[dict[str, Any]]) -> str:
     """Say what hits contain, none of which contains every word itself."""
-    if any(len(hit.get("matched_related", ())) < len(hit["matched"]) for hit in hits):
+    if any(hit["matched"] for hit in hits):
         return "no passage contains every word; these contain some"
-    if not any(hit["matched"] for hit in hits):
+    if not any(hit.get("matched_related") for hit in hits):
         return "no passage contains any of these words; these are near in meaning"
     return "no passage contains any of these words; these contain related ones"
 

@@ -50,7 +50,7 @@ from memsyncd.core.search.ranking import (
     rank_candidates,
 )
 from memsyncd.core.search.runs import ALL_WORDS, VERBATIM, RunFinder
-from memsyncd.core.search.words import IdentifierMatcher, is_unspaced
+from memsyncd.core.search.words import K1, IdentifierMatcher, compute_idf, is_unspaced
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question
 from memsyncd.engine.redaction import read_redacted_chunks
@@ -64,8 +64,8 @@ from memsyncd.store.search import (
     FoundFamily,
     count_matching,
     find_candidates,
+    find_exact,
     find_filtered,
-    find_in_row,
     find_rows,
     list_allowed,
     read_family,
@@ -166,7 +166,7 @@ def find_visible(
         found = NO_CHUNKS
     else:
         found = _find_candidates(reader, question, n_chunks, limit, counts, families)
-    found, runs = _find_runs(reader, question, found)
+    found, runs = _find_runs(reader, question, found, n_chunks)
     if asked.pending is not None:
         found, vectors = _add_cosines(
             reader, workspace, found, question, asked.ranking, asked.pending
@@ -186,27 +186,54 @@ def find_visible(
 RUN_CHUNKS, HOLDING_CHUNKS = 20, 100
 # What a run of all words adds to a score, as a share of the highest score by words.
 RUN_WEIGHT = 1.0
+# What the exact word adds where the question has no other, as a share of the most that a word may
+# score: more than what a passage with a relative of it may get from its note and from the passages
+# beside it.
+WORD_WEIGHT = 2.0
 
 
 def _find_runs(
-    reader: Reader, question: Question, found: FoundChunks
+    reader: Reader, question: Question, found: FoundChunks, n_chunks: int
 ) -> tuple[FoundChunks, Mapping[int, float]]:
     """Return what was found, with chunks that hold the whole question in a row, and what chunks
-    gain from words in a row.
+    gain from words in a row, or from the one word of a question.
     """
     query = question.query
     finder = RunFinder(query.plain_text, [word for one in query.positive for word in one.words])
-    if len(finder.words) < 2 or not found.rows:
+    if not (found.rows and query.positive):
         return found, NO_GAINS
-    unit = RUN_WEIGHT * max(row[6] for row in found.rows)
+    most, gains = max(row[6] for row in found.rows), dict[int, float]()
+    [term, *others] = query.positive
+    if not others and term.form is Form.WORD and len(term.words) == 1:
+        found, holding = _find_exact(reader, question, found)
+        [n_matching] = count_matching(reader, [question.match], most=n_chunks)
+        gains = dict.fromkeys(holding, WORD_WEIGHT * (K1 + 1) * compute_idf(n_chunks, n_matching))
+    if len(finder.words) < 2:
+        return found, gains
     counted = _measure_runs(reader, finder, _find_strongest(found.rows))
     if max(counted.values(), default=0.0) < VERBATIM:
-        holding = find_in_row(reader, finder.words, most=HOLDING_CHUNKS)
+        holding = find_exact(reader, f'text : "{" ".join(finder.words)}"', most=HOLDING_CHUNKS)
         found = _add_rows(reader, question, found, holding)
         signs = _measure_runs(reader, finder, holding) if len(holding) <= RUN_CHUNKS else {}
         # The index folds accents as well, so it has the last word.
         counted |= {chunk: max(ALL_WORDS, signs.get(chunk, 0.0)) for chunk in holding}
-    return found, {chunk: unit * run for chunk, run in counted.items() if run > 0.0}
+    for chunk, run in counted.items():
+        if run > 0.0:
+            gains[chunk] = gains.get(chunk, 0.0) + RUN_WEIGHT * most * run
+    return found, gains
+
+
+def _find_exact(
+    reader: Reader, question: Question, found: FoundChunks
+) -> tuple[FoundChunks, Sequence[int]]:
+    """Return what was found, with chunks that hold the one word of a question itself, and these."""
+    holding = find_exact(reader, question.match, most=HOLDING_CHUNKS)
+    if holding:
+        found = _add_rows(reader, question, found, holding)
+    else:  # it is in none, or in many
+        found = found._replace(exact=found.read_exact([row[0] for row in found.rows]))
+        holding = [*(found.exact or ())]
+    return found, holding
 
 
 def _find_strongest(rows: Sequence[ChunkRow]) -> list[int]:
@@ -537,7 +564,11 @@ def find_families(reader: Reader, query: Query, n_chunks: int) -> dict[int, Foun
     words = {
         index: (term.words[0], compile_spellings(term)[0])
         for index, term in enumerate(query.positive)
-        if term.form is Form.WORD and len(term.words) == 1 and not is_unspaced(term.words[0])
+        if term.form is Form.WORD
+        and len(term.words) == 1
+        and not is_unspaced(term.words[0])
+        # A name of code has no relatives.
+        and term.words[0].lower() not in query.identifiers
     }
     most_families = MAX_FAMILIES if n_chunks < LARGE_INDEX_CHUNKS else MAX_FAMILIES_LARGE
     most_own, most_related = FAMILY_OWN_CHUNKS, max(FAMILY_CHUNKS, n_chunks // FAMILY_SHARE)

@@ -74,8 +74,7 @@ def merge_search_parts(
         hits.sort(key=order)
     return SearchAnswer(
         hits=hits,
-        relaxed=bool(hits)
-        and all(len(hit.matched) - len(hit.matched_related) < n_terms for hit in hits),
+        relaxed=bool(hits) and all(len(hit.matched) < n_terms for hit in hits),
         why_empty=None
         if hits
         else f"every match scores below min_score {min_score}; the best scores {best}",
@@ -114,7 +113,9 @@ def _merge(parts: Sequence[SearchPart], query: Query) -> list[tuple[float, Hit]]
                     part.counts or TermCounts(0),
                     [
                         RawHit(
-                            raw, frozenset(i for word in hit.matched for i in terms[word]), share
+                            raw,
+                            frozenset(i for word in _list_words(hit) for i in terms[word]),
+                            share,
                         )
                         for raw, hit, share in zip(
                             part.raw_scores, part.hits, part.semantic_shares, strict=True
@@ -163,4 +164,9 @@ def _scale(found: Sequence[tuple[float, Hit]], n_terms: int, nearest: float) -> 
 
 def _count_words(hit: Hit) -> float:
     """The words of the query that a hit holds, related ones by their weight."""
-    return len(hit.matched) - (1 - FAMILY_WEIGHT) * len(hit.matched_related)
+    return len(hit.matched) + FAMILY_WEIGHT * len(hit.matched_related)
+
+
+def _list_words(hit: Hit) -> list[str]:
+    """The words of the query that a hit holds, or a related one of."""
+    return [*hit.matched, *hit.matched_related]

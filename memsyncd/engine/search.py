@@ -173,7 +173,7 @@ def search(
 def lacks_words(answer: SearchAnswer, question: Question) -> bool:
     """True if vectors alone found the hits: the words may be mistyped."""
     has_words = bool(question.match and answer.hits)
-    return has_words and not any(hit.matched for hit in answer.hits)
+    return has_words and not any(hit.matched or hit.matched_related for hit in answer.hits)
 
 
 def explain_search(
@@ -600,7 +600,7 @@ def _read_hits(
             passage,
             section,
             highlight(body, ranges),
-            matched=[names[index] for index in sorted(indices | others)],
+            matched=[names[index] for index in sorted(indices)],
             related=[names[index] for index in sorted(others - indices)],
         )
         for passage, (section, body), ranges, indices, others in zip(

@@ -244,16 +244,16 @@ def _compile_allowed(
     return f"{allowed} {_MUST_NOT.format(id='+rowid')}", {**bindings, **must_not.bindings}
 
 
-# --- words in a row -----------------------------------------------------------------------------
+# --- exact words --------------------------------------------------------------------------------
 
-_IN_ROW = "SELECT rowid FROM chunks_exact WHERE chunks_exact MATCH ? LIMIT ?"
+_EXACT = "SELECT rowid FROM chunks_exact WHERE chunks_exact MATCH ? LIMIT ?"
 
 
-def find_in_row(reader: Reader, words: Sequence[str], *, most: int) -> list[int]:
-    """Return the chunks whose text holds the exact words one after another; none if there are more
-    than `most`, since the order in which notes were indexed must not choose among them.
+def find_exact(reader: Reader, match: str, *, most: int) -> list[int]:
+    """Return the chunks that match an FTS5 expression by exact words; none if there are more than
+    `most`, since the order in which notes were indexed must not choose among them.
     """
-    rows = reader.rows(_IN_ROW, (f'text : "{" ".join(words)}"', most + 1))
+    rows = reader.rows(_EXACT, (match, most + 1))
     return [row[0] for row in rows] if len(rows) <= most else []
 
 

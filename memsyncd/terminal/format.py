@@ -280,7 +280,7 @@ def render_freshness(freshness: dict[str, Any]) -> str:
 _PARTS = {
     "stems": "words of the query, in any form",
     "family": "words related to them",
-    "run": "words in a row, as in the query",
+    "run": "words in a row, as in the query, or its one word itself",
     "semantic": "nearness in meaning",
     "exact": "words as they are typed",
     "note": "the strongest passage of the same note",
@@ -329,8 +329,7 @@ def render_explanation(hits: list[dict[str, Any]], paint: Paint) -> str:
 
 def _render_words(hit: dict[str, Any]) -> list[str]:
     """The words that a hit contains; those of which it has related words alone say so."""
-    related = hit.get("matched_related", ())
-    return [f"{word} (related)" if word in related else word for word in hit["matched"]]
+    return [*hit["matched"], *(f"{word} (related)" for word in hit.get("matched_related", ()))]
 
 
 def render_score(score: float, *, has_bar: bool = False) -> str:

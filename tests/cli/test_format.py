@@ -108,7 +108,7 @@ def test_each_column_of_an_explanation_is_described() -> None:
 
 
 def test_an_explanation_tells_related_words_from_those_that_a_hit_contains() -> None:
-    related = HIT | {"matched_related": ["timeout"]}
+    related = HIT | {"matched": ["redis"], "matched_related": ["timeout"]}
     assert render_explanation([related], PLAIN).endswith("redis, timeout (related)")
 
 

@@ -60,7 +60,7 @@ MINIMUM_SCORES = {
     "weekend": MinimumScore(0.99, 0.99, 0.99),
     "word-elsewhere": MinimumScore(0.99, 0.99, 0.99),
     "whole-name": MinimumScore(0.99, 0.99, 0.99),
-    "in-a-row": MinimumScore(0.99, 0.99, 0.99),
+    "in-a-row": MinimumScore(0.99, 0.99, 0.9),
     "german": MinimumScore(0.86, 0.84, 0.84),
     "russian": MinimumScore(0.99, 0.94, 0.94),
     "spanish": MinimumScore(0.91, 0.89, 0.89),

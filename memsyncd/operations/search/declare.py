@@ -87,11 +87,11 @@ class Hit(RelatedMeta, frozen=True, kw_only=True):
     digest: str
     """Digest of the file as indexed."""
     matched: list[str]
-    """The words of the query that the hit holds, itself or a related one;
-    empty if its meaning alone is near."""
+    """The words of the query that the hit holds, themselves or in another form of the same stem,
+    such as `timeouts` for `timeout`."""
     matched_related: list[str]
-    """Those of `matched` of which it holds related words alone, such as `electrician` for
-    `electrics`."""
+    """Those of which it holds related words alone, such as `electrician` for `electrics`. If it has
+    neither, its meaning alone is near."""
     related: list[RelatedSection] = msgspec.field(default_factory=list)
     """What the relations to `follow` lead to, at most 20 sections, in order of the links."""
     explain: dict[str, float] | None = None

@@ -59,9 +59,9 @@ def _describe_query(found: search.SearchResult | search.ContextResult) -> list[s
 
 
 def _describe_relaxed(hits: Sequence[search.Hit]) -> str:
-    if any(len(hit.matched_related) < len(hit.matched) for hit in hits):
-        return "No passage holds every word; these hold some:"
     if any(hit.matched for hit in hits):
+        return "No passage holds every word; these hold some:"
+    if any(hit.matched_related for hit in hits):
         return "No passage holds any of these words; these hold related ones:"
     return "No passage holds any of these words; these are near in meaning:"
 
