@@ -527,6 +527,20 @@ def test_a_word_beside_the_best_chunk_of_a_passage_is_no_related_one(bench: Any)
     assert (hit.matched, hit.matched_related) == (["electrics"], [])
 
 
+def test_any_words_of_a_paragraph_are_found_in_quotes_also_over_the_edge_of_two_chunks(
+    bench: Any,
+) -> None:
+    bench.config = Config()  # the chunks of others do not overlap
+    words = [f"w{number:04}" for number in range(1500)]
+    lines = [" ".join(words[start : start + 9]) for start in range(0, 750, 9)]
+    bench.write(".memories/a.md", "\n".join(lines) + f"\n\n{' '.join(words[756:])}\n")
+    bench.sync()
+    assert bench.workspace.condition.counts.chunks > 5
+    for start in [*range(0, 750, 7), *range(756, 1490, 7)]:
+        phrase = " ".join(words[start : start + 6])
+        assert ask(bench, f'"{phrase}"').hits, phrase
+
+
 def test_words_in_a_row_rank_before_the_same_words_apart_and_explain_says_so(bench: Any) -> None:
     filler = "The crew paints the deck, oils the winch and checks the ropes. " * 4
     bench.write(".memories/a.md", f"{filler}\nIf you have a component such as: a rope.\n")
