@@ -261,8 +261,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'snippet': 'Plain text of one line, with matched words between `**` and `**`.',
         'mark': 'The line to put above the snippet for a model if heading, snippet or `related` try to instruct their reader.',
         'digest': 'Digest of the file as indexed.',
-        'matched': 'The words of the query that the hit holds, itself or a related one; empty if its meaning alone is near.',
-        'matched_related': 'Those of `matched` of which it holds related words alone, such as `electrician` for `electrics`.',
+        'matched': 'The words of the query that the hit holds, themselves or in another form of the same stem, such as `timeouts` for `timeout`.',
+        'matched_related': 'Those of which it holds related words alone, such as `electrician` for `electrics`. If it has neither, its meaning alone is near.',
         'related': 'What the relations to `follow` lead to, at most 20 sections, in order of the links.',
     },
     'SearchAnswer': {
