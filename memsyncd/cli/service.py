@@ -85,7 +85,13 @@ def install_service(
     supervisor, terminal = find_supervisor(console), console.terminal
     program = find_program(console.env)
     files = supervisor.render(program, is_on_demand=is_on_demand)
-    _show_differences(files, console, is_replacing=is_replacing)
+    different = _show_differences(files, console)
+    if different and not is_replacing:
+        options = "--on-demand --replace" if is_on_demand else "--replace"
+        raise AlreadyExists(
+            f"not as memsyncd would write it, as shown: {', '.join(different)}; nothing changed",
+            hint=f"to replace it: memsyncd service install {options}",
+        )
     changed = supervisor.install(files)
     for path in {**files, **dict.fromkeys(changed)}:
         done = "kept" if path not in changed else "wrote" if path in files else "removed"
@@ -106,19 +112,12 @@ def install_service(
     )
 
 
-def _show_differences(files: dict[str, str], console: Console, *, is_replacing: bool) -> None:
-    """Print what changes in existing files. Raises AlreadyExists unless they may be replaced."""
-    for path, text in files.items():
-        difference = render_difference(path, text)
-        if not difference:
-            continue
-        for line in difference.splitlines():
-            console.terminal.print(clean_line(line))
-        if not is_replacing:
-            raise AlreadyExists(
-                f"{path} is another one than memsyncd would write, as shown; nothing was changed",
-                hint="to replace it: memsyncd service install --replace",
-            )
+def _show_differences(files: dict[str, str], console: Console) -> list[str]:
+    """Print what would change in existing files. Return their paths."""
+    differences = {path: render_difference(path, text) for path, text in files.items()}
+    for line in "\n".join(filter(None, differences.values())).splitlines():
+        console.terminal.print(clean_line(line))
+    return [path for path, difference in differences.items() if difference]
 
 
 def _start(supervisor: Supervisor, console: Console, *, is_changed: bool) -> int:

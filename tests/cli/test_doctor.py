@@ -168,7 +168,8 @@ def test_the_last_warning_of_a_log_is_found(tmp_path: Path, text: str, line: str
 
 def serve(**fields: Any) -> dict[str, Any]:
     usual = {"state": "active", "pid": 7, "result": "", "restarts": 0, "enabled": True}
-    return {**usual, "is_waiting": False, "is_current": True, **fields}
+    usual |= {"is_waiting": False, "is_current": True, "is_on_demand": False}
+    return {**usual, **fields}
 
 
 @pytest.mark.parametrize(
@@ -193,6 +194,12 @@ def test_the_state_from_the_supervisor_is_checked(
     found = checks.check_service(service, daemon_pid=daemon_pid)
     assert find_worst(found) == ("service", level)
     check_remedies(found)
+
+
+def test_a_remedy_keeps_a_service_that_starts_on_demand() -> None:
+    state = serve(is_current=False, enabled=False, is_on_demand=True)
+    remedies = [finding.remedy for finding in checks.check_service(state, daemon_pid=7)]
+    assert all("memsyncd service install --on-demand" in remedy for remedy in remedies)
 
 
 # --- sockets, folders and files -----------------------------------------------------------------

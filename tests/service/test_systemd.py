@@ -249,6 +249,7 @@ def test_an_edited_unit_is_left_and_runs_as_it_is(installed: Manager) -> None:
     unit.write_text(edited)
     done = installed.memsyncd("service", "install", "--on-demand")
     assert (done.returncode, "-Nice=7\n+Nice=5" in done.stdout) == (6, True), done.stdout
+    assert "memsyncd service install --on-demand --replace" in done.stderr
     assert find_left(installed)[-1] == "memsyncd.service"
     assert installed.do("systemctl", "--user", "daemon-reload").returncode == 0
     assert installed.memsyncd("service", "restart").returncode == 0

@@ -139,10 +139,10 @@ service_beside: warning service
   → memsyncd service restart replaces it
 service_differs: warning service
   the service's files do not match this program and environment
-  → replace them: memsyncd service install --replace
+  → replace them: memsyncd service install{options} --replace
 service_disabled: warning service
   the service does not start by itself
-  → memsyncd service install
+  → memsyncd service install{options}
 service_restarted: info service
   the system restarted the daemon {n} times
   → see memsyncd service logs
@@ -331,8 +331,8 @@ def find_last_error(log_file: str) -> str:
 
 
 def read_service(console: Console) -> dict[str, Any]:
-    """Ask systemd or launchd for the service's state: that of `read_state` with `is_current`; with
-    `absence` if neither can be asked; empty if no service is installed.
+    """Ask systemd or launchd for the service's state: `read_state` with `is_current` and
+    `is_on_demand`; with `absence` if neither can be asked; empty if no service is installed.
     """
     from memsyncd.cli.service import are_files_current, find_supervisor
 
@@ -343,7 +343,8 @@ def read_service(console: Console) -> dict[str, Any]:
         if not supervisor.is_available():
             return {"absence": supervisor.describe_absence()}
         is_current = are_files_current(supervisor, console) is not False
-        return {**supervisor.read_state(), "is_current": is_current}
+        own = {"is_current": is_current, "is_on_demand": supervisor.is_on_demand}
+        return {**supervisor.read_state(), **own}
     except MemsyncdError as error:
         return {"absence": error.message}
     except (OSError, subprocess.SubprocessError) as error:
@@ -372,6 +373,7 @@ def check_service(service: Mapping[str, Any], *, daemon_pid: int | None) -> list
         "result": service["result"],
         "state": service["state"],
         "n": service["restarts"],
+        "options": " --on-demand" if service["is_on_demand"] else "",
     }
     findings = [find_row(row, pid=daemon_pid, **facts) for row, holds in rows.items() if holds]
     return findings or [find_row("service")]
