@@ -29,8 +29,6 @@ class Entry:
 
 GROUPS: dict[str, dict[str, Entry]] = {
     "Find": {
-        "search": Entry("search", "find passages by words and phrases"),
-        "context": Entry("search", "print memory for a prompt, within a budget"),
         "get": Entry("notes", "print a section, a note or some of its lines"),
         "list": Entry("workspaces", "list workspaces, or notes with --notes"),
         "stats": Entry("stats", "count sections by kind, tag, task, month and size"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.search import report_left_out
 from memsyncd.errors import BadRequest
+from memsyncd.terminal.answers import report_left_out
 from memsyncd.terminal.console import show_answer
 from memsyncd.terminal.format import render_count, render_path
 from memsyncd.terminal.parser import (

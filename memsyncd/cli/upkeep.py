@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.search import FILTERS, FOLLOW, report_query, take_filters
+from memsyncd.cli.search import FILTERS, FOLLOW, take_filters
 from memsyncd.operations.upkeep.show import CHANGED, plan_params, show_plan
+from memsyncd.terminal.answers import report_query
 from memsyncd.terminal.console import CLIENT_OPTION, call_method, make_action, show_answer
 from memsyncd.terminal.format import render_contradictions, render_count
 from memsyncd.terminal.parser import (

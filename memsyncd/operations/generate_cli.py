@@ -284,13 +284,15 @@ def _make_option(
     usage = usage.removesuffix("…") + "…" * (is_repeated and " " in usage.partition("--")[2])
     text = command.help.get(place) or words.help or first_sentence(docs.get(field.name, ""))
     default = field.default
+    choices = get_args(kind) if get_origin(kind) is Literal and not words.help else ()
+    text += _describe_choices(text, choices, default)
     is_told = "default" in text or place in command.help or isinstance(default, bool)
-    if isinstance(default, int | float | str) and default and not is_told:
+    is_flag = " " not in usage.partition("--")[2]
+    if isinstance(default, int | float | str) and default and not is_told and not is_flag:
         text = f"{text} (default {default})"
     if get_origin(kind) in (Union, UnionType) and name == "workspace":
         usage += "…"
     parse = f":{command.parse[place]}" if place in command.parse else _choose_parser(field.type)
-    choices = get_args(kind) if get_origin(kind) is Literal and not words.help else ()
     own = usage.split()
     long_name = next((one for one in own if one.startswith("--")), "").removeprefix("--")
     return RenderedOption(
@@ -304,6 +306,14 @@ def _make_option(
         parse=parse,
         collects=get_origin(kind) is dict,
     )
+
+
+def _describe_choices(text: str, choices: tuple[str, ...], default: Any) -> str:
+    """Return what help says of the words that an option takes, unless it names them all."""
+    if all(re.search(rf"\b{re.escape(choice)}\b", text) for choice in choices):
+        return ""
+    words = [f"{choice} (default)" if choice == default else choice for choice in choices]
+    return f": {', '.join(words[:-1])} or {words[-1]}"
 
 
 def _has_paths(operation: Operation) -> bool:

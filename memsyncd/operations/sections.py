@@ -33,44 +33,56 @@ class Filters(Params, frozen=True, kw_only=True):
     """Values of one list are alternatives; different filters must all hold."""
 
     kind: Values = msgspec.field(default_factory=list)
+    """Only of this kind: preference, error, solution_approach, decision, research, strategy,
+    procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or
+    one of `[kinds]`."""
     tag: Values = msgspec.field(default_factory=list)
+    """Only with this tag."""
     path: Values = msgspec.field(default_factory=list)
-    """Paths, folders or globs, absolute or from the root; a value that matches nothing from the
-    root is tried beneath `.memories/`. The very name of a note or folder is no glob."""
+    """Only this note, folder or glob. It is absolute or from the root; a value that matches nothing
+    from the root is tried beneath `.memories/`. The very name of a note or folder is no glob."""
     section: Values = msgspec.field(default_factory=list)
-    """Words of a heading, or anchors; sub-sections are included."""
+    """Only below this heading or anchor. Words of a heading, or an anchor; sub-sections are
+    included."""
     task: Values = msgspec.field(default_factory=list)
+    """Only of this task."""
     session: Values = msgspec.field(default_factory=list)
+    """Only of this session."""
     source: Values = msgspec.field(default_factory=list)
+    """Only from this source."""
     priority: Values = msgspec.field(default_factory=list)
-    """`P0` to `P3`."""
+    """Only of this priority, `P0` to `P3`."""
     lifecycle: Values = msgspec.field(default_factory=list)
-    """`ephemeral`, `session`, `task` or `project`."""
+    """Only `ephemeral`, `session`, `task` or `project`."""
     status: Values = msgspec.field(default_factory=list)
+    """Only of this status."""
     meta: Values = msgspec.field(default_factory=list)
-    """`key=value` for other keys of metadata; of a list, any of its values. With `>=`, `<=`, `>` or
-    `<`, numbers and days are compared: `rating>=7`; all comparisons must hold."""
+    """Only with this other metadata; `rating>=7` compares. `key=value` for other keys; of a list,
+    any of its values. With `>=`, `<=`, `>` or `<`, numbers and days are compared; all comparisons
+    must hold."""
     has: Values = msgspec.field(default_factory=list)
-    """Keys of metadata: sections, or their notes, that state one."""
+    """Only with any value of this key. Sections count that state it, or whose notes do."""
     related_to: Values = msgspec.field(default_factory=list)
-    """Notes, named as links name them: what links to or from them; `resolved_by=note` by one
-    relation only."""
+    """Only notes linked to or from this one. It is named as links name it; `resolved_by=note`
+    counts one relation only."""
     tier: Values = msgspec.field(default_factory=list)
-    """`hot`, `warm` or `cold`: by what a section is worth at its age, as `sort: decay` orders."""
+    """Only `hot`, `warm` or `cold` by age and importance. `sort: decay` orders by the same."""
     min_importance: Score | None = None
-    """Stated, or by its kind."""
+    """Only of this importance or more, from 0 to 1. It is stated, or that of the kind."""
     after: Name | None = None
-    """A day, month or year (`2026-03-01`, `2026-03`, `2026`), or relative to today: `yesterday`,
-    `monday`, `7d`, `last week`: from its first day. A note without a date has the day on which it
-    was saved."""
+    """Only from this day on: `2026-03-01`, `2026-03`, `7d`, `last week`. A day, month or year, or
+    relative to today (`yesterday`, `monday`): from its first day. A note without a date has the day
+    on which it was saved."""
     before: Name | None = None
-    """Like `after`: up to the day before."""
+    """Only before this day, month or year."""
     archived: bool = False
-    """Search only archived sections instead of only those that are not."""
+    """Only archived sections, which are left out otherwise."""
     expired: bool = False
-    """Search only expired sections instead of only those that are not."""
+    """Only expired sections, which are left out otherwise."""
     include_archived: bool = False
+    """Archived sections too."""
     include_expired: bool = False
+    """Expired sections too."""
 
 
 Sort = Literal["relevance", "decay", "importance", "priority", "recency", "file"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from memsyncd.errors import BadRequest
 from memsyncd.terminal.console import CLIENT, WRITE_MS, show_answer
 from memsyncd.terminal.places import resolve_places
 from memsyncd.terminal.texts import read_typed
@@ -92,3 +93,17 @@ def send(method: str, params: Mapping[str, object], args: Args, console: Console
     if isinstance(args.workspace, list):
         return console.call_on_several(args.workspace, method, **request)
     return console.call_on(args.workspace or of_note, method, **request)
+
+
+ALL_WORKSPACES = "*"
+
+
+def send_to_several(
+    method: str, params: Mapping[str, object], args: Args, console: Console
+) -> Answer:
+    """Call a method on the workspaces of -w, or on all with --all."""
+    if args.all and args.workspace:
+        raise BadRequest("--all and --workspace do not go together", hint="use only one of them")
+    if args.all:
+        args.workspace = [ALL_WORKSPACES]
+    return send(method, params, args, console)

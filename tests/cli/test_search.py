@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.cli.search import build_editor_command, describe_relaxed, exec_editor
 from memsyncd.errors import BadRequest
+from memsyncd.operations.search.show import build_editor_command, exec_editor
+from memsyncd.terminal.answers import describe_relaxed
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from memsyncd.config import ChunkingConfig, Config
+from memsyncd.engine import external_changes
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import build_context
 from memsyncd.engine.edit import edit_workspace
@@ -97,6 +98,14 @@ def other_program_reading(path: Path) -> Iterator[None]:
         assert reader.stdout.readline() == b"reading\n"
         yield
         reader.communicate()
+
+
+@pytest.fixture(autouse=True)
+def give_time_to_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of a test stands still between a save and its record, while a file's times are
+    real: a loaded machine may take longer than the daemon allows.
+    """
+    monkeypatch.setattr(external_changes, "CREATION_NS", 600 * 10**9)
 
 
 @dataclass(kw_only=True)

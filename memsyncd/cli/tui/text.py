@@ -21,7 +21,6 @@ from memsyncd.cli.history import (
     render_path_change,
     render_size_change,
 )
-from memsyncd.cli.search import describe_excluded, describe_relaxed, describe_semantic
 from memsyncd.cli.status import (
     STATE_STYLES,
     list_counts,
@@ -31,6 +30,7 @@ from memsyncd.cli.status import (
 )
 from memsyncd.client.anchors import split_anchor
 from memsyncd.core.markdown.blockrules import follow_fence
+from memsyncd.terminal.answers import describe_excluded, describe_relaxed, describe_semantic
 from memsyncd.terminal.format import (
     HIGHLIGHT_MARK,
     render_age,

@@ -19,6 +19,8 @@ from memsyncd.operations.fields import (
 )
 from memsyncd.operations.operation import (
     READS,
+    Command,
+    Extra,
     Operation,
     Tool,
     ToolArgument,
@@ -43,19 +45,24 @@ HeadingText = Annotated[str, msgspec.Meta(max_length=200)]
 
 class SearchParams(TrackedParams, frozen=True, kw_only=True):
     query: str
+    """Words, "phrases", -not, prefix*, and each filter as a word: `kind:decision`."""
     workspace: WorkspaceNames = None
     limit: Limit | None = None
+    """At most so many hits; by default 10, or what is configured."""
     filters: Filters = Filters()
     min_score: Score | None = None
+    """Only hits that score at least so much, from 0 to 1."""
     sort: Sort = "relevance"
-    """With words, the best `limit` hits in this order; filters alone select by it."""
+    """The order of the hits. With words, it is that of the best `limit` hits; filters alone select
+    by it."""
     wait: Literal["none", "disk"] = "none"
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
     explain: bool = False
+    """Show the parts of each score."""
     follow: RelationNames = msgspec.field(default_factory=list)
-    """Relations such as `resolved_by`: the sections that typed links of a hit lead to come with
-    it."""
+    """Show what this relation leads to, such as `resolved_by`. The sections that typed links of a
+    hit lead to come with it."""
     track_access: bool = False
 
 
@@ -156,25 +163,26 @@ class SearchResult(SearchAnswer, frozen=True, kw_only=True):
 
 class ContextParams(TrackedParams, frozen=True, kw_only=True):
     query: str = ""
-    """Empty for the session-start context: MEMORY.md, pinned notes, preferences and errors, the
-    project's profile, recent notes."""
+    """The subject; without one, the context of a new session: MEMORY.md, pinned notes, preferences
+    and errors, the project's profile, recent notes."""
     workspace: WorkspaceNames = None
     max_tokens: MaxTokens = 2000
-    """Limit of the whole text, at 4 characters a token and one for each character of a script
-    without spaces."""
+    """At most so many tokens, from 100 to 50,000. Four characters are a token, and each character
+    of a script without spaces."""
     max_bytes: MaxBytes | None = None
-    """Limit of the whole text in UTF-8."""
+    """At most so many bytes as well."""
     sort: Sort = "relevance"
-    """The order in which the block shows sections; by `relevance` that of paths and lines. With
-    words in the query the best get the room, without any those that come first in this order."""
+    """The order in which the block shows sections. By `relevance` it is that of paths and lines.
+    With words in the query the best get the room, without any the first in this order."""
     filters: Filters = Filters()
     heading: HeadingText = "## Prior Knowledge"
-    """First line of the text; empty for none."""
+    """The first line; empty for none."""
     mark: bool = True
     """Add a line below the heading if the text tries to instruct its reader."""
     follow: RelationNames = msgspec.field(default_factory=list)
-    """Relations such as `resolved_by`: the sections that typed links of what is included lead to
-    are included behind it, in at most half of the room; their labels name the relation."""
+    """Show what this relation leads to, such as `resolved_by`. The sections that typed links of
+    what is included lead to are included behind it, in at most half of the room; their labels name
+    the relation."""
     user: bool = True
     """Add pinned notes and preferences of the user-wide workspace, if there is one; they get a
     quarter of the room at most, and none that the best of the answer needs."""
@@ -303,6 +311,36 @@ OPERATIONS = (
             is_idempotent=True,
         ),
         text="search.text:render_hits",
+        command=Command(
+            words="search",
+            group="Find",
+            summary="find passages by words and phrases",
+            arguments=("query QUERY…",),
+            help={
+                "query": 'words, "phrases", -not, prefix*, and each filter below as a word, such as'
+                " kind:decision, meta:owner=infra, related_to:redis, tier:hot, is:archived,"
+                " importance:0.8",
+                "limit": "at most N hits (default 10)",
+            },
+            extra=(
+                Extra(usage="--all", help="search all workspaces"),
+                Extra(
+                    usage="--open N",
+                    help="open the first hit, or the Nth, in $VISUAL or $EDITOR",
+                    bare=1,
+                ),
+            ),
+            action="search",
+            keeps_exclusions=True,
+            examples=(
+                "memsyncd search redis timeout",
+                "memsyncd search 'why did we choose \"connection pool\"' -draft",
+                "memsyncd search token --kind decision --wait --json",
+                "memsyncd search token --all --open",
+                "memsyncd search token -w api -w web",
+                "memsyncd search redis timeout --kind error --follow resolved_by",
+            ),
+        ),
     ),
     Operation(
         name="context",
@@ -334,5 +372,24 @@ OPERATIONS = (
             is_idempotent=True,
         ),
         text="search.text:render_context",
+        command=Command(
+            words="context",
+            group="Find",
+            summary="print memory for a prompt, within a budget",
+            arguments=("query [QUERY…]",),
+            usages={"max_tokens": "-n --max-tokens N"},
+            help={
+                "query": "the subject; without one, the context of a new session",
+                "heading": "the first line (default '## Prior Knowledge'); '' for none",
+            },
+            extra=(Extra(usage="--all", help="use all workspaces"),),
+            action="context",
+            keeps_exclusions=True,
+            examples=(
+                "memsyncd context",
+                "memsyncd context why postgres --max-tokens 500",
+                "memsyncd context --kind decision --heading '## Decisions so far'",
+            ),
+        ),
     ),
 )
