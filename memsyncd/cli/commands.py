@@ -49,7 +49,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "notes", "summarise README, manifests and CI of a project in one note"
         ),
         "sources": Entry("notes", "list the files that index-project summarises"),
-        "promote": Entry("upkeep", "copy a memory to the project's note, as lasting knowledge"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
         "task": Entry("tasks", "list, checkpoint and summarise tasks, and print their context"),
@@ -91,9 +90,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "sync": Entry("workspaces", "bring the index up to date with the disk now"),
         "semantic": Entry("semantic", "search by meaning, too: status, enable, disable, warm"),
         "reindex": Entry("workspaces", "rebuild the index; searches go on meanwhile"),
-        "archive": Entry("upkeep", "archive memories by name, filters or decay; a dry run first"),
-        "unarchive": Entry("upkeep", "restore archived memories, byte for byte"),
-        "cleanup": Entry("upkeep", "archive memories past their time; a dry run first"),
         "backup": Entry("backup", "save the history of a workspace to a file"),
         "restore": Entry("backup", "put a saved history back, here or on another machine"),
     },

@@ -229,7 +229,7 @@ class GeneratedMethods(Closing):
 
         `topics`: Notes by path, name in the memory folder, title or alias.
         `dry_run`: Change nothing, and answer what would change.
-        `plan`: The digest of a dry run: refused if the plan is another one now.
+        `plan`: Only if the plan is still this one, as a dry run names it.
         """
         params: dict[str, Any] = {
             "topics": [*topics] or None,
@@ -249,7 +249,7 @@ class GeneratedMethods(Closing):
 
         `topics`: Notes by path, name in the memory folder, title or alias.
         `dry_run`: Change nothing, and answer what would change.
-        `plan`: The digest of a dry run: refused if the plan is another one now.
+        `plan`: Only if the plan is still this one, as a dry run names it.
         """
         params: dict[str, Any] = {
             "topics": [*topics] or None,
@@ -325,4 +325,112 @@ class GeneratedMethods(Closing):
             "before": before,
         }
         answer: list[types.FieldVersion] = self._connection.ask("field.history", params)["values"]
+        return answer
+
+    def archive(
+        self,
+        *anchors: str,
+        dry_run: bool = True,
+        plan: str | None = None,
+        path: str | None = None,
+        filters: Filters | None = None,
+        below: float | None = None,
+    ) -> types.Upkept:
+        """Archive memories by name, by filters or by decay: searches leave them out then. Unless
+        `dry_run` is False, nothing changes. With the `plan` of a dry run, it raises Conflict if
+        notes have changed since.
+
+        `anchors`: Memories by their anchors.
+        `dry_run`: Change nothing, and answer what would change.
+        `plan`: Only if the plan is still this one, as a dry run names it.
+        `path`: Only this note, folder or glob.
+        `filters`: Only what passes these.
+        `below`: Only memories whose decay is below this; if nothing else selects memories, by
+        default that of the configuration, 0.1. Only `archive` takes it.
+        """
+        params: dict[str, Any] = {
+            "anchors": [*anchors] or None,
+            "dry_run": dry_run,
+            "plan": plan,
+            "path": path,
+            "filters": convert_filters(filters or {}),
+            "below": below,
+        }
+        answer: types.Upkept = self._connection.write("archive", params)
+        return answer
+
+    def unarchive(
+        self,
+        *anchors: str,
+        dry_run: bool = True,
+        plan: str | None = None,
+        path: str | None = None,
+        filters: Filters | None = None,
+    ) -> types.Upkept:
+        """Restore archived memories, byte for byte.
+
+        `anchors`: Memories by their anchors.
+        `dry_run`: Change nothing, and answer what would change.
+        `plan`: Only if the plan is still this one, as a dry run names it.
+        `path`: Only this note, folder or glob.
+        `filters`: Only what passes these.
+        """
+        params: dict[str, Any] = {
+            "anchors": [*anchors] or None,
+            "dry_run": dry_run,
+            "plan": plan,
+            "path": path,
+            "filters": convert_filters(filters or {}),
+        }
+        answer: types.Upkept = self._connection.write("archive.restore", params)
+        return answer
+
+    def cleanup(
+        self,
+        *,
+        dry_run: bool = True,
+        plan: str | None = None,
+        below: float | None = None,
+    ) -> types.Upkept:
+        """Archive memories past their time: expired and ephemeral ones, those of sessions.
+
+        `dry_run`: Change nothing, and answer what would change.
+        `plan`: Only if the plan is still this one, as a dry run names it.
+        `below`: Also archive memories whose decay is below this.
+        """
+        params: dict[str, Any] = {
+            "dry_run": dry_run,
+            "plan": plan,
+            "below": below,
+        }
+        answer: types.Upkept = self._connection.write("cleanup", params)
+        return answer
+
+    def promote(
+        self,
+        anchor: str | None = None,
+        *,
+        task: str | None = None,
+        tag: str,
+        note: str | None = None,
+        dry_run: bool = False,
+    ) -> types.Promoted:
+        """Copy a memory, or a task's summaries, to the project's note; twice is as once.
+
+        `anchor`: A memory by its anchor.
+        `task`: All summaries of this task instead.
+        `tag`: `decision`, `convention`, `pattern`, `pitfall`, `interface`, `invariant`, `faq`, or
+        as configured.
+        `note`: The note to promote to; by default the configured one, `.memories/project.md`. It is
+        named as for `note.add`.
+        `dry_run`: Change nothing, and answer what would be promoted.
+        """
+        params: dict[str, Any] = {
+            "anchor": anchor,
+            "task": task,
+            "tag": tag,
+            "note": note,
+            "dry_run": dry_run,
+        }
+        answer: types.Promoted = self._connection.write("promote", params)
         return answer

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
         Patterns,
         ProjectIndexed,
         ProjectSource,
-        Promoted,
         Purged,
         Recalled,
         RevisionInfo,
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
         SourceInfo,
         SyncReport,
         Undone,
-        Upkept,
         Validation,
         Words,
     )
@@ -257,63 +255,6 @@ class Memsyncd(AgentMethods):
 
     # --- upkeep ---
 
-    def archive(
-        self,
-        *anchors: str,
-        path: str | None = None,
-        filters: Filters | None = None,
-        below: float | None = None,
-        dry_run: bool = True,
-        plan: str | None = None,
-    ) -> Upkept:
-        """Archive memories: those named, those at `path` that pass the filters, or those whose
-        decay is `below` a limit, by default the configured one. Searches leave them out then.
-
-        Unless `dry_run` is False, nothing changes. With the `plan` of a dry run, raises Conflict if
-        notes have changed since.
-        """
-        return self._keep_up(
-            "archive", {"path": path, "below": below, "plan": plan}, dry_run, filters, anchors
-        )
-
-    def unarchive(
-        self,
-        *anchors: str,
-        path: str | None = None,
-        filters: Filters | None = None,
-        dry_run: bool = True,
-        plan: str | None = None,
-    ) -> Upkept:
-        """Restore archived memories, with the bytes that they had; like `archive`."""
-        return self._keep_up(
-            "archive.restore", {"path": path, "plan": plan}, dry_run, filters, anchors
-        )
-
-    def cleanup(
-        self, *, below: float | None = None, dry_run: bool = True, plan: str | None = None
-    ) -> Upkept:
-        """Archive memories past their time: expired and ephemeral ones and those of sessions, and
-        those whose decay is `below` a limit, if one is given.
-        """
-        return self._keep_up("cleanup", {"below": below, "plan": plan}, dry_run)
-
-    def promote(
-        self,
-        anchor: str | None = None,
-        *,
-        task: str | None = None,
-        tag: str,
-        note: str | None = None,
-        dry_run: bool = False,
-    ) -> Promoted:
-        """Copy a memory, or the summaries of a task, to the project's note, with the lifecycle
-        project and the tag: decision, convention, pattern, pitfall, interface, invariant or faq.
-        What was promoted with this tag before stays as it is.
-        """
-        params = {"anchor": anchor, "task": task, "tag": tag, "note": note, "dry_run": dry_run}
-        answer: Promoted = self._connection.write("promote", params)
-        return answer
-
     def recall(
         self,
         *keywords: str,
@@ -337,21 +278,6 @@ class Memsyncd(AgentMethods):
         params |= {"filters": convert_filters(filters)} if filters else {}
         params |= {"track_access": track_access, "caller_session": self._session}
         answer: Recalled = self._connection.ask("recall", params)
-        return answer
-
-    def _keep_up(
-        self,
-        method: str,
-        params: dict[str, object],
-        dry_run: bool,
-        filters: Filters | None = None,
-        anchors: Sequence[str] = (),
-    ) -> Upkept:
-        if anchors:
-            params["anchors"] = [*anchors]
-        if filters:
-            params["filters"] = convert_filters(filters)
-        answer: Upkept = self._connection.write(method, {**params, "dry_run": dry_run})
         return answer
 
     def memory(

@@ -14,6 +14,15 @@ from memsyncd.core.model import QUARTERS_PER_TOKEN, count_tokens
 from memsyncd.core.search.context import shorten
 from memsyncd.core.search.query import EVERYTHING
 from memsyncd.engine.marking import mark_text
+from memsyncd.engine.memories import (
+    PLAN_LIMIT_S,
+    Memory,
+    find_anchors,
+    find_paths,
+    list_memories,
+    list_named,
+    read_memory,
+)
 from memsyncd.engine.metadata import describe_meta, find_stored_moment_s
 from memsyncd.engine.redaction import redact_notes
 from memsyncd.engine.relations import (
@@ -28,15 +37,6 @@ from memsyncd.engine.search import (
     complete_filters,
     describe_query,
     search,
-)
-from memsyncd.engine.upkeep import (
-    PLAN_LIMIT_S,
-    Memory,
-    find_anchors,
-    find_paths,
-    list_memories,
-    list_named,
-    read_memory,
 )
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest

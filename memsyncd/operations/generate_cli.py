@@ -27,6 +27,7 @@ from memsyncd.operations.operation import (
     Operation,
     OptionWords,
     Tool,
+    may_be_list,
 )
 
 APPLY = OptionWords("--apply", "do it; otherwise only what would change is shown")
@@ -240,7 +241,8 @@ def list_options(operation: Operation, command: Command) -> Iterator[RenderedOpt
         if name in left_out:
             continue
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            yield from _list_inner(field, operation, command, {*fields, *left_out})
+            taken = {*fields} - {*command.omit}
+            yield from _list_inner(field, operation, command, taken)
         elif name in ("workspace", "client", "timeout_ms"):
             last.append(name)
         else:
@@ -280,7 +282,7 @@ def _make_option(
     words = APPLY if is_applied else OPTIONS.get(name, OptionWords(""))
     usage = command.usages.get(place) or words.usage or _write_usage(name, kind, field)
     value = field.default is not True if kind is bool else words.value
-    is_repeated = get_origin(kind) in (list, dict)
+    is_repeated = get_origin(kind) is dict or may_be_list(field.type)
     usage = usage.removesuffix("…") + "…" * (is_repeated and " " in usage.partition("--")[2])
     text = command.help.get(place) or words.help or first_sentence(docs.get(field.name, ""))
     default = field.default
@@ -290,8 +292,6 @@ def _make_option(
     is_flag = " " not in usage.partition("--")[2]
     if isinstance(default, int | float | str) and default and not is_told and not is_flag:
         text = f"{text} (default {default})"
-    if get_origin(kind) in (Union, UnionType) and name == "workspace":
-        usage += "…"
     parse = f":{command.parse[place]}" if place in command.parse else _choose_parser(field.type)
     own = usage.split()
     long_name = next((one for one in own if one.startswith("--")), "").removeprefix("--")
@@ -324,6 +324,8 @@ def _make_extra(extra: Extra) -> RenderedOption:
     return RenderedOption(
         extra.usage,
         extra.help,
+        field=extra.field,
+        value=extra.value,
         name=extra.name,
         is_argument=extra.is_argument,
         bare=extra.bare,

@@ -79,7 +79,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     words: str
     """The command, such as `topic append`."""
-    group: Literal["Find", "Write", "Set up", "Run", ""] = ""
+    group: Literal["Find", "Write", "Set up", "Run", "Maintain", ""] = ""
     """The heading under which the first help screen lists it; empty for a part of a group."""
     summary: str = ""
     """By default that of the operation."""
@@ -122,6 +122,9 @@ class Extra(msgspec.Struct, frozen=True, kw_only=True):
     is_argument: bool = False
     bare: Any = None
     """The value of an option that is given without one."""
+    field: str = ""
+    """The field that becomes `value` if the flag is given: `--last` for `sort`."""
+    value: Any = True
     parse: str = ""
     choices: tuple[str, ...] = ()
 
@@ -130,7 +133,7 @@ class CommandGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A word that begins several commands, such as `topic`."""
 
     words: str
-    group: Literal["Find", "Write", "Set up", "Run"]
+    group: Literal["Find", "Write", "Set up", "Run", "Maintain"]
     summary: str
     examples: tuple[str, ...]
 
@@ -173,12 +176,14 @@ OPTIONS: dict[str, OptionWords] = {
     "sort": OptionWords("--sort S"),
     "note": OptionWords("--note PATH"),
     "metadata": OptionWords("--meta KEY=VALUE…"),
-    "meta": OptionWords("--meta KEY=VALUE…"),
+    "meta": OptionWords("--meta KEY=VALUE…", "only with this other metadata; 'rating>=7' compares"),
     "has": OptionWords("--has KEY…"),
     "related_to": OptionWords("--related-to NOTE…"),
     "tier": OptionWords("--tier T…"),
     "path": OptionWords("--path P"),
-    "after": OptionWords("--after DAY"),
+    "after": OptionWords(
+        "--after DAY", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'"
+    ),
     "before": OptionWords("--before DAY"),
     "expires": OptionWords("--expires DAY"),
     "created": OptionWords("--created DAY"),

@@ -1,17 +1,264 @@
-"""Answer with a plan of changes to many memories, or carry it out."""
+"""Plan to archive or restore many memories, and answer with the plan or carry it out.
+
+A plan names the memories that change, those that stay and those that cannot change, and has a
+digest. It is computed from the index and the notes; carried out, it is one change set, refused if
+it is no longer the plan whose digest the client names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Literal
 
-from msgspec.structs import asdict
+import msgspec
+from msgspec.structs import asdict, replace
 
+from memsyncd.config import Config
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.kinds import find_kind
+from memsyncd.core.model import ARCHIVED
+from memsyncd.core.notepath import NotePath
+from memsyncd.core.search.query import EVERYTHING
+from memsyncd.core.upkeep import (
+    archive_note,
+    archive_sections,
+    restore_note,
+    restore_sections,
+)
 from memsyncd.engine.accesses import count_accesses
-from memsyncd.engine.edit import EditOutcome
-from memsyncd.engine.metadata import Valuation, make_valuation
-from memsyncd.engine.upkeep import Planned, make_upkeep_decision
+from memsyncd.engine.edit import Decide, Edit, EditOutcome, Put, make_put
+from memsyncd.engine.memories import PLAN_LIMIT_S, Memory
+from memsyncd.engine.metadata import (
+    Valuation,
+    make_valuation,
+)
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import Conflict, NoteNotFound, TooLarge
+from memsyncd.files.read import read_text_file, resolve
 from memsyncd.operations.call import Call
-from memsyncd.operations.upkeep.declare import PlanParams, UpkeepPlan, Upkept
+from memsyncd.operations.upkeep.declare import (
+    PlanParams,
+    UpkeepItem,
+    UpkeepPlan,
+    Upkept,
+)
+from memsyncd.store.lookup import StoredNote, by_path, stream_notes
+
+Act = Literal["archive", "restore", "cleanup", "topic.archive", "topic.restore"]
+
+
+_RESTORING = frozenset(("restore", "topic.restore"))
+
+
+PROJECT = "project"
+
+
+Verdict = tuple[Literal["change", "retain", "skip"], str]
+"""What becomes of a memory, and why."""
+
+
+Judge = Callable[[Memory], Verdict | None]
+"""Decides about a memory; None if it is not asked for."""
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan for the client, and the new bytes of each note."""
+
+    plan: UpkeepPlan
+    puts: tuple[Put, ...]
+
+
+def plan_notes(
+    workspace: Workspace,
+    config: Config,
+    act: Act,
+    paths: Collection[str],
+    valuation: Valuation,
+) -> Planned:
+    """Plan to archive these notes as a whole, or to restore those that were archived so. A note
+    with a protected memory is skipped.
+    """
+
+    def judge(memory: Memory) -> Verdict:
+        if act == "topic.restore":
+            return "change", "named"
+        refusal = find_protection(memory, config)
+        return ("skip", refusal) if refusal else ("change", "named")
+
+    def list_whole(notes: Sequence[StoredNote]) -> Iterator[Memory]:
+        for note in notes:
+            if note.sections:
+                yield Memory(note, note.sections, is_whole=True)
+
+    return make_plan(workspace, act, judge, valuation, list_whole, paths)
+
+
+def make_upkeep_decision(
+    plan: Callable[[], Planned], act: str, *, client: str, digest: str | None
+) -> Decide[UpkeepPlan]:
+    """Make the decision to carry out a plan, which is computed again when its turn comes.
+
+    It raises Conflict if `digest` is given and the plan has another one by then.
+    """
+
+    def make_conflict(now: str | None) -> Conflict:
+        return Conflict(
+            f"{act}: notes have changed since this was planned",
+            hint="plan again with a dry run, then apply that plan",
+            wanted=digest,
+            digest=now,
+        )
+
+    def decide() -> tuple[Edit, UpkeepPlan]:
+        try:
+            planned = plan()
+        except NoteNotFound as error:
+            # A section that was planned and is gone is a change as well.
+            raise (make_conflict(None) if digest is not None else error) from error
+        if digest is not None and planned.plan.plan != digest:
+            raise make_conflict(planned.plan.plan)
+        edit = Edit(command=act, client=client, path=".", operations=planned.puts)
+        return edit, planned.plan
+
+    return decide
+
+
+def value_memory(memory: Memory, valuation: Valuation) -> float:
+    return round(valuation.compute(memory.head).score, 4)
+
+
+def find_protection(memory: Memory, config: Config) -> str:
+    """Return why a memory is never archived, or why it need not be; empty if it may be."""
+    if any(one.lifecycle == PROJECT for one in memory.sections):
+        return "its lifecycle is project"
+    for section in memory.sections:
+        if find_kind(config.kinds, section.kind).protected:
+            return f"its kind, {section.kind}, is protected"
+    if all(one.status == ARCHIVED for one in memory.sections):
+        return "it is archived already"
+    return ""
+
+
+def make_plan(
+    workspace: Workspace,
+    act: Act,
+    judge: Judge,
+    valuation: Valuation,
+    select: Callable[[Sequence[StoredNote]], Iterator[Memory]],
+    among: Collection[str] | None,
+) -> Planned:
+    """Judge the memories that are selected in the notes `among`, None for all."""
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        notes = sorted(stream_notes(reader, among=among, filters=EVERYTHING), key=by_path)
+    listed: dict[str, list[UpkeepItem]] = {"change": [], "retain": [], "skip": []}
+    wanted: dict[NotePath, list[_Wanted]] = {}
+    for memory in select(notes):
+        verdict = judge(memory)
+        if verdict is None:
+            continue
+        item = _describe(memory, verdict[1], valuation)
+        if verdict[0] == "change":
+            path = NotePath(memory.note.path)
+            wanted.setdefault(path, []).append(_Wanted(item, memory))
+        else:
+            listed[verdict[0]].append(item)
+    puts: list[Put] = []
+    for path, several in wanted.items():
+        put, refused = _change_note(workspace, act, path, several)
+        puts += [put] if put else []
+        for one in several:
+            reason = refused.get(one.item.anchor)
+            item = replace(one.item, reason=reason) if reason else one.item
+            listed["skip" if reason else "change"].append(item)
+    plan = UpkeepPlan(
+        plan=_digest_plan(act, puts),
+        archived=listed["change"] if act not in _RESTORING else [],
+        restored=listed["change"] if act in _RESTORING else [],
+        retained=listed["retain"],
+        skipped=listed["skip"],
+    )
+    return Planned(plan=plan, puts=tuple(puts))
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    item: UpkeepItem
+    memory: Memory
+
+    def list_anchors(self, act: Act) -> list[str]:
+        """Return the anchors of the sections that the act changes."""
+        if self.memory.is_whole:
+            return [self.memory.head.anchor]
+        is_from_archive = act == "restore"
+        sections = self.memory.sections
+        return [one.anchor for one in sections if (one.status == ARCHIVED) is is_from_archive]
+
+
+def _digest_plan(act: Act, puts: Sequence[Put]) -> str:
+    """Return a digest of the notes that change, of their present and of their new texts."""
+    notes = [
+        (put.path.text, put.was.digest if put.was else "", digest_bytes(put.data)) for put in puts
+    ]
+    return digest_bytes(json.dumps([act, notes]).encode())
+
+
+def _describe(memory: Memory, reason: str, valuation: Valuation) -> UpkeepItem:
+    head, score = memory.head, value_memory(memory, valuation)
+    return UpkeepItem(
+        anchor=head.anchor,
+        path=memory.note.path,
+        start_line=head.span.start,
+        end_line=memory.sections[-1].span.end,
+        heading=list(head.heading),
+        decay=score,
+        tier=valuation.find_tier(score),
+        reason=reason,
+    )
+
+
+def _change_note(
+    workspace: Workspace, act: Act, path: NotePath, wanted: Sequence[_Wanted]
+) -> tuple[Put | None, dict[str, str]]:
+    """Return what writes a note with its memories changed, and why the others of them stay.
+
+    Raises Conflict if the note is not as indexed.
+    """
+    scope = workspace.scope
+    if resolve(scope, path).folder != scope.root or scope.is_read_only(path.text):
+        return None, {one.item.anchor: "its note is read only" for one in wanted}
+    file = read_text_file(scope, path)
+    if file is None or file.digest != wanted[0].memory.note.digest:
+        hint = "try again once it is indexed"
+        raise Conflict(f"{path.text} was saved a moment ago", hint=hint)
+    anchors = {one.item.anchor: one.list_anchors(act) for one in wanted}
+    data, reasons = _change_text(act, path, file.data, anchors)
+    refused = {
+        item: next(reasons[anchor] for anchor in several if anchor in reasons)
+        for item, several in anchors.items()
+        if not reasons.keys().isdisjoint(several)
+    }
+    if refused:
+        left = {item: several for item, several in anchors.items() if item not in refused}
+        data, _ = _change_text(act, path, file.data, left)
+    if data == file.data:
+        return None, refused
+    try:
+        return make_put(scope, path, data, file, way_out="split the note"), refused
+    except TooLarge as error:
+        return None, {one.item.anchor: error.message for one in wanted}
+
+
+def _change_text(
+    act: Act, path: NotePath, data: bytes, anchors: Mapping[str, Sequence[str]]
+) -> tuple[bytes, dict[str, str]]:
+    if act in ("topic.archive", "topic.restore"):
+        changed = (archive_note if act == "topic.archive" else restore_note)(path.text, data)
+        named = [anchor for several in anchors.values() for anchor in several]
+        if not named:
+            return data, {}
+        return (data, dict.fromkeys(named, changed)) if isinstance(changed, str) else (changed, {})
+    change = restore_sections if act == "restore" else archive_sections
+    return change(path.text, data, [anchor for several in anchors.values() for anchor in several])
 
 
 async def keep_up(

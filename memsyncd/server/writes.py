@@ -28,13 +28,12 @@ from memsyncd.engine import (
     memory_tool,
     project_index,
     recall,
-    upkeep,
 )
-from memsyncd.engine.accesses import compute_access_stats, count_accesses, find_accesses
+from memsyncd.engine.accesses import compute_access_stats, find_accesses
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.history import undo
-from memsyncd.engine.metadata import find_similar_kind, make_valuation
+from memsyncd.engine.metadata import find_similar_kind
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
@@ -64,15 +63,6 @@ from memsyncd.operations.recall.declare import Recalled, RecallParams
 from memsyncd.operations.records.declare import Backup, Restored, RestoreParams
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.stats.declare import AccessStats, AccessStatsParams
-from memsyncd.operations.topics.declare import TopicArchiveParams
-from memsyncd.operations.upkeep.declare import (
-    ArchiveParams,
-    CleanupParams,
-    Promoted,
-    PromoteParams,
-    UpkeepPlan,
-    Upkept,
-)
 from memsyncd.operations.writes import AddedSection, OnSimilar
 from memsyncd.server.operations import describe_freshness
 from memsyncd.server.reads import Reads, WorkspaceMethods
@@ -107,10 +97,6 @@ class Writes(WorkspaceMethods):
             "capture": self._capture,
             "index_project": self._index_project,
             "sources": self._list_sources,
-            "archive": partial(self.keep_up, "archive", upkeep.plan_archive),
-            "archive.restore": partial(self.keep_up, "archive.restore", upkeep.plan_restore),
-            "cleanup": partial(self.keep_up, "cleanup", upkeep.plan_cleanup),
-            "promote": self._promote,
             "recall": self._recall,
             "history": self._history,
             "diff": self._diff,
@@ -297,45 +283,6 @@ class Writes(WorkspaceMethods):
         )
 
     # --- upkeep ---
-
-    async def keep_up(
-        self,
-        act: str,
-        plan: Callable[..., upkeep.Planned],
-        session: Session,
-        params: ArchiveParams | CleanupParams | TopicArchiveParams,
-    ) -> Upkept:
-        """Answer with a plan, or carry it out."""
-        workspace = await self._find_open(params.workspace)
-        now_s = self._clock.wall_s()
-        config = self._workspaces.config
-
-        def make() -> upkeep.Planned:
-            valuation = make_valuation(config, now_s, count_accesses(workspace))
-            return plan(workspace, config, params, valuation)
-
-        outcome: EditOutcome[UpkeepPlan]
-        if params.dry_run:
-            planned = await self._in_thread(make, disk_of=workspace)
-            outcome = EditOutcome(answer=planned.plan)
-        else:
-            client = params.client or session.name
-            decide = upkeep.make_upkeep_decision(make, act, client=client, digest=params.plan)
-            outcome = await self.edit(workspace, decide, params.timeout_ms)
-        return Upkept(
-            is_applied=not params.dry_run,
-            **asdict(outcome.answer),
-            **describe_write(workspace, outcome),
-        )
-
-    async def _promote(self, session: Session, params: PromoteParams) -> Promoted:
-        workspace = await self._find_open(params.workspace)
-        outcome = await self.decide(session, workspace, upkeep.make_promote_decision, params)
-        return Promoted(
-            is_applied=not params.dry_run,
-            promoted=outcome.answer,
-            **describe_write(workspace, outcome),
-        )
 
     async def _recall(self, _session: Session, params: RecallParams) -> Recalled:
         workspace, config = await self._find_open(params.workspace), self._workspaces.config

@@ -90,9 +90,10 @@ def send(method: str, params: Mapping[str, object], args: Args, console: Console
     if hasattr(args, "timeout_ms"):
         console.set_timeout_ms(args.timeout_ms or (WRITE_MS if is_writing else None))
     of_note = request.pop("workspace", None)
-    if isinstance(args.workspace, list):
-        return console.call_on_several(args.workspace, method, **request)
-    return console.call_on(args.workspace or of_note, method, **request)
+    named = args.workspace or of_note
+    if isinstance(named, list):
+        return console.call_on_several(named, method, **request)
+    return console.call_on(named, method, **request)
 
 
 ALL_WORKSPACES = "*"

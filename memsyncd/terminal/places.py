@@ -113,13 +113,19 @@ def find_memories(anchors: Sequence[str], console: Console) -> dict[str, Any]:
     Raises BadRequest if they are in several.
     """
     named = [find_named(anchor, console) for anchor in anchors]
-    roots = {one["workspace"] for one in named} - {None}
-    if len(roots) > 1:
+    found = [place.get("anchor") or place["path"] for place in named]
+    return {"anchors": found, "workspace": _choose_root(place["workspace"] for place in named)}
+
+
+def _choose_root(roots: Iterable[str | None]) -> str | None:
+    """Return the workspace above all places, None if none is known."""
+    known = {*roots} - {None}
+    if len(known) > 1:
         raise BadRequest(
-            "these memories are in several workspaces", hint="name those of one workspace at a time"
+            "these memories are in several workspaces",
+            hint="name those of one workspace",
         )
-    found = [one.get("anchor") or one["path"] for one in named]
-    return {"anchors": found, "workspace": next(iter(roots), None)}
+    return next(iter(known), None)
 
 
 def resolve_places(
@@ -127,21 +133,27 @@ def resolve_places(
 ) -> dict[str, Any]:
     """Return these parameters as the daemon takes them, and the `workspace` above them, if known:
     `path` is a note, folder or glob, `anchor` a section, `note` a note that may be new.
+
+    Raises BadRequest if they are in several workspaces.
     """
     found: dict[str, Any] = {}
+    roots: list[str | None] = []
     for field in fields:
         value = params.get(field)
         if value is None:
             continue
         if field == "path":
             found |= find_among(value, console)
+            roots.append(found["workspace"])
         elif field == "anchor":
             memories = find_memories([value], console)
-            found |= {"anchor": memories["anchors"][0], "workspace": memories["workspace"]}
+            found["anchor"] = memories["anchors"][0]
+            roots.append(memories["workspace"])
         else:
             root, note = find_workspace_note(value, console.cwd, list(console.roots.values()))
-            found |= {field: note, "workspace": root}
-    return found
+            found[field] = note
+            roots.append(root)
+    return {**found, "workspace": _choose_root(roots)} if found else {}
 
 
 # --- targets of history -------------------------------------------------------------------------

@@ -36,7 +36,7 @@ CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
 from functools import partial
-from memsyncd.engine import additions, edit, history, memory_tool, upkeep
+from memsyncd.engine import additions, edit, history, memory_tool
 from memsyncd.engine.rebuild import open_workspace
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
@@ -44,7 +44,9 @@ from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import History
 from memsyncd.files import atomic
+from memsyncd.operations.plans import make_upkeep_decision
 from memsyncd.operations.upkeep.declare import ArchiveParams
+from memsyncd.operations.upkeep.run import plan_archive
 from memsyncd.operations.notes.declare import MemoryParams, NewSection
 from memsyncd.operations.history.declare import UndoParams
 
@@ -91,8 +93,8 @@ def rename_with_links(workspace):
 def archive(workspace):
     run(open_workspace(workspace, policy, clock))
     params = ArchiveParams(path="**")
-    plan = partial(upkeep.plan_archive, workspace, policy, params, make_valuation(policy, 0.0))
-    decide = upkeep.make_upkeep_decision(plan, "archive", client="c", digest=None)
+    plan = partial(plan_archive, workspace, policy, params, make_valuation(policy, 0.0))
+    decide = make_upkeep_decision(plan, "archive", client="c", digest=None)
     run(edit.edit_workspace(workspace, policy, clock, decide))
 
 COMMANDS = {

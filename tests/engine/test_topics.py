@@ -17,8 +17,8 @@ from memsyncd.core.notepath import NotePath
 from memsyncd.engine.external_changes import prune_slice
 from memsyncd.engine.field_edits import choose_near
 from memsyncd.engine.metadata import make_valuation
-from memsyncd.engine.upkeep import make_upkeep_decision
 from memsyncd.errors import BadRequest, Conflict, EditRefused, NoteNotFound, PathRefused
+from memsyncd.operations.plans import make_upkeep_decision
 from memsyncd.operations.topics.declare import (
     FieldAppendParams,
     FieldHistoryParams,

@@ -15,16 +15,10 @@ from memsyncd.engine import recall as recall_module
 from memsyncd.engine.browse import find_links, list_notes
 from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.recall import recall
-from memsyncd.engine.upkeep import (
-    make_promote_decision,
-    make_upkeep_decision,
-    plan_archive,
-    plan_cleanup,
-    plan_restore,
-)
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.notes.declare import ListParams
+from memsyncd.operations.plans import make_upkeep_decision
 from memsyncd.operations.recall.declare import Recalled, RecallParams
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.upkeep.declare import (
@@ -32,6 +26,12 @@ from memsyncd.operations.upkeep.declare import (
     CleanupParams,
     PromoteParams,
     UpkeepPlan,
+)
+from memsyncd.operations.upkeep.run import (
+    make_promote_decision,
+    plan_archive,
+    plan_cleanup,
+    plan_restore,
 )
 from memsyncd.store.accesses import AccessCount
 from tests.engine.conftest import build_block, search_in

@@ -89,7 +89,6 @@ from memsyncd.engine.metadata import (
 )
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.similar import describe_similar
-from memsyncd.engine.upkeep import Act, Planned, plan_notes
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
@@ -99,7 +98,7 @@ from memsyncd.errors import (
 )
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.operations.call import Call
-from memsyncd.operations.plans import keep_up
+from memsyncd.operations.plans import Act, Planned, keep_up, plan_notes
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.topics.declare import (
     FieldAppended,

@@ -15,8 +15,11 @@ from memsyncd.operations.fields import (
 )
 from memsyncd.operations.operation import (
     WRITES,
+    Command,
     Operation,
     Paths,
+    Python,
+    Shape,
 )
 from memsyncd.operations.sections import (
     Filters,
@@ -33,7 +36,7 @@ class PlanParams(WriteParams, frozen=True, kw_only=True):
     dry_run: bool = True
     """Change nothing, and answer what would change."""
     plan: Name | None = None
-    """The digest of a dry run: refused if the plan is another one now."""
+    """Only if the plan is still this one, as a dry run names it."""
 
 
 class ArchiveParams(PlanParams, frozen=True, kw_only=True):
@@ -44,12 +47,13 @@ class ArchiveParams(PlanParams, frozen=True, kw_only=True):
     anchors: Annotated[list[Place], msgspec.Meta(max_length=10_000)] = msgspec.field(
         default_factory=list
     )
+    """Memories by their anchors."""
     path: Place | None = None
-    """A note, folder or glob."""
+    """Only this note, folder or glob."""
     filters: Filters = Filters()
     below: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
-    """`archive`: only memories whose decay is below this; if nothing else selects memories, that of
-    the configuration, 0.1 by default."""
+    """Only memories whose decay is below this; if nothing else selects memories, by default that of
+    the configuration, 0.1. Only `archive` takes it."""
 
 
 class CleanupParams(PlanParams, frozen=True, kw_only=True):
@@ -97,12 +101,15 @@ class PromoteParams(WriteParams, frozen=True, kw_only=True):
     """A memory, or all summaries of a task: sections of the kind `summary`."""
 
     anchor: Place | None = None
+    """A memory by its anchor."""
     task: Word | None = None
+    """All summaries of this task instead."""
     tag: Word
     """`decision`, `convention`, `pattern`, `pitfall`, `interface`, `invariant`, `faq`, or as
     configured."""
     note: Name | None = None
-    """As for `note.add`; by default the configured one, `.memories/project.md`."""
+    """The note to promote to; by default the configured one, `.memories/project.md`. It is named as
+    for `note.add`."""
     dry_run: bool = False
     """Change nothing, and answer what would be promoted."""
 
@@ -125,39 +132,109 @@ class Promoted(Written, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
+_PATHS = Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True)
+_PARSE = {"below": "parse_decay"}
+
 OPERATIONS = (
     Operation(
         name="archive",
         params=ArchiveParams,
         result=Upkept,
         summary="Archive memories by name, by filters or by decay: searches leave them out then.",
+        shape=Shape.STEPS,
+        run="upkeep.run:archive",
         errors=WRITES,
         worktree="wide",
-        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True),
+        paths=_PATHS,
+        command=Command(
+            words="archive",
+            group="Maintain",
+            summary="archive memories by name, filters or decay; a dry run first",
+            arguments=("anchors [ANCHOR…]",),
+            omit=("path",),
+            parse=_PARSE,
+            prepare="name_memories",
+            show="show_plan",
+            found="archived restored",
+            examples=(
+                "memsyncd archive",
+                "memsyncd archive --kind tool_run --before 30d --apply",
+                "memsyncd archive '.memories/runs.md#runs/build' --apply",
+            ),
+        ),
+        python=Python(
+            name="archive",
+            positional=("*anchors",),
+            doc="Unless `dry_run` is False, nothing changes. With the `plan` of a dry run, it"
+            " raises Conflict if notes have changed since.",
+        ),
     ),
     Operation(
         name="archive.restore",
         params=ArchiveParams,
         result=Upkept,
         summary="Restore archived memories, byte for byte.",
+        shape=Shape.STEPS,
+        run="upkeep.run:restore",
         errors=WRITES,
         worktree="wide",
-        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True),
+        paths=_PATHS,
+        command=Command(
+            words="unarchive",
+            group="Maintain",
+            arguments=("anchors [ANCHOR…]",),
+            omit=("path", "below"),
+            prepare="name_memories",
+            show="show_plan",
+            found="archived restored",
+            examples=(
+                "memsyncd unarchive --kind tool_run",
+                "memsyncd unarchive --path '**' --apply",
+            ),
+        ),
+        python=Python(name="unarchive", positional=("*anchors",), omit=("below",)),
     ),
     Operation(
         name="cleanup",
         params=CleanupParams,
         result=Upkept,
         summary="Archive memories past their time: expired and ephemeral ones, those of sessions.",
+        shape=Shape.STEPS,
+        run="upkeep.run:clean_up",
         errors=WRITES,
         worktree="wide",
+        command=Command(
+            words="cleanup",
+            group="Maintain",
+            summary="archive memories past their time; a dry run first",
+            parse=_PARSE,
+            show="show_plan",
+            found="archived restored",
+            examples=("memsyncd cleanup", "memsyncd cleanup --below 0.1 --apply"),
+        ),
+        python=Python(name="cleanup"),
     ),
     Operation(
         name="promote",
         params=PromoteParams,
         result=Promoted,
         summary="Copy a memory, or a task's summaries, to the project's note; twice is as once.",
+        shape=Shape.STEPS,
+        run="upkeep.run:promote",
         errors=WRITES,
         paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True),
+        command=Command(
+            words="promote",
+            group="Write",
+            summary="copy a memory to the project's note, as lasting knowledge",
+            arguments=("anchor [ANCHOR]",),
+            usages={"tag": "--tag T"},
+            show="show_promoted",
+            examples=(
+                "memsyncd promote '.memories/summaries.md#summaries/retries' --tag pattern",
+                "memsyncd promote --task WU-123 --tag decision",
+            ),
+        ),
+        python=Python(name="promote", positional=("anchor",)),
     ),
 )

@@ -1,7 +1,9 @@
-"""Show what archiving, restoring and cleaning up change."""
+"""Show what archiving, restoring, cleaning up and promoting change."""
 
 from __future__ import annotations
 
+from memsyncd.terminal.parser import parse_number
+from memsyncd.terminal.places import find_memories
 from memsyncd.terminal.terminal import clean_values
 
 TYPE_CHECKING = False
@@ -12,9 +14,13 @@ if TYPE_CHECKING:
     from memsyncd.terminal.console import Console
 
 
-def plan_params(args: Args, _console: Console) -> dict[str, Any]:
-    """Return the parameter `dry_run`, in place of --apply."""
-    return {"apply": None, "dry_run": not args.apply}
+def name_memories(args: Args, console: Console) -> dict[str, Any]:
+    """Return the memories that are named by their anchors, and the workspace above them."""
+    return find_memories(args.anchors, console) if args.anchors else {}
+
+
+def parse_decay(text: str) -> float:
+    return parse_number(text, 100)
 
 
 def show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
@@ -23,9 +29,6 @@ def show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
     if (answer["archived"] or answer["restored"]) and not answer["is_applied"]:
         plan = f"--apply --plan {answer['plan']}"
         console.terminal.report(f"dry run: nothing was changed; do it with {plan}")
-
-
-CHANGED = "archived restored"
 
 
 def _print_items(answer: dict[str, Any], console: Console) -> None:
@@ -54,3 +57,12 @@ def describe_plan(answer: dict[str, Any]) -> str:
         return f"nothing to do: {', '.join(left)}" if left else "nothing to do"
     undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
     return ", ".join([*changed, *left]) + (undo if answer["change_set"] else "")
+
+
+def show_promoted(answer: dict[str, Any], args: Args, console: Console) -> None:
+    """Print what was promoted, or would be."""
+    verb = "would be promoted" if args.dry_run else "promoted"
+    for memory in clean_values(answer)["promoted"]:
+        state = verb if memory["is_new"] else "was promoted before"
+        place = console.terminal.paint("bold blue", memory["anchor"] or memory["path"])
+        console.terminal.print(f"{memory['source']}  {state}: {place}")

@@ -1,0 +1,113 @@
+"""Find memories in notes as indexed, and read their text from the disk.
+
+A memory is a section of the first or second level without others of the second level beneath it,
+with all sections beneath it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.sections import SECTION_LEVEL, find_sections_bytes
+from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.notepath import NotePath
+from memsyncd.core.search.query import Filters
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import NoteNotFound
+from memsyncd.files.read import read_text_file
+from memsyncd.store.lookup import StoredNote, StoredSection, stream_sections
+
+PLAN_LIMIT_S = 10.0
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """A section with those beneath it, in a note as indexed."""
+
+    note: StoredNote
+    sections: tuple[StoredSection, ...]
+    is_whole: bool = False
+    """All of the note."""
+
+    @property
+    def head(self) -> StoredSection:
+        return self.sections[0]
+
+
+def list_memories(notes: Sequence[StoredNote]) -> Iterator[Memory]:
+    """Yield the memories of notes; neither what is before the first heading, nor titles."""
+    for note in notes:
+        sections = note.sections
+        at = 0
+        while at < len(sections):
+            head, after = sections[at], _find_end(sections, at)
+            is_title = any(one.level <= SECTION_LEVEL for one in sections[at + 1 : after])
+            if head.level and not is_title:
+                yield Memory(note, sections[at:after])
+            at = at + 1 if is_title else after
+
+
+def _find_end(sections: Sequence[StoredSection], at: int) -> int:
+    """Return where the sections beneath the one at `at` end."""
+    head, beneath = sections[at], f"{sections[at].anchor}/"
+    after = at + 1
+    while after < len(sections) and (
+        sections[after].level > head.level > 0 and sections[after].anchor.startswith(beneath)
+    ):
+        after += 1
+    return after
+
+
+def list_named(notes: Sequence[StoredNote], anchors: Sequence[str]) -> Iterator[Memory]:
+    """Yield the named sections, each with all beneath it. Raises NoteNotFound for one that is not
+    there.
+    """
+    named = set(anchors)
+    for note in notes:
+        found = [at for at, one in enumerate(note.sections) if one.anchor in named]
+        done = 0
+        for at in found:
+            if at >= done:
+                done = _find_end(note.sections, at)
+                yield Memory(note, note.sections[at:done])
+        named -= {note.sections[at].anchor for at in found}
+    if named:
+        hint = "list sections with: memsyncd list --sections"
+        raise NoteNotFound(f"no section {min(named)}", hint=hint)
+
+
+class _Anchor(NamedTuple):
+    anchor: str
+
+
+def find_anchors(workspace: Workspace, filters: Filters, *, path: str | None = None) -> set[str]:
+    """Return the anchors of the sections that pass filters."""
+    with (
+        workspace.acquire(PLAN_LIMIT_S) as reader,
+        stream_sections(reader, _Anchor, filters=filters, path=path) as sections,
+    ):
+        return {one.anchor for one in sections}
+
+
+def find_paths(anchors: Iterable[str] | None) -> set[str] | None:
+    """Return the paths of the notes of sections; None for none given, which stands for all."""
+    return None if anchors is None else {anchor.rpartition("#")[0] for anchor in anchors}
+
+
+def read_memory(workspace: Workspace, memory: Memory) -> str | None:
+    """Read the text of a memory from the disk as it is now; None if it is not there any more."""
+    path = memory.note.path
+    file = read_text_file(workspace.scope, NotePath(path))
+    if file is None:
+        return None
+    if digest_bytes(file.data) == memory.note.digest:
+        lines = decode_note(path, file.data).lines
+        return "\n".join(lines[memory.head.span.start - 1 : memory.sections[-1].span.end])
+    places = find_sections_bytes(path, file.data)
+    found = [places[one.anchor] for one in memory.sections if one.anchor in places]
+    if not found:
+        return None
+    return "\n".join(decode_note(path, file.data[found[0][0] : found[-1][1]]).lines)

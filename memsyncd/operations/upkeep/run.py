@@ -1,0 +1,299 @@
+"""Archives, restores and promotes memories, and cleans up those past their time, by a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.core.editing.additions import Addition
+from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.model import ARCHIVED, Meta
+from memsyncd.core.search.query import EVERYTHING, Filters
+from memsyncd.core.upkeep import (
+    find_promoted,
+    make_promotion,
+)
+from memsyncd.engine.additions import append_additions, choose_note
+from memsyncd.engine.edit import Decide, Edit
+from memsyncd.engine.memories import (
+    PLAN_LIMIT_S,
+    Memory,
+    find_anchors,
+    find_paths,
+    list_memories,
+    list_named,
+    read_memory,
+)
+from memsyncd.engine.metadata import (
+    Valuation,
+    find_stored_moment_s,
+    is_expired,
+)
+from memsyncd.engine.search import complete_filters
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.files.read import read_text_file
+from memsyncd.operations import sections
+from memsyncd.operations.call import Call
+from memsyncd.operations.plans import (
+    Planned,
+    Verdict,
+    find_protection,
+    keep_up,
+    make_plan,
+    value_memory,
+)
+from memsyncd.operations.upkeep.declare import (
+    ArchiveParams,
+    CleanupParams,
+    Promoted,
+    PromotedMemory,
+    PromoteParams,
+    Upkept,
+)
+from memsyncd.store.lookup import StoredNote, StoredSection, by_path, stream_notes, stream_sections
+
+NO_FILTERS = sections.Filters()
+
+
+def plan_archive(
+    workspace: Workspace, config: Config, params: ArchiveParams, valuation: Valuation
+) -> Planned:
+    """Plan to archive the memories that are named, that pass the filters, or whose decay is below a
+    limit; without any of these, those whose decay is below the configured limit.
+    """
+    selected = _select_anchors(workspace, config, params, valuation)
+    below = params.below
+    if below is None and not _is_selecting(params):
+        below = config.memory.archive_below
+
+    def judge(memory: Memory) -> Verdict | None:
+        if selected is not None and memory.head.anchor not in selected:
+            return None
+        refusal = find_protection(memory, config)
+        if refusal:
+            return "skip", refusal
+        if below is None:
+            return "change", "named"
+        score = value_memory(memory, valuation)
+        return ("change", "decay") if score < below else ("retain", "decay")
+
+    among = find_paths(params.anchors or selected)
+    return make_plan(workspace, "archive", judge, valuation, _select(params.anchors), among)
+
+
+def plan_restore(
+    workspace: Workspace, config: Config, params: ArchiveParams, valuation: Valuation
+) -> Planned:
+    """Plan to restore the archived memories that are named or pass the filters."""
+    if not _is_selecting(params):
+        hint = "name anchors, a path or filters; undo takes a whole change set back"
+        raise BadRequest("no memory to restore is selected", hint=hint)
+    if params.below is not None:
+        raise BadRequest("restore takes no `below`", hint="name anchors, a path or filters")
+    selected = _select_anchors(workspace, config, params, valuation)
+
+    def judge(memory: Memory) -> Verdict | None:
+        has_archived = any(one.status == ARCHIVED for one in memory.sections)
+        is_selected = selected is None or memory.head.anchor in selected
+        return ("change", "named") if has_archived and is_selected else None
+
+    among = find_paths(params.anchors or selected)
+    return make_plan(workspace, "restore", judge, valuation, _select(params.anchors), among)
+
+
+def plan_cleanup(
+    workspace: Workspace, config: Config, params: CleanupParams, valuation: Valuation
+) -> Planned:
+    """Plan to archive memories past their time: expired ones, ephemeral ones and those of sessions,
+    and on request those whose decay is below a limit.
+    """
+    limits_s = {"ephemeral": config.memory.ephemeral_s, "session": config.memory.session_s}
+
+    def judge(memory: Memory) -> Verdict | None:
+        head = memory.head
+        limit_s = limits_s.get(head.lifecycle or "")
+        score = value_memory(memory, valuation)
+        if is_expired(head.expires, valuation.now_s):
+            reason = "expired"
+        elif limit_s is not None and valuation.now_s - find_stored_moment_s(head) > limit_s:
+            reason = head.lifecycle or ""
+        elif params.below is not None and score < params.below:
+            reason = "decay"
+        else:
+            return None if limit_s is None and params.below is None else ("retain", "in time")
+        refusal = find_protection(memory, config)
+        return ("skip", refusal) if refusal else ("change", reason)
+
+    among = _find_expiring(workspace) if params.below is None else None
+    return make_plan(workspace, "cleanup", judge, valuation, list_memories, among)
+
+
+class _Lifetime(NamedTuple):
+    """A section as far as it tells how long it lasts."""
+
+    path: str
+    lifecycle: str | None
+    expires: str | None
+
+
+def _find_expiring(workspace: Workspace) -> set[str]:
+    """Return the paths of the notes with a section whose time is limited."""
+    with (
+        workspace.acquire(PLAN_LIMIT_S) as reader,
+        stream_sections(reader, _Lifetime, filters=EVERYTHING) as sections,
+    ):
+        return {path for path, lifecycle, expires in sections if lifecycle or expires}
+
+
+def _select(anchors: Sequence[str]) -> Callable[[Sequence[StoredNote]], Iterator[Memory]]:
+    """Select the named sections, or every memory."""
+    return (lambda notes: list_named(notes, anchors)) if anchors else list_memories
+
+
+def _is_selecting(params: ArchiveParams) -> bool:
+    return bool(params.anchors or params.path is not None or params.filters != NO_FILTERS)
+
+
+def _select_anchors(
+    workspace: Workspace, config: Config, params: ArchiveParams, valuation: Valuation
+) -> set[str] | None:
+    """Return the sections that the path and the filters select, None without either."""
+    if params.path is None and params.filters == NO_FILTERS:
+        return None
+    if params.filters.include_archived or params.filters.include_expired:
+        hint = "leave include_archived and include_expired out"
+        raise BadRequest("archived and expired memories are looked at anyway", hint=hint)
+    if params.anchors:
+        hint = "leave out the anchors, or the path and the filters"
+        raise BadRequest("name either anchors or a path and filters", hint=hint)
+    filters = complete_filters(params.filters, config, valuation.now_s, valuation.accesses)
+    filters = replace(filters, includes_archived=True, includes_expired=True)
+    return find_anchors(workspace, filters, path=params.path)
+
+
+TASK_SUMMARY = "summary"
+
+
+def make_promote_decision(
+    workspace: Workspace, config: Config, params: PromoteParams, *, client: str, at: str
+) -> Decide[list[PromotedMemory]]:
+    """Make the decision to promote; what is promoted with the same tag already stays as it is.
+
+    Raises BadRequest and PathRefused at once.
+    """
+    tag = params.tag.strip().lstrip("#").casefold()
+    if tag not in config.memory.promotion_tags:
+        tags = ", ".join(config.memory.promotion_tags)
+        raise BadRequest(f"tag: is none of {tags}", hint="use one of these, or configure others")
+    if (params.anchor is None) == (params.task is None):
+        raise BadRequest("name either an anchor or a task", hint="leave one of the two out")
+    named = params.note or config.memory.promote_to
+    path = choose_note(workspace.scope, config, note=named)
+    if params.anchor is not None and params.anchor.rpartition("#")[0] == path.text:
+        hint = "name another note, or change its tags and its lifecycle there"
+        raise BadRequest(f"{params.anchor} is in {path.text} already", hint=hint)
+
+    def decide() -> tuple[Edit, list[PromotedMemory]]:
+        memories = _find_memories(workspace, params)
+        file = read_text_file(workspace.scope, path)
+        known = parse_note(path, file.data, config.chunking).sections if file else ()
+        promoted: list[PromotedMemory] = []
+        additions: list[Addition] = []
+        for memory in memories:
+            source, heading = memory.head.anchor, memory.head.heading
+            is_there = memory.note.path == path.text
+            anchor = source if is_there else find_promoted(known, source, tag)
+            if anchor is None:
+                additions.append(_make_addition(workspace, memory, tag))
+            promoted.append(
+                PromotedMemory(
+                    source=source,
+                    heading=heading[-1] if heading else "",
+                    anchor=anchor,
+                    path=path.text,
+                    is_new=anchor is None,
+                )
+            )
+        paths = [path] * len(additions)
+        puts, added = append_additions(workspace, config, additions, paths, at)
+        new = iter(added)
+        answer = [
+            replace(one, anchor=next(new).anchor) if one.is_new and not params.dry_run else one
+            for one in promoted
+        ]
+        operations = () if params.dry_run else puts
+        edit = Edit(command="promote", client=client, path=path.text, operations=operations)
+        return edit, answer
+
+    return decide
+
+
+def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memory]:
+    if params.anchor is not None:
+        passing = {params.anchor}
+    else:
+        filters = Filters(kinds=(TASK_SUMMARY,), tasks=(params.task or "",))
+        passing = find_anchors(workspace, filters)
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        found = stream_notes(reader, among=find_paths(passing), filters=EVERYTHING)
+        notes = sorted(found, key=by_path)
+    if params.anchor is not None:
+        return [*list_named(notes, [params.anchor])]
+    memories = [one for one in list_memories(notes) if one.head.anchor in passing]
+    if not memories:
+        hint = f"see its memories with: memsyncd list --task {params.task}"
+        raise NoteNotFound(f"task {params.task} has no summaries", hint=hint)
+    return memories
+
+
+def _make_addition(workspace: Workspace, memory: Memory, tag: str) -> Addition:
+    head, path = memory.head, memory.note.path
+    text = read_memory(workspace, memory)
+    if text is None:
+        hint = "try again once it is indexed"
+        raise NoteNotFound(f"{path} no longer has {head.anchor}", hint=hint)
+    heading = head.heading[-1] if head.heading else ""
+    return make_promotion(path, head.anchor, heading, text.split("\n"), _make_meta(head), tag)
+
+
+def _make_meta(section: StoredSection) -> Meta:
+    return Meta(
+        kind=section.kind,
+        tags=section.tags,
+        importance=section.importance,
+        priority=section.priority,
+        source=section.source,
+        extra=tuple(section.extra.items()),
+    )
+
+
+# --- the operations -----------------------------------------------------------------------------
+
+
+async def archive(call: Call, params: ArchiveParams) -> Upkept:
+    plan = partial(plan_archive, call.workspace, call.config, params)
+    return await keep_up(call, "archive", params, plan)
+
+
+async def restore(call: Call, params: ArchiveParams) -> Upkept:
+    plan = partial(plan_restore, call.workspace, call.config, params)
+    return await keep_up(call, "archive.restore", params, plan)
+
+
+async def clean_up(call: Call, params: CleanupParams) -> Upkept:
+    plan = partial(plan_cleanup, call.workspace, call.config, params)
+    return await keep_up(call, "cleanup", params, plan)
+
+
+async def promote(call: Call, params: PromoteParams) -> Promoted:
+    workspace = await call.open()
+    decide = make_promote_decision(workspace, call.config, params, **call.stamp)
+    outcome = await call.edit(decide)
+    return Promoted(
+        is_applied=not params.dry_run, promoted=outcome.answer, **call.describe_write(outcome)
+    )
