@@ -32,7 +32,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "get": Entry("notes", "print a section, a note or some of its lines"),
         "list": Entry("workspaces", "list workspaces, or notes with --notes"),
         "stats": Entry("stats", "count sections by kind, tag, task, month and size"),
-        "recall": Entry("upkeep", "recall memories by keywords, topic and kind, within a budget"),
         "similar": Entry("related", "find sections that say nearly what a section or text says"),
         "patterns": Entry("related", "list what recurs in several workspaces"),
         "accesses": Entry("stats", "count how often sections were recalled, and when last"),

@@ -36,6 +36,47 @@ class GeneratedMethods(Closing):
         self._connection = connection
         self._session = session
 
+    def recall(
+        self,
+        *keywords: str,
+        track_access: bool = True,
+        topic: str | None = None,
+        kind: str | None = None,
+        text: str = "",
+        max_tokens: int = 2000,
+        follow: Words = (),
+        filters: Filters | None = None,
+    ) -> types.Recalled:
+        """Recall memories by keywords, topic and kind, within a budget of tokens. It searches by
+        any of the keywords, else by topic and kind, else by words, the most important first. It
+        raises BadRequest without a criterion.
+
+        `keywords`: Any of these keywords. They are compared with the `keywords` of a section,
+        exactly but for case.
+        `track_access`: Count an access for each section that is returned; `access.stats` has the
+        counts.
+        `topic`: Of this topic.
+        `kind`: Of this kind.
+        `text`: Words, if nothing else finds a memory; by default the keywords.
+        `max_tokens`: The budget of all texts together, 100 to 50,000 tokens.
+        `follow`: Show what this relation leads to: `resolved_by`. The memories that typed links
+        lead to come right behind the memory that has the links.
+        `filters`: Only what passes these.
+        """
+        params: dict[str, Any] = {
+            "keywords": [*keywords] or None,
+            "track_access": track_access,
+            "topic": topic,
+            "kind": kind,
+            "text": text,
+            "max_tokens": max_tokens,
+            "follow": convert_words(follow),
+            "filters": convert_filters(filters or {}),
+            "caller_session": self._session,
+        }
+        answer: types.Recalled = self._connection.ask("recall", params)
+        return answer
+
     def topics(
         self,
         path: str | None = None,

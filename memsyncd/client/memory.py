@@ -54,7 +54,6 @@ if TYPE_CHECKING:
         ProjectIndexed,
         ProjectSource,
         Purged,
-        Recalled,
         RevisionInfo,
         SimilarSection,
         Sort,
@@ -251,33 +250,6 @@ class Memsyncd(AgentMethods):
     def sources(self) -> list[SourceInfo]:
         """The files that `index_project` summarises, with their tags and those that exist."""
         answer: list[SourceInfo] = self._connection.ask("sources", {})["sources"]
-        return answer
-
-    # --- upkeep ---
-
-    def recall(
-        self,
-        *keywords: str,
-        topic: str | None = None,
-        kind: str | None = None,
-        text: str = "",
-        max_tokens: int | None = None,
-        follow: Words = (),
-        track_access: bool = True,
-        filters: Filters | None = None,
-    ) -> Recalled:
-        """Recall memories by any of the keywords, else by topic and kind, else by words, the most
-        important first, within a budget, each with those that the relations of `follow` lead to.
-        Each counts as accessed, unless `track_access` is False. Raises BadRequest without a
-        criterion.
-        """
-        params: dict[str, object] = {"topic": topic, "kind": kind, "max_tokens": max_tokens}
-        params |= {"keywords": [*keywords]} if keywords else {}
-        params |= {"text": text} if text else {}
-        params |= {"follow": convert_words(follow)} if follow else {}
-        params |= {"filters": convert_filters(filters)} if filters else {}
-        params |= {"track_access": track_access, "caller_session": self._session}
-        answer: Recalled = self._connection.ask("recall", params)
         return answer
 
     def memory(

@@ -12,7 +12,7 @@ from memsyncd.config import Config
 from memsyncd.engine.edit import Decide, EditOutcome
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
-from memsyncd.operations.fields import TrackedParams
+from memsyncd.operations.fields import Freshness, TrackedParams
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.writes import OnSimilar
 
@@ -56,6 +56,12 @@ class Call(Protocol):
         self, find: Callable[..., list[SimilarSection]], on_similar: OnSimilar
     ) -> list[SimilarSection]:
         """Find sections that say nearly what is to be written."""
+
+    async def scan(self) -> None:
+        """Scan the workspace, and wait until the changes are indexed. Raises NotFresh."""
+
+    def watch_freshness(self) -> Callable[[], Freshness]:
+        """Return a call for after a read that begins now; it returns how current the answer is."""
 
     def note_accesses(self, anchors: Sequence[str], params: TrackedParams) -> None:
         """Count an access of each of these sections, after the answer, if that is wanted."""

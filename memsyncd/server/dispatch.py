@@ -14,13 +14,14 @@ from memsyncd.engine.edit import Decide, EditOutcome
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
-from memsyncd.operations.fields import TrackedParams
+from memsyncd.operations.fields import Freshness, TrackedParams
 from memsyncd.operations.operation import Operation, Shape, load_function
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.writes import OnSimilar
+from memsyncd.server.operations import watch_freshness
 from memsyncd.server.reads import Reads
 from memsyncd.server.session import Session
-from memsyncd.server.waits import OPEN_S, wait_until_open
+from memsyncd.server.waits import OPEN_S, WAIT_S, wait_for_work, wait_until_open
 from memsyncd.server.writes import READ_S, WRITE_S, Writes, describe_write, render_time
 
 T = TypeVar("T")
@@ -64,6 +65,7 @@ class ServerCall:
         params: Any,
     ) -> None:
         self._workspaces = workspaces
+        self._clock = clock
         self._reads = reads
         self._writes = writes
         self._session = session
@@ -103,6 +105,13 @@ class ServerCall:
         self, find: Callable[..., list[SimilarSection]], on_similar: OnSimilar
     ) -> list[SimilarSection]:
         return await self._writes.find_near(self.workspace, find, on_similar)
+
+    async def scan(self) -> None:
+        scan = self._workspaces.scheduler.scan(self.workspace)
+        await wait_for_work(self._workspaces, self.workspace, scan, WAIT_S)
+
+    def watch_freshness(self) -> Callable[[], Freshness]:
+        return watch_freshness(self._workspaces, [self.workspace], self._clock)
 
     def note_accesses(self, anchors: Sequence[str], params: TrackedParams) -> None:
         if params.track_access:

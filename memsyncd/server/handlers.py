@@ -97,7 +97,8 @@ from memsyncd.server.operations import (
     Operations,
     choose_named,
     choose_workspaces,
-    describe_freshness,
+    measure_freshness,
+    watch_freshness,
 )
 from memsyncd.server.reads import (
     LoopAdmission,
@@ -894,20 +895,7 @@ class Handlers(WorkspaceMethods):
         return RunOptions(now_s=options.now_s, timeout_s=timeout_s, absent=absent)
 
     def _watch_freshness(self, workspaces: Sequence[Workspace]) -> Callable[[], Freshness]:
-        """Return a call for after a read that begins now. What is pending now, unread events
-        included, may be indexed during the read without being in it: it counts as pending, and the
-        generation is the one that surely was read.
-        """
-        n_unread = int(self._workspaces.watching.find_unhandled() is not None)
-        config, now_s = self._workspaces.config, self._clock.now_s()
-        before = describe_freshness(workspaces, config, now_s=now_s)
-
-        def describe() -> Freshness:
-            after = self._describe_freshness(workspaces)
-            n_pending = max(n_unread, before.pending, after.pending)
-            return replace_fields(after, pending=n_pending, generation=before.generation)
-
-        return describe
+        return watch_freshness(self._workspaces, workspaces, self._clock)
 
     def _watch_several(
         self, workspaces: Sequence[Workspace], params: SearchParams | ContextParams
@@ -921,10 +909,7 @@ class Handlers(WorkspaceMethods):
         return partial(self._describe_freshness, workspaces)
 
     def _describe_freshness(self, workspaces: Sequence[Workspace]) -> Freshness:
-        """Return the freshness of what was read, and check that the file of each index is there."""
-        for workspace in workspaces:
-            self._workspaces.scheduler.check_read(workspace)
-        return describe_freshness(workspaces, self._workspaces.config, now_s=self._clock.now_s())
+        return measure_freshness(self._workspaces, workspaces, self._clock)
 
     def _measure_ms(self, arrived_s: float) -> float:
         return round((self._clock.now_s() - arrived_s) * 1000, 3)

@@ -542,6 +542,33 @@ def describe_freshness(
     )
 
 
+def measure_freshness(
+    workspaces: Workspaces, chosen: Sequence[Workspace], clock: Clock
+) -> Freshness:
+    """Return the freshness of what was read, and check that the file of each index is there."""
+    for workspace in chosen:
+        workspaces.scheduler.check_read(workspace)
+    return describe_freshness(chosen, workspaces.config, now_s=clock.now_s())
+
+
+def watch_freshness(
+    workspaces: Workspaces, chosen: Sequence[Workspace], clock: Clock
+) -> Callable[[], Freshness]:
+    """Return a call for after a read that begins now. What is pending now, unread events included,
+    may be indexed during the read without being in it: it counts as pending, and the generation is
+    the one that surely was read.
+    """
+    n_unread = int(workspaces.watching.find_unhandled() is not None)
+    before = describe_freshness(chosen, workspaces.config, now_s=clock.now_s())
+
+    def describe() -> Freshness:
+        after = measure_freshness(workspaces, chosen, clock)
+        n_pending = max(n_unread, before.pending, after.pending)
+        return replace_fields(after, pending=n_pending, generation=before.generation)
+
+    return describe
+
+
 def describe_sync(workspace: Workspace, done: SyncDone) -> SyncReport:
     return SyncReport(
         workspace=workspace.id,

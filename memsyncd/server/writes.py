@@ -27,9 +27,8 @@ from memsyncd.engine import (
     history,
     memory_tool,
     project_index,
-    recall,
 )
-from memsyncd.engine.accesses import compute_access_stats, find_accesses
+from memsyncd.engine.accesses import compute_access_stats
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.history import undo
@@ -59,12 +58,10 @@ from memsyncd.operations.history.declare import (
 )
 from memsyncd.operations.notes import declare as protocol
 from memsyncd.operations.project.declare import IndexProjectParams, ProjectIndexed, Sources
-from memsyncd.operations.recall.declare import Recalled, RecallParams
 from memsyncd.operations.records.declare import Backup, Restored, RestoreParams
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.stats.declare import AccessStats, AccessStatsParams
 from memsyncd.operations.writes import AddedSection, OnSimilar
-from memsyncd.server.operations import describe_freshness
 from memsyncd.server.reads import Reads, WorkspaceMethods
 from memsyncd.server.session import MethodCall, Session
 from memsyncd.server.waits import (
@@ -97,7 +94,6 @@ class Writes(WorkspaceMethods):
             "capture": self._capture,
             "index_project": self._index_project,
             "sources": self._list_sources,
-            "recall": self._recall,
             "history": self._history,
             "diff": self._diff,
             "undo": self._undo,
@@ -281,23 +277,6 @@ class Writes(WorkspaceMethods):
             removed=outcome.answer,
             **describe_write(workspace, outcome),
         )
-
-    # --- upkeep ---
-
-    async def _recall(self, _session: Session, params: RecallParams) -> Recalled:
-        workspace, config = await self._find_open(params.workspace), self._workspaces.config
-        now_s = self._clock.wall_s()
-
-        def run() -> Recalled:
-            accessed = find_accesses(workspace)
-            return recall.recall(workspace, config, params, now_s, accessed)
-
-        recalled = await self._in_thread(run, disk_of=workspace)
-        if params.track_access:
-            anchors = [one.anchor for one in recalled.memories]
-            self._workspaces.note_accesses(workspace, anchors, session=params.caller_session)
-        freshness = describe_freshness([workspace], config, now_s=self._clock.now_s())
-        return replace_fields(recalled, freshness=freshness)
 
     # --- history ---
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from memsyncd.config import Config, SearchConfig
 from memsyncd.core.model import count_tokens
 from memsyncd.engine.browse import find_links, list_other_relations
-from memsyncd.engine.recall import recall
 from memsyncd.engine.relations import MAX_RELATED, find_heads
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.recall.declare import RecallParams
+from memsyncd.operations.recall.run import recall
 from memsyncd.operations.sections import Filters
 from tests.engine.conftest import SEARCH_POLICY, build_block, search_in
 

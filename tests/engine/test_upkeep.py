@@ -11,15 +11,15 @@ import pytest
 
 from memsyncd.config import Config
 from memsyncd.core.globs import Globs
-from memsyncd.engine import recall as recall_module
 from memsyncd.engine.browse import find_links, list_notes
 from memsyncd.engine.metadata import make_valuation
-from memsyncd.engine.recall import recall
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.notes.declare import ListParams
 from memsyncd.operations.plans import make_upkeep_decision
+from memsyncd.operations.recall import run as recall_module
 from memsyncd.operations.recall.declare import Recalled, RecallParams
+from memsyncd.operations.recall.run import recall
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.upkeep.declare import (
     ArchiveParams,

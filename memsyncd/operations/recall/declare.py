@@ -14,7 +14,10 @@ from memsyncd.operations.fields import (
 )
 from memsyncd.operations.operation import (
     READS,
+    Command,
     Operation,
+    Python,
+    Shape,
 )
 from memsyncd.operations.sections import (
     Filters,
@@ -37,16 +40,19 @@ class RecallParams(TrackedParams, frozen=True, kw_only=True):
     keywords: Annotated[list[Keyword], msgspec.Meta(max_length=20)] = msgspec.field(
         default_factory=list
     )
-    """Any of these, exactly but for case, in the `keywords` of a section."""
+    """Any of these keywords. They are compared with the `keywords` of a section, exactly but for
+    case."""
     topic: Keyword | None = None
+    """Of this topic."""
     kind: Name | None = None
+    """Of this kind."""
     text: str = ""
-    """Words to search for; by default the keywords."""
+    """Words, if nothing else finds a memory; by default the keywords."""
     max_tokens: MaxTokens = 2000
-    """Limit of all texts together."""
+    """The budget of all texts together, 100 to 50,000 tokens."""
     follow: RelationNames = msgspec.field(default_factory=list)
-    """Relations such as `resolved_by`: the memories that typed links lead to come right behind the
-    one that leads to them."""
+    """Show what this relation leads to: `resolved_by`. The memories that typed links lead to come
+    right behind the memory that has the links."""
     filters: Filters = Filters()
     workspace: Name | None = None
 
@@ -90,8 +96,28 @@ OPERATIONS = (
         params=RecallParams,
         result=Recalled,
         summary="Recall memories by keywords, topic and kind, within a budget of tokens.",
+        shape=Shape.STEPS,
+        run="recall.run:answer",
         errors=READS,
         route="GET /v1/recall",
         reads=True,
+        command=Command(
+            words="recall",
+            group="Find",
+            summary="recall memories by keywords, topic and kind, within a budget",
+            arguments=("keywords [KEYWORD…]",),
+            show="show_recalled",
+            found="memories",
+            examples=(
+                "memsyncd recall redis timeout",
+                "memsyncd recall --topic auth --kind error --follow resolved_by",
+            ),
+        ),
+        python=Python(
+            name="recall",
+            positional=("*keywords",),
+            doc="It searches by any of the keywords, else by topic and kind, else by words, the"
+            " most important first. It raises BadRequest without a criterion.",
+        ),
     ),
 )

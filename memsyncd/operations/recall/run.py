@@ -13,6 +13,7 @@ from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import QUARTERS_PER_TOKEN, count_tokens
 from memsyncd.core.search.context import shorten
 from memsyncd.core.search.query import EVERYTHING
+from memsyncd.engine.accesses import find_accesses
 from memsyncd.engine.marking import mark_text
 from memsyncd.engine.memories import (
     PLAN_LIMIT_S,
@@ -40,6 +41,7 @@ from memsyncd.engine.search import (
 )
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest
+from memsyncd.operations.call import Call
 from memsyncd.operations.recall.declare import Recalled, RecalledMemory, RecallParams, RecallStage
 from memsyncd.operations.search.declare import SearchParams, list_anchors
 from memsyncd.operations.sections import Filters
@@ -242,3 +244,18 @@ def _fill(
             tokens=n_tokens,
             **describe_meta(head, config.kinds, now_s),
         )
+
+
+# --- the operation ------------------------------------------------------------------------------
+
+
+async def answer(call: Call, params: RecallParams) -> Recalled:
+    workspace = await call.open()
+
+    def read() -> Recalled:
+        return recall(workspace, call.config, params, call.now_s, find_accesses(workspace))
+
+    read_freshness = call.watch_freshness()
+    recalled = await call.read(read, on_disk=True)
+    call.note_accesses([memory.anchor for memory in recalled.memories], params)
+    return replace(recalled, freshness=read_freshness())
