@@ -31,10 +31,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Find": {
         "get": Entry("notes", "print a section, a note or some of its lines"),
         "list": Entry("workspaces", "list workspaces, or notes with --notes"),
-        "stats": Entry("stats", "count sections by kind, tag, task, month and size"),
         "similar": Entry("related", "find sections that say nearly what a section or text says"),
         "patterns": Entry("related", "list what recurs in several workspaces"),
-        "accesses": Entry("stats", "count how often sections were recalled, and when last"),
         "profile": Entry("tasks", "list what holds for the whole project"),
         "links": Entry("related", "list links between notes, backlinks and dangling links"),
         "ui": Entry("panel", "open the panel, a page of notes, search, history and state"),

@@ -77,6 +77,63 @@ class GeneratedMethods(Closing):
         answer: types.Recalled = self._connection.ask("recall", params)
         return answer
 
+    def stats(
+        self,
+        *by: str,
+        limit: int = 20,
+        **filters: Unpack[Filters],
+    ) -> types.MemoryStats:
+        """Count sections and notes by kind, tag, task, month, size and other metadata.
+
+        `by`: Count by `kind`, `tag`, `task`, `month`, `size` (these by default), `session`,
+        `source`, `priority`, `lifecycle`, `status`, `meta` (other keys) or `meta:KEY` (its values).
+        `limit`: At most so many values of each. The commonest come first; months and sizes in their
+        order.
+        """
+        params: dict[str, Any] = {
+            "by": [*by] or None,
+            "limit": limit,
+            "filters": convert_filters(filters),
+        }
+        answer: types.MemoryStats = self._connection.ask("stats", params)
+        return answer
+
+    def access_stats(
+        self,
+        target: str | None = None,
+        *,
+        sort: Literal["count", "last"] = "count",
+        limit: int = 20,
+    ) -> types.AccessStats:
+        """Count how often sections were recalled, and when last.
+
+        `target`: A section, `path#heading`, or a note.
+        `sort`: The most often or the most recently recalled first.
+        `limit`: At most so many sections.
+        """
+        params: dict[str, Any] = {
+            **read_target(target),
+            "sort": sort,
+            "limit": limit,
+        }
+        answer: types.AccessStats = self._connection.ask("access.stats", params)
+        return answer
+
+    def record_access(
+        self,
+        *anchors: str,
+    ) -> types.RecordedAccesses:
+        """Count accesses that the caller has noticed itself. Each call counts once, whatever the
+        session. It raises NoteNotFound if none of the sections exists.
+
+        `anchors`: Sections by their anchors, or the paths of whole notes.
+        """
+        params: dict[str, Any] = {
+            "anchors": [*anchors] or None,
+        }
+        answer: types.RecordedAccesses = self._connection.ask("access.record", params)
+        return answer
+
     def topics(
         self,
         path: str | None = None,

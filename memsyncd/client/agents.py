@@ -22,7 +22,6 @@ topics, which are notes, and their fields, which are sections.
 from __future__ import annotations
 
 from memsyncd.client._generated import GeneratedMethods
-from memsyncd.client.anchors import read_target
 from memsyncd.client.words import convert_words
 
 TYPE_CHECKING = False
@@ -31,10 +30,8 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from memsyncd.client.types import (
-        AccessStats,
         Added,
         Profile,
-        RecordedAccesses,
         SessionBlock,
         SessionStarted,
         Signal,
@@ -56,29 +53,6 @@ class AgentMethods(GeneratedMethods):
 
     `session` names the caller's session. Each method raises what `Memsyncd` raises.
     """
-
-    def access_stats(
-        self,
-        target: str | None = None,
-        *,
-        sort: Literal["count", "last"] = "count",
-        limit: int = 20,
-    ) -> AccessStats:
-        """Return how often the sections of a note, a folder or the workspace were recalled, or one
-        section with those beneath it; the most often or the most recently recalled first.
-        """
-        params = read_target(target) | {"sort": sort, "limit": limit}
-        answer: AccessStats = self._connection.ask("access.stats", params)
-        return answer
-
-    def record_access(self, *anchors: str) -> RecordedAccesses:
-        """Count accesses of sections that were read without memsyncd, each call anew.
-
-        Raises NoteNotFound if none of them is known.
-        """
-        params = {"anchors": list(anchors)}
-        answer: RecordedAccesses = self._connection.ask("access.record", params)
-        return answer
 
     # --- signals ---
 

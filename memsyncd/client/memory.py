@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         Links,
         MemoryCommand,
         MemoryResult,
-        MemoryStats,
         NewSection,
         Patterns,
         ProjectIndexed,
@@ -393,19 +392,6 @@ class Memsyncd(AgentMethods):
         """
         notes = self._connection.ask("list", {"kind": kind, "tag": tag})["notes"]
         return sum(len(note["sections"]) for note in notes)
-
-    def stats(
-        self,
-        *by: str,
-        limit: int | None = None,
-        **filters: Unpack[Filters],
-    ) -> MemoryStats:
-        """Count sections and notes that pass the filters, and both for each value of the groups
-        `by` (`kind`, `tag`, `task`, `month` and `size`), at most `limit` values (20) of each.
-        """
-        params = {"by": list(by) or None, "limit": limit, "filters": convert_filters(filters)}
-        answer: MemoryStats = self._connection.ask("stats", params)
-        return answer
 
     def similar(
         self,

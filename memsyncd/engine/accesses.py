@@ -76,19 +76,6 @@ def note_accesses(
                 noted.n += 1
 
 
-def find_unknown_anchors(workspace: Workspace, anchors: Iterable[str]) -> list[str]:
-    """Return the anchors that name no section and no note of the index. May block."""
-    unknown: list[str] = []
-    with workspace.acquire(READ_LIMIT_S) as reader:
-        by_path: dict[str, set[str]] = {}
-        for anchor in anchors:
-            path = anchor.rpartition("#")[0] if "#" in anchor else anchor
-            known = by_path.setdefault(path, set(read_anchors(reader, path)))
-            if not known or ("#" in anchor and anchor not in known):
-                unknown.append(anchor)
-    return unknown
-
-
 def store_accesses(workspace: Workspace, config: Config, clock: Clock) -> Job[bool]:
     """Store what has been noted, and follow the notes' changes. What fails is tried again with the
     next accesses. Returns False: no further job must follow.

@@ -33,7 +33,7 @@ from memsyncd.engine.metadata import (
     find_order,
     make_valuation,
 )
-from memsyncd.engine.redaction import must_redact, redact_notes
+from memsyncd.engine.redaction import redact_notes
 from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, make_reply_error
@@ -41,7 +41,6 @@ from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.files.scope import Scope, is_within_folder
 from memsyncd.operations.links.declare import LinkInfo, LinksParams
 from memsyncd.operations.notes.declare import GetParams, Got, ListParams, NoteInfo, SectionInfo
-from memsyncd.operations.stats.declare import GROUPS, StatsParams, ValueCount
 from memsyncd.operations.status.declare import ProblemInfo
 from memsyncd.store.connection import is_cancelled, make_timeout_error
 from memsyncd.store.lookup import (
@@ -56,7 +55,6 @@ from memsyncd.store.lookup import (
     read_sections_of,
     stream_notes,
 )
-from memsyncd.store.metadata import META_GROUP, count_sections
 from memsyncd.store.pool import MEMO_LIMIT, Reader
 
 if TYPE_CHECKING:
@@ -333,44 +331,6 @@ def _list_filters(
     own = Filters(kinds=kinds, tags=tags)
     joined = given.join(own) if not own.is_empty else given
     return replace(joined, includes_expired=True)
-
-
-# --- counts -------------------------------------------------------------------------------------
-
-
-def compute_stats(
-    workspace: Workspace,
-    config: Config,
-    params: StatsParams,
-    *,
-    now_s: float,
-    accesses: Mapping[str, int],
-) -> dict[str, Any]:
-    """Count sections and notes; return the fields of `MemoryStats` that the index gives.
-
-    Raises BadRequest for a group that is none.
-    """
-    for group in params.by:
-        name, colon, key = group.partition(":")
-        if not (key.strip() if colon and name == META_GROUP else group in (*GROUPS, META_GROUP)):
-            hint = f"use one of {', '.join(GROUPS)}, {META_GROUP} or {META_GROUP}:KEY"
-            raise BadRequest(f"sections are not counted by {group[:40]}", hint=hint)
-    filters = complete_filters(params.filters, config, now_s, accesses)
-    with workspace.acquire(READ_LIMIT_S) as reader:
-        found = count_sections(reader, filters, params.by, most=params.limit)
-        show = redact if must_redact(reader, config) else str
-    return {
-        "sections": found.n_sections,
-        "notes": found.n_notes,
-        "bytes": found.n_bytes,
-        "counts": {
-            group: [
-                ValueCount(value=value and show(value), sections=n_sections, notes=n_notes)
-                for value, n_sections, n_notes in counts
-            ]
-            for group, counts in found.groups.items()
-        },
-    }
 
 
 def _make_note_info(note: StoredNote, kinds: Mapping[str, KindDefaults], now_s: float) -> NoteInfo:

@@ -236,18 +236,20 @@ def list_options(operation: Operation, command: Command) -> Iterator[RenderedOpt
         option = _make_option(fields[name], docs, operation, command, name)
         yield option._replace(usage=usage, name=name, is_argument=True, parse="", collects=False)
     yield from (_make_extra(one) for one in command.extra if one.is_argument)
-    last = []
+    inner, last = [], []
     for name, field in fields.items():
         if name in left_out:
             continue
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            taken = {*fields} - {*command.omit}
-            yield from _list_inner(field, operation, command, taken)
+            inner.append(field)
         elif name in ("workspace", "client", "timeout_ms"):
             last.append(name)
         else:
             yield _make_option(field, docs, operation, command, name)
     yield from (_make_extra(one) for one in command.extra if not one.is_argument)
+    taken = {*fields} - {*command.omit}
+    for field in inner:
+        yield from _list_inner(field, operation, command, taken)
     if command.stdin:
         yield RenderedOption("--stdin", "read the text from stdin, like TEXT -")
     for name in ("workspace", "client", "timeout_ms"):

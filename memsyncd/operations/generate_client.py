@@ -245,7 +245,8 @@ class _Parameter(NamedTuple):
 def _render_method(operation: Operation, python: Python) -> str:
     made = {one.name.lstrip("*"): one for one in _list_parameters(operation, python)}
     placed = [made.pop(name.lstrip("*")) for name in python.positional]
-    named = list(made.values())
+    # Python demands that keyword arguments of any name come last.
+    named = sorted(made.values(), key=lambda one: one.name.startswith("**"))
     lines = [f"    def {python.name}(", "        self,"]
     is_starred = bool(python.positional) and python.positional[-1].startswith("*")
     lines += [f"        {one.render()}," for one in placed]

@@ -785,8 +785,8 @@ FIELDS: dict[str, dict[str, str]] = {
     'StatsParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'filters': 'Only what passes these.',
-        'by': 'Also `session`, `source`, `priority`, `lifecycle`, `status`, `meta` for the keys of free metadata, and `meta:KEY` for the values of a key.',
-        'limit': 'Values of each group, the commonest first; months and sizes in their order.',
+        'by': 'Count by `kind`, `tag`, `task`, `month`, `size` (these by default), `session`, `source`, `priority`, `lifecycle`, `status`, `meta` (other keys) or `meta:KEY` (its values).',
+        'limit': 'At most so many values of each. The commonest come first; months and sizes in their order.',
     },
     'ValueCount': {
         'value': 'Null for sections without one.',
@@ -801,7 +801,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'anchor': 'A section, with those beneath it.',
         'path': 'A note or folder; without a note or section the whole workspace is meant.',
         'sort': 'The most often or the most recently recalled first.',
-        'limit': 'At most so many.',
+        'limit': 'At most so many sections.',
     },
     'SectionAccesses': {
         'anchor': 'A section: `path#heading`.',
@@ -815,7 +815,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     'AccessParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
-        'anchors': 'Sections, or the paths of whole notes.',
+        'anchors': 'Sections by their anchors, or the paths of whole notes.',
     },
     'RecordedAccesses': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

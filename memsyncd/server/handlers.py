@@ -23,7 +23,6 @@ from msgspec.structs import replace as replace_fields
 from memsyncd import __version__
 from memsyncd.core.notepath import MEMORY_FILE
 from memsyncd.engine import browse
-from memsyncd.engine.accesses import find_unknown_anchors
 from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
@@ -74,12 +73,6 @@ from memsyncd.operations.similar.declare import (
     DuplicatesParams,
     SimilarParams,
     SimilarSections,
-)
-from memsyncd.operations.stats.declare import (
-    AccessParams,
-    MemoryStats,
-    RecordedAccesses,
-    StatsParams,
 )
 from memsyncd.operations.status.declare import Problems
 from memsyncd.operations.table import OPERATIONS
@@ -244,12 +237,10 @@ class Handlers(WorkspaceMethods):
             "get": self._get,
             "render": self._render,
             "list": self._list,
-            "stats": self._stats,
             "similar": self._similar,
             "duplicates": self._duplicates,
             "patterns": PatternFinder(workspaces, clock, self._federation, reads.run).find,
             "links": self._links,
-            "access.record": self._record_accesses,
             "problems": self._problems,
             "subscribe": self._subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
@@ -760,18 +751,6 @@ class Handlers(WorkspaceMethods):
         freshness = self._describe_freshness([worktree.workspace, main])
         return Listing(workspace=own.workspace, notes=[*own.notes, *notes], freshness=freshness)
 
-    async def _stats(self, _session: Session, params: StatsParams) -> MemoryStats:
-        workspace = await self._find_open(params.workspace)
-        config, now_s = self._workspaces.config, self._clock.wall_s()
-
-        def read() -> dict[str, Any]:
-            given = _count_accesses(workspace, params)
-            return browse.compute_stats(workspace, config, params, now_s=now_s, accesses=given)
-
-        read_freshness = self._watch_freshness([workspace])
-        counted = await self._in_thread(read)
-        return MemoryStats(workspace=workspace.id, freshness=read_freshness(), **counted)
-
     async def _similar(self, _session: Session, params: SimilarParams) -> SimilarSections:
         # Needed by few; its import takes a millisecond.
         from memsyncd.engine.similar import find_similar
@@ -833,19 +812,6 @@ class Handlers(WorkspaceMethods):
         return self._subscriptions.subscribe(session, params)
 
     # --- accesses ---
-
-    async def _record_accesses(self, _session: Session, params: AccessParams) -> RecordedAccesses:
-        workspace = await self._find_open(params.workspace)
-        anchors = list(dict.fromkeys(params.anchors))
-        unknown = await self._in_thread(partial(find_unknown_anchors, workspace, anchors))
-        if len(unknown) == len(anchors):
-            raise NoteNotFound(
-                f"there is no section {anchors[0]}", hint="list the sections: memsyncd list"
-            )
-        known = [anchor for anchor in anchors if anchor not in unknown]
-        # Without a session, which would count once: the caller asks for the count itself.
-        self._workspaces.note_accesses(workspace, known, session=None)
-        return RecordedAccesses(workspace=workspace.id, sections=len(known), unknown=unknown)
 
     def _note_shown(
         self, shown: Iterable[Hit | ContextPart], params: SearchParams | ContextParams
@@ -923,9 +889,9 @@ def _list_shared(workspace: Workspace, linked: Mapping[str, NamedWorkspace]) -> 
     return named.shared if named is not None and named.main is workspace else ()
 
 
-def _needs_accesses(params: SearchParams | ListParams | ContextParams | StatsParams) -> bool:
+def _needs_accesses(params: SearchParams | ListParams | ContextParams) -> bool:
     """True if the answer depends on the decay of sections."""
-    if not isinstance(params, StatsParams) and params.sort == "decay":
+    if params.sort == "decay":
         return True
     if isinstance(params, SearchParams | ListParams) and params.explain:
         return True
@@ -934,7 +900,7 @@ def _needs_accesses(params: SearchParams | ListParams | ContextParams | StatsPar
 
 
 def _count_accesses(
-    workspace: Workspace, params: SearchParams | ListParams | ContextParams | StatsParams
+    workspace: Workspace, params: SearchParams | ListParams | ContextParams
 ) -> dict[str, int]:
     """The accesses of the sections of a workspace, if the answer depends on them."""
     if not _needs_accesses(params):

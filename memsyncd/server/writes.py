@@ -28,7 +28,6 @@ from memsyncd.engine import (
     memory_tool,
     project_index,
 )
-from memsyncd.engine.accesses import compute_access_stats
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.history import undo
@@ -60,7 +59,6 @@ from memsyncd.operations.notes import declare as protocol
 from memsyncd.operations.project.declare import IndexProjectParams, ProjectIndexed, Sources
 from memsyncd.operations.records.declare import Backup, Restored, RestoreParams
 from memsyncd.operations.similar.declare import SimilarSection
-from memsyncd.operations.stats.declare import AccessStats, AccessStatsParams
 from memsyncd.operations.writes import AddedSection, OnSimilar
 from memsyncd.server.reads import Reads, WorkspaceMethods
 from memsyncd.server.session import MethodCall, Session
@@ -98,7 +96,6 @@ class Writes(WorkspaceMethods):
             "diff": self._diff,
             "undo": self._undo,
             "history.purge": self._purge,
-            "access.stats": self._count_accesses,
             "memory.clear": self._clear,
             "records.backup": self._back_up,
             "records.restore": self._restore,
@@ -332,12 +329,6 @@ class Writes(WorkspaceMethods):
         purged = await self.run(workspace, job)
         self._workspaces.scheduler.tidy_later(workspace)  # what was deleted leaves the index
         return purged
-
-    async def _count_accesses(self, _session: Session, params: AccessStatsParams) -> AccessStats:
-        workspace = self._workspaces.find(params.workspace)
-        target = history.parse_target(params, workspace.scope.memory_dir)
-        job = partial(compute_access_stats, path=target.path, slugs=target.heading, params=params)
-        return await self.run(workspace, job)
 
     # --- backup and restore ---
 

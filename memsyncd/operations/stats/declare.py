@@ -17,8 +17,12 @@ from memsyncd.operations.fields import (
 from memsyncd.operations.operation import (
     OPENS,
     READS,
+    Command,
+    Extra,
     Operation,
     Paths,
+    Python,
+    Shape,
 )
 from memsyncd.operations.sections import (
     Filters,
@@ -35,10 +39,10 @@ class StatsParams(WorkspaceParams, frozen=True, kw_only=True):
     by: Annotated[list[Name], msgspec.Meta(max_length=10)] = msgspec.field(
         default_factory=lambda: ["kind", "tag", "task", "month", "size"]
     )
-    """Also `session`, `source`, `priority`, `lifecycle`, `status`, `meta` for the keys of free
-    metadata, and `meta:KEY` for the values of a key."""
+    """Count by `kind`, `tag`, `task`, `month`, `size` (these by default), `session`, `source`,
+    `priority`, `lifecycle`, `status`, `meta` (other keys) or `meta:KEY` (its values)."""
     limit: Limit = 20
-    """Values of each group, the commonest first; months and sizes in their order."""
+    """At most so many values of each. The commonest come first; months and sizes in their order."""
 
 
 class ValueCount(Result, frozen=True, kw_only=True):
@@ -67,7 +71,7 @@ class AccessParams(WorkspaceParams, frozen=True, kw_only=True):
     """
 
     anchors: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=1000)]
-    """Sections, or the paths of whole notes."""
+    """Sections by their anchors, or the paths of whole notes."""
 
 
 class RecordedAccesses(Result, frozen=True, kw_only=True):
@@ -86,6 +90,7 @@ class AccessStatsParams(WorkspaceParams, frozen=True, kw_only=True):
     sort: Literal["count", "last"] = "count"
     """The most often or the most recently recalled first."""
     limit: Limit = 20
+    """At most so many sections."""
 
 
 class SectionAccesses(Result, frozen=True, kw_only=True):
@@ -117,26 +122,81 @@ OPERATIONS = (
         params=StatsParams,
         result=MemoryStats,
         summary="Count sections and notes by kind, tag, task, month, size and other metadata.",
+        shape=Shape.STEPS,
+        run="stats.run:count",
         errors=READS,
         route="GET /v1/stats",
         reads=True,
         worktree="own",
+        command=Command(
+            words="stats",
+            group="Find",
+            summary="count sections by kind, tag, task, month and size",
+            usages={"by": "--by G"},
+            show="show_counts",
+            found="sections",
+            examples=(
+                "memsyncd stats",
+                "memsyncd stats --by task --after 'last month'",
+                "memsyncd stats --kind decision --by month --json",
+                "memsyncd stats --by meta:owner",
+            ),
+        ),
+        python=Python(name="stats", positional=("*by",), kwargs="filters"),
     ),
     Operation(
         name="access.stats",
         params=AccessStatsParams,
         result=AccessStats,
         summary="Count how often sections were recalled, and when last.",
+        shape=Shape.STEPS,
+        run="stats.run:list_accesses",
         errors=OPENS,
         route="GET /v1/accesses",
         reads=True,
         paths=Paths(absolute=("path", "anchor", "note")),
+        command=Command(
+            words="accesses",
+            group="Find",
+            omit=("anchor", "path", "sort"),
+            extra=(
+                Extra(
+                    name="target",
+                    usage="[ANCHOR|PATH]",
+                    help="a section, note or folder; without one, the whole workspace",
+                    is_argument=True,
+                ),
+                Extra(
+                    usage="--last",
+                    help="the most recently recalled first, not the most often",
+                    field="sort",
+                    value="last",
+                ),
+            ),
+            prepare="name_place",
+            show="show_accesses",
+            found="counts",
+            examples=(
+                "memsyncd accesses",
+                "memsyncd accesses .memories/redis.md --last",
+                "memsyncd accesses '.memories/errors.md#timeouts' --json",
+            ),
+        ),
+        python=Python(name="access_stats", positional=("target",)),
     ),
     Operation(
         name="access.record",
         params=AccessParams,
         result=RecordedAccesses,
         summary="Count accesses that the caller has noticed itself.",
+        shape=Shape.STEPS,
+        run="stats.run:record_accesses",
         errors=(*READS, NoteNotFound),
+        python=Python(
+            name="record_access",
+            positional=("*anchors",),
+            doc="Each call counts once, whatever the session. It raises NoteNotFound if none of the"
+            " sections exists.",
+        ),
     ),
 )

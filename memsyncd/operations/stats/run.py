@@ -1,0 +1,116 @@
+"""Counts sections by their metadata, and how often they were recalled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from memsyncd.config import Config
+from memsyncd.core.guard.secrets import redact
+from memsyncd.engine.accesses import compute_access_stats, count_accesses
+from memsyncd.engine.browse import READ_LIMIT_S
+from memsyncd.engine.history import parse_target
+from memsyncd.engine.metadata import NO_ACCESSES
+from memsyncd.engine.redaction import must_redact
+from memsyncd.engine.search import complete_filters
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.operations.call import Call
+from memsyncd.operations.fields import TrackedParams
+from memsyncd.operations.stats.declare import (
+    GROUPS,
+    AccessParams,
+    AccessStats,
+    AccessStatsParams,
+    MemoryStats,
+    RecordedAccesses,
+    StatsParams,
+    ValueCount,
+)
+from memsyncd.store.lookup import read_anchors
+from memsyncd.store.metadata import META_GROUP, count_sections
+
+
+def compute_stats(
+    workspace: Workspace,
+    config: Config,
+    params: StatsParams,
+    *,
+    now_s: float,
+    accesses: Mapping[str, int],
+) -> dict[str, Any]:
+    """Count sections and notes; return the fields of `MemoryStats` that the index gives.
+
+    Raises BadRequest for a group that is none.
+    """
+    for group in params.by:
+        name, colon, key = group.partition(":")
+        if not (key.strip() if colon and name == META_GROUP else group in (*GROUPS, META_GROUP)):
+            hint = f"use one of {', '.join(GROUPS)}, {META_GROUP} or {META_GROUP}:KEY"
+            raise BadRequest(f"sections are not counted by {group[:40]}", hint=hint)
+    filters = complete_filters(params.filters, config, now_s, accesses)
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        found = count_sections(reader, filters, params.by, most=params.limit)
+        show = redact if must_redact(reader, config) else str
+    return {
+        "sections": found.n_sections,
+        "notes": found.n_notes,
+        "bytes": found.n_bytes,
+        "counts": {
+            group: [
+                ValueCount(value=value and show(value), sections=n_sections, notes=n_notes)
+                for value, n_sections, n_notes in counts
+            ]
+            for group, counts in found.groups.items()
+        },
+    }
+
+
+def find_unknown_anchors(workspace: Workspace, anchors: Iterable[str]) -> list[str]:
+    """Return the anchors that name no section and no note of the index. May block."""
+    unknown: list[str] = []
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        by_path: dict[str, set[str]] = {}
+        for anchor in anchors:
+            path = anchor.rpartition("#")[0] if "#" in anchor else anchor
+            known = by_path.setdefault(path, set(read_anchors(reader, path)))
+            if not known or ("#" in anchor and anchor not in known):
+                unknown.append(anchor)
+    return unknown
+
+
+# --- the operations -----------------------------------------------------------------------------
+
+
+async def count(call: Call, params: StatsParams) -> MemoryStats:
+    workspace = await call.open()
+
+    def read() -> dict[str, Any]:
+        # Only the tier of a section depends on its accesses.
+        accesses = count_accesses(workspace) if params.filters.tier else NO_ACCESSES
+        return compute_stats(workspace, call.config, params, now_s=call.now_s, accesses=accesses)
+
+    read_freshness = call.watch_freshness()
+    counts = await call.read(read)
+    return MemoryStats(workspace=workspace.id, freshness=read_freshness(), **counts)
+
+
+async def list_accesses(call: Call, params: AccessStatsParams) -> AccessStats:
+    target = parse_target(params, call.workspace.scope.memory_dir)
+    job = partial(compute_access_stats, path=target.path, slugs=target.heading, params=params)
+    return await call.run_job(job)
+
+
+async def record_accesses(call: Call, params: AccessParams) -> RecordedAccesses:
+    workspace = await call.open()
+    anchors = list(dict.fromkeys(params.anchors))
+    unknown = await call.read(partial(find_unknown_anchors, workspace, anchors))
+    if len(unknown) == len(anchors):
+        raise NoteNotFound(
+            f"there is no section {anchors[0]}", hint="list the sections: memsyncd list"
+        )
+    known = [anchor for anchor in anchors if anchor not in unknown]
+    # Without a session, which would count once: the caller asks for the count itself.
+    call.note_accesses(known, TrackedParams())
+    return RecordedAccesses(workspace=workspace.id, sections=len(known), unknown=unknown)
