@@ -83,6 +83,8 @@ def generate(operations: Iterable[Operation], groups: Iterable[CommandGroup]) ->
 def _render_tables(operations: list[Operation]) -> Iterator[str]:
     reading = sorted(operation.name for operation in operations if operation.reads)
     reading_if = {one.name: one.reads_if for one in operations if one.reads_if}
+    # Without a word of it, a dry run is meant.
+    reading_if |= {one.name: {"dry_run": None} for one in operations if _is_dry_by_default(one)}
     tools = [
         one.tool.name for one in operations if isinstance(one.tool, Tool) and one.tool.is_read_only
     ]
@@ -94,6 +96,11 @@ def _render_tables(operations: list[Operation]) -> Iterator[str]:
         f"READING_TOOLS = frozenset({_render_words(tools)})\n"
         '"""Tools of MCP that only read."""\n'
     )
+
+
+def _is_dry_by_default(operation: Operation) -> bool:
+    fields = msgspec.structs.fields(operation.params)
+    return any(field.name == "dry_run" and field.default is True for field in fields)
 
 
 def _render_words(words: Iterable[str]) -> str:

@@ -24,7 +24,7 @@ from memsyncd.terminal.parser import (
 
 READING = frozenset({"access.stats", "context", "diff", "duplicates", "field.history", "get", "history", "links", "list", "profile", "recall", "records.backup", "search", "session.resume", "signal.inbox", "signal.outbox", "similar", "sources", "stats", "status", "sync", "task.context", "task.list", "task.ready", "topic.get", "topic.list", "validate"})
 """Operations that change neither notes nor records."""
-READING_IF: dict[str, dict[str, object]] = {"memory": {"command": "view"}, "triage": {"promote": None}}
+READING_IF: dict[str, dict[str, object]] = {"memory": {"command": "view"}, "triage": {"promote": None}, "topic.archive": {"dry_run": None}, "topic.restore": {"dry_run": None}, "task.summarize": {"dry_run": None}, "archive": {"dry_run": None}, "archive.restore": {"dry_run": None}, "cleanup": {"dry_run": None}}
 """Parameters with which an operation that writes only reads."""
 READING_TOOLS = frozenset({"memory_search", "memory_context", "memory_get"})
 """Tools of MCP that only read."""
