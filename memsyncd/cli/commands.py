@@ -34,7 +34,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "similar": Entry("related", "find sections that say nearly what a section or text says"),
         "patterns": Entry("related", "list what recurs in several workspaces"),
         "profile": Entry("tasks", "list what holds for the whole project"),
-        "links": Entry("related", "list links between notes, backlinks and dangling links"),
         "ui": Entry("panel", "open the panel, a page of notes, search, history and state"),
         "watch": Entry("workspaces", "print changes as they are indexed, one a line"),
     },

@@ -77,6 +77,43 @@ class GeneratedMethods(Closing):
         answer: types.Recalled = self._connection.ask("recall", params)
         return answer
 
+    def links(
+        self,
+        target: str | None = None,
+        *,
+        direction: Literal["out", "in", "both"] = "both",
+        relation: Words | None = None,
+        depth: int = 1,
+        format: Literal["dot"] | None = None,
+        dangling: bool = False,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> types.Links:
+        """List the links of a note or section, from it and to it, or the dangling ones.
+
+        `target`: A section, `path#heading`, or a note.
+        `relation`: Only typed links of this relation, such as `resolved_by`. Several are
+        alternatives; an empty list means only untyped links.
+        `depth`: Follow links this many steps from the note or section.
+        `format`: Draw the links as well: `dot`, the language of Graphviz.
+        `dangling`: Only links to notes that do not exist.
+        `limit`: At most so many links.
+        `offset`: Leave out so many links, the ones of earlier pages. `freshness.generation` tells
+        whether the notes have changed between two pages.
+        """
+        params: dict[str, Any] = {
+            **read_target(target),
+            "direction": direction,
+            "relation": relation,
+            "depth": depth,
+            "format": format,
+            "dangling": dangling,
+            "limit": limit,
+            "offset": offset,
+        }
+        answer: types.Links = self._connection.ask("links", params)
+        return answer
+
     def stats(
         self,
         *by: str,

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         Duplicates,
         Filters,
         Got,
-        Links,
         MemoryCommand,
         MemoryResult,
         NewSection,
@@ -439,32 +438,6 @@ class Memsyncd(AgentMethods):
         }
         named = convert_workspaces(workspaces) or {"workspace": "*"}
         answer: Patterns = self._connection.ask("patterns", params | named)
-        return answer
-
-    def links(
-        self,
-        target: str | None = None,
-        *,
-        direction: Literal["out", "in", "both"] = "both",
-        relation: Words | None = None,
-        depth: int = 1,
-        dangling: bool = False,
-        limit: int = 100,
-        format: Literal["dot"] | None = None,  # noqa: A002  as the protocol names it
-    ) -> Links:
-        """Return the links from and to a section or note, or all links of the workspace, nearest
-        first. `depth` follows them so many steps, by the `relation` or relations alone if any is
-        named. With `format`, `drawing` of the result is a graph of them.
-        """
-        params = read_target(target) | {
-            "direction": direction,
-            "relation": relation if relation is None or isinstance(relation, str) else [*relation],
-            "depth": depth,
-            "dangling": dangling,
-            "limit": limit,
-            "format": format,
-        }
-        answer: Links = self._connection.ask("links", params)
         return answer
 
     def duplicates(

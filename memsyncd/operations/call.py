@@ -12,6 +12,7 @@ from memsyncd.config import Config
 from memsyncd.engine.edit import Decide, EditOutcome
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import NoteNotFound
 from memsyncd.operations.fields import Freshness, TrackedParams
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.writes import OnSimilar
@@ -68,3 +69,14 @@ class Call(Protocol):
 
     def describe_write(self, outcome: EditOutcome[Any]) -> dict[str, Any]:
         """The fields of `Written`, which every answer to a write has."""
+
+
+async def read_saved(call: Call, read: Callable[[], T]) -> T:
+    """Return what `read` returns; if a note is not there, read again after a scan: it may have been
+    saved a moment ago.
+    """
+    try:
+        return await call.read(read)
+    except NoteNotFound:
+        await call.scan()
+        return await call.read(read)

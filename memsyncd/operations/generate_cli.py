@@ -155,6 +155,8 @@ def _render_command(operation: Operation, command: Command, subs: Iterable[str])
         lines.append(f"        examples={_render(command.examples)},")
     if command.keeps_exclusions:
         lines.append("        keeps_exclusions=True,")
+    if command.gone:
+        lines.append(f"        gone={_render(command.gone)},")
     inner = [f"{_render(sub.partition(' ')[2])}: {_name(sub)}()" for sub in subs]
     if inner:
         lines.append(f"        commands={{{', '.join(inner)}}},")

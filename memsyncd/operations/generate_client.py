@@ -351,7 +351,7 @@ def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) 
         empty = None if field.required else "None"
         entry = f'"{name}": dict({shown} or {{}}) or None'
         return _Parameter(shown, f"{kind} | None", empty, entry, doc)
-    kind = _render_type(field.type)
+    kind = _render_parameter_type(field.type).replace("str | Words", "Words")
     default = None if field.required else repr(field.default).replace("'", '"')
     return _Parameter(shown, kind, default, f'"{name}": {shown}', doc)
 

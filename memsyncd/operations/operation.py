@@ -109,6 +109,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """The function in `show` that carries the command out, where it is more than one call."""
     keeps_exclusions: bool = False
     """True if a word such as `-draft` is no mistyped option."""
+    gone: dict[str, str] = {}
+    """What to do in place of a former option, or of an option with a former value."""
     examples: tuple[str, ...] = ()
 
 

@@ -47,7 +47,6 @@ from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed, Wor
 from memsyncd.files.scope import is_within_folder
 from memsyncd.operations.changes.declare import Subscribed, SubscribeParams
 from memsyncd.operations.fields import Freshness, Params, WorkspaceParams
-from memsyncd.operations.links.declare import Links, LinksParams
 from memsyncd.operations.notes.declare import (
     GetParams,
     Got,
@@ -240,7 +239,6 @@ class Handlers(WorkspaceMethods):
             "similar": self._similar,
             "duplicates": self._duplicates,
             "patterns": PatternFinder(workspaces, clock, self._federation, reads.run).find,
-            "links": self._links,
             "problems": self._problems,
             "subscribe": self._subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
@@ -771,21 +769,6 @@ class Handlers(WorkspaceMethods):
         read_freshness = self._watch_freshness([workspace])
         found = await self._in_thread(read)
         return replace_fields(found, freshness=read_freshness())
-
-    async def _links(self, _session: Session, params: LinksParams) -> Links:
-        workspace = await self._find_open(params.workspace)
-        read = partial(browse.find_links, workspace, self._workspaces.config, params)
-        read_freshness = self._watch_freshness([workspace])
-        links, n_links = await self._read_saved(workspace, read)
-        list_others = partial(browse.list_other_relations, workspace, params)
-        return Links(
-            workspace=workspace.id,
-            links=links,
-            n_links=n_links,
-            relations=[] if n_links else await self._in_thread(list_others),
-            drawing=browse.draw_links(links, params),
-            freshness=read_freshness(),
-        )
 
     async def _read_saved(self, workspace: Workspace, read: Callable[[], T]) -> T:
         """Read, again after a scan if the note is not there: it may have been saved just now."""

@@ -163,6 +163,29 @@ def _make_recall() -> Command:
     )
 
 
+def _make_links() -> Command:
+    return Command(
+        load_action("links", "list_links"),
+        summary="list links between notes, backlinks and dangling links",
+        arguments=(
+            Argument("target", "[ANCHOR|PATH]", "a note or section; without one, all links of the workspace"),
+        ),
+        options=(
+            Option("--relation R…", "only typed links of this relation, such as resolved_by", field="relation"),
+            Option("--depth N", "follow links this many steps from the note or section (default 1)", field="depth"),
+            Option("--format F", "draw the links as well: dot, the language of Graphviz", choices=("dot",), field="format"),
+            Option("--dangling", "only links to notes that do not exist", field="dangling"),
+            Option("-n --limit N", "at most so many links (default 100)", field="limit"),
+            Option("--out", "only links from it"),
+            Option("--backlinks", "only links to it"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd links .memories/redis.md", "memsyncd links '.memories/errors.md#timeouts' --relation resolved_by --depth 3", "memsyncd links --dangling", "memsyncd links .memories/redis.md --depth 2 --format dot | dot -Tsvg > redis.svg"),
+        gone={"--format svg": "Graphviz makes one: memsyncd links … --format dot | dot -Tsvg"},
+    )
+
+
 def _make_stats() -> Command:
     return Command(
         call_operation("stats", "stats", show="show_counts", found="sections"),
@@ -540,6 +563,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[], Command]]] = {
     "search": ("Find", "find passages by words and phrases", _make_search),
     "context": ("Find", "print memory for a prompt, within a budget", _make_context),
     "recall": ("Find", "recall memories by keywords, topic and kind, within a budget", _make_recall),
+    "links": ("Find", "list links between notes, backlinks and dangling links", _make_links),
     "stats": ("Find", "count sections by kind, tag, task, month and size", _make_stats),
     "accesses": ("Find", "count how often sections were recalled, and when last", _make_accesses),
     "topic": ("Write", "notes as topics with fields: append, history, archive", _make_topic),

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from memsyncd.config import Config, SearchConfig
 from memsyncd.core.model import count_tokens
-from memsyncd.engine.browse import find_links, list_other_relations
 from memsyncd.engine.relations import MAX_RELATED, find_heads
 from memsyncd.operations.links.declare import LinksParams
+from memsyncd.operations.links.run import find_links, list_other_relations
 from memsyncd.operations.recall.declare import RecallParams
 from memsyncd.operations.recall.run import recall
 from memsyncd.operations.sections import Filters

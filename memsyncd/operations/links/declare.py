@@ -14,8 +14,12 @@ from memsyncd.operations.fields import (
 )
 from memsyncd.operations.operation import (
     OPENS,
+    Command,
+    Extra,
     Operation,
     Paths,
+    Python,
+    Shape,
 )
 from memsyncd.operations.sections import (
     RelationName,
@@ -38,17 +42,18 @@ class LinksParams(WorkspaceParams, frozen=True, kw_only=True):
     """A note; without a note or section all links of the workspace are listed."""
     direction: Literal["out", "in", "both"] = "both"
     relation: RelationName | RelationNames | None = None
-    """Follow only typed links of this relation, or these, such as `resolved_by`; empty: only
-    untyped ones."""
+    """Only typed links of this relation, such as `resolved_by`. Several are alternatives; an empty
+    list means only untyped links."""
     depth: LinkDepth = 1
-    """Steps to follow from the note or section."""
+    """Follow links this many steps from the note or section."""
     format: Literal["dot"] | None = None
-    """Draw the links as well, in the language of Graphviz."""
+    """Draw the links as well: `dot`, the language of Graphviz."""
     dangling: bool = False
-    """Only links that lead to no note."""
+    """Only links to notes that do not exist."""
     limit: LinkLimit = 100
+    """At most so many links."""
     offset: LinkOffset = 0
-    """Links to leave out before the first one: those of the pages before. `freshness.generation`
+    """Leave out so many links, the ones of earlier pages. `freshness.generation`
     tells whether the notes have changed between two pages."""
 
 
@@ -98,9 +103,37 @@ OPERATIONS = (
         params=LinksParams,
         result=Links,
         summary="List the links of a note or section, from it and to it, or the dangling ones.",
+        shape=Shape.STEPS,
+        run="links.run:find",
         errors=OPENS,
         route="GET /v1/links",
         reads=True,
         paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True),
+        command=Command(
+            words="links",
+            group="Find",
+            summary="list links between notes, backlinks and dangling links",
+            usages={"relation": "--relation R", "format": "--format F"},
+            omit=("anchor", "path", "direction", "offset"),
+            extra=(
+                Extra(
+                    name="target",
+                    usage="[ANCHOR|PATH]",
+                    help="a note or section; without one, all links of the workspace",
+                    is_argument=True,
+                ),
+                Extra(usage="--out", help="only links from it"),
+                Extra(usage="--backlinks", help="only links to it"),
+            ),
+            action="list_links",
+            examples=(
+                "memsyncd links .memories/redis.md",
+                "memsyncd links '.memories/errors.md#timeouts' --relation resolved_by --depth 3",
+                "memsyncd links --dangling",
+                "memsyncd links .memories/redis.md --depth 2 --format dot | dot -Tsvg > redis.svg",
+            ),
+            gone={"--format svg": "Graphviz makes one: memsyncd links … --format dot | dot -Tsvg"},
+        ),
+        python=Python(name="links", positional=("target",)),
     ),
 )

@@ -1,0 +1,138 @@
+"""Finds the links of notes and sections, and draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memsyncd.config import Config
+from memsyncd.core.guard.secrets import redact
+from memsyncd.core.notepath import parse_note_path
+from memsyncd.engine.browse import LINKS_LIMIT_S, find_stored_section
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.operations.call import Call, read_saved
+from memsyncd.operations.links.declare import LinkInfo, Links, LinksParams
+from memsyncd.store.connection import is_cancelled, make_timeout_error
+from memsyncd.store.lookup import (
+    read_digest,
+    read_relation_names,
+)
+from memsyncd.store.pool import Reader
+
+if TYPE_CHECKING:
+    from memsyncd.core.markdown.linkgraph import Edge
+    from memsyncd.core.markdown.notenames import NoteNames
+
+
+def find_links(
+    workspace: Workspace, config: Config, params: LinksParams
+) -> tuple[list[LinkInfo], int]:
+    """Find the links at a note or section, or all of them, nearest first; with their number before
+    the page is taken.
+
+    Raises BadRequest for both a note and a section, NoteNotFound if the place is not indexed.
+    """
+    if params.anchor is not None and params.path is not None:
+        raise BadRequest("name either an anchor or a path", hint="leave one of the two out")
+    # It imports the scanner of markdown, which no start needs.
+    from memsyncd.store.links import StoredLinks
+
+    is_everywhere = params.anchor is None and params.path is None
+    if is_everywhere and (params.direction != "both" or params.depth != 1):
+        hint = "name a note or a section to begin at, or leave out direction and depth"
+        raise BadRequest("direction and depth need a place to begin at", hint=hint)
+    relation = params.relation
+    relations = [relation] if isinstance(relation, str) else relation
+    with workspace.acquire(LINKS_LIMIT_S) as reader:
+        links = StoredLinks(reader, relations)
+        start = _find_start(reader, params)
+        edges: Iterable[Edge]
+        if start is None:
+            edges = links.list_dangling() if params.dangling else links.stream_all()
+        else:
+            edges = links.walk(start, direction=params.direction, max_depth=params.depth)
+        page, n_edges = [], 0
+        for edge in edges:
+            if not (params.dangling and edge.to is not None):
+                if params.offset <= n_edges < params.offset + params.limit:
+                    page.append(edge)
+                n_edges += 1
+        infos = []
+        for edge in page:
+            # To find a name that is similar takes milliseconds, and no statement that would end.
+            if is_cancelled():
+                raise make_timeout_error()
+            infos.append(_make_link_info(edge, links.names, is_masking=config.guard.is_masking))
+    return infos, n_edges
+
+
+def list_other_relations(workspace: Workspace, params: LinksParams) -> list[str]:
+    """List the relations that notes have, if one was asked for and none has it."""
+    named = [params.relation] if isinstance(params.relation, str) else params.relation or []
+    if not named:
+        return []
+    with workspace.acquire(LINKS_LIMIT_S) as reader:
+        stored = read_relation_names(reader)
+    return [] if {*named} & {*stored} else stored
+
+
+def _find_start(reader: Reader, params: LinksParams) -> str | None:
+    if params.anchor is not None:
+        find_stored_section(reader, params.anchor)
+        return params.anchor
+    if params.path is None:
+        return None
+    path = parse_note_path(params.path).text
+    if read_digest(reader, path) is None:
+        raise NoteNotFound(f"{path} is not indexed", hint="list notes with: memsyncd list --notes")
+    return path
+
+
+def draw_links(links: Sequence[LinkInfo], params: LinksParams) -> str | None:
+    """Draw what `find_links` has found, if a drawing is asked for."""
+    if params.format is None:
+        return None
+    from memsyncd.core.markdown.drawing import render_dot
+
+    return render_dot(links, params.anchor or params.path)
+
+
+def _make_link_info(edge: Edge, names: NoteNames, *, is_masking: bool) -> LinkInfo:
+    # Few questions ask for links.
+    from memsyncd.core.markdown.linkgraph import note_of
+    from memsyncd.core.markdown.notenames import leads_outside
+
+    show = redact if is_masking else str
+    is_outside = edge.to is None and leads_outside(note_of(edge.source), edge.target)
+    return LinkInfo(
+        source=edge.source,
+        lines=list(edge.lines),
+        relation=edge.relation,
+        to=edge.to,
+        target=show(edge.target),
+        heading=show(edge.heading),
+        kind=edge.kind,
+        depth=edge.depth,
+        similar=None if edge.to is not None or is_outside else names.find_similar(edge.target),
+        is_outside=is_outside,
+    )
+
+
+# --- the operation ------------------------------------------------------------------------------
+
+
+async def find(call: Call, params: LinksParams) -> Links:
+    workspace = await call.open()
+    read_freshness = call.watch_freshness()
+    links, n_links = await read_saved(call, partial(find_links, workspace, call.config, params))
+    list_others = partial(list_other_relations, workspace, params)
+    return Links(
+        workspace=workspace.id,
+        links=links,
+        n_links=n_links,
+        relations=[] if n_links else await call.read(list_others),
+        drawing=draw_links(links, params),
+        freshness=read_freshness(),
+    )
