@@ -31,8 +31,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Find": {
         "get": Entry("notes", "print a section, a note or some of its lines"),
         "list": Entry("workspaces", "list workspaces, or notes with --notes"),
-        "similar": Entry("related", "find sections that say nearly what a section or text says"),
-        "patterns": Entry("related", "list what recurs in several workspaces"),
         "profile": Entry("tasks", "list what holds for the whole project"),
         "ui": Entry("panel", "open the panel, a page of notes, search, history and state"),
         "watch": Entry("workspaces", "print changes as they are indexed, one a line"),

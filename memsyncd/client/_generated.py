@@ -114,6 +114,94 @@ class GeneratedMethods(Closing):
         answer: types.Links = self._connection.ask("links", params)
         return answer
 
+    def similar(
+        self,
+        text: str | None = None,
+        *,
+        anchor: str | None = None,
+        topic: str | None = None,
+        min_similarity: float | None = None,
+        limit: int = 10,
+        include_archived: bool = False,
+    ) -> list[types.SimilarSection]:
+        """Find the sections that say nearly what a section or a text says.
+
+        `text`: Compare this text.
+        `anchor`: Compare this section, `PATH#heading`; or else `text`, or `topic`.
+        `topic`: Compare the sections of this topic. Their metadata names it; sections that are
+        similar to them are of other topics, or none.
+        `min_similarity`: From 0 to 1; from 0.7 of the words on both say nearly the same. With
+        vectors it is the cosine, by default one that is clearly above the usual one of this
+        workspace; without, the share of words, and of pairs of adjacent words, in common, by
+        default 0.3.
+        `limit`: At most so many sections.
+        `include_archived`: Archived sections too.
+        """
+        params: dict[str, Any] = {
+            "text": text,
+            "anchor": anchor,
+            "topic": topic,
+            "min_similarity": min_similarity,
+            "limit": limit,
+            "include_archived": include_archived,
+        }
+        answer: list[types.SimilarSection] = self._connection.ask("similar", params)["sections"]
+        return answer
+
+    def patterns(
+        self,
+        *,
+        workspaces: WorkspaceNames = None,
+        kind: Words = (),
+        topic: str | None = None,
+        min_similarity: float = 0.5,
+        min_workspaces: int = 2,
+        limit: int = 20,
+        timeout_s: float | None = None,
+    ) -> types.Patterns:
+        """List what recurs in several workspaces: the same kind and topic, similar texts.
+
+        `workspaces`: By default all; else names, ids or paths.
+        `kind`: Only of this kind.
+        `topic`: Only of this topic.
+        `min_similarity`: From 0.1 to 1. It is the share of words, and of pairs of adjacent words,
+        in common.
+        `min_workspaces`: In so many workspaces at least.
+        `limit`: At most so many patterns. The patterns of most workspaces come first.
+        `timeout_s`: How long the answer may take.
+        """
+        params: dict[str, Any] = {
+            **(convert_workspaces(workspaces) or {"workspace": "*"}),
+            "kind": convert_words(kind),
+            "topic": topic,
+            "min_similarity": min_similarity,
+            "min_workspaces": min_workspaces,
+            "limit": limit,
+        }
+        answer: types.Patterns = self._connection.ask("patterns", params, time_s=timeout_s)
+        return answer
+
+    def duplicates(
+        self,
+        *,
+        min_similarity: float = 0.7,
+        limit: int = 20,
+        **filters: Unpack[Filters],
+    ) -> types.Duplicates:
+        """Plan which sections to merge: groups of near copies. Nothing is changed.
+
+        `min_similarity`: The share of words, and of pairs of adjacent words, that copies have in
+        common.
+        `limit`: At most so many groups.
+        """
+        params: dict[str, Any] = {
+            "min_similarity": min_similarity,
+            "limit": limit,
+            "filters": convert_filters(filters),
+        }
+        answer: types.Duplicates = self._connection.ask("duplicates", params)
+        return answer
+
     def stats(
         self,
         *by: str,

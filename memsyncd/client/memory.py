@@ -42,18 +42,15 @@ if TYPE_CHECKING:
         CapturedText,
         Cleared,
         Diff,
-        Duplicates,
         Filters,
         Got,
         MemoryCommand,
         MemoryResult,
         NewSection,
-        Patterns,
         ProjectIndexed,
         ProjectSource,
         Purged,
         RevisionInfo,
-        SimilarSection,
         Sort,
         SourceInfo,
         SyncReport,
@@ -391,70 +388,6 @@ class Memsyncd(AgentMethods):
         """
         notes = self._connection.ask("list", {"kind": kind, "tag": tag})["notes"]
         return sum(len(note["sections"]) for note in notes)
-
-    def similar(
-        self,
-        text: str | None = None,
-        *,
-        anchor: str | None = None,
-        topic: str | None = None,
-        min_similarity: float | None = None,
-        limit: int | None = None,
-        include_archived: bool = False,
-    ) -> list[SimilarSection]:
-        """Find the sections that say nearly what a text, a section or the sections of a topic say;
-        the most similar first.
-        """
-        params = {
-            "text": text,
-            "anchor": anchor,
-            "topic": topic,
-            "min_similarity": min_similarity,
-            "limit": limit,
-            "include_archived": include_archived,
-        }
-        answer: list[SimilarSection] = self._connection.ask("similar", params)["sections"]
-        return answer
-
-    def patterns(
-        self,
-        *,
-        workspaces: WorkspaceNames = None,
-        kind: Words = (),
-        topic: str | None = None,
-        min_similarity: float | None = None,
-        min_workspaces: int | None = None,
-        limit: int | None = None,
-    ) -> Patterns:
-        """Return what recurs in several `workspaces`, by default in all: sections of the same kind
-        and topic with similar texts.
-        """
-        params = {
-            "kind": convert_words(kind),
-            "topic": topic,
-            "min_similarity": min_similarity,
-            "min_workspaces": min_workspaces,
-            "limit": limit,
-        }
-        named = convert_workspaces(workspaces) or {"workspace": "*"}
-        answer: Patterns = self._connection.ask("patterns", params | named)
-        return answer
-
-    def duplicates(
-        self,
-        *,
-        min_similarity: float | None = None,
-        limit: int | None = None,
-        **filters: Unpack[Filters],
-    ) -> Duplicates:
-        """Plan which sections to merge by hand: groups of near copies, the largest first."""
-        params = {
-            "min_similarity": min_similarity,
-            "limit": limit,
-            "filters": convert_filters(filters),
-        }
-        answer: Duplicates = self._connection.ask("duplicates", params)
-        return answer
 
     # --- history ---
 

@@ -26,6 +26,7 @@ CLIENT = Path(__file__).parents[1] / "client"
 TYPES, METHODS = CLIENT / "types.py", CLIENT / "_generated.py"
 FIELDS = Path(__file__).parents[1] / "protocol" / "_generated.py"
 WIDTH = 100
+ALL_WORKSPACES = "*"
 
 # The parameters that methods written by hand take as keyword arguments, by their names there, each
 # with the fields that these methods fill in themselves.
@@ -317,6 +318,9 @@ def _list_parameters(operation: Operation, python: Python) -> Iterator[_Paramete
         if name == "workspace" and _takes_several(field.type):
             doc = "Others in place of this one: names, ids or paths, or `*` for all."
             entry = "**convert_workspaces(workspaces)"
+            if field.default == ALL_WORKSPACES:
+                doc = "By default all; else names, ids or paths."
+                entry = f'**(convert_workspaces(workspaces) or {{"workspace": "{ALL_WORKSPACES}"}})'
             yield _Parameter("workspaces", "WorkspaceNames", "None", entry, doc)
         elif name == "timeout_ms" and "client" not in all_fields:
             doc = "How long the answer may take."

@@ -705,11 +705,12 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     'SimilarParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
-        'anchor': 'A section; or `text`; or `topic`.',
-        'topic': 'The sections whose metadata names it; what is similar to them is of other topics, or none.',
-        'min_similarity': 'From 0 to 1. With vectors the cosine, by default what is clearly above the usual one of this workspace; without, the share of words, and of pairs of adjacent words, in common, by default 0.3: from 0.7 on both say nearly the same.',
-        'limit': 'At most so many.',
-        'include_archived': 'Archived ones too.',
+        'anchor': 'Compare this section, `PATH#heading`; or else `text`, or `topic`.',
+        'text': 'Compare this text.',
+        'topic': 'Compare the sections of this topic. Their metadata names it; sections that are similar to them are of other topics, or none.',
+        'min_similarity': 'From 0 to 1; from 0.7 of the words on both say nearly the same. With vectors it is the cosine, by default one that is clearly above the usual one of this workspace; without, the share of words, and of pairs of adjacent words, in common, by default 0.3.',
+        'limit': 'At most so many sections.',
+        'include_archived': 'Archived sections too.',
     },
     'SimilarSections': {
         'sections': 'The most similar first.',
@@ -717,10 +718,11 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     'PatternsParams': {
         'workspace': 'Two or more; by default all.',
-        'kind': 'The kind of memory, one word such as `decision`.',
-        'topic': 'The topic.',
-        'min_similarity': 'As in `similar`.',
-        'limit': 'Patterns, those of most workspaces first.',
+        'kind': 'Only of this kind.',
+        'topic': 'Only of this topic.',
+        'min_similarity': 'From 0.1 to 1. It is the share of words, and of pairs of adjacent words, in common.',
+        'min_workspaces': 'In so many workspaces at least.',
+        'limit': 'At most so many patterns. The patterns of most workspaces come first.',
         'timeout_ms': 'How long the answer may take.',
     },
     'PatternSection': {
@@ -760,7 +762,7 @@ FIELDS: dict[str, dict[str, str]] = {
     'DuplicatesParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'min_similarity': 'The share of words, and of pairs of adjacent words, that copies have in common.',
-        'limit': 'Groups.',
+        'limit': 'At most so many groups.',
         'filters': 'Only what passes these.',
     },
     'Copy': {

@@ -29,7 +29,7 @@ from memsyncd.server.session import InThread, Session
 from memsyncd.server.waits import OPEN_S, wait_until_open
 
 if TYPE_CHECKING:
-    from memsyncd.engine import similar
+    from memsyncd.operations.similar import patterns
 
 # Reads of one request that run at one time; the others of a client wait in its own turn.
 N_CONCURRENT = 2
@@ -177,7 +177,7 @@ class PatternFinder:
 
     async def find(self, _session: Session, params: PatternsParams) -> Patterns:
         # Needed by few; its import takes a millisecond.
-        from memsyncd.engine import similar
+        from memsyncd.operations.similar import patterns
 
         start_s = self._clock.now_s()
         chosen = choose_named(self._workspaces, params.workspace)
@@ -192,14 +192,16 @@ class PatternFinder:
         counted = await self._federation.ask_each(
             chosen,
             self._prepare,
-            lambda one, options: similar.read_categories(one, params, options.timeout_s or limit_s),
+            lambda workspace, options: patterns.read_categories(
+                workspace, params, options.timeout_s or limit_s
+            ),
             start_s + limit_s / 2,
         )
         read = await self._read(counted, params, end_s)
         rounds: tuple[Sequence[WorkspaceRead[Any]], ...] = (counted, read)
         errors = {one.workspace.id: one.error for several in rounds for one in several}
         values = [one.value for one in read if one.value is not None]
-        found = await self._in_thread(partial(similar.find_patterns, values, params), end_s)
+        found = await self._in_thread(partial(patterns.find_patterns, values, params), end_s)
         return Patterns(
             patterns=found[: params.limit],
             n_patterns=len(found),
@@ -218,28 +220,28 @@ class PatternFinder:
 
     async def _read(
         self,
-        counted: list[WorkspaceRead[dict[similar.Category, int]]],
+        counted: list[WorkspaceRead[dict[patterns.Category, int]]],
         params: PatternsParams,
         end_s: float,
-    ) -> list[WorkspaceRead[similar.ReadSections]]:
+    ) -> list[WorkspaceRead[patterns.ReadSections]]:
         """Read the sections of the kinds and topics that several workspaces have."""
-        from memsyncd.engine import similar
+        from memsyncd.operations.similar import patterns
 
         counts = {one.workspace.id: one.value for one in counted if one.value}
-        common = similar.find_shared_categories([*counts.values()], params.min_workspaces)
+        common = patterns.find_shared_categories([*counts.values()], params.min_workspaces)
         chosen = [
             one.workspace
             for one in counted
             if not common.isdisjoint(counts.get(one.workspace.id, ()))
         ]
         most = max(
-            similar.MIN_PATTERN_SECTIONS, similar.MAX_PATTERN_SECTIONS // max(1, len(chosen))
+            patterns.MIN_PATTERN_SECTIONS, patterns.MAX_PATTERN_SECTIONS // max(1, len(chosen))
         )
         config = self._workspaces.config
 
-        def read(workspace: Workspace, options: RunOptions) -> similar.ReadSections:
+        def read(workspace: Workspace, options: RunOptions) -> patterns.ReadSections:
             own = {key: n for key, n in counts[workspace.id].items() if key in common}
-            return similar.read_category_sections(
+            return patterns.read_category_sections(
                 workspace, own.keys(), sum(own.values()), config, options, most=most
             )
 

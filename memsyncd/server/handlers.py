@@ -67,12 +67,6 @@ from memsyncd.operations.search.declare import (
     SearchResult,
     list_anchors,
 )
-from memsyncd.operations.similar.declare import (
-    Duplicates,
-    DuplicatesParams,
-    SimilarParams,
-    SimilarSections,
-)
 from memsyncd.operations.status.declare import Problems
 from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol.openrpc import describe_methods
@@ -236,8 +230,6 @@ class Handlers(WorkspaceMethods):
             "get": self._get,
             "render": self._render,
             "list": self._list,
-            "similar": self._similar,
-            "duplicates": self._duplicates,
             "patterns": PatternFinder(workspaces, clock, self._federation, reads.run).find,
             "problems": self._problems,
             "subscribe": self._subscribe,
@@ -674,7 +666,7 @@ class Handlers(WorkspaceMethods):
             took_ms=self._measure_ms(arrived_s),
         )
 
-    # --- get, list, links, problems ---
+    # --- get, list, problems ---
 
     async def _get(self, _session: Session, params: GetParams) -> Got:
         workspace = await self._find_open(params.workspace)
@@ -748,35 +740,6 @@ class Handlers(WorkspaceMethods):
         ]
         freshness = self._describe_freshness([worktree.workspace, main])
         return Listing(workspace=own.workspace, notes=[*own.notes, *notes], freshness=freshness)
-
-    async def _similar(self, _session: Session, params: SimilarParams) -> SimilarSections:
-        # Needed by few; its import takes a millisecond.
-        from memsyncd.engine.similar import find_similar
-
-        workspace = await self._find_open(params.workspace)
-        options = RunOptions(now_s=self._clock.wall_s())
-        read = partial(find_similar, workspace, params, self._workspaces.config, options)
-        read_freshness = self._watch_freshness([workspace])
-        found = await self._read_saved(workspace, read)
-        return replace_fields(found, freshness=read_freshness())
-
-    async def _duplicates(self, _session: Session, params: DuplicatesParams) -> Duplicates:
-        from memsyncd.engine.similar import find_duplicates
-
-        workspace = await self._find_open(params.workspace)
-        options = RunOptions(now_s=self._clock.wall_s())
-        read = partial(find_duplicates, workspace, params, self._workspaces.config, options)
-        read_freshness = self._watch_freshness([workspace])
-        found = await self._in_thread(read)
-        return replace_fields(found, freshness=read_freshness())
-
-    async def _read_saved(self, workspace: Workspace, read: Callable[[], T]) -> T:
-        """Read, again after a scan if the note is not there: it may have been saved just now."""
-        try:
-            return await self._in_thread(read)
-        except NoteNotFound:
-            await self._scan(workspace)
-            return await self._in_thread(read)
 
     async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
         found = [

@@ -186,6 +186,47 @@ def _make_links() -> Command:
     )
 
 
+def _make_similar() -> Command:
+    return Command(
+        load_action("similar", "ask_for_similar"),
+        summary="find sections that say nearly what a section or text says",
+        arguments=(
+            Argument("anchor", "[SECTION]", "a section: PATH#heading", field="anchor"),
+        ),
+        options=(
+            Option("--text TEXT", "compare this text", field="text"),
+            Option("--topic TOPIC", "compare the sections of this topic", field="topic"),
+            Option("--min-similarity S", "from 0 to 1; from 0.7 of the words on both say nearly the same", parse=parse_fraction, field="min_similarity"),
+            Option("-n --limit N", "at most so many sections or groups", field="limit"),
+            Option("--include-archived", "archived sections too", field="include_archived"),
+            Option("--stdin", "compare a text read from stdin"),
+            Option("--duplicates", "plan which sections to merge: groups of near copies"),
+            Option("--path P…", "with --duplicates: only this note, folder or glob"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd similar '.memories/errors.md#redis-timeouts'", "memsyncd similar --text 'Redis gives up after 30 s.'", "memsyncd similar --duplicates --path .memories"),
+    )
+
+
+def _make_patterns() -> Command:
+    return Command(
+        call_operation("similar", "patterns", show="show_patterns", prepare="compare_all", found="patterns"),
+        summary="list what recurs in several workspaces",
+        options=(
+            Option("--kind K…", "only of this kind", field="kind"),
+            Option("--topic TEXT", "only of this topic", field="topic"),
+            Option("--min-similarity S", "from 0.1 to 1 (default 0.5)", parse=parse_fraction, field="min_similarity"),
+            Option("--min-workspaces N", "in so many workspaces at least (default 2)", field="min_workspaces"),
+            Option("-n --limit N", "at most so many patterns (default 20)", field="limit"),
+            Option("-w --workspace WS…", "compare these workspaces: a name, an id or a folder in it; by default all", field="workspace"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd patterns", "memsyncd patterns --kind error --min-workspaces 3", "memsyncd patterns -w api -w web --topic redis"),
+    )
+
+
 def _make_stats() -> Command:
     return Command(
         call_operation("stats", "stats", show="show_counts", found="sections"),
@@ -564,6 +605,8 @@ COMMANDS: dict[str, tuple[str, str, Callable[[], Command]]] = {
     "context": ("Find", "print memory for a prompt, within a budget", _make_context),
     "recall": ("Find", "recall memories by keywords, topic and kind, within a budget", _make_recall),
     "links": ("Find", "list links between notes, backlinks and dangling links", _make_links),
+    "similar": ("Find", "find sections that say nearly what a section or text says", _make_similar),
+    "patterns": ("Find", "list what recurs in several workspaces", _make_patterns),
     "stats": ("Find", "count sections by kind, tag, task, month and size", _make_stats),
     "accesses": ("Find", "count how often sections were recalled, and when last", _make_accesses),
     "topic": ("Write", "notes as topics with fields: append, history, archive", _make_topic),

@@ -9,14 +9,14 @@ import pytest
 
 from memsyncd.config import Config
 from memsyncd.engine.search import RunOptions
-from memsyncd.engine.similar import (
+from memsyncd.errors import NotFresh
+from memsyncd.operations.similar.declare import PatternsParams
+from memsyncd.operations.similar.patterns import (
     find_patterns,
     find_shared_categories,
     read_categories,
     read_category_sections,
 )
-from memsyncd.errors import NotFresh
-from memsyncd.operations.similar.declare import PatternsParams
 from memsyncd.store.connection import CancellationToken
 
 PARAMS = PatternsParams()

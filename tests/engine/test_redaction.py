@@ -18,10 +18,10 @@ from memsyncd.core.search.query import NO_FILTERS
 from memsyncd.engine.browse import find_problems, list_notes, read_place
 from memsyncd.engine.redaction import read_redacted_chunks
 from memsyncd.engine.search import RunOptions
-from memsyncd.engine.similar import find_duplicates
 from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.operations.notes.declare import GetParams, ListParams
 from memsyncd.operations.similar.declare import DuplicatesParams
+from memsyncd.operations.similar.run import find_duplicates
 from memsyncd.store.search import find_candidates
 from memsyncd.store.texts import read_texts
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make

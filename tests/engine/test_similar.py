@@ -11,17 +11,18 @@ import pytest
 from msgspec.structs import replace
 
 from memsyncd.config import MemoryConfig
-from memsyncd.engine import similar
 from memsyncd.engine.search import RunOptions
-from memsyncd.engine.similar import find_duplicates, find_nearly_same, find_similar
+from memsyncd.engine.similar import find_nearly_same
 from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
 from memsyncd.operations.sections import Filters
+from memsyncd.operations.similar import run as similar
 from memsyncd.operations.similar.declare import (
     Duplicates,
     DuplicatesParams,
     SimilarParams,
     SimilarSections,
 )
+from memsyncd.operations.similar.run import find_duplicates, find_similar
 from tests.engine.concepts import ConceptVectors
 from tests.engine.conftest import SEARCH_POLICY, search_in
 

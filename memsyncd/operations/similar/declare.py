@@ -21,8 +21,12 @@ from memsyncd.operations.fields import (
 from memsyncd.operations.operation import (
     OPENS,
     READS,
+    Command,
+    Extra,
     Operation,
     Paths,
+    Python,
+    Shape,
 )
 from memsyncd.operations.recall.declare import Keyword
 from memsyncd.operations.search.declare import AnsweringWorkspace
@@ -36,16 +40,20 @@ from memsyncd.operations.semantic.declare import SemanticState
 
 class SimilarParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Name | None = None
-    """A section; or `text`; or `topic`."""
+    """Compare this section, `PATH#heading`; or else `text`, or `topic`."""
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)] | None = None
+    """Compare this text."""
     topic: Keyword | None = None
-    """The sections whose metadata names it; what is similar to them is of other topics, or none."""
+    """Compare the sections of this topic. Their metadata names it; sections that are similar to
+    them are of other topics, or none."""
     min_similarity: Score | None = None
-    """From 0 to 1. With vectors the cosine, by default what is clearly above the usual one of this
-    workspace; without, the share of words, and of pairs of adjacent words, in common, by default
-    0.3: from 0.7 on both say nearly the same."""
+    """From 0 to 1; from 0.7 of the words on both say nearly the same. With vectors it is the
+    cosine, by default one that is clearly above the usual one of this workspace; without, the share
+    of words, and of pairs of adjacent words, in common, by default 0.3."""
     limit: Limit = 10
+    """At most so many sections."""
     include_archived: bool = False
+    """Archived sections too."""
 
 
 class SimilarSection(FoundSection, frozen=True, kw_only=True):
@@ -68,7 +76,7 @@ class DuplicatesParams(WorkspaceParams, frozen=True, kw_only=True):
     min_similarity: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.7
     """The share of words, and of pairs of adjacent words, that copies have in common."""
     limit: Limit = 20
-    """Groups."""
+    """At most so many groups."""
     filters: Filters = Filters()
 
 
@@ -109,12 +117,15 @@ class PatternsParams(Params, frozen=True, kw_only=True):
     workspace: WorkspaceNames = "*"
     """Two or more; by default all."""
     kind: Values = msgspec.field(default_factory=list)
+    """Only of this kind."""
     topic: Keyword | None = None
+    """Only of this topic."""
     min_similarity: Annotated[float, msgspec.Meta(ge=0.1, le=1.0)] = 0.5
-    """As in `similar`."""
+    """From 0.1 to 1. It is the share of words, and of pairs of adjacent words, in common."""
     min_workspaces: Annotated[int, msgspec.Meta(ge=2, le=200)] = 2
+    """In so many workspaces at least."""
     limit: Limit = 20
-    """Patterns, those of most workspaces first."""
+    """At most so many patterns. The patterns of most workspaces come first."""
     timeout_ms: TimeoutMs | None = None
 
 
@@ -156,10 +167,37 @@ OPERATIONS = (
         params=SimilarParams,
         result=SimilarSections,
         summary="Find the sections that say nearly what a section or a text says.",
+        shape=Shape.STEPS,
+        run="similar.run:find",
         errors=OPENS,
         route="GET /v1/similar",
         reads=True,
         paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True),
+        command=Command(
+            words="similar",
+            group="Find",
+            summary="find sections that say nearly what a section or text says",
+            arguments=("anchor [SECTION]",),
+            usages={"topic": "--topic TOPIC"},
+            help={
+                "anchor": "a section: PATH#heading",
+                "limit": "at most so many sections or groups",
+            },
+            extra=(
+                Extra(usage="--stdin", help="compare a text read from stdin"),
+                Extra(
+                    usage="--duplicates", help="plan which sections to merge: groups of near copies"
+                ),
+                Extra(usage="--path P…", help="with --duplicates: only this note, folder or glob"),
+            ),
+            action="ask_for_similar",
+            examples=(
+                "memsyncd similar '.memories/errors.md#redis-timeouts'",
+                "memsyncd similar --text 'Redis gives up after 30 s.'",
+                "memsyncd similar --duplicates --path .memories",
+            ),
+        ),
+        python=Python(name="similar", positional=("text",), returns="sections"),
     ),
     Operation(
         name="patterns",
@@ -168,14 +206,35 @@ OPERATIONS = (
         summary="List what recurs in several workspaces: the same kind and topic, similar texts.",
         errors=READS,
         route="GET /v1/patterns",
+        command=Command(
+            words="patterns",
+            group="Find",
+            summary="list what recurs in several workspaces",
+            help={
+                "workspace": "compare these workspaces: a name, an id or a folder in it; by default"
+                " all"
+            },
+            prepare="compare_all",
+            show="show_patterns",
+            found="patterns",
+            examples=(
+                "memsyncd patterns",
+                "memsyncd patterns --kind error --min-workspaces 3",
+                "memsyncd patterns -w api -w web --topic redis",
+            ),
+        ),
+        python=Python(name="patterns"),
     ),
     Operation(
         name="duplicates",
         params=DuplicatesParams,
         result=Duplicates,
         summary="Plan which sections to merge: groups of near copies. Nothing is changed.",
+        shape=Shape.STEPS,
+        run="similar.run:plan_merging",
         errors=READS,
         route="GET /v1/duplicates",
         reads=True,
+        python=Python(name="duplicates", kwargs="filters"),
     ),
 )

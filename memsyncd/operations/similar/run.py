@@ -1,0 +1,399 @@
+"""Finds sections that say nearly what a text, or other sections, say, and near copies.
+
+With vectors the nearest chunks are found by their cosines. Without, a search by the text's longest
+words selects candidates, whose texts are compared with it, a field's also value by value.
+
+Near copies are found by their words, all sections with all, and with vectors also by their cosines,
+if they have some words in common: the cosine that copies have depends on the model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.core.guard.secrets import redact
+from memsyncd.core.search.query import Filters as StoreFilters
+from memsyncd.core.search.similarity import (
+    Features,
+    compute_similarity,
+    find_features,
+    find_near_copies,
+    group_pairs,
+    make_similar_query,
+)
+from memsyncd.engine.browse import find_stored_section
+from memsyncd.engine.candidates import VECTORS_SHARE, uses_vectors
+from memsyncd.engine.redaction import (
+    must_redact,
+)
+from memsyncd.engine.search import RunOptions, complete_filters, search
+from memsyncd.engine.similar import compare_sections, describe_similar, read_section_texts
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
+from memsyncd.operations.call import Call, read_saved
+from memsyncd.operations.search.declare import SearchParams
+from memsyncd.operations.sections import Filters
+from memsyncd.operations.semantic.declare import SemanticState
+from memsyncd.operations.similar.declare import (
+    Copy,
+    DuplicateGroup,
+    Duplicates,
+    DuplicatesParams,
+    SimilarParams,
+    SimilarSection,
+    SimilarSections,
+)
+from memsyncd.semantic import Cosines
+from memsyncd.store.lookup import (
+    StoredSection,
+    by_path,
+    read_anchors_of,
+    read_chunks_of,
+    stream_notes,
+)
+from memsyncd.store.metadata import (
+    count_sections,
+)
+from memsyncd.store.pool import Reader
+from memsyncd.store.search import (
+    find_rows,
+    list_allowed,
+    read_sections,
+)
+from memsyncd.store.texts import read_note_text
+
+CANDIDATES = 50
+
+
+LEAST_BY_WORDS = 0.3
+
+
+# A cosine is clear from this part of the way between the usual one, the median, and 1 on. Of few
+# chunks the median says nothing.
+CLEAR_PART, MIN_CHUNKS = 0.3, 20
+
+
+# A topic is compared by the text of its sections up to this size.
+TOPIC_CHARACTERS = 20_000
+
+
+def find_similar(
+    workspace: Workspace, params: SimilarParams, config: Config, options: RunOptions
+) -> SimilarSections:
+    """Return the sections that are as similar as wanted, the most similar first; never the named
+    ones themselves.
+
+    Raises BadRequest, NoteNotFound, NotFresh, and what `Workspace.acquire` raises.
+    """
+    given = [params.anchor, params.text, params.topic]
+    if sum(one is not None for one in given) != 1:
+        raise BadRequest(
+            "similar: name one of anchor, text and topic",
+            hint="the section, text or topic to compare with",
+        )
+    with workspace.acquire(config.search.timeout_s) as reader:
+        subject = _read_subject(reader, params, config, options)
+        near = _find_near(reader, workspace, subject, params, config, options)
+    if near is not None:
+        return near
+    sections = _find_by_words(workspace, subject, params, config, options)
+    return SimilarSections(sections=sections)
+
+
+# --- the text that others are compared with -------------------------------------------------------
+
+
+class _Subject(NamedTuple):
+    """The text to which others are similar, and the sections that say it."""
+
+    text: str
+    anchors: frozenset[str] = frozenset()
+
+
+def _read_subject(
+    reader: Reader, params: SimilarParams, config: Config, options: RunOptions
+) -> _Subject:
+    if params.text is not None:
+        return _Subject(params.text)
+    if params.anchor is not None:
+        path, _ = find_stored_section(reader, params.anchor)
+        texts = [
+            text for one, text in read_section_texts(reader, path) if one.anchor == params.anchor
+        ]
+        return _Subject("".join(texts), frozenset([params.anchor]))
+    of_topic = Filters(meta=[f"topic={params.topic}"], include_archived=params.include_archived)
+    filters = complete_filters(of_topic, config, options.now_s)
+    notes = sorted(stream_notes(reader, filters=filters), key=by_path)
+    anchors = frozenset(section.anchor for note in notes for section in note.sections)
+    if not anchors:
+        raise NoteNotFound(
+            f"no section has the topic {params.topic}",
+            hint="see which topics there are with: memsyncd list --json, in `meta`",
+        )
+    texts = [
+        text
+        for note in notes
+        for section, text in read_section_texts(reader, note.path)
+        if section.anchor in anchors
+    ]
+    return _Subject("\n\n".join(texts)[:TOPIC_CHARACTERS], anchors)
+
+
+# --- by vectors -----------------------------------------------------------------------------------
+
+# So many of the nearest chunks are read, of which the filters leave out some.
+N_NEAREST = 300
+
+
+def _find_near(
+    reader: Reader,
+    workspace: Workspace,
+    subject: _Subject,
+    params: SimilarParams,
+    config: Config,
+    options: RunOptions,
+) -> SimilarSections | None:
+    """Find the sections with the nearest vectors; None if words have to be compared."""
+    if not uses_vectors(workspace):
+        return None
+    hiding = Filters(include_archived=params.include_archived)
+    filters = complete_filters(hiding, config, options.now_s)
+    allowed = list_allowed(reader, filters)
+    own = read_chunks_of(reader, subject.anchors)
+    if own:
+        cosines = workspace.vectors.of_chunks(own, allowed, N_NEAREST + len(own))
+    else:
+        end_s = time.monotonic() + VECTORS_SHARE * config.search.timeout_s
+        pending = workspace.vectors.begin(subject.text)
+        pending.select((), allowed, N_NEAREST)
+        cosines = pending.finish(end_s)
+    if cosines is None:
+        return None
+    status, rows = workspace.vectors.status(), find_rows(reader, [*cosines.of], filters)
+    best: dict[int, float] = {}
+    for chunk, _, section, *_ in rows:
+        best[section] = max(best.get(section, -1.0), cosines.of[chunk])
+    least = _find_least(cosines, params.min_similarity, status.total)
+    near = [section for section, cosine in best.items() if cosine >= least]
+    found = read_sections(reader, near)
+    by_anchor = {
+        found[section].anchor: (cosine, found[section].digest)
+        for section, cosine in sorted(best.items(), key=lambda one: (-one[1], one[0]))
+        if section in found and found[section].anchor not in subject.anchors
+    }
+    sections = [
+        describe_similar(
+            reader,
+            workspace,
+            find_stored_section(reader, anchor)[1],
+            digest,
+            min(1.0, max(0.0, cosine)),
+            config,
+            options.now_s,
+        )
+        for anchor, (cosine, digest) in [*by_anchor.items()][: params.limit]
+    ]
+    return SimilarSections(
+        sections=sections,
+        semantic="ready" if status.state == "ready" else "partial",
+        semantic_pending=status.pending,
+    )
+
+
+def _find_least(cosines: Cosines, wanted: float | None, n_chunks: int) -> float:
+    if wanted is not None:
+        return wanted
+    if n_chunks < MIN_CHUNKS:
+        return LEAST_BY_WORDS
+    return max(LEAST_BY_WORDS, cosines.median + CLEAR_PART * (1.0 - cosines.median))
+
+
+# --- by words -------------------------------------------------------------------------------------
+
+
+def _find_by_words(
+    workspace: Workspace,
+    subject: _Subject,
+    params: SimilarParams,
+    config: Config,
+    options: RunOptions,
+) -> list[SimilarSection]:
+    wanted = find_features(subject.text)
+    request = SearchParams(
+        query=make_similar_query(subject.text),
+        limit=CANDIDATES,
+        min_score=0.0,
+        filters=Filters(include_archived=params.include_archived),
+    )
+    hits = search([workspace], request, config, options).hits if request.query else []
+    anchors = {hit.anchor for hit in hits} - subject.anchors
+    with workspace.acquire(config.search.timeout_s) as reader:
+        found = compare_sections(reader, workspace, anchors, wanted, config, options.now_s)
+    least = LEAST_BY_WORDS if params.min_similarity is None else params.min_similarity
+    return [one for one in found[: params.limit] if one.similarity >= least]
+
+
+# --- near copies ----------------------------------------------------------------------------------
+
+# More sections take longer to compare than a request may hold up others.
+MAX_COMPARED = 20_000
+
+
+# Vectors find a copy in other words from this cosine on, if it has this share of words in common.
+LEAST_COSINE, LEAST_SHARED = 0.9, 0.3
+
+
+MAX_PAIRS = 2_000
+
+
+# For reading the sections, which takes a fifth of a second for 14,000 of them.
+COPIES_LIMIT_S = 10.0
+
+
+HOW_TO_MERGE = (
+    "read the sections of a group, add to the first what only the others say, then take the others"
+    " out of searches with: memsyncd archive ANCHOR …"
+)
+
+
+_Pair = tuple[int, int]
+
+
+class _Compared(NamedTuple):
+    """A section that is compared with all others, and the digest of its file."""
+
+    path: str
+    digest: str
+    section: StoredSection
+    text: str
+
+
+def find_duplicates(
+    workspace: Workspace, params: DuplicatesParams, config: Config, options: RunOptions
+) -> Duplicates:
+    """Return groups of sections that are near copies.
+
+    Raises BadRequest for a filter that cannot be read, TooLarge, and what `Workspace.acquire`
+    raises.
+    """
+    state: SemanticState = "off"
+    # Comparing all vectors may take longer than a statement may.
+    near_chunks = (
+        workspace.vectors.pairs(LEAST_COSINE, MAX_PAIRS) if uses_vectors(workspace) else None
+    )
+    with workspace.acquire(COPIES_LIMIT_S) as reader:
+        filters = complete_filters(params.filters, config, options.now_s)
+        sections = [*_read_compared(reader, filters)]
+        show = redact if must_redact(reader, config) else str
+        near = _find_near_pairs(reader, near_chunks, sections)
+    # To compare them takes longer than a statement may.
+    features = [find_features(one.text) for one in sections]
+    copies = find_near_copies(features, params.min_similarity)
+    shared = {(pair.one, pair.other): pair.similarity for pair in copies}
+    cosines: dict[_Pair, float] = {}
+    if near is not None:
+        state = "ready" if workspace.vectors.status().state == "ready" else "partial"
+        for pair, cosine in near.items():
+            similarity = compute_similarity(features[pair[0]], features[pair[1]])
+            if pair in shared or similarity >= LEAST_SHARED:
+                cosines[pair] = cosine
+                shared[pair] = similarity
+    groups = group_pairs(shared)
+    return Duplicates(
+        workspace=workspace.id,
+        groups=[
+            _describe_group(group, sections, features, shared, cosines, show)
+            for group in groups[: params.limit]
+        ],
+        n_groups=len(groups),
+        how_to_merge=HOW_TO_MERGE,
+        semantic=state,
+        semantic_pending=workspace.vectors.status().pending if near is not None else 0,
+    )
+
+
+def _read_compared(reader: Reader, filters: StoreFilters) -> Iterator[_Compared]:
+    n_sections = count_sections(reader, filters, (), most=0).n_sections
+    if n_sections > MAX_COMPARED:
+        raise TooLarge(
+            f"{n_sections} sections are too many to compare",
+            hint=f"name a folder with --path, so that there are at most {MAX_COMPARED}",
+        )
+    for note in sorted(stream_notes(reader, filters=filters), key=by_path):
+        lines = read_note_text(reader, note.path).split("\n")
+        for one in note.sections:
+            text = "\n".join(lines[one.span.start - 1 : one.span.end])
+            yield _Compared(note.path, note.digest, one, text)
+
+
+def _find_near_pairs(
+    reader: Reader,
+    pairs: Sequence[tuple[int, int, float]] | None,
+    sections: Sequence[_Compared],
+) -> dict[_Pair, float] | None:
+    """Return the pairs of sections with near vectors, by their positions; None without vectors."""
+    if pairs is None:
+        return None
+    anchors = read_anchors_of(reader, {chunk for pair in pairs for chunk in pair[:2]})
+    places = {one.section.anchor: at for at, one in enumerate(sections)}
+    found: dict[_Pair, float] = {}
+    for one, other, cosine in pairs:
+        first, second = (places.get(anchors.get(chunk, ""), -1) for chunk in (one, other))
+        pair = min(first, second), max(first, second)
+        if -1 not in pair and first != second:
+            found[pair] = max(cosine, found.get(pair, -1.0))
+    return found
+
+
+def _describe_group(
+    group: Sequence[int],
+    sections: Sequence[_Compared],
+    features: Sequence[Features],
+    shared: Mapping[_Pair, float],
+    cosines: Mapping[_Pair, float],
+    show: Callable[[str], str],
+) -> DuplicateGroup:
+    ordered = sorted(group, key=lambda at: (-len(sections[at].text), sections[at].section.anchor))
+    within = {*group}
+    near = [cosine for pair, cosine in cosines.items() if within.issuperset(pair)]
+    return DuplicateGroup(
+        sections=[
+            Copy(
+                anchor=sections[at].section.anchor,
+                path=sections[at].path,
+                start_line=sections[at].section.span.start,
+                end_line=sections[at].section.span.end,
+                heading=[*map(show, sections[at].section.heading)],
+                digest=sections[at].digest,
+                similarity=round(compute_similarity(features[ordered[0]], features[at]), 3),
+            )
+            for at in ordered
+        ],
+        similarity=round(min(one for pair, one in shared.items() if within.issuperset(pair)), 3),
+        cosine=round(min(1.0, *near), 3) if near else None,
+    )
+
+
+# --- the operations -------------------------------------------------------------------------------
+
+
+async def find(call: Call, params: SimilarParams) -> SimilarSections:
+    workspace = await call.open()
+    options = RunOptions(now_s=call.now_s)
+    read_freshness = call.watch_freshness()
+    similar = await read_saved(call, partial(find_similar, workspace, params, call.config, options))
+    return replace(similar, freshness=read_freshness())
+
+
+async def plan_merging(call: Call, params: DuplicatesParams) -> Duplicates:
+    workspace = await call.open()
+    options = RunOptions(now_s=call.now_s)
+    read_freshness = call.watch_freshness()
+    duplicates = await call.read(partial(find_duplicates, workspace, params, call.config, options))
+    return replace(duplicates, freshness=read_freshness())
