@@ -7,9 +7,7 @@ from memsyncd.terminal.parser import KINDS, Option, parse_fraction
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
-    from typing import Any, Final
-
-    from memsyncd.terminal.console import Console
+    from typing import Final
 
 
 # --- filters ------------------------------------------------------------------------------------
@@ -46,11 +44,6 @@ def filters_from(args: Args) -> dict[str, object] | None:
     given = {option.name: getattr(args, option.name) for option in FILTERS}
     # An empty text is no filter that was left out: the daemon refuses it.
     return {name: value for name, value in given.items() if value or value == ""} or None
-
-
-def take_filters(args: Args, _console: Console) -> dict[str, Any]:
-    """Return the parameter `filters`, in place of the options for them."""
-    return {**dict.fromkeys(option.name for option in FILTERS), "filters": filters_from(args)}
 
 
 FOLLOW: Final = Option("--follow R…", "show what this relation leads to: resolved_by")

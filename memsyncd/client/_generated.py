@@ -615,7 +615,7 @@ class GeneratedMethods(Closing):
         plan: str | None = None,
         below: float | None = None,
     ) -> types.Upkept:
-        """Archive memories past their time: expired and ephemeral ones, those of sessions.
+        """Archive memories past their time: expired, ephemeral and session memories.
 
         `dry_run`: Change nothing, and answer what would change.
         `plan`: Only if the plan is still this one, as a dry run names it.

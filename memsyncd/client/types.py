@@ -633,7 +633,7 @@ class ContextResult(ContextAnswer):
 
 
 class RecalledMemory(RelatedMeta):
-    """A section with those beneath it."""
+    """A section with all sections beneath it."""
 
     # A relation that was followed to it.
     relation: str | None
@@ -641,8 +641,8 @@ class RecalledMemory(RelatedMeta):
     related_to: str | None
     # The line to put above the text for a model if it tries to instruct its reader.
     mark: str
-    # Without the section's comment. That of the most important memory, or with words of the best
-    # match, is cut, with `…`, if it is larger than the budget.
+    # Without the section's comment. The text of the most important memory, or of the best match if
+    # words were searched for, is cut, with `…`, if it is larger than the budget.
     text: str
     tokens: int
 
@@ -1175,7 +1175,7 @@ class TopicWritten(Written):
 
 
 class UpkeepItem(SectionPlace):
-    """A memory of a plan: the lines of its section and of those beneath it, before the change."""
+    """A memory of a plan, with the lines of all its sections before the change."""
 
     decay: float
     tier: Literal["hot", "warm", "cold"]

@@ -38,13 +38,13 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 def list_memories(notes: Sequence[StoredNote]) -> Iterator[Memory]:
-    """Yield the memories of notes; neither what is before the first heading, nor titles."""
+    """Yield the memories of notes, without text before the first heading and without titles."""
     for note in notes:
         sections = note.sections
         at = 0
         while at < len(sections):
             head, after = sections[at], _find_end(sections, at)
-            is_title = any(one.level <= SECTION_LEVEL for one in sections[at + 1 : after])
+            is_title = any(section.level <= SECTION_LEVEL for section in sections[at + 1 : after])
             if head.level and not is_title:
                 yield Memory(note, sections[at:after])
             at = at + 1 if is_title else after
@@ -62,18 +62,18 @@ def _find_end(sections: Sequence[StoredSection], at: int) -> int:
 
 
 def list_named(notes: Sequence[StoredNote], anchors: Sequence[str]) -> Iterator[Memory]:
-    """Yield the named sections, each with all beneath it. Raises NoteNotFound for one that is not
-    there.
+    """Yield the named sections, each with all beneath it. Raises NoteNotFound for a section
+    that is missing.
     """
     named = set(anchors)
     for note in notes:
-        found = [at for at, one in enumerate(note.sections) if one.anchor in named]
+        positions = [at for at, section in enumerate(note.sections) if section.anchor in named]
         done = 0
-        for at in found:
+        for at in positions:
             if at >= done:
                 done = _find_end(note.sections, at)
                 yield Memory(note, note.sections[at:done])
-        named -= {note.sections[at].anchor for at in found}
+        named -= {note.sections[at].anchor for at in positions}
     if named:
         hint = "list sections with: memsyncd list --sections"
         raise NoteNotFound(f"no section {min(named)}", hint=hint)
@@ -89,11 +89,11 @@ def find_anchors(workspace: Workspace, filters: Filters, *, path: str | None = N
         workspace.acquire(PLAN_LIMIT_S) as reader,
         stream_sections(reader, _Anchor, filters=filters, path=path) as sections,
     ):
-        return {one.anchor for one in sections}
+        return {section.anchor for section in sections}
 
 
 def find_paths(anchors: Iterable[str] | None) -> set[str] | None:
-    """Return the paths of the notes of sections; None for none given, which stands for all."""
+    """Return the paths of the notes of sections; None, which stands for all, for None."""
     return None if anchors is None else {anchor.rpartition("#")[0] for anchor in anchors}
 
 
@@ -107,7 +107,7 @@ def read_memory(workspace: Workspace, memory: Memory) -> str | None:
         lines = decode_note(path, file.data).lines
         return "\n".join(lines[memory.head.span.start - 1 : memory.sections[-1].span.end])
     places = find_sections_bytes(path, file.data)
-    found = [places[one.anchor] for one in memory.sections if one.anchor in places]
-    if not found:
+    spans = [places[section.anchor] for section in memory.sections if section.anchor in places]
+    if not spans:
         return None
-    return "\n".join(decode_note(path, file.data[found[0][0] : found[-1][1]]).lines)
+    return "\n".join(decode_note(path, file.data[spans[0][0] : spans[-1][1]]).lines)

@@ -36,12 +36,12 @@ from memsyncd.store.search import (
 )
 from memsyncd.store.texts import read_note_text, read_texts
 
-# What is to be written is compared with the chunks that hold one of its rarest words, found
-# in a tenth of the time: texts that say nearly the same share most of their words.
+# A text that is to be written is compared with the chunks that hold one of its rarest words. They
+# are found in a tenth of the time: texts that say nearly the same share most of their words.
 N_RAREST = 5
 RARE_CHUNKS = 200
 NEAR_CANDIDATES = 20
-# Of the words of a text, the share that a chunk must hold for its section to be read.
+# A chunk must hold this share of the words of a text, or its section is not read.
 NEAR_SHARE = 0.4
 
 
@@ -51,8 +51,8 @@ def find_nearly_same(
     """Return the sections that say nearly what a text says, by the configured similarity; archived
     and expired ones are left out. Raises what `Workspace.acquire` raises.
     """
-    wanted = find_features(text)
-    words = frozenset(one for one in wanted if len(one) == 1)
+    features = find_features(text)
+    words = frozenset(feature for feature in features if len(feature) == 1)
     with workspace.acquire(config.search.timeout_s) as reader:
         match = _match_rarest(reader, make_similar_query(text).split())
         if not match:
@@ -60,49 +60,51 @@ def find_nearly_same(
         filters = complete_filters(Filters(), config, now_s)
         rows = find_candidates(reader, match, filters, limit=NEAR_CANDIDATES).rows
         texts = read_texts(reader, [row[0] for row in rows])
-        near = {
+        near_rows = {
             row[2]
             for row in rows
             if len(words & find_features(texts[row[0]])) >= NEAR_SHARE * len(words)
         }
-        anchors = {title.anchor for title in read_section_titles(reader, near).values()}
-        found = compare_sections(reader, workspace, anchors, wanted, config, now_s)
-    return [one for one in found if one.similarity >= config.memory.similar_from][:limit]
+        anchors = {title.anchor for title in read_section_titles(reader, near_rows).values()}
+        compared = compare_sections(reader, workspace, anchors, features, config, now_s)
+    return [section for section in compared if section.similarity >= config.memory.similar_from][
+        :limit
+    ]
 
 
 def _match_rarest(reader: Reader, words: Sequence[str]) -> str:
     """Return the FTS5 expression for chunks with one of the rarest words; empty without words."""
     matches = [f'"{word}"' for word in words if word.isalnum()]
     counts = count_matching(reader, matches, most=RARE_CHUNKS)
-    held = sorted((n, match) for n, match in zip(counts, matches, strict=True) if n)
-    rare = [match for n, match in held if n < RARE_CHUNKS][:N_RAREST]
-    return " OR ".join(rare) or " AND ".join(match for _, match in held[:N_RAREST])
+    occurring = sorted((n, match) for n, match in zip(counts, matches, strict=True) if n)
+    rare = [match for n, match in occurring if n < RARE_CHUNKS][:N_RAREST]
+    return " OR ".join(rare) or " AND ".join(match for _, match in occurring[:N_RAREST])
 
 
 def compare_sections(
     reader: Reader,
     workspace: Workspace,
     anchors: Collection[str],
-    wanted: Features,
+    features: Features,
     config: Config,
     now_s: float,
 ) -> list[SimilarSection]:
-    """Describe these sections with their similarity, the most similar first: that of the whole, or
-    of the most similar value of a field.
+    """Describe these sections with their similarity, the most similar first. The similarity is
+    the whole section's, or the most similar value's of a field.
     """
-    found: list[tuple[float, SimilarSection]] = []
+    compared: list[tuple[float, SimilarSection]] = []
     for path in sorted({anchor.rpartition("#")[0] for anchor in anchors}):
         digest = read_digest(reader, path) or ""
         for section, text in read_section_texts(reader, path):
             if section.anchor in anchors:
                 values = map(find_features, split_values(text))
-                similarity = max(compute_similarity(wanted, one) for one in values)
+                similarity = max(compute_similarity(features, value) for value in values)
                 shown = describe_similar(
                     reader, workspace, section, digest, similarity, config, now_s
                 )
-                found.append((similarity, shown))
-    found.sort(key=lambda one: (-one[0], one[1].path, one[1].start_line))
-    return [one for _, one in found]
+                compared.append((similarity, shown))
+    compared.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].start_line))
+    return [section for _, section in compared]
 
 
 def describe_similar(

@@ -46,20 +46,12 @@ from memsyncd.operations.upkeep.declare import (
 from memsyncd.store.lookup import StoredNote, by_path, stream_notes
 
 Act = Literal["archive", "restore", "cleanup", "topic.archive", "topic.restore"]
-
-
 _RESTORING = frozenset(("restore", "topic.restore"))
-
-
 PROJECT = "project"
-
-
 Verdict = tuple[Literal["change", "retain", "skip"], str]
-"""What becomes of a memory, and why."""
-
-
+"""Whether a memory changes, stays or cannot change, and the reason."""
 Judge = Callable[[Memory], Verdict | None]
-"""Decides about a memory; None if it is not asked for."""
+"""Decides about a memory; None if the request does not select it."""
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,12 +122,12 @@ def value_memory(memory: Memory, valuation: Valuation) -> float:
 
 def find_protection(memory: Memory, config: Config) -> str:
     """Return why a memory is never archived, or why it need not be; empty if it may be."""
-    if any(one.lifecycle == PROJECT for one in memory.sections):
+    if any(section.lifecycle == PROJECT for section in memory.sections):
         return "its lifecycle is project"
     for section in memory.sections:
         if find_kind(config.kinds, section.kind).protected:
             return f"its kind, {section.kind}, is protected"
-    if all(one.status == ARCHIVED for one in memory.sections):
+    if all(section.status == ARCHIVED for section in memory.sections):
         return "it is archived already"
     return ""
 
@@ -152,7 +144,7 @@ def make_plan(
     with workspace.acquire(PLAN_LIMIT_S) as reader:
         notes = sorted(stream_notes(reader, among=among, filters=EVERYTHING), key=by_path)
     listed: dict[str, list[UpkeepItem]] = {"change": [], "retain": [], "skip": []}
-    wanted: dict[NotePath, list[_Wanted]] = {}
+    changes: dict[NotePath, list[_MemoryChange]] = {}
     for memory in select(notes):
         verdict = judge(memory)
         if verdict is None:
@@ -160,16 +152,16 @@ def make_plan(
         item = _describe(memory, verdict[1], valuation)
         if verdict[0] == "change":
             path = NotePath(memory.note.path)
-            wanted.setdefault(path, []).append(_Wanted(item, memory))
+            changes.setdefault(path, []).append(_MemoryChange(item, memory))
         else:
             listed[verdict[0]].append(item)
     puts: list[Put] = []
-    for path, several in wanted.items():
+    for path, several in changes.items():
         put, refused = _change_note(workspace, act, path, several)
         puts += [put] if put else []
-        for one in several:
-            reason = refused.get(one.item.anchor)
-            item = replace(one.item, reason=reason) if reason else one.item
+        for change in several:
+            reason = refused.get(change.item.anchor)
+            item = replace(change.item, reason=reason) if reason else change.item
             listed["skip" if reason else "change"].append(item)
     plan = UpkeepPlan(
         plan=_digest_plan(act, puts),
@@ -181,7 +173,7 @@ def make_plan(
     return Planned(plan=plan, puts=tuple(puts))
 
 
-class _Wanted(msgspec.Struct, frozen=True):
+class _MemoryChange(msgspec.Struct, frozen=True):
     item: UpkeepItem
     memory: Memory
 
@@ -191,7 +183,11 @@ class _Wanted(msgspec.Struct, frozen=True):
             return [self.memory.head.anchor]
         is_from_archive = act == "restore"
         sections = self.memory.sections
-        return [one.anchor for one in sections if (one.status == ARCHIVED) is is_from_archive]
+        return [
+            section.anchor
+            for section in sections
+            if (section.status == ARCHIVED) is is_from_archive
+        ]
 
 
 def _digest_plan(act: Act, puts: Sequence[Put]) -> str:
@@ -217,7 +213,7 @@ def _describe(memory: Memory, reason: str, valuation: Valuation) -> UpkeepItem:
 
 
 def _change_note(
-    workspace: Workspace, act: Act, path: NotePath, wanted: Sequence[_Wanted]
+    workspace: Workspace, act: Act, path: NotePath, changes: Sequence[_MemoryChange]
 ) -> tuple[Put | None, dict[str, str]]:
     """Return what writes a note with its memories changed, and why the others of them stay.
 
@@ -225,12 +221,12 @@ def _change_note(
     """
     scope = workspace.scope
     if resolve(scope, path).folder != scope.root or scope.is_read_only(path.text):
-        return None, {one.item.anchor: "its note is read only" for one in wanted}
+        return None, {change.item.anchor: "its note is read only" for change in changes}
     file = read_text_file(scope, path)
-    if file is None or file.digest != wanted[0].memory.note.digest:
+    if file is None or file.digest != changes[0].memory.note.digest:
         hint = "try again once it is indexed"
         raise Conflict(f"{path.text} was saved a moment ago", hint=hint)
-    anchors = {one.item.anchor: one.list_anchors(act) for one in wanted}
+    anchors = {change.item.anchor: change.list_anchors(act) for change in changes}
     data, reasons = _change_text(act, path, file.data, anchors)
     refused = {
         item: next(reasons[anchor] for anchor in several if anchor in reasons)
@@ -245,7 +241,7 @@ def _change_note(
     try:
         return make_put(scope, path, data, file, way_out="split the note"), refused
     except TooLarge as error:
-        return None, {one.item.anchor: error.message for one in wanted}
+        return None, {change.item.anchor: error.message for change in changes}
 
 
 def _change_text(

@@ -403,7 +403,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'relation': 'A relation that was followed to it.',
         'related_to': 'The memory from which it was followed.',
         'mark': 'The line to put above the text for a model if it tries to instruct its reader.',
-        'text': "Without the section's comment. That of the most important memory, or with words of the best match, is cut, with `…`, if it is larger than the budget.",
+        'text': "Without the section's comment. The text of the most important memory, or of the best match if words were searched for, is cut, with `…`, if it is larger than the budget.",
     },
     'Recalled': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

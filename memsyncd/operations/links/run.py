@@ -91,7 +91,7 @@ def _find_start(reader: Reader, params: LinksParams) -> str | None:
 
 
 def draw_links(links: Sequence[LinkInfo], params: LinksParams) -> str | None:
-    """Draw what `find_links` has found, if a drawing is asked for."""
+    """Draw links, if the request names a format."""
     if params.format is None:
         return None
     from memsyncd.core.markdown.drawing import render_dot

@@ -58,7 +58,7 @@ class RecallParams(TrackedParams, frozen=True, kw_only=True):
 
 
 class RecalledMemory(RelatedMeta, frozen=True, kw_only=True):
-    """A section with those beneath it."""
+    """A section with all sections beneath it."""
 
     relation: str | None = None
     """A relation that was followed to it."""
@@ -67,8 +67,8 @@ class RecalledMemory(RelatedMeta, frozen=True, kw_only=True):
     mark: str = ""
     """The line to put above the text for a model if it tries to instruct its reader."""
     text: str
-    """Without the section's comment. That of the most important memory, or with words of the best
-    match, is cut, with `…`, if it is larger than the budget."""
+    """Without the section's comment. The text of the most important memory, or of the best match if
+    words were searched for, is cut, with `…`, if it is larger than the budget."""
     tokens: int
 
 

@@ -48,7 +48,7 @@ from memsyncd.operations.sections import Filters
 from memsyncd.store.accesses import AccessCount
 from memsyncd.store.lookup import StoredNote, stream_notes
 
-# The most memories that one answer reads from the disk, and that words find.
+# At most so many memories are read from the disk for an answer, and found by words.
 N_READ = 200
 N_FOUND = 50
 # The comment of a section, whose fields the answer has, below its heading.
@@ -73,12 +73,12 @@ def recall(
         hint = "give keywords, a topic, a kind or a text"
         raise BadRequest("recall: there is no criterion", hint=hint)
     times = accessed or {}
-    options = RunOptions(now_s=now_s, accesses={key: one.count for key, one in times.items()})
-    stage, anchors, asked = _find_stage(workspace, config, params, options)
+    options = RunOptions(now_s=now_s, accesses={key: access.count for key, access in times.items()})
+    stage, anchors, request = _find_stage(workspace, config, params, options)
     notes = _read_notes_of(workspace, config, anchors)
     # A save that was indexed meanwhile may have removed some.
     indexed = {section.anchor for note in notes for section in note.sections}
-    memories = [*list_named(notes, [one for one in anchors if one in indexed])]
+    memories = [*list_named(notes, [anchor for anchor in anchors if anchor in indexed])]
 
     def order(memory: Memory) -> tuple[object, ...]:
         head = memory.head
@@ -88,22 +88,22 @@ def recall(
         return -importance, -last_s, memory.note.path, head.span.start
 
     memories.sort(key=order)
-    led: dict[str, dict[str, str]] = {}
+    origins: dict[str, dict[str, str]] = {}
     if params.follow:
-        memories, led = _follow(workspace, config, params, memories, now_s)
+        memories, origins = _follow(workspace, config, params, memories, now_s)
     places = {memory.head.anchor: at for at, memory in enumerate(memories)}
     if stage == "words":  # the best match has its room first, however important others are
         memories.sort(key=lambda memory: anchors[0] not in _list_anchors(memory))
     filled = [*_fill(workspace, config, params, memories, now_s)]
-    filled.sort(key=lambda one: places[one.anchor])
-    found = _complete(workspace, filled, led)
+    filled.sort(key=lambda memory: places[memory.anchor])
+    recalled = _complete(workspace, filled, origins)
     return Recalled(
         workspace=workspace.id,
         stage=stage,
-        memories=found,
-        tokens=sum(one.tokens for one in found),
-        left_out=len(memories) - len(found),
-        **(describe_query(asked, now_s) if asked else NOTHING_TO_SAY),
+        memories=recalled,
+        tokens=sum(memory.tokens for memory in recalled),
+        left_out=len(memories) - len(recalled),
+        **(describe_query(request, now_s) if request else NOTHING_TO_SAY),
     )
 
 
@@ -128,28 +128,31 @@ def _find_stage(
     """
     for stage, narrowed in _list_stages(params):
         filters = complete_filters(params.filters, config, options.now_s, options.accesses)
-        for one in narrowed:
-            filters = filters.join(complete_filters(one, config, options.now_s))
+        for narrower in narrowed:
+            filters = filters.join(complete_filters(narrower, config, options.now_s))
         passing = find_anchors(workspace, filters)
         if passing:
             return stage, [*passing], None
     text = params.text.strip() or " ".join(params.keywords)
     if not text:
         return None, [], None
-    asked = SearchParams(query=text, limit=N_FOUND, filters=params.filters)
-    answer = search([workspace], asked, config, options)
-    anchors = list(dict.fromkeys(one for hit in answer.hits for one in list_anchors(hit)))
-    return ("words" if anchors else None), anchors, asked
+    request = SearchParams(query=text, limit=N_FOUND, filters=params.filters)
+    answer = search([workspace], request, config, options)
+    anchors = list(dict.fromkeys(anchor for hit in answer.hits for anchor in list_anchors(hit)))
+    return ("words" if anchors else None), anchors, request
 
 
 def _list_stages(params: RecallParams) -> Iterator[tuple[RecallStage, list[Filters]]]:
     """Yield the stages that find memories by metadata, with filters that must all hold."""
-    wanted = [Filters(kind=[params.kind])] if params.kind is not None else []
-    wanted += [Filters(meta=[f"topic={params.topic}"])] if params.topic else []
+    criteria = [Filters(kind=[params.kind])] if params.kind is not None else []
+    criteria += [Filters(meta=[f"topic={params.topic}"])] if params.topic else []
     if params.keywords:
-        yield "keywords", [*wanted, Filters(meta=[f"keywords={one}" for one in params.keywords])]
-    if wanted:
-        yield "topic and kind", wanted
+        yield (
+            "keywords",
+            [*criteria, Filters(meta=[f"keywords={keyword}" for keyword in params.keywords])],
+        )
+    if criteria:
+        yield "topic and kind", criteria
 
 
 def _follow(
@@ -159,51 +162,59 @@ def _follow(
     memories: Sequence[Memory],
     now_s: float,
 ) -> tuple[list[Memory], dict[str, dict[str, str]]]:
-    """Put what the relations of each memory lead to right behind it, and say which led there:
-    `relation` and `related_to`, by anchor.
+    """Put the memories that relations lead to right behind the memory that has the relations.
+    Return also the origin of each, `relation` and `related_to`, by anchor.
     """
     filters = complete_filters(params.filters, config, now_s)
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        relations = find_relations(reader, [one.head.anchor for one in memories], params.follow)
+        relations = find_relations(
+            reader, [memory.head.anchor for memory in memories], params.follow
+        )
         related = RelatedReader(reader, config, filters, now_s)
         ways = {
             head: [
-                (one.relation.name, one.list_anchors())
-                for one in related.read(relations.get(head, ()))
+                (target.relation.name, target.list_anchors())
+                for target in related.read(relations.get(head, ()))
             ]
             for head in (memory.head.anchor for memory in memories)
         }
-    leading = {one for each in ways.values() for _, anchors in each for one in anchors}
-    known = {
+    leading = {anchor for each in ways.values() for _, anchors in each for anchor in anchors}
+    by_anchor = {
         section.anchor: memory
         for memory in [*list_memories(_read_notes_of(workspace, config, leading)), *memories]
         for section in memory.sections
     }
-    found: dict[str, Memory] = {}
-    led: dict[str, dict[str, str]] = {}
+    ordered: dict[str, Memory] = {}
+    origins: dict[str, dict[str, str]] = {}
     for memory in memories:
         head = memory.head.anchor
-        found.setdefault(head, memory)
+        ordered.setdefault(head, memory)
         for relation, anchors in ways[head]:
             for anchor in anchors:
-                other = known.get(anchor)
+                other = by_anchor.get(anchor)
                 if other is not None and other.head.anchor != head:
-                    found.setdefault(other.head.anchor, other)
+                    ordered.setdefault(other.head.anchor, other)
                     way = {"relation": relation, "related_to": head}
-                    led.setdefault(other.head.anchor, way)
-    return [*found.values()], led
+                    origins.setdefault(other.head.anchor, way)
+    return [*ordered.values()], origins
 
 
 def _complete(
-    workspace: Workspace, found: Sequence[RecalledMemory], led: Mapping[str, Mapping[str, str]]
+    workspace: Workspace,
+    memories: Sequence[RecalledMemory],
+    origins: Mapping[str, Mapping[str, str]],
 ) -> list[RecalledMemory]:
-    """Add to memories what led to them, and their contradictions."""
+    """Add to memories the relation that led to them, and their contradictions."""
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        contradictions = find_contradictions(reader, [one.anchor for one in found])
+        contradictions = find_contradictions(reader, [memory.anchor for memory in memories])
     none = Contradictions([], [])
     return [
-        replace(one, **led.get(one.anchor, {}), **contradictions.get(one.anchor, none)._asdict())
-        for one in found
+        replace(
+            memory,
+            **origins.get(memory.anchor, {}),
+            **contradictions.get(memory.anchor, none)._asdict(),
+        )
+        for memory in memories
     ]
 
 

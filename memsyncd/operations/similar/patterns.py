@@ -40,19 +40,11 @@ from memsyncd.store.metadata import (
 
 # Sections that one request compares, of all workspaces together, and of each at least.
 MAX_PATTERN_SECTIONS = 2_000
-
-
 MIN_PATTERN_SECTIONS = 20
-
-
 # The beginning of a text that is compared: 0.3 ms each.
 COMPARED_CHARACTERS = 1_000
-
-
 # Less than four words are too few to compare: headings of many notes are the same.
 MIN_PATTERN_FEATURES = 7
-
-
 Category = tuple[str | None, str | None]
 """A kind and a topic, of which one may be None."""
 
@@ -75,7 +67,7 @@ class ReadSections(msgspec.Struct, frozen=True, kw_only=True):
 def read_categories(
     workspace: Workspace, params: PatternsParams, limit_s: float
 ) -> dict[Category, int]:
-    """Count the sections of a workspace by kind and topic, those that state neither left out."""
+    """Count the sections of a workspace by kind and topic, without sections that state neither."""
     with workspace.acquire(limit_s) as reader:
         counts = count_categories(reader)
     return {
@@ -89,9 +81,13 @@ def read_categories(
 def find_shared_categories(
     counts: Sequence[Mapping[Category, int]], min_workspaces: int
 ) -> set[Category]:
-    """Return what so many workspaces have."""
-    found = Counter(category for one in counts for category in one)
-    return {category for category, n_workspaces in found.items() if n_workspaces >= min_workspaces}
+    """Return the categories that so many workspaces have."""
+    n_by_category = Counter(category for own_counts in counts for category in own_counts)
+    return {
+        category
+        for category, n_workspaces in n_by_category.items()
+        if n_workspaces >= min_workspaces
+    }
 
 
 def read_category_sections(
@@ -110,7 +106,7 @@ def read_category_sections(
         rows = find_category_sections(reader, categories, limit=most)
         metas = read_redacted_sections(reader, [row.section for row in rows], config)
         texts = read_redacted_chunks(reader, [row.chunk for row in rows], config)
-    found = []
+    read = []
     for row in rows:
         section = metas[row.section]
         whole, heading = texts[row.chunk], section.heading
@@ -127,27 +123,25 @@ def read_category_sections(
                 snippet=highlight(text, {}),
                 **describe_meta(section, config.kinds, options.now_s),
             )
-            found.append(ReadSection((row.kind, row.topic), features, shown))
-    return ReadSections(sections=found, n_left_out=max(0, n_sections - len(rows)))
+            read.append(ReadSection((row.kind, row.topic), features, shown))
+    return ReadSections(sections=read, n_left_out=max(0, n_sections - len(rows)))
 
 
 def find_patterns(parts: Sequence[ReadSections], params: PatternsParams) -> list[Pattern]:
-    """Group the sections of each kind and topic that are similar; those that most workspaces have
-    come first.
-    """
+    """Group similar sections of each kind and topic; the patterns of most workspaces come first."""
     by_category: dict[Category, list[ReadSection]] = {}
-    for one in (section for part in parts for section in part.sections):
-        by_category.setdefault(one.category, []).append(one)
-    found: list[Pattern] = []
+    for section in (section for part in parts for section in part.sections):
+        by_category.setdefault(section.category, []).append(section)
+    patterns: list[Pattern] = []
     for sections in by_category.values():
         if is_cancelled():
             raise make_timeout_error()
-        items = [(one.shown.workspace, one.features) for one in sections]
+        items = [(section.shown.workspace, section.features) for section in sections]
         for group in group_similar(items, params.min_similarity):
             shown = [sections[number].shown for number in group.members]
-            n_workspaces = len({one.workspace for one in shown})
+            n_workspaces = len({section.workspace for section in shown})
             if n_workspaces >= params.min_workspaces:
-                found.append(
+                patterns.append(
                     Pattern(
                         kind=shown[0].kind,
                         topic=shown[0].meta.get("topic"),
@@ -156,8 +150,8 @@ def find_patterns(parts: Sequence[ReadSections], params: PatternsParams) -> list
                         sections=shown,
                     )
                 )
-    found.sort(key=_order_pattern)
-    return found
+    patterns.sort(key=_order_pattern)
+    return patterns
 
 
 def _order_pattern(pattern: Pattern) -> tuple[int, int, float, str, str]:

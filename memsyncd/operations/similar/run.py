@@ -69,16 +69,10 @@ from memsyncd.store.search import (
 from memsyncd.store.texts import read_note_text
 
 CANDIDATES = 50
-
-
 LEAST_BY_WORDS = 0.3
-
-
-# A cosine is clear from this part of the way between the usual one, the median, and 1 on. Of few
-# chunks the median says nothing.
+# A cosine is clear from this part of the way between the usual one, the median, and 1 on. The
+# median of few chunks says nothing.
 CLEAR_PART, MIN_CHUNKS = 0.3, 20
-
-
 # A topic is compared by the text of its sections up to this size.
 TOPIC_CHARACTERS = 20_000
 
@@ -91,17 +85,17 @@ def find_similar(
 
     Raises BadRequest, NoteNotFound, NotFresh, and what `Workspace.acquire` raises.
     """
-    given = [params.anchor, params.text, params.topic]
-    if sum(one is not None for one in given) != 1:
+    subjects = [params.anchor, params.text, params.topic]
+    if sum(subject is not None for subject in subjects) != 1:
         raise BadRequest(
             "similar: name one of anchor, text and topic",
             hint="the section, text or topic to compare with",
         )
     with workspace.acquire(config.search.timeout_s) as reader:
         subject = _read_subject(reader, params, config, options)
-        near = _find_near(reader, workspace, subject, params, config, options)
-    if near is not None:
-        return near
+        by_vectors = _find_near(reader, workspace, subject, params, config, options)
+    if by_vectors is not None:
+        return by_vectors
     sections = _find_by_words(workspace, subject, params, config, options)
     return SimilarSections(sections=sections)
 
@@ -124,7 +118,9 @@ def _read_subject(
     if params.anchor is not None:
         path, _ = find_stored_section(reader, params.anchor)
         texts = [
-            text for one, text in read_section_texts(reader, path) if one.anchor == params.anchor
+            text
+            for section, text in read_section_texts(reader, path)
+            if section.anchor == params.anchor
         ]
         return _Subject("".join(texts), frozenset([params.anchor]))
     of_topic = Filters(meta=[f"topic={params.topic}"], include_archived=params.include_archived)
@@ -147,7 +143,7 @@ def _read_subject(
 
 # --- by vectors -----------------------------------------------------------------------------------
 
-# So many of the nearest chunks are read, of which the filters leave out some.
+# So many of the nearest chunks are read; the filters leave some of them out.
 N_NEAREST = 300
 
 
@@ -180,12 +176,12 @@ def _find_near(
     for chunk, _, section, *_ in rows:
         best[section] = max(best.get(section, -1.0), cosines.of[chunk])
     least = _find_least(cosines, params.min_similarity, status.total)
-    near = [section for section, cosine in best.items() if cosine >= least]
-    found = read_sections(reader, near)
+    near_rows = [section for section, cosine in best.items() if cosine >= least]
+    stored = read_sections(reader, near_rows)
     by_anchor = {
-        found[section].anchor: (cosine, found[section].digest)
-        for section, cosine in sorted(best.items(), key=lambda one: (-one[1], one[0]))
-        if section in found and found[section].anchor not in subject.anchors
+        stored[section].anchor: (cosine, stored[section].digest)
+        for section, cosine in sorted(best.items(), key=lambda scored: (-scored[1], scored[0]))
+        if section in stored and stored[section].anchor not in subject.anchors
     }
     sections = [
         describe_similar(
@@ -206,9 +202,9 @@ def _find_near(
     )
 
 
-def _find_least(cosines: Cosines, wanted: float | None, n_chunks: int) -> float:
-    if wanted is not None:
-        return wanted
+def _find_least(cosines: Cosines, min_similarity: float | None, n_chunks: int) -> float:
+    if min_similarity is not None:
+        return min_similarity
     if n_chunks < MIN_CHUNKS:
         return LEAST_BY_WORDS
     return max(LEAST_BY_WORDS, cosines.median + CLEAR_PART * (1.0 - cosines.median))
@@ -224,7 +220,7 @@ def _find_by_words(
     config: Config,
     options: RunOptions,
 ) -> list[SimilarSection]:
-    wanted = find_features(subject.text)
+    features = find_features(subject.text)
     request = SearchParams(
         query=make_similar_query(subject.text),
         limit=CANDIDATES,
@@ -234,34 +230,24 @@ def _find_by_words(
     hits = search([workspace], request, config, options).hits if request.query else []
     anchors = {hit.anchor for hit in hits} - subject.anchors
     with workspace.acquire(config.search.timeout_s) as reader:
-        found = compare_sections(reader, workspace, anchors, wanted, config, options.now_s)
+        compared = compare_sections(reader, workspace, anchors, features, config, options.now_s)
     least = LEAST_BY_WORDS if params.min_similarity is None else params.min_similarity
-    return [one for one in found[: params.limit] if one.similarity >= least]
+    return [section for section in compared[: params.limit] if section.similarity >= least]
 
 
 # --- near copies ----------------------------------------------------------------------------------
 
 # More sections take longer to compare than a request may hold up others.
 MAX_COMPARED = 20_000
-
-
 # Vectors find a copy in other words from this cosine on, if it has this share of words in common.
 LEAST_COSINE, LEAST_SHARED = 0.9, 0.3
-
-
 MAX_PAIRS = 2_000
-
-
 # For reading the sections, which takes a fifth of a second for 14,000 of them.
 COPIES_LIMIT_S = 10.0
-
-
 HOW_TO_MERGE = (
     "read the sections of a group, add to the first what only the others say, then take the others"
     " out of searches with: memsyncd archive ANCHOR …"
 )
-
-
 _Pair = tuple[int, int]
 
 
@@ -291,15 +277,15 @@ def find_duplicates(
         filters = complete_filters(params.filters, config, options.now_s)
         sections = [*_read_compared(reader, filters)]
         show = redact if must_redact(reader, config) else str
-        near = _find_near_pairs(reader, near_chunks, sections)
+        cosine_pairs = _find_near_pairs(reader, near_chunks, sections)
     # To compare them takes longer than a statement may.
-    features = [find_features(one.text) for one in sections]
+    features = [find_features(section.text) for section in sections]
     copies = find_near_copies(features, params.min_similarity)
     shared = {(pair.one, pair.other): pair.similarity for pair in copies}
     cosines: dict[_Pair, float] = {}
-    if near is not None:
+    if cosine_pairs is not None:
         state = "ready" if workspace.vectors.status().state == "ready" else "partial"
-        for pair, cosine in near.items():
+        for pair, cosine in cosine_pairs.items():
             similarity = compute_similarity(features[pair[0]], features[pair[1]])
             if pair in shared or similarity >= LEAST_SHARED:
                 cosines[pair] = cosine
@@ -314,7 +300,7 @@ def find_duplicates(
         n_groups=len(groups),
         how_to_merge=HOW_TO_MERGE,
         semantic=state,
-        semantic_pending=workspace.vectors.status().pending if near is not None else 0,
+        semantic_pending=workspace.vectors.status().pending if cosine_pairs is not None else 0,
     )
 
 
@@ -327,9 +313,9 @@ def _read_compared(reader: Reader, filters: StoreFilters) -> Iterator[_Compared]
         )
     for note in sorted(stream_notes(reader, filters=filters), key=by_path):
         lines = read_note_text(reader, note.path).split("\n")
-        for one in note.sections:
-            text = "\n".join(lines[one.span.start - 1 : one.span.end])
-            yield _Compared(note.path, note.digest, one, text)
+        for section in note.sections:
+            text = "\n".join(lines[section.span.start - 1 : section.span.end])
+            yield _Compared(note.path, note.digest, section, text)
 
 
 def _find_near_pairs(
@@ -341,14 +327,16 @@ def _find_near_pairs(
     if pairs is None:
         return None
     anchors = read_anchors_of(reader, {chunk for pair in pairs for chunk in pair[:2]})
-    places = {one.section.anchor: at for at, one in enumerate(sections)}
-    found: dict[_Pair, float] = {}
-    for one, other, cosine in pairs:
-        first, second = (places.get(anchors.get(chunk, ""), -1) for chunk in (one, other))
+    places = {compared.section.anchor: at for at, compared in enumerate(sections)}
+    near_pairs: dict[_Pair, float] = {}
+    for first_chunk, second_chunk, cosine in pairs:
+        first, second = (
+            places.get(anchors.get(chunk, ""), -1) for chunk in (first_chunk, second_chunk)
+        )
         pair = min(first, second), max(first, second)
         if -1 not in pair and first != second:
-            found[pair] = max(cosine, found.get(pair, -1.0))
-    return found
+            near_pairs[pair] = max(cosine, near_pairs.get(pair, -1.0))
+    return near_pairs
 
 
 def _describe_group(
@@ -361,7 +349,7 @@ def _describe_group(
 ) -> DuplicateGroup:
     ordered = sorted(group, key=lambda at: (-len(sections[at].text), sections[at].section.anchor))
     within = {*group}
-    near = [cosine for pair, cosine in cosines.items() if within.issuperset(pair)]
+    group_cosines = [cosine for pair, cosine in cosines.items() if within.issuperset(pair)]
     return DuplicateGroup(
         sections=[
             Copy(
@@ -375,8 +363,10 @@ def _describe_group(
             )
             for at in ordered
         ],
-        similarity=round(min(one for pair, one in shared.items() if within.issuperset(pair)), 3),
-        cosine=round(min(1.0, *near), 3) if near else None,
+        similarity=round(
+            min(share for pair, share in shared.items() if within.issuperset(pair)), 3
+        ),
+        cosine=round(min(1.0, *group_cosines), 3) if group_cosines else None,
     )
 
 

@@ -51,18 +51,18 @@ def compute_stats(
             raise BadRequest(f"sections are not counted by {group[:40]}", hint=hint)
     filters = complete_filters(params.filters, config, now_s, accesses)
     with workspace.acquire(READ_LIMIT_S) as reader:
-        found = count_sections(reader, filters, params.by, most=params.limit)
+        counted = count_sections(reader, filters, params.by, most=params.limit)
         show = redact if must_redact(reader, config) else str
     return {
-        "sections": found.n_sections,
-        "notes": found.n_notes,
-        "bytes": found.n_bytes,
+        "sections": counted.n_sections,
+        "notes": counted.n_notes,
+        "bytes": counted.n_bytes,
         "counts": {
             group: [
                 ValueCount(value=value and show(value), sections=n_sections, notes=n_notes)
                 for value, n_sections, n_notes in counts
             ]
-            for group, counts in found.groups.items()
+            for group, counts in counted.groups.items()
         },
     }
 
@@ -74,8 +74,8 @@ def find_unknown_anchors(workspace: Workspace, anchors: Iterable[str]) -> list[s
         by_path: dict[str, set[str]] = {}
         for anchor in anchors:
             path = anchor.rpartition("#")[0] if "#" in anchor else anchor
-            known = by_path.setdefault(path, set(read_anchors(reader, path)))
-            if not known or ("#" in anchor and anchor not in known):
+            present = by_path.setdefault(path, set(read_anchors(reader, path)))
+            if not present or ("#" in anchor and anchor not in present):
                 unknown.append(anchor)
     return unknown
 
@@ -110,7 +110,7 @@ async def record_accesses(call: Call, params: AccessParams) -> RecordedAccesses:
         raise NoteNotFound(
             f"there is no section {anchors[0]}", hint="list the sections: memsyncd list"
         )
-    known = [anchor for anchor in anchors if anchor not in unknown]
+    counted = [anchor for anchor in anchors if anchor not in unknown]
     # Without a session, which would count once: the caller asks for the count itself.
-    call.note_accesses(known, TrackedParams())
-    return RecordedAccesses(workspace=workspace.id, sections=len(known), unknown=unknown)
+    call.note_accesses(counted, TrackedParams())
+    return RecordedAccesses(workspace=workspace.id, sections=len(counted), unknown=unknown)

@@ -40,8 +40,8 @@ class PlanParams(WriteParams, frozen=True, kw_only=True):
 
 
 class ArchiveParams(PlanParams, frozen=True, kw_only=True):
-    """Which memories: those named by anchors, or those at a path that pass the filters. A memory is
-    a section with those beneath it.
+    """The memories are named by anchors, or lie at a path and pass the filters. A memory is a
+    section with all sections beneath it.
     """
 
     anchors: Annotated[list[Place], msgspec.Meta(max_length=10_000)] = msgspec.field(
@@ -62,7 +62,7 @@ class CleanupParams(PlanParams, frozen=True, kw_only=True):
 
 
 class UpkeepItem(SectionPlace, frozen=True, kw_only=True):
-    """A memory of a plan: the lines of its section and of those beneath it, before the change."""
+    """A memory of a plan, with the lines of all its sections before the change."""
 
     decay: float
     tier: Literal["hot", "warm", "cold"]
@@ -198,7 +198,7 @@ OPERATIONS = (
         name="cleanup",
         params=CleanupParams,
         result=Upkept,
-        summary="Archive memories past their time: expired and ephemeral ones, those of sessions.",
+        summary="Archive memories past their time: expired, ephemeral and session memories.",
         shape=Shape.STEPS,
         run="upkeep.run:clean_up",
         errors=WRITES,

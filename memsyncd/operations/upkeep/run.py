@@ -98,7 +98,7 @@ def plan_restore(
     selected = _select_anchors(workspace, config, params, valuation)
 
     def judge(memory: Memory) -> Verdict | None:
-        has_archived = any(one.status == ARCHIVED for one in memory.sections)
+        has_archived = any(section.status == ARCHIVED for section in memory.sections)
         is_selected = selected is None or memory.head.anchor in selected
         return ("change", "named") if has_archived and is_selected else None
 
@@ -201,13 +201,13 @@ def make_promote_decision(
     def decide() -> tuple[Edit, list[PromotedMemory]]:
         memories = _find_memories(workspace, params)
         file = read_text_file(workspace.scope, path)
-        known = parse_note(path, file.data, config.chunking).sections if file else ()
+        present = parse_note(path, file.data, config.chunking).sections if file else ()
         promoted: list[PromotedMemory] = []
         additions: list[Addition] = []
         for memory in memories:
             source, heading = memory.head.anchor, memory.head.heading
             is_there = memory.note.path == path.text
-            anchor = source if is_there else find_promoted(known, source, tag)
+            anchor = source if is_there else find_promoted(present, source, tag)
             if anchor is None:
                 additions.append(_make_addition(workspace, memory, tag))
             promoted.append(
@@ -223,8 +223,10 @@ def make_promote_decision(
         puts, added = append_additions(workspace, config, additions, paths, at)
         new = iter(added)
         answer = [
-            replace(one, anchor=next(new).anchor) if one.is_new and not params.dry_run else one
-            for one in promoted
+            replace(memory, anchor=next(new).anchor)
+            if memory.is_new and not params.dry_run
+            else memory
+            for memory in promoted
         ]
         operations = () if params.dry_run else puts
         edit = Edit(command="promote", client=client, path=path.text, operations=operations)
@@ -240,11 +242,11 @@ def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memo
         filters = Filters(kinds=(TASK_SUMMARY,), tasks=(params.task or "",))
         passing = find_anchors(workspace, filters)
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        found = stream_notes(reader, among=find_paths(passing), filters=EVERYTHING)
-        notes = sorted(found, key=by_path)
+        stored = stream_notes(reader, among=find_paths(passing), filters=EVERYTHING)
+        notes = sorted(stored, key=by_path)
     if params.anchor is not None:
         return [*list_named(notes, [params.anchor])]
-    memories = [one for one in list_memories(notes) if one.head.anchor in passing]
+    memories = [memory for memory in list_memories(notes) if memory.head.anchor in passing]
     if not memories:
         hint = f"see its memories with: memsyncd list --task {params.task}"
         raise NoteNotFound(f"task {params.task} has no summaries", hint=hint)
