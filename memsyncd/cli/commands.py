@@ -48,7 +48,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "task": Entry("tasks", "list, checkpoint and summarise tasks, and print their context"),
         "session": Entry("tasks", "begin and resume sessions of agents"),
         "triage": Entry("tasks", "count sections tagged as bugs, and make tasks of them"),
-        "signal": Entry("tasks", "send and read signals between agents"),
         "history": Entry("history", "list the changes of notes, with time and writer"),
         "diff": Entry("history", "show the change of a revision"),
         "undo": Entry("history", "restore the text from before a revision"),

@@ -550,6 +550,116 @@ class GeneratedMethods(Closing):
         answer: list[types.FieldVersion] = self._connection.ask("field.history", params)["values"]
         return answer
 
+    def send_signal(
+        self,
+        content: str,
+        *,
+        type: str = "note",
+        agent: Words = (),
+        session: Words = (),
+        task: Words = (),
+        key: str | None = None,
+        expires_s: float | None = None,
+    ) -> types.SignalSent:
+        """Send a signal to agents, sessions or tasks. Each one named gets it. Raises Busy if as
+        many signals wait to be read as may be.
+
+        `content`: The message.
+        `type`: Any word, such as `completion`, `blocked` or `question`.
+        `agent`: To this agent.
+        `session`: To this session.
+        `task`: To everybody on this task.
+        `key`: The sender's own name for the signal: sending it again with this key changes nothing,
+        so that a sender may repeat a request whose answer it has not seen.
+        `expires_s`: Seconds after which nobody receives it any more; by default
+        `signal.max_age_days`.
+        """
+        params: dict[str, Any] = {
+            "content": content,
+            "type": type,
+            "agents": convert_words(agent),
+            "sessions": convert_words(session),
+            "tasks": convert_words(task),
+            "key": key,
+            "expires_s": expires_s,
+            "client": self._connection.client_name,
+        }
+        answer: types.SignalSent = self._connection.ask("signal.send", params)
+        return answer
+
+    def inbox(
+        self,
+        *,
+        agent: str | None = None,
+        session: str | None = None,
+        task: str | None = None,
+        type: str | None = None,
+        include_read: bool = False,
+        limit: int = 50,
+    ) -> list[types.Signal]:
+        """List the signals to an agent, a session or a task, unread first.
+
+        `agent`: The agent that reads.
+        `session`: The session that reads.
+        `task`: The task that the signals are about.
+        `type`: Only signals of this type, such as `completion`, `blocked` or `question`.
+        `include_read`: Acknowledged signals too, after the others.
+        `limit`: At most so many.
+        """
+        params: dict[str, Any] = {
+            "agent": agent,
+            "session": session,
+            "task": task,
+            "type": type,
+            "include_read": include_read,
+            "limit": limit,
+        }
+        answer: list[types.Signal] = self._connection.ask("signal.inbox", params)["signals"]
+        return answer
+
+    def outbox(
+        self,
+        *,
+        everyone: bool = False,
+        limit: int = 50,
+    ) -> list[types.Signal]:
+        """List the signals that were sent, and who has acknowledged them. The latest come first.
+
+        `everyone`: The signals of all senders.
+        `limit`: At most so many.
+        """
+        params: dict[str, Any] = {
+            "everyone": everyone,
+            "limit": limit,
+            "client": self._connection.client_name,
+        }
+        answer: list[types.Signal] = self._connection.ask("signal.outbox", params)["signals"]
+        return answer
+
+    def ack_signals(
+        self,
+        *signals: int,
+        agent: str | None = None,
+        session: str | None = None,
+        task: str | None = None,
+    ) -> types.SignalsAcked:
+        """Acknowledge signals, so that this reader receives them no more. The reader is the agent,
+        else the session, else the task.
+
+        `signals`: The numbers of the signals.
+        `agent`: The agent that reads.
+        `session`: The session that reads.
+        `task`: The task that the signals are about.
+        """
+        params: dict[str, Any] = {
+            "signals": [*signals] or None,
+            "agent": agent,
+            "session": session,
+            "task": task,
+        }
+        answer: types.SignalsAcked = self._connection.ask("signal.ack", params)
+        return answer
+
     def archive(
         self,
         *anchors: str,

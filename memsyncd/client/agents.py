@@ -35,8 +35,6 @@ if TYPE_CHECKING:
         SessionBlock,
         SessionStarted,
         Signal,
-        SignalsAcked,
-        SignalSent,
         TaskContext,
         TaskReady,
         TaskSection,
@@ -55,77 +53,6 @@ class AgentMethods(GeneratedMethods):
     """
 
     # --- signals ---
-
-    def send_signal(
-        self,
-        content: str,
-        *,
-        type: str = "note",  # noqa: A002  as the protocol names it
-        agent: Words = (),
-        session: Words = (),
-        task: Words = (),
-        key: str | None = None,
-        expires_s: float | None = None,
-    ) -> SignalSent:
-        """Send a signal to agents, sessions or tasks; each one named gets it.
-
-        Repeating the call with the same `key` sends nothing more. Raises Busy if as many signals
-        wait to be read as may.
-        """
-        params = {
-            "content": content,
-            "type": type,
-            "agents": convert_words(agent),
-            "sessions": convert_words(session),
-            "tasks": convert_words(task),
-            "key": key,
-            "expires_s": expires_s,
-            "client": self._connection.client_name,
-        }
-        answer: SignalSent = self._connection.ask("signal.send", params)
-        return answer
-
-    def inbox(
-        self,
-        *,
-        agent: str | None = None,
-        session: str | None = None,
-        task: str | None = None,
-        type: str | None = None,  # noqa: A002  as the protocol names it
-        include_read: bool = False,
-        limit: int = 50,
-    ) -> list[Signal]:
-        """Return the signals to an agent, a session or a task, the unread ones first."""
-        params = {
-            "agent": agent,
-            "session": session,
-            "task": task,
-            "type": type,
-            "include_read": include_read,
-            "limit": limit,
-        }
-        answer: list[Signal] = self._connection.ask("signal.inbox", params)["signals"]
-        return answer
-
-    def outbox(self, *, everyone: bool = False, limit: int = 50) -> list[Signal]:
-        """Return the signals that this client has sent, the latest first, with their receipts."""
-        params = {"client": self._connection.client_name, "everyone": everyone, "limit": limit}
-        answer: list[Signal] = self._connection.ask("signal.outbox", params)["signals"]
-        return answer
-
-    def ack_signals(
-        self,
-        *signals: int,
-        agent: str | None = None,
-        session: str | None = None,
-        task: str | None = None,
-    ) -> SignalsAcked:
-        """Acknowledge signals, by their ids: the reader, which is the agent, else the session, else
-        the task, receives them no more.
-        """
-        params = {"signals": list(signals), "agent": agent, "session": session, "task": task}
-        answer: SignalsAcked = self._connection.ask("signal.ack", params)
-        return answer
 
     def watch_signals(
         self,

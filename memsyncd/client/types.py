@@ -147,8 +147,11 @@ class NewRelation(TypedDict, total=False):
 class SignalReader(TypedDict, total=False):
     """Whoever reads: signals to any of these, acknowledged by the first that is given."""
 
+    # The agent that reads.
     agent: str | None
+    # The session that reads.
     session: str | None
+    # The task that the signals are about.
     task: str | None
 
 

@@ -14,6 +14,7 @@ from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NoteNotFound
 from memsyncd.operations.fields import Freshness, TrackedParams
+from memsyncd.operations.signals.declare import Signal
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.writes import OnSimilar
 
@@ -66,6 +67,9 @@ class Call(Protocol):
 
     def note_accesses(self, anchors: Sequence[str], params: TrackedParams) -> None:
         """Count an access of each of these sections, after the answer, if that is wanted."""
+
+    def notify_signal(self, signal: Signal) -> None:
+        """Send a signal of the workspace to the subscriptions of its addressees."""
 
     def describe_write(self, outcome: EditOutcome[Any]) -> dict[str, Any]:
         """The fields of `Written`, which every answer to a write has."""

@@ -344,7 +344,8 @@ def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) 
         entry = f'"{name}": convert_filters({shown} or {{}})'
         return _Parameter(shown, f"{plain.__name__} | None", "None", entry, doc)
     if f"*{name}" in python.positional:
-        return _Parameter(f"*{shown}", "str", None, f'"{name}": [*{shown}] or None', doc)
+        item = _render_type(get_args(plain)[0])
+        return _Parameter(f"*{shown}", item, None, f'"{name}": [*{shown}] or None', doc)
     if name == "wait":
         doc = "Index everything that is on the disk now first."
         return _Parameter("wait", "bool", "False", "**convert_wait(is_wanted=wait)", doc)

@@ -50,4 +50,7 @@ OPERATIONS: dict[str, Operation] = {
 
 NOTIFICATIONS: dict[str, Notification] = {**changes.NOTIFICATIONS, **signals.NOTIFICATIONS}
 
-COMMAND_GROUPS: tuple[CommandGroup, ...] = (*topics.COMMAND_GROUPS,)
+COMMAND_GROUPS: tuple[CommandGroup, ...] = (
+    *signals.COMMAND_GROUPS,
+    *topics.COMMAND_GROUPS,
+)

@@ -16,11 +16,13 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.operations.fields import Freshness, TrackedParams
 from memsyncd.operations.operation import Operation, Shape, load_function
+from memsyncd.operations.signals.declare import Signal
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.writes import OnSimilar
 from memsyncd.server.operations import watch_freshness
 from memsyncd.server.reads import Reads
 from memsyncd.server.session import Session
+from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.waits import OPEN_S, WAIT_S, wait_for_work, wait_until_open
 from memsyncd.server.writes import READ_S, WRITE_S, Writes, describe_write, render_time
 
@@ -30,11 +32,19 @@ T = TypeVar("T")
 class OperationDispatcher:
     """Carries out operations for sessions."""
 
-    def __init__(self, workspaces: Workspaces, clock: Clock, reads: Reads, writes: Writes) -> None:
+    def __init__(
+        self,
+        workspaces: Workspaces,
+        clock: Clock,
+        reads: Reads,
+        writes: Writes,
+        subscriptions: Subscriptions,
+    ) -> None:
         self._workspaces = workspaces
         self._clock = clock
         self._reads = reads
         self._writes = writes
+        self._subscriptions = subscriptions
         self._functions: dict[str, Callable[..., Any]] = {}
 
     async def carry_out(
@@ -44,7 +54,15 @@ class OperationDispatcher:
         run = self._functions.get(operation.name)
         if run is None:
             run = self._functions[operation.name] = load_function(operation.run)
-        call = ServerCall(self._workspaces, self._clock, self._reads, self._writes, session, params)
+        call = ServerCall(
+            self._workspaces,
+            self._clock,
+            self._reads,
+            self._writes,
+            self._subscriptions,
+            session,
+            params,
+        )
         if operation.shape is Shape.READ:
             await call.open()
             return await call.read(partial(run, call, params))
@@ -61,6 +79,7 @@ class ServerCall:
         clock: Clock,
         reads: Reads,
         writes: Writes,
+        subscriptions: Subscriptions,
         session: Session,
         params: Any,
     ) -> None:
@@ -68,6 +87,7 @@ class ServerCall:
         self._clock = clock
         self._reads = reads
         self._writes = writes
+        self._subscriptions = subscriptions
         self._session = session
         self._params = params
         self.now_s = clock.wall_s()
@@ -117,6 +137,9 @@ class ServerCall:
         if params.track_access:
             session = params.caller_session
             self._workspaces.note_accesses(self.workspace, anchors, session=session)
+
+    def notify_signal(self, signal: Signal) -> None:
+        self._subscriptions.notify_signal(self.workspace, signal)
 
     def describe_write(self, outcome: EditOutcome[Any]) -> dict[str, Any]:
         return describe_write(self.workspace, outcome)

@@ -45,7 +45,6 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed, WorkspaceNotFound
 from memsyncd.files.scope import is_within_folder
-from memsyncd.operations.changes.declare import Subscribed, SubscribeParams
 from memsyncd.operations.fields import Freshness, Params, WorkspaceParams
 from memsyncd.operations.notes.declare import (
     GetParams,
@@ -232,7 +231,7 @@ class Handlers(WorkspaceMethods):
             "list": self._list,
             "patterns": PatternFinder(workspaces, clock, self._federation, reads.run).find,
             "problems": self._problems,
-            "subscribe": self._subscribe,
+            "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **operations.methods,
         }
@@ -356,13 +355,13 @@ class Handlers(WorkspaceMethods):
         given = (self._workspaces, self._clock, self._reads)
         writes = Writes(*given)
         self._table |= writes.methods
-        dispatcher = OperationDispatcher(*given, writes)
+        dispatcher = OperationDispatcher(*given, writes, self._subscriptions)
         self._table |= {
             name: partial(dispatcher.carry_out, operation)
             for name, operation in OPERATIONS.items()
             if operation.run
         }
-        self._table |= TaskMethods(*given, writes, self._subscriptions).methods
+        self._table |= TaskMethods(*given, writes).methods
 
     # --- search ---
 
@@ -749,13 +748,6 @@ class Handlers(WorkspaceMethods):
             for workspace in choose_workspaces(self._workspaces, params.workspace)
         ]
         return Problems(problems=[problem for problems in found for problem in problems])
-
-    # --- subscriptions ---
-
-    def _subscribe(self, session: Session, params: SubscribeParams) -> Subscribed:
-        if params.signals.addresses:
-            self._find("signal.send")
-        return self._subscriptions.subscribe(session, params)
 
     # --- accesses ---
 

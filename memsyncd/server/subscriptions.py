@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from memsyncd.core.globs import Globs
+from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
@@ -27,10 +30,17 @@ from memsyncd.operations.changes.declare import (
     Unsubscribed,
     UnsubscribeParams,
 )
-from memsyncd.operations.signals.declare import Signal, SignalNotice, SignalReader
+from memsyncd.operations.signals.declare import (
+    Signal,
+    SignalBox,
+    SignalInboxParams,
+    SignalNotice,
+    SignalReader,
+)
 from memsyncd.server.session import Session
 
 MAX_PER_SESSION = 64
+MAX_BACKLOG = 200
 
 
 class ResumeParams(SubscribeParams, frozen=True, kw_only=True):
@@ -77,8 +87,6 @@ class Subscriptions:
         self._ids = itertools.count(1)
         self._subscriptions: dict[str, _Subscription] = {}
         self._changed = asyncio.Event()
-        self.send_backlog: Callable[[Workspace, SignalReader, str], None] = _send_nothing
-        """Sends the unread signals of a reader to a subscription that begins."""
         workspaces.listen(self._notify)
 
     def subscribe(self, session: Session, params: SubscribeParams) -> Subscribed:
@@ -115,7 +123,7 @@ class Subscriptions:
         self._subscriptions[subscription.id] = subscription
         session.is_subscribed = True
         if workspace is not None and addresses:
-            self.send_backlog(workspace, params.signals, subscription.id)
+            self._send_backlog(workspace, params.signals, subscription.id)
         for missed, since in () if addresses else self._find_missed(params, workspace):
             subscription.caught_up[missed] = None
             # After the answer, which has the subscription's id.
@@ -167,6 +175,26 @@ class Subscriptions:
                 f"generation {generation} was not reached in {timeout_s:.1f} s",
                 hint='ask with wait "disk", or a longer timeout_ms',
             ) from None
+
+    def _send_backlog(self, workspace: Workspace, reader: SignalReader, subscription: str) -> None:
+        """Send the unread signals to a subscription that has just begun, so that its reader misses
+        nothing between an earlier connection and this one.
+        """
+        # It imports the records, which no start needs.
+        from memsyncd.operations.inbox import read_inbox
+
+        loop = asyncio.get_running_loop()
+        params = SignalInboxParams(
+            agent=reader.agent, session=reader.session, task=reader.task, limit=MAX_BACKLOG
+        )
+        reading = self._workspaces.scheduler.run(workspace, partial(read_inbox, params=params))
+
+        def deliver(done: Future[SignalBox]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                for signal in done.result().signals:
+                    self.notify_signal(workspace, signal, subscription)
+
+        reading.add_done_callback(lambda done: call_soon(loop, partial(deliver, done)))
 
     def notify_signal(self, workspace: Workspace, signal: Signal, only: str | None = None) -> None:
         """Send a signal to the subscriptions of its addressees, or to one of them, each once."""
@@ -251,7 +279,3 @@ class Subscriptions:
 
     def _list_ids(self, session: Session) -> list[str]:
         return [key for key, one in self._subscriptions.items() if one.session is session]
-
-
-def _send_nothing(_workspace: Workspace, _reader: SignalReader, _subscription: str) -> None:
-    return

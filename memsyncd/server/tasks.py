@@ -1,16 +1,12 @@
-"""Answers the methods for tasks, sessions and signals of agents.
+"""Answers the methods for tasks and sessions of agents.
 
-What those of tasks and sessions write is a section that is appended as by `note.add`: one change
-set, which one undo takes back. A signal is sent to the subscriptions that it concerns once it is on
-the disk. A subscription first gets what its reader has not acknowledged, so that it misses nothing
-between an earlier connection and this one.
+A method that writes appends a section as `note.add` does: one change set, which one undo takes
+back.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,37 +14,17 @@ from msgspec.structs import replace
 
 from memsyncd.engine import tasks
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.job_completions import call_soon
-from memsyncd.engine.signals import (
-    ack_signals,
-    list_addresses,
-    name_reader,
-    read_inbox,
-    read_outbox,
-    send_signal,
-)
-from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest
+from memsyncd.operations.inbox import read_inbox
 from memsyncd.operations.notes.declare import Added, NoteAddParams
-from memsyncd.operations.signals.declare import (
-    SignalAckParams,
-    SignalBox,
-    SignalInboxParams,
-    SignalOutboxParams,
-    SignalReader,
-    SignalsAcked,
-    SignalSendParams,
-    SignalSent,
-)
+from memsyncd.operations.signals.declare import SignalInboxParams
 from memsyncd.operations.tasks import declare as protocol
 from memsyncd.server.reads import Reads, WorkspaceMethods
 from memsyncd.server.session import MethodCall, Session
-from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.writes import WRITE_S, Writes, make_place
 
 SUMMARY_CHARS = 60
-MAX_BACKLOG = 200
 T = TypeVar("T")
 
 
@@ -61,12 +37,9 @@ class TaskMethods(WorkspaceMethods):
         clock: Clock,
         reads: Reads,
         writes: Writes,
-        subscriptions: Subscriptions,
     ) -> None:
         super().__init__(workspaces, clock, reads)
         self._writes = writes
-        self._subscriptions = subscriptions
-        subscriptions.send_backlog = self._send_backlog
         self.methods: dict[str, MethodCall] = {
             "task.ready": partial(self._ask, tasks.list_ready),
             "task.list": partial(self._ask, tasks.list_task),
@@ -77,10 +50,6 @@ class TaskMethods(WorkspaceMethods):
             "session.resume": self._resume_session,
             "triage": self._triage,
             "profile": partial(self._ask, tasks.compute_profile),
-            "signal.send": self._send,
-            "signal.inbox": self._read_inbox,
-            "signal.outbox": self._read_outbox,
-            "signal.ack": self._ack,
         }
 
     async def _ask(self, answer: Callable[..., T], _session: Session, params: Any) -> T:
@@ -180,7 +149,7 @@ class TaskMethods(WorkspaceMethods):
         )
 
     async def _resume_session(
-        self, session: Session, params: protocol.SessionResumeParams
+        self, _session: Session, params: protocol.SessionResumeParams
     ) -> protocol.SessionBlock:
         block = await self._read(tasks.build_session_block, params, ())
         inbox = SignalInboxParams(
@@ -189,50 +158,9 @@ class TaskMethods(WorkspaceMethods):
             task=block.task,
             workspace=params.workspace,
         )
-        signals = (await self._read_inbox(session, inbox)).signals
+        workspace = self._workspaces.find(params.workspace)
+        job = partial(read_inbox, params=inbox)
+        signals = (await self._writes.run(workspace, job, WRITE_S)).signals
         if not signals:
             return block
         return await self._read(tasks.build_session_block, params, signals)
-
-    # --- signals ---
-
-    async def _send(self, session: Session, params: SignalSendParams) -> SignalSent:
-        workspace = self._workspaces.find(params.workspace)
-        list_addresses(params)
-        job = partial(send_signal, params=params, sender=params.client or session.name)
-        sent = await self._writes.run(workspace, job, WRITE_S)
-        if sent.is_new:
-            self._subscriptions.notify_signal(workspace, sent.signal)
-        return sent
-
-    async def _read_inbox(self, _session: Session, params: SignalInboxParams) -> SignalBox:
-        workspace = self._workspaces.find(params.workspace)
-        name_reader(params)
-        job = partial(read_inbox, params=params)
-        return await self._writes.run(workspace, job, WRITE_S)
-
-    async def _read_outbox(self, session: Session, params: SignalOutboxParams) -> SignalBox:
-        workspace = self._workspaces.find(params.workspace)
-        job = partial(read_outbox, params=params, sender=params.client or session.name)
-        return await self._writes.run(workspace, job, WRITE_S)
-
-    async def _ack(self, _session: Session, params: SignalAckParams) -> SignalsAcked:
-        workspace = self._workspaces.find(params.workspace)
-        name_reader(params)
-        job = partial(ack_signals, params=params)
-        return await self._writes.run(workspace, job, WRITE_S)
-
-    def _send_backlog(self, workspace: Workspace, reader: SignalReader, subscription: str) -> None:
-        """Send the unread signals to a subscription that has just begun."""
-        loop = asyncio.get_running_loop()
-        params = SignalInboxParams(
-            agent=reader.agent, session=reader.session, task=reader.task, limit=MAX_BACKLOG
-        )
-        found = self._workspaces.scheduler.run(workspace, partial(read_inbox, params=params))
-
-        def deliver(done: Future[SignalBox]) -> None:
-            if not done.cancelled() and done.exception() is None:
-                for signal in done.result().signals:
-                    self._subscriptions.notify_signal(workspace, signal, subscription)
-
-        found.add_done_callback(lambda done: call_soon(loop, partial(deliver, done)))

@@ -20,10 +20,10 @@ from memsyncd.engine.history import (
     purge,
     restore_records,
 )
-from memsyncd.engine.signals import ack_signals, send_signal
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.operations.history.declare import PurgeParams
 from memsyncd.operations.signals.declare import SignalAckParams, SignalSendParams
+from memsyncd.operations.signals.run import ack_signals, send_signal
 from memsyncd.store.backup import count_revisions, find_staged
 from memsyncd.store.history import Intended
 from tests.engine.conftest import other_program_reading, take

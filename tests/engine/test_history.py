@@ -12,10 +12,10 @@ from memsyncd.engine.history import (
     purge,
     read_compared,
 )
-from memsyncd.engine.signals import send_signal
 from memsyncd.errors import BadRequest, NoteNotFound, PathRefused
 from memsyncd.operations.history.declare import DiffParams, HistoryParams, PurgeParams, SetAside
 from memsyncd.operations.signals.declare import SignalSendParams
+from memsyncd.operations.signals.run import send_signal
 from tests.engine.conftest import take
 
 NOTE = "# A\none\n\n# B\ntwo\n"

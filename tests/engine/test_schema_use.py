@@ -12,13 +12,15 @@ import apsw
 import pytest
 
 from memsyncd.engine.accesses import compute_access_stats, note_accesses, store_accesses
-from memsyncd.engine.browse import find_problems, list_notes, read_place
+from memsyncd.engine.browse import find_links, find_problems, list_notes, read_place
 from memsyncd.engine.signals import read_inbox, send_signal
+from memsyncd.operations.inbox import read_inbox
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.links.run import find_links
 from memsyncd.operations.notes.declare import GetParams, ListParams
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.signals.declare import SignalInboxParams, SignalSendParams
+from memsyncd.operations.signals.run import send_signal
 from memsyncd.operations.stats.declare import AccessStatsParams
 from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in, take
 

@@ -11,15 +11,9 @@ from msgspec.structs import replace
 
 from memsyncd.config import SignalConfig
 from memsyncd.engine.history import parse_target, purge
-from memsyncd.engine.signals import (
-    ack_signals,
-    list_addresses,
-    read_inbox,
-    read_outbox,
-    send_signal,
-)
 from memsyncd.errors import BadRequest, Busy
 from memsyncd.operations.history.declare import PurgeParams
+from memsyncd.operations.inbox import read_inbox
 from memsyncd.operations.signals.declare import (
     SignalAckParams,
     SignalInboxParams,
@@ -27,6 +21,12 @@ from memsyncd.operations.signals.declare import (
     SignalsAcked,
     SignalSendParams,
     SignalSent,
+)
+from memsyncd.operations.signals.run import (
+    ack_signals,
+    list_addresses,
+    read_outbox,
+    send_signal,
 )
 from tests.engine.conftest import Bench, take
 

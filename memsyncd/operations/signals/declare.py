@@ -20,7 +20,17 @@ from memsyncd.operations.fields import (
     Word,
     WorkspaceParams,
 )
-from memsyncd.operations.operation import READS, Notification, Operation, ToolAction
+from memsyncd.operations.operation import (
+    READS,
+    Command,
+    CommandGroup,
+    Extra,
+    Notification,
+    Operation,
+    Python,
+    Shape,
+    ToolAction,
+)
 from memsyncd.operations.tasks.agent_tool import AGENT_TOOL
 
 SignalText = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
@@ -34,11 +44,15 @@ class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
     """At least one agent, session or task. Each one named gets the signal."""
 
     content: SignalText
+    """The message."""
     type: SignalType = "note"
     """Any word, such as `completion`, `blocked` or `question`."""
     agents: Addressees = msgspec.field(default_factory=list)
+    """To this agent."""
     sessions: Addressees = msgspec.field(default_factory=list)
+    """To this session."""
     tasks: Addressees = msgspec.field(default_factory=list)
+    """To everybody on this task."""
     key: Word | None = None
     """The sender's own name for the signal: sending it again with this key changes nothing, so that
     a sender may repeat a request whose answer it has not seen."""
@@ -52,8 +66,11 @@ class SignalReader(Params, frozen=True, kw_only=True):
     """Whoever reads: signals to any of these, acknowledged by the first that is given."""
 
     agent: Word | None = None
+    """The agent that reads."""
     session: Word | None = None
+    """The session that reads."""
     task: Word | None = None
+    """The task that the signals are about."""
 
     @property
     def addresses(self) -> list[str]:
@@ -64,6 +81,7 @@ class SignalReader(Params, frozen=True, kw_only=True):
 
 class SignalInboxParams(SignalReader, frozen=True, kw_only=True):
     type: SignalType | None = None
+    """Only signals of this type, such as `completion`, `blocked` or `question`."""
     include_read: bool = False
     """Acknowledged signals too, after the others."""
     limit: Limit = 50
@@ -72,6 +90,7 @@ class SignalInboxParams(SignalReader, frozen=True, kw_only=True):
 
 class SignalAckParams(SignalReader, frozen=True, kw_only=True):
     signals: Annotated[list[SignalId], msgspec.Meta(min_length=1, max_length=1000)]
+    """The numbers of the signals."""
     workspace: Name | None = None
 
 
@@ -140,12 +159,25 @@ class SignalNotice(Result, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
+COMMAND_GROUPS = (
+    CommandGroup(
+        words="signal",
+        group="Write",
+        summary="send and read signals between agents",
+        examples=(
+            "memsyncd signal send --agent reviewer 'ready for review'",
+            "memsyncd signal inbox --agent reviewer --ack",
+        ),
+    ),
+)
 OPERATIONS = (
     Operation(
         name="signal.send",
         params=SignalSendParams,
         result=SignalSent,
         summary="Send a signal to agents, sessions or tasks.",
+        shape=Shape.STEPS,
+        run="signals.run:send",
         errors=READS,
         route="POST /v1/signals/send",
         tool=ToolAction(
@@ -159,12 +191,36 @@ OPERATIONS = (
             },
         ),
         text="signals.text:render_sent",
+        command=Command(
+            words="signal send",
+            arguments=("content TEXT",),
+            usages={"type": "--type TYPE", "key": "--key KEY", "expires_s": "--expires TIME"},
+            help={
+                "type": "such as completion, blocked, question (default note)",
+                "key": "send it once, however often this is repeated",
+                "expires_s": "after this time nobody receives it: 30m, 12h, 7d",
+                "client": "the sender's name (default cli)",
+            },
+            parse={"expires_s": "parse_lifetime"},
+            show="show_sent",
+            examples=("memsyncd signal send --task WU-124 --type completion 'WU-123 is done'",),
+        ),
+        python=Python(
+            name="send_signal",
+            positional=("content",),
+            rename={"agents": "agent", "sessions": "session", "tasks": "task"},
+            doc=(
+                "Each one named gets it. Raises Busy if as many signals wait to be read as may be."
+            ),
+        ),
     ),
     Operation(
         name="signal.inbox",
         params=SignalInboxParams,
         result=SignalBox,
         summary="List the signals to an agent, a session or a task, unread first.",
+        shape=Shape.STEPS,
+        run="signals.run:list_inbox",
         errors=READS,
         route="GET /v1/signals",
         reads=True,
@@ -174,21 +230,45 @@ OPERATIONS = (
             fields={"task": "task", "session": "session", "agent": "agent"},
         ),
         text="signals.text:render_signals",
+        command=Command(
+            words="signal inbox",
+            summary="list the signals to an agent, a session or a task",
+            usages={"type": "--type TYPE", "include_read": "--all"},
+            help={"include_read": "acknowledged ones too"},
+            extra=(Extra(usage="--ack", help="acknowledge what is listed"),),
+            action="list_inbox",
+            examples=("memsyncd signal inbox --agent claude --task WU-124 --ack",),
+        ),
+        python=Python(name="inbox", returns="signals"),
     ),
     Operation(
         name="signal.outbox",
         params=SignalOutboxParams,
         result=SignalBox,
         summary="List the signals that were sent, and who has acknowledged them.",
+        shape=Shape.STEPS,
+        run="signals.run:list_outbox",
         errors=READS,
         route="GET /v1/signals/sent",
         reads=True,
+        command=Command(
+            words="signal outbox",
+            summary="list the signals that were sent, and who has read them",
+            usages={"everyone": "--all"},
+            help={"client": "the sender's name (default cli)", "everyone": "of all senders"},
+            show="show_signals",
+            found="signals",
+            examples=("memsyncd signal outbox --all",),
+        ),
+        python=Python(name="outbox", returns="signals", doc="The latest come first."),
     ),
     Operation(
         name="signal.ack",
         params=SignalAckParams,
         result=SignalsAcked,
         summary="Acknowledge signals, so that this reader receives them no more.",
+        shape=Shape.STEPS,
+        run="signals.run:ack",
         errors=READS,
         route="POST /v1/signals/ack",
         tool=ToolAction(
@@ -197,6 +277,19 @@ OPERATIONS = (
             fields={"signals": "signals", "task": "task", "session": "session", "agent": "agent"},
         ),
         text="signals.text:render_acked",
+        command=Command(
+            words="signal ack",
+            arguments=("signals NUMBER…",),
+            prepare="take_numbers",
+            show="show_acked",
+            found="acked already",
+            examples=("memsyncd signal ack 12 13 --agent claude",),
+        ),
+        python=Python(
+            name="ack_signals",
+            positional=("*signals",),
+            doc="The reader is the agent, else the session, else the task.",
+        ),
     ),
 )
 

@@ -1,31 +1,61 @@
-"""Sends, lists and acknowledges signals between agents. Everything here is a job of the worker."""
+"""Sends, lists and acknowledges signals between agents, by jobs of the worker."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 from memsyncd.config import Config
-from memsyncd.core.guard.secrets import redact
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest
+from memsyncd.operations.call import Call
+from memsyncd.operations.inbox import (
+    NAME_ONE,
+    describe_signal,
+    make_box,
+    name_reader,
+    read_inbox,
+)
 from memsyncd.operations.signals.declare import (
-    Signal,
     SignalAckParams,
     SignalBox,
     SignalInboxParams,
     SignalOutboxParams,
-    SignalReader,
-    SignalReceipt,
     SignalsAcked,
     SignalSendParams,
     SignalSent,
 )
-from memsyncd.store.signals import NewSignal, StoredSignal
+from memsyncd.store.signals import NewSignal
 
-NAME_ONE = "name an agent, a session or a task"
+
+async def send(call: Call, params: SignalSendParams) -> SignalSent:
+    """Send a signal, and show it to subscriptions once it is on the disk."""
+    list_addresses(params)
+    job = partial(send_signal, params=params, sender=call.writer)
+    sent = await call.run_job(job, is_write=True)
+    if sent.is_new:
+        call.notify_signal(sent.signal)
+    return sent
+
+
+async def list_inbox(call: Call, params: SignalInboxParams) -> SignalBox:
+    name_reader(params)
+    return await call.run_job(partial(read_inbox, params=params), is_write=True)
+
+
+async def list_outbox(call: Call, params: SignalOutboxParams) -> SignalBox:
+    job = partial(read_outbox, params=params, sender=call.writer)
+    return await call.run_job(job, is_write=True)
+
+
+async def ack(call: Call, params: SignalAckParams) -> SignalsAcked:
+    name_reader(params)
+    return await call.run_job(partial(ack_signals, params=params), is_write=True)
+
+
+# --- jobs of the worker -------------------------------------------------------------------------
 
 
 def list_addresses(params: SignalSendParams) -> tuple[str, ...]:
@@ -37,13 +67,6 @@ def list_addresses(params: SignalSendParams) -> tuple[str, ...]:
     if not addresses:
         raise BadRequest("the signal has no addressee", hint=NAME_ONE)
     return addresses
-
-
-def name_reader(params: SignalReader) -> str:
-    """Return who acknowledges: the agent, else the session, else the task. Raises BadRequest."""
-    if not params.addresses:
-        raise BadRequest("the reader of the signals is not named", hint=NAME_ONE)
-    return params.addresses[0]
 
 
 def send_signal(
@@ -68,22 +91,6 @@ def send_signal(
     return SignalSent(workspace=workspace.id, signal=signal, is_new=is_new)
 
 
-def read_inbox(
-    workspace: Workspace, config: Config, clock: Clock, params: SignalInboxParams
-) -> Job[SignalBox]:
-    """List the signals to a reader, unread first. Raises StoreFailed."""
-    found, n_unread = require_records(workspace, clock).signals.find(
-        params.addresses,
-        reader=name_reader(params),
-        now_s=clock.wall_s(),
-        type_=params.type,
-        is_with_read=params.include_read,
-        limit=params.limit,
-    )
-    yield
-    return _make_box(workspace, config, found, n_unread=n_unread)
-
-
 def read_outbox(
     workspace: Workspace,
     config: Config,
@@ -94,9 +101,9 @@ def read_outbox(
 ) -> Job[SignalBox]:
     """List the signals that a sender has sent, with their receipts. Raises StoreFailed."""
     signals = require_records(workspace, clock).signals
-    found = signals.find_sent(None if params.everyone else sender, limit=params.limit)
+    sent = signals.find_sent(None if params.everyone else sender, limit=params.limit)
     yield
-    return _make_box(workspace, config, found, has_receipts=True)
+    return make_box(workspace, config, sent, has_receipts=True)
 
 
 def ack_signals(
@@ -112,32 +119,5 @@ def ack_signals(
         workspace=workspace.id,
         acked=acked,
         already=already,
-        unknown=[one for one in dict.fromkeys(params.signals) if one not in known],
+        unknown=[number for number in dict.fromkeys(params.signals) if number not in known],
     )
-
-
-def describe_signal(stored: StoredSignal, config: Config, *, has_receipts: bool) -> Signal:
-    receipts = stored.receipts if has_receipts else ()
-    return Signal(
-        id=stored.id,
-        at=stored.at_s,
-        sender=stored.sender,
-        type=stored.type,
-        content=redact(stored.content) if config.guard.is_masking else stored.content,
-        to=list(stored.addresses),
-        expires_at=stored.expires_at_s,
-        acked_at=stored.acked_at_s,
-        receipts=[SignalReceipt(reader=reader, at=at_s) for reader, at_s in receipts],
-    )
-
-
-def _make_box(
-    workspace: Workspace,
-    config: Config,
-    found: Sequence[StoredSignal],
-    *,
-    n_unread: int = 0,
-    has_receipts: bool = False,
-) -> SignalBox:
-    signals = [describe_signal(one, config, has_receipts=has_receipts) for one in found]
-    return SignalBox(workspace=workspace.id, signals=signals, unread=n_unread)

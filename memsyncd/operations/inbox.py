@@ -1,0 +1,75 @@
+"""Read the signals to an agent, a session or a task: for an inbox, a session that is resumed, and a
+subscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memsyncd.config import Config
+from memsyncd.core.guard.secrets import redact
+from memsyncd.engine.clock import Clock
+from memsyncd.engine.rebuild import require_records
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest
+from memsyncd.operations.signals.declare import (
+    Signal,
+    SignalBox,
+    SignalInboxParams,
+    SignalReader,
+    SignalReceipt,
+)
+from memsyncd.store.signals import StoredSignal
+
+NAME_ONE = "name an agent, a session or a task"
+
+
+def name_reader(params: SignalReader) -> str:
+    """Return who acknowledges: the agent, else the session, else the task. Raises BadRequest."""
+    if not params.addresses:
+        raise BadRequest("the reader of the signals is not named", hint=NAME_ONE)
+    return params.addresses[0]
+
+
+def read_inbox(
+    workspace: Workspace, config: Config, clock: Clock, params: SignalInboxParams
+) -> Job[SignalBox]:
+    """List the signals to a reader, unread first; a job of the worker. Raises StoreFailed."""
+    signals, n_unread = require_records(workspace, clock).signals.find(
+        params.addresses,
+        reader=name_reader(params),
+        now_s=clock.wall_s(),
+        type_=params.type,
+        is_with_read=params.include_read,
+        limit=params.limit,
+    )
+    yield
+    return make_box(workspace, config, signals, n_unread=n_unread)
+
+
+def make_box(
+    workspace: Workspace,
+    config: Config,
+    signals: Sequence[StoredSignal],
+    *,
+    n_unread: int = 0,
+    has_receipts: bool = False,
+) -> SignalBox:
+    described = [describe_signal(signal, config, has_receipts=has_receipts) for signal in signals]
+    return SignalBox(workspace=workspace.id, signals=described, unread=n_unread)
+
+
+def describe_signal(stored: StoredSignal, config: Config, *, has_receipts: bool) -> Signal:
+    receipts = stored.receipts if has_receipts else ()
+    return Signal(
+        id=stored.id,
+        at=stored.at_s,
+        sender=stored.sender,
+        type=stored.type,
+        content=redact(stored.content) if config.guard.is_masking else stored.content,
+        to=list(stored.addresses),
+        expires_at=stored.expires_at_s,
+        acked_at=stored.acked_at_s,
+        receipts=[SignalReceipt(reader=reader, at=at_s) for reader, at_s in receipts],
+    )
