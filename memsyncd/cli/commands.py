@@ -31,7 +31,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Find": {
         "get": Entry("notes", "print a section, a note or some of its lines"),
         "list": Entry("workspaces", "list workspaces, or notes with --notes"),
-        "profile": Entry("tasks", "list what holds for the whole project"),
         "ui": Entry("panel", "open the panel, a page of notes, search, history and state"),
         "watch": Entry("workspaces", "print changes as they are indexed, one a line"),
     },
@@ -45,9 +44,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "sources": Entry("notes", "list the files that index-project summarises"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
-        "task": Entry("tasks", "list, checkpoint and summarise tasks, and print their context"),
-        "session": Entry("tasks", "begin and resume sessions of agents"),
-        "triage": Entry("tasks", "count sections tagged as bugs, and make tasks of them"),
         "history": Entry("history", "list the changes of notes, with time and writer"),
         "diff": Entry("history", "show the change of a revision"),
         "undo": Entry("history", "restore the text from before a revision"),

@@ -550,6 +550,214 @@ class GeneratedMethods(Closing):
         answer: list[types.FieldVersion] = self._connection.ask("field.history", params)["values"]
         return answer
 
+    def ready(
+        self,
+        task: str | None = None,
+        *,
+        include_archived: bool = False,
+        limit: int = 50,
+    ) -> types.TaskReady:
+        """List the sections of a task that can be worked on, P0 first, then the oldest. Blocked
+        sections are left out.
+
+        `task`: The task, such as `WU-123`; without one, all tasks.
+        `include_archived`: Archived sections too.
+        `limit`: At most so many.
+        """
+        params: dict[str, Any] = {
+            "task": task,
+            "include_archived": include_archived,
+            "limit": limit,
+        }
+        answer: types.TaskReady = self._connection.ask("task.ready", params)
+        return answer
+
+    def task_sections(
+        self,
+        task: str,
+        *,
+        include_archived: bool = False,
+    ) -> list[types.TaskSection]:
+        """List all sections of a task, by path and line.
+
+        `task`: The task, such as `WU-123`.
+        `include_archived`: Archived sections too.
+        """
+        params: dict[str, Any] = {
+            "task": task,
+            "include_archived": include_archived,
+        }
+        answer: list[types.TaskSection] = self._connection.ask("task.list", params)["items"]
+        return answer
+
+    def task_context(
+        self,
+        task: str,
+        *,
+        track_access: bool = True,
+        max_bytes: int = 4096,
+        sort: Literal["recency", "decay"] = "recency",
+        mark: bool = True,
+        include_archived: bool = False,
+    ) -> types.TaskContext:
+        """Make a block of profile, summaries, task and discoveries for a prompt. The `text` of the
+        result is empty if there is nothing.
+
+        `task`: The task, such as `WU-123`.
+        `track_access`: Count an access for each section that is returned; `access.stats` has the
+        counts.
+        `max_bytes`: At most so many bytes.
+        `sort`: Each part by recency or by decay. By `recency`, the profile has the most important
+        first.
+        `mark`: Begin the text with a line that says so if it tries to instruct its reader.
+        `include_archived`: Archived sections too.
+        """
+        params: dict[str, Any] = {
+            "task": task,
+            "track_access": track_access,
+            "max_bytes": max_bytes,
+            "sort": sort,
+            "mark": mark,
+            "include_archived": include_archived,
+            "caller_session": self._session,
+        }
+        answer: types.TaskContext = self._connection.ask("task.context", params)
+        return answer
+
+    def checkpoint(
+        self,
+        content: str,
+        *,
+        task: str | None = None,
+        session: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> types.Added:
+        """Append the progress of a task or session. By default it is the progress of the caller's
+        session.
+
+        `content`: The progress: what is done, and what is next.
+        `task`: The task, such as `WU-123`.
+        `session`: The session of an agent.
+        `metadata`: Keys of the section's own, such as `milestone=ports`. `filters.meta` finds them.
+        """
+        params: dict[str, Any] = {
+            "content": content,
+            "task": task,
+            "session": session or self._session,
+            "metadata": dict(metadata or {}) or None,
+        }
+        answer: types.Added = self._connection.write("task.checkpoint", params)
+        return answer
+
+    def start_session(
+        self,
+        session: str,
+        *,
+        task: str | None = None,
+        content: str = "",
+        agent: str | None = None,
+        max_bytes: int = 4096,
+        mark: bool = True,
+    ) -> types.SessionStarted:
+        """Record that a session begins, and return what it needs to know. The `text` of the result
+        is that of `resume_session`.
+
+        `session`: The session of an agent.
+        `task`: The task, such as `WU-123`.
+        `content`: The work that the session is to do.
+        `agent`: Show the signals to this agent, besides the signals to the session and the task.
+        `max_bytes`: At most so many bytes.
+        `mark`: Begin the text with a line that says so if it tries to instruct its reader.
+        """
+        params: dict[str, Any] = {
+            "session": session,
+            "task": task,
+            "content": content,
+            "agent": agent,
+            "max_bytes": max_bytes,
+            "mark": mark,
+        }
+        answer: types.SessionStarted = self._connection.write("session.start", params)
+        return answer
+
+    def resume_session(
+        self,
+        session: str | None = None,
+        *,
+        task: str | None = None,
+        agent: str | None = None,
+        max_bytes: int = 4096,
+        mark: bool = True,
+    ) -> types.SessionBlock:
+        """Make the block that restores an agent after its context was cleared. Without a session
+        and a task, it is the caller's session.
+
+        `session`: The session of an agent.
+        `task`: The task, such as `WU-123`.
+        `agent`: Show the signals to this agent, besides the signals to the session and the task.
+        `max_bytes`: At most so many bytes.
+        `mark`: Begin the text with a line that says so if it tries to instruct its reader.
+        """
+        params: dict[str, Any] = {
+            "session": session or (None if task else self._session),
+            "task": task,
+            "agent": agent,
+            "max_bytes": max_bytes,
+            "mark": mark,
+        }
+        answer: types.SessionBlock = self._connection.ask("session.resume", params)
+        return answer
+
+    def triage(
+        self,
+        tag: Words = (),
+        *,
+        promote: str | None = None,
+        task: str | None = None,
+        priority: str | None = None,
+        limit: int = 50,
+    ) -> types.Triage:
+        """Count the sections that are tagged as bugs, name the next, or make a task of one.
+
+        `tag`: Sections with this tag, by default `bug`.
+        `promote`: The anchor of a section to make a task of: a new section with `task` that links
+        to it.
+        `task`: The name of the task to make.
+        `priority`: Its priority, `P0` to `P3`.
+        `limit`: At most so many.
+        """
+        params: dict[str, Any] = {
+            "tag": convert_words(tag),
+            "promote": promote,
+            "task": task,
+            "priority": priority,
+            "limit": limit,
+        }
+        answer: types.Triage = self._connection.write("triage", params)
+        return answer
+
+    def profile(
+        self,
+        *,
+        tag: Words = (),
+        limit: int = 20,
+        include_archived: bool = False,
+    ) -> types.Profile:
+        """List what holds for the whole project, with its tags and kinds. The most important come
+        first.
+
+        `tag`: Only sections with one of these tags.
+        `limit`: At most so many.
+        `include_archived`: Archived sections too.
+        """
+        params: dict[str, Any] = {
+            "tag": convert_words(tag),
+            "limit": limit,
+            "include_archived": include_archived,
+        }
+        answer: types.Profile = self._connection.ask("profile", params)
+        return answer
+
     def send_signal(
         self,
         content: str,

@@ -6,6 +6,25 @@
         print(hits[0]["path"], hits[0]["start_line"]) if hits else print(hits.why_empty)
         prompt = memory.context("database", max_tokens=500) + question
 
+Agents that work on one task send each other signals, and keep their progress:
+
+    with Memsyncd("~/code/api", client="builder", session="2026-11-23-a") as memory:
+        memory.checkpoint("Ports are split; tests come next.", task="WU-123")
+        memory.send_signal("WU-123 is done", type="completion", task="WU-124")
+
+    with Memsyncd("~/code/api", client="reviewer") as memory:
+        for signal in memory.inbox(agent="reviewer", task="WU-124"):
+            print(signal["sender"], signal["content"])
+            memory.ack_signals(signal["id"], agent="reviewer", task="WU-124")
+        prompt = memory.resume_session(task="WU-124", agent="reviewer")["text"]
+
+A topic is a note, and its fields are sections with dated values:
+
+    with Memsyncd("~/code/api", client="builder") as memory:
+        memory.create_topic("Auth service", fields={"Status": "Redis 7 runs."}, tags=["auth"])
+        memory.append_field("Auth service", "Status", "Redis 8 runs.")
+        print([value["text"] for value in memory.field_history("Auth service", "Status")])
+
 The next search finds a section that was written. Failures are those of `memsyncd.errors`: NoDaemon,
 WorkspaceNotFound, NoteNotFound, PathRefused, Conflict, NotFresh, each with a hint on what to do
 next; OtherVersion where a daemon of another version does not understand a call.
@@ -17,7 +36,7 @@ from __future__ import annotations
 import _thread
 import os
 
-from memsyncd.client.agents import AgentMethods
+from memsyncd.client._generated import GeneratedMethods
 from memsyncd.client.anchors import read_target
 from memsyncd.client.connection import TIMEOUT_S, Client, connect
 from memsyncd.client.results import Changes, ContextBlock, Hits
@@ -32,7 +51,7 @@ from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Literal, Unpack
 
     from memsyncd.client.types import (
@@ -51,9 +70,12 @@ if TYPE_CHECKING:
         ProjectSource,
         Purged,
         RevisionInfo,
+        Signal,
         Sort,
         SourceInfo,
         SyncReport,
+        TaskSection,
+        TaskSummary,
         Undone,
         Validation,
         Words,
@@ -65,7 +87,7 @@ SYNC_S = 600.0
 ARCHIVED = "archived"
 
 
-class Memsyncd(AgentMethods):
+class Memsyncd(GeneratedMethods):
     """The memory of one workspace. Threads may share an instance, and take turns; a process that
     was forked connects again.
 
@@ -454,6 +476,57 @@ class Memsyncd(AgentMethods):
         }
         answer: Purged = self._connection.ask("history.purge", params)
         return answer
+
+    # --- tasks and signals ---
+
+    def summarize_task(
+        self,
+        task: str,
+        *,
+        model: Callable[[list[TaskSection]], str] | None = None,
+        max_bytes: int = 1000,
+        dry_run: bool = True,
+    ) -> TaskSummary:
+        """Summarise a task, and write the summary as a section unless it is a dry run.
+
+        `model` makes the summary from the task's sections; without a model, the summary is some of
+        their sentences.
+        """
+        # A model is a function of the caller's program: no declaration has it.
+        params = {
+            "task": task,
+            "content": None if model is None else model(self.task_sections(task)),
+            "max_bytes": max_bytes,
+            "dry_run": dry_run,
+        }
+        answer: TaskSummary = self._connection.write("task.summarize", params)
+        return answer
+
+    def watch_signals(
+        self,
+        *,
+        agent: str | None = None,
+        session: str | None = None,
+        task: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Iterator[Signal]:
+        """Yield the unread signals to a reader, then each new one as it is sent.
+
+        The iterator has a connection of its own, until it is closed. With `timeout_s`, waiting
+        longer for a signal raises NoAnswer.
+        """
+        # A stream of notifications is no answer to one call.
+        reader = {"agent": agent, "session": session, "task": task}
+        named = {name: value for name, value in reader.items() if value is not None}
+        connection = self._connection.connect()
+        try:
+            connection.call("subscribe", workspace=self._connection.workspace, signals=named)
+            for method, params in connection.notifications(timeout_s=timeout_s):
+                notice: Any = params
+                if method == "signal":
+                    yield notice["signal"]
+        finally:
+            connection.close()
 
     # --- the index ---
 

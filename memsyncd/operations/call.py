@@ -14,6 +14,7 @@ from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NoteNotFound
 from memsyncd.operations.fields import Freshness, TrackedParams
+from memsyncd.operations.notes.declare import Added
 from memsyncd.operations.signals.declare import Signal
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.writes import OnSimilar
@@ -53,6 +54,11 @@ class Call(Protocol):
 
     async def edit(self, decide: Decide[T]) -> EditOutcome[T]:
         """Carry out a decision on the worker: the disk, the history and the index."""
+
+    async def add_section(self, **fields: Any) -> Added:
+        """Append a section with these fields of `note.add` to the workspace that the parameters
+        name, in the name of the call's writer: one change set.
+        """
 
     async def find_near(
         self, find: Callable[..., list[SimilarSection]], on_similar: OnSimilar

@@ -358,7 +358,7 @@ def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) 
         return _Parameter(shown, f"{kind} | None", empty, entry, doc)
     kind = _render_parameter_type(field.type).replace("str | Words", "Words")
     default = None if field.required else repr(field.default).replace("'", '"')
-    return _Parameter(shown, kind, default, f'"{name}": {shown}', doc)
+    return _Parameter(shown, kind, default, f'"{name}": {python.sends.get(name, shown)}', doc)
 
 
 def _make_list_parameter(

@@ -215,6 +215,9 @@ class Python(msgspec.Struct, frozen=True, kw_only=True):
     """Fields that the method does not offer."""
     rename: dict[str, str] = {}
     """Names of parameters that differ from their fields, by field."""
+    sends: dict[str, str] = {}
+    """Expressions that are sent for fields in place of the parameter alone:
+    `session or self._session`."""
     kwargs: str = ""
     """The field whose fields are keyword arguments: `filters`."""
     doc: str = ""

@@ -52,5 +52,6 @@ NOTIFICATIONS: dict[str, Notification] = {**changes.NOTIFICATIONS, **signals.NOT
 
 COMMAND_GROUPS: tuple[CommandGroup, ...] = (
     *signals.COMMAND_GROUPS,
+    *tasks.COMMAND_GROUPS,
     *topics.COMMAND_GROUPS,
 )

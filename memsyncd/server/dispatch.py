@@ -15,6 +15,7 @@ from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.operations.fields import Freshness, TrackedParams
+from memsyncd.operations.notes.declare import Added, NoteAddParams
 from memsyncd.operations.operation import Operation, Shape, load_function
 from memsyncd.operations.signals.declare import Signal
 from memsyncd.operations.similar.declare import SimilarSection
@@ -120,6 +121,15 @@ class ServerCall:
 
     async def edit(self, decide: Decide[T]) -> EditOutcome[T]:
         return await self._writes.edit(self.workspace, decide, self._params.timeout_ms)
+
+    async def add_section(self, **fields: Any) -> Added:
+        params = NoteAddParams(
+            client=self._params.client,
+            workspace=self._params.workspace,
+            timeout_ms=self._params.timeout_ms,
+            **fields,
+        )
+        return await self._writes.add_section(self._session, params)
 
     async def find_near(
         self, find: Callable[..., list[SimilarSection]], on_similar: OnSimilar

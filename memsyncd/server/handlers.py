@@ -339,7 +339,6 @@ class Handlers(WorkspaceMethods):
         from memsyncd.server.discovery import PlaceFinder
         from memsyncd.server.dispatch import OperationDispatcher
         from memsyncd.server.doctor import Doctor
-        from memsyncd.server.tasks import TaskMethods
         from memsyncd.server.writes import Writes
 
         facts = self._facts
@@ -361,7 +360,6 @@ class Handlers(WorkspaceMethods):
             for name, operation in OPERATIONS.items()
             if operation.run
         }
-        self._table |= TaskMethods(*given, writes).methods
 
     # --- search ---
 

@@ -148,12 +148,6 @@ class WorkspaceMethods:
         await wait_until_open([workspace], OPEN_S)
         return workspace
 
-    async def _read(self, answer: Callable[..., T], params: Any, *more: Any) -> T:
-        """Answer from the index of the workspace that the parameters name."""
-        workspace = await self._find_open(params.workspace)
-        config, now_s = self._workspaces.config, self._clock.wall_s()
-        return await self._in_thread(partial(answer, workspace, config, params, *more, now_s=now_s))
-
 
 class Slot:
     """The place of a running read. Its holder sets `took_s`, by which the queue orders reads.

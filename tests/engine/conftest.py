@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -67,6 +68,11 @@ def build_block(
     options = PATIENT | {name: more.pop(name) for name in RUN_OPTIONS & more.keys()}
     params = ContextParams(query=query, **more)
     return build_context(workspace, params, config, RunOptions(**options))
+
+
+def make_call(workspace: Workspace, config: Config, *, now_s: float) -> Any:
+    """Make the part of a call with which operations read."""
+    return SimpleNamespace(workspace=workspace, config=config, now_s=now_s)
 
 
 def take(steps: Generator[Any, None, Any]) -> Any:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from memsyncd.engine.tasks import list_ready
 from memsyncd.operations.tasks.declare import TaskReady, TaskReadyParams
+from memsyncd.operations.tasks.run import list_ready
+from tests.engine.conftest import make_call
 
 NOW_S = 1_795_000_000.0
 TASKS = """# Tasks
@@ -31,7 +32,7 @@ def find_ready(bench: Any, **notes: str) -> TaskReady:
     for path, text in notes.items():
         bench.write(f".memories/{path}", text)
     bench.sync(is_full=True)
-    return list_ready(bench.workspace, bench.config, TaskReadyParams(), now_s=NOW_S)
+    return list_ready(make_call(bench.workspace, bench.config, now_s=NOW_S), TaskReadyParams())
 
 
 @pytest.mark.parametrize(

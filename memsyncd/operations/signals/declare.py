@@ -236,7 +236,7 @@ OPERATIONS = (
             usages={"type": "--type TYPE", "include_read": "--all"},
             help={"include_read": "acknowledged ones too"},
             extra=(Extra(usage="--ack", help="acknowledge what is listed"),),
-            action="list_inbox",
+            action="show_inbox",
             examples=("memsyncd signal inbox --agent claude --task WU-124 --ack",),
         ),
         python=Python(name="inbox", returns="signals"),

@@ -33,7 +33,7 @@ def show_sent(answer: dict[str, Any], _args: Args, console: Console) -> None:
     console.terminal.print(f"signal {number}" + ("" if answer["is_new"] else ", sent before"))
 
 
-def list_inbox(args: Args, console: Console) -> int:
+def show_inbox(args: Args, console: Console) -> int:
     """List signals, and acknowledge them with `--ack`, once they are shown."""
     answer = send("signal.inbox", args.params, args, console)
     status = show_answer(answer, args, console, show_signals, found="signals")

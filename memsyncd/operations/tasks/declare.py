@@ -20,7 +20,11 @@ from memsyncd.operations.notes.declare import Added
 from memsyncd.operations.operation import (
     READS,
     WRITES,
+    Command,
+    CommandGroup,
     Operation,
+    Python,
+    Shape,
     ToolAction,
 )
 from memsyncd.operations.sections import FoundSection
@@ -39,8 +43,9 @@ class TaskSection(FoundSection, frozen=True, kw_only=True):
 
 class TaskReadyParams(WorkspaceParams, frozen=True, kw_only=True):
     task: TaskName | None = None
-    """Without a task, the sections of all tasks."""
+    """The task, such as `WU-123`; without one, all tasks."""
     include_archived: bool = False
+    """Archived sections too."""
     limit: Limit = 50
 
 
@@ -59,6 +64,7 @@ class TaskReady(Result, frozen=True, kw_only=True):
 class TaskListParams(WorkspaceParams, frozen=True, kw_only=True):
     task: TaskName
     include_archived: bool = False
+    """Archived sections too."""
 
 
 class TaskSections(Result, frozen=True, kw_only=True):
@@ -71,20 +77,22 @@ class CheckpointParams(WriteParams, frozen=True, kw_only=True):
     """Progress that an agent can go on from; `session.resume` shows the last one."""
 
     content: str
+    """The progress: what is done, and what is next."""
     task: TaskName | None = None
     session: Word | None = None
     metadata: dict[Word, Word] = msgspec.field(default_factory=dict)
-    """Such as `milestone`: keys of the section's own, which `filters.meta` finds."""
+    """Keys of the section's own, such as `milestone=ports`. `filters.meta` finds them."""
 
 
 class TaskContextParams(TrackedParams, frozen=True, kw_only=True):
     task: TaskName
     max_bytes: BlockBytes = 4096
     sort: Literal["recency", "decay"] = "recency"
-    """Within each part. By `recency` the profile has the most important first."""
+    """Each part by recency or by decay. By `recency`, the profile has the most important first."""
     mark: bool = True
     """Begin the text with a line that says so if it tries to instruct its reader."""
     include_archived: bool = False
+    """Archived sections too."""
     workspace: Name | None = None
 
 
@@ -109,7 +117,7 @@ class TaskSummarizeParams(WriteParams, frozen=True, kw_only=True):
     """The summary, if the caller has made it; else sentences of the sections are chosen."""
     max_bytes: BlockBytes = 1000
     dry_run: bool = True
-    """Write nothing; otherwise the summary becomes a section of kind summary."""
+    """Write nothing; otherwise the summary becomes a section of kind `summary`."""
 
 
 class TaskSummary(Result, frozen=True, kw_only=True):
@@ -125,12 +133,12 @@ class SessionStartParams(WriteParams, frozen=True, kw_only=True):
     session: TaskName
     task: TaskName | None = None
     content: str = ""
-    """What the session is to do."""
+    """The work that the session is to do."""
     agent: Word | None = None
-    """Whose signals the block shows, besides those to the session and the task."""
+    """Show the signals to this agent, besides the signals to the session and the task."""
     max_bytes: BlockBytes = 4096
     mark: bool = True
-    """As in `session.resume`."""
+    """Begin the text with a line that says so if it tries to instruct its reader."""
 
 
 class SessionStarted(Written, frozen=True, kw_only=True):
@@ -146,6 +154,7 @@ class SessionResumeParams(WorkspaceParams, frozen=True, kw_only=True):
     session: TaskName | None = None
     task: TaskName | None = None
     agent: Word | None = None
+    """Show the signals to this agent, besides the signals to the session and the task."""
     max_bytes: BlockBytes = 4096
     mark: bool = True
     """Begin the text with a line that says so if it tries to instruct its reader."""
@@ -164,10 +173,13 @@ class SessionBlock(Result, frozen=True, kw_only=True):
 
 class TriageParams(WriteParams, frozen=True, kw_only=True):
     tag: Values = msgspec.field(default_factory=lambda: ["bug"])
+    """Sections with this tag, by default `bug`."""
     promote: Name | None = None
     """The anchor of a section to make a task of: a new section with `task` that links to it."""
     task: TaskName | None = None
+    """The name of the task to make."""
     priority: Word | None = None
+    """Its priority, `P0` to `P3`."""
     limit: Limit = 50
 
 
@@ -192,6 +204,7 @@ class ProfileParams(WorkspaceParams, frozen=True, kw_only=True):
     """Only sections with one of these tags."""
     limit: Limit = 20
     include_archived: bool = False
+    """Archived sections too."""
 
 
 class Profile(Result, frozen=True, kw_only=True):
@@ -210,39 +223,91 @@ class Profile(Result, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
+COMMAND_GROUPS = (
+    CommandGroup(
+        words="task",
+        group="Write",
+        summary="list, checkpoint and summarise tasks, and print their context",
+        examples=("memsyncd task ready WU-123", "memsyncd task context WU-123"),
+    ),
+    CommandGroup(
+        words="session",
+        group="Write",
+        summary="begin and resume sessions of agents",
+        examples=("memsyncd session resume s-7",),
+    ),
+)
 OPERATIONS = (
     Operation(
         name="task.ready",
         params=TaskReadyParams,
         result=TaskReady,
         summary="List the sections of a task that can be worked on, P0 first, then the oldest.",
+        shape=Shape.READ,
+        run="tasks.run:list_ready",
         errors=READS,
         route="GET /v1/tasks/ready",
         reads=True,
+        command=Command(
+            words="task ready",
+            summary="list what can be worked on: P0 first, then the oldest",
+            arguments=("task [TASK]",),
+            show="show_ready",
+            found="items",
+            examples=("memsyncd task ready WU-123",),
+        ),
+        python=Python(name="ready", positional=("task",), doc="Blocked sections are left out."),
     ),
     Operation(
         name="task.list",
         params=TaskListParams,
         result=TaskSections,
         summary="List all sections of a task, by path and line.",
+        shape=Shape.READ,
+        run="tasks.run:list_task",
         errors=READS,
         route="GET /v1/tasks",
         reads=True,
+        command=Command(
+            words="task list",
+            arguments=("task TASK",),
+            show="show_list",
+            found="items",
+            examples=("memsyncd task list WU-123",),
+        ),
+        python=Python(name="task_sections", positional=("task",), returns="items"),
     ),
     Operation(
         name="task.context",
         params=TaskContextParams,
         result=TaskContext,
         summary="Make a block of profile, summaries, task and discoveries for a prompt.",
+        shape=Shape.STEPS,
+        run="tasks.run:make_context",
         errors=READS,
         route="GET /v1/tasks/context",
         reads=True,
+        command=Command(
+            words="task context",
+            summary="print profile, summaries, task and discoveries for a prompt",
+            arguments=("task TASK",),
+            show="show_text",
+            found="text",
+            examples=("memsyncd task context WU-123 --max-bytes 4096",),
+        ),
+        python=Python(
+            name="task_context",
+            positional=("task",),
+            doc="The `text` of the result is empty if there is nothing.",
+        ),
     ),
     Operation(
         name="task.checkpoint",
         params=CheckpointParams,
         result=Added,
         summary="Append the progress of a task or session.",
+        shape=Shape.STEPS,
+        run="tasks.run:add_checkpoint",
         errors=WRITES,
         tool=ToolAction(
             tool=AGENT_TOOL,
@@ -250,26 +315,69 @@ OPERATIONS = (
             fields={"content": "content", "task": "task", "session": "session"},
         ),
         text="notes.text:render_added",
+        command=Command(
+            words="task checkpoint",
+            summary="append the progress of a task or session",
+            arguments=("content TEXT",),
+            show="show_checkpoint",
+            examples=("memsyncd task checkpoint 'Criteria 1-3 are met.' --task WU-123",),
+        ),
+        python=Python(
+            name="checkpoint",
+            positional=("content",),
+            sends={"session": "session or self._session"},
+            doc="By default it is the progress of the caller's session.",
+        ),
     ),
     Operation(
         name="task.summarize",
         params=TaskSummarizeParams,
         result=TaskSummary,
         summary="Summarise a task; write the summary unless it is a dry run, which is the default.",
+        shape=Shape.STEPS,
+        run="tasks.run:summarize_task",
         errors=WRITES,
+        # The client's method is written by hand, because it may call a model for the summary.
+        command=Command(
+            words="task summarize",
+            summary="print a summary of a task; --write keeps it",
+            arguments=("task TASK",),
+            usages={"dry_run": "--write"},
+            help={"dry_run": "append the summary as a section"},
+            show="show_summary",
+            found="text",
+            examples=("memsyncd task summarize WU-123 --write",),
+        ),
     ),
     Operation(
         name="session.start",
         params=SessionStartParams,
         result=SessionStarted,
         summary="Record that a session begins, and return what it needs to know.",
+        shape=Shape.STEPS,
+        run="tasks.run:start_session",
         errors=WRITES,
+        command=Command(
+            words="session start",
+            summary="record that a session begins",
+            arguments=("session SESSION", "content [TEXT]"),
+            help={"session": "the session's id"},
+            show="show_start",
+            examples=("memsyncd session start s-7 'Finish the ports.' --task WU-123",),
+        ),
+        python=Python(
+            name="start_session",
+            positional=("session",),
+            doc="The `text` of the result is that of `resume_session`.",
+        ),
     ),
     Operation(
         name="session.resume",
         params=SessionResumeParams,
         result=SessionBlock,
         summary="Make the block that restores an agent after its context was cleared.",
+        shape=Shape.STEPS,
+        run="tasks.run:resume_session",
         errors=READS,
         route="GET /v1/sessions/resume",
         reads=True,
@@ -279,22 +387,64 @@ OPERATIONS = (
             fields={"task": "task", "session": "session", "agent": "agent"},
         ),
         text="tasks.text:render_session",
+        command=Command(
+            words="session resume",
+            summary="print what restores an agent after its context was cleared",
+            arguments=("session [SESSION]",),
+            help={"session": "the session's id"},
+            show="show_text",
+            found="text",
+            examples=("memsyncd session resume s-7 --agent claude",),
+        ),
+        python=Python(
+            name="resume_session",
+            positional=("session",),
+            sends={"session": "session or (None if task else self._session)"},
+            doc="Without a session and a task, it is the caller's session.",
+        ),
     ),
     Operation(
         name="triage",
         params=TriageParams,
         result=Triage,
         summary="Count the sections that are tagged as bugs, name the next, or make a task of one.",
+        shape=Shape.STEPS,
+        run="tasks.run:triage",
         errors=WRITES,
         reads_if={"promote": None},
+        command=Command(
+            words="triage",
+            group="Write",
+            summary="count sections tagged as bugs, and make tasks of them",
+            usages={"promote": "--promote ANCHOR"},
+            help={"promote": "make a task of this section: a new section that links to it"},
+            show="show_triage",
+            found="open closed",
+            examples=(
+                "memsyncd triage",
+                "memsyncd triage --promote '.memories/errors.md#timeouts' --task WU-130",
+            ),
+        ),
+        python=Python(name="triage", positional=("tag",)),
     ),
     Operation(
         name="profile",
         params=ProfileParams,
         result=Profile,
         summary="List what holds for the whole project, with its tags and kinds.",
+        shape=Shape.READ,
+        run="tasks.run:compute_profile",
         errors=READS,
         route="GET /v1/profile",
         reads=True,
+        command=Command(
+            words="profile",
+            group="Find",
+            summary="list what holds for the whole project",
+            show="show_profile",
+            found="items",
+            examples=("memsyncd profile", "memsyncd profile --tag decision --limit 5"),
+        ),
+        python=Python(name="profile", doc="The most important come first."),
     ),
 )

@@ -1,0 +1,515 @@
+"""Answers questions about tasks and sessions from the sections in the index, and appends sections:
+a checkpoint, a summary, the beginning of a session, a task that was promoted.
+
+A section is appended as `note.add` does: one change set, which one undo takes back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.core.globs import has_wildcard
+from memsyncd.core.guard.secrets import redact
+from memsyncd.core.notepath import is_note_name
+from memsyncd.core.search.tasks import (
+    CLOSED,
+    FINISHED,
+    ItemValue,
+    TaskBlock,
+    TaskGroup,
+    TaskItem,
+    cut_text,
+    find_ready,
+    group_for_session,
+    group_for_task,
+    order_profile,
+    render_block,
+    summarize,
+)
+from memsyncd.engine.accesses import count_accesses
+from memsyncd.engine.marking import list_marks
+from memsyncd.engine.metadata import describe_meta, make_valuation
+from memsyncd.engine.redaction import must_redact, redact_notes
+from memsyncd.engine.relations import find_relations
+from memsyncd.engine.search import complete_filters
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.operations.call import Call
+from memsyncd.operations.inbox import read_inbox
+from memsyncd.operations.notes.declare import Added
+from memsyncd.operations.sections import Filters
+from memsyncd.operations.signals.declare import Signal, SignalInboxParams
+from memsyncd.operations.tasks.declare import (
+    CheckpointParams,
+    Profile,
+    ProfileParams,
+    SessionBlock,
+    SessionResumeParams,
+    SessionStarted,
+    SessionStartParams,
+    TaskContext,
+    TaskContextParams,
+    TaskListParams,
+    TaskReady,
+    TaskReadyParams,
+    TaskSection,
+    TaskSections,
+    TaskSummarizeParams,
+    TaskSummary,
+    Triage,
+    TriageParams,
+)
+from memsyncd.operations.writes import AddedSection
+from memsyncd.store.lookup import by_path, has_relation, read_digest, stream_notes
+from memsyncd.store.pool import Reader
+from memsyncd.store.texts import read_note_text
+
+READ_LIMIT_S = 5.0
+BLOCKED_BY, CHECKPOINT = "blocked_by", "checkpoint"
+# The values that one filter takes.
+MAX_VALUES = 32
+SIGNAL_BYTES = 300
+SUMMARY_CHARS = 60
+# Signals take at most this part of a session's block.
+SIGNAL_SHARE = 0.25
+_COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
+_NAMES = re.compile(r"[\s,\[\]]+")
+
+Sections = dict[str, tuple[TaskItem, TaskSection]]
+
+
+def read_task_sections(call: Call, filters: Filters, *, has_task: bool = False) -> Sections:
+    """Return the sections that pass the filters and say something, by anchor, in file order; with
+    `has_task` only those of a task.
+    """
+    sections: Sections = {}
+    with call.workspace.acquire(READ_LIMIT_S) as reader:
+        compiled = complete_filters(filters, call.config, call.now_s)
+        is_masking = must_redact(reader, call.config)
+        stored = stream_notes(reader, filters=compiled, has_task=has_task)
+        notes = sorted((note for note in stored if note.sections), key=by_path)
+        for note in redact_notes(reader, notes, call.config):
+            lines = read_note_text(reader, note.path).split("\n")
+            for section in note.sections:
+                first = section.span.start - 1 + bool(section.level)
+                body = _COMMENT.sub("", "\n".join(lines[first : section.span.end]), count=1).strip()
+                if not body or (section.level == 0 and body.startswith("---")):
+                    continue
+                shown = TaskSection(
+                    anchor=section.anchor,
+                    path=note.path,
+                    start_line=section.span.start,
+                    end_line=section.span.end,
+                    heading=list(section.heading),
+                    text=redact(body) if is_masking else body,
+                    **describe_meta(section, call.config.kinds, call.now_s),
+                )
+                sections[shown.anchor] = (_make_item(shown), shown)
+        if has_relation(reader, BLOCKED_BY):
+            sections = _add_linked_blockers(reader, sections)
+    return sections
+
+
+def _add_linked_blockers(reader: Reader, sections: Sections) -> Sections:
+    """Add to each section the sections and notes that its typed links name as blocking it."""
+    relations = find_relations(reader, sections, [BLOCKED_BY])
+    return {
+        anchor: (
+            replace(item, blocked_by=(*item.blocked_by, *(link.to for link in relations[anchor]))),
+            section,
+        )
+        for anchor, (item, section) in sections.items()
+    }
+
+
+def _read_with_blockers(call: Call, *selected: Filters, has_task: bool = False) -> Sections:
+    """Read the sections that pass any of the filters, and the tasks and sections that block
+    them.
+    """
+    sections: Sections = {}
+    for filters in selected:
+        sections |= read_task_sections(call, filters, has_task=has_task)
+    names = sorted({name for item, _ in sections.values() for name in item.blocked_by})
+    for at in range(0, len(names), MAX_VALUES):
+        part = names[at : at + MAX_VALUES]
+        anchors = [name for name in part if "#" in name]
+        others = [name for name in part if "#" not in name]
+        tasks = [name for name in others if not is_note_name(name.rpartition("/")[2])]
+        notes = _list_notes(call.workspace, [name for name in others if name not in tasks])
+        for filters in (
+            Filters(path=notes, include_archived=True),
+            Filters(task=tasks, include_archived=True),
+            Filters(section=anchors, include_archived=True),
+        ):
+            if filters.path or filters.task or filters.section:
+                sections = read_task_sections(call, filters) | sections
+    return sections
+
+
+def _list_notes(workspace: Workspace, names: Sequence[str]) -> list[str]:
+    """Leave out names with a wildcard that no note has: a filter would take them for globs."""
+    if not any(map(has_wildcard, names)):
+        return [*names]
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        return [
+            name
+            for name in names
+            if not has_wildcard(name) or read_digest(reader, name) is not None
+        ]
+
+
+def _make_item(section: TaskSection) -> TaskItem:
+    kind = (section.kind or "").lower()
+    stated = "; ".join(f"{key}: {value}" for key, value in section.meta.items())
+    return TaskItem(
+        anchor=section.anchor,
+        path=section.path,
+        start_line=section.start_line,
+        end_line=section.end_line,
+        heading=section.heading[-1] if section.heading else section.path,
+        # People and agents read what a checkpoint states, too.
+        body=f"{section.text}\n({stated})" if stated and kind == CHECKPOINT else section.text,
+        kind=kind,
+        priority=section.priority,
+        task=section.task or "",
+        lifecycle=section.lifecycle,
+        status=(section.status or "").lower(),
+        tags=tuple(section.tags),
+        importance=section.importance,
+        time=section.created or section.day,
+        blocked_by=tuple(name for name in _NAMES.split(section.meta.get(BLOCKED_BY, "")) if name),
+    )
+
+
+def _items(sections: Sections) -> list[TaskItem]:
+    return [item for item, _ in sections.values()]
+
+
+def _show(sections: Sections, items: Iterable[TaskItem]) -> list[TaskSection]:
+    return [sections[item.anchor][1] for item in items]
+
+
+# --- tasks --------------------------------------------------------------------------------------
+
+
+def list_ready(call: Call, params: TaskReadyParams) -> TaskReady:
+    tasks = [params.task] if params.task else []
+    filters = Filters(task=tasks, include_archived=params.include_archived)
+    sections = _read_with_blockers(call, filters, has_task=True)
+    closed = FINISHED if params.include_archived else CLOSED
+    ready, n_blocked = find_ready(_items(sections), params.task, closed=closed)
+    return TaskReady(
+        workspace=call.workspace.id,
+        items=_show(sections, ready[: params.limit]),
+        n_ready=len(ready),
+        blocked=n_blocked,
+    )
+
+
+def list_task(call: Call, params: TaskListParams) -> TaskSections:
+    filters = Filters(task=[params.task], include_archived=params.include_archived)
+    sections = read_task_sections(call, filters)
+    return TaskSections(workspace=call.workspace.id, items=_show(sections, _items(sections)))
+
+
+async def make_context(call: Call, params: TaskContextParams) -> TaskContext:
+    await call.open()
+    context = await call.read(partial(build_task_context, call, params))
+    call.note_accesses(context.included, params)
+    return context
+
+
+def build_task_context(call: Call, params: TaskContextParams) -> TaskContext:
+    sections: Sections = {}
+    for own in (Filters(lifecycle=["project"]), Filters(task=[params.task])):
+        filters = replace(own, include_archived=params.include_archived)
+        sections |= read_task_sections(call, filters)
+    value = _value_by_decay(call, sections) if params.sort == "decay" else None
+    groups = group_for_task(_items(sections), params.task, value)
+    block = _render_marked(call, groups, params)
+    return TaskContext(
+        workspace=call.workspace.id,
+        text=block.text,
+        bytes=len(block.text.encode()),
+        included=list(block.included),
+        left_out=list(block.left_out),
+    )
+
+
+def _render_marked(
+    call: Call,
+    groups: Sequence[TaskGroup],
+    params: TaskContextParams | SessionResumeParams,
+    top: str = "",
+) -> TaskBlock:
+    """Render a block, with a mark if it tries to instruct its reader."""
+    plain = block = render_block(groups, max_bytes=params.max_bytes, top=top)
+    for mark in list_marks(plain.text, call.config) if params.mark else ():
+        marked = "\n\n".join(filter(None, (mark, top)))
+        block = render_block(groups, max_bytes=params.max_bytes, top=marked)
+        if bool(block.included) == bool(plain.included):
+            break
+    return block
+
+
+def _value_by_decay(call: Call, sections: Sections) -> ItemValue:
+    valuation = make_valuation(call.config, call.now_s, count_accesses(call.workspace))
+    return lambda item: valuation.compute(sections[item.anchor][1]).score
+
+
+async def add_checkpoint(call: Call, params: CheckpointParams) -> Added:
+    """Append the progress. Raises BadRequest if neither a task nor a session is named."""
+    if params.task is None and params.session is None:
+        hint = "name a task or a session"
+        raise BadRequest("a checkpoint is of a task or a session, and none is named", hint=hint)
+    return await call.add_section(
+        content=params.content,
+        kind=CHECKPOINT,
+        metadata=params.metadata,
+        task=params.task,
+        session=params.session,
+        lifecycle="task" if params.task else "session",
+    )
+
+
+async def summarize_task(call: Call, params: TaskSummarizeParams) -> TaskSummary:
+    """Return the summary, and append it unless it is a dry run or the task has it already."""
+    await call.open()
+    summary, is_new = await call.read(partial(make_summary, call, params))
+    if params.dry_run or not is_new:
+        return summary
+    added = await call.add_section(
+        content=summary.text.strip(),
+        summary=f"Summary of {params.task}",
+        kind="summary",
+        task=params.task,
+        lifecycle="task",
+    )
+    return replace(summary, added=_take_place(added))
+
+
+def make_summary(call: Call, params: TaskSummarizeParams) -> tuple[TaskSummary, bool]:
+    """Return the summary, and whether the task does not have it yet."""
+    items = _items(read_task_sections(call, Filters(task=[params.task])))
+    sources = [item for item in items if item.kind != "summary"]
+    text = params.content or summarize(sources, max_bytes=params.max_bytes)
+    is_known = any(item.kind == "summary" and item.body == text.strip() for item in items)
+    summary = TaskSummary(
+        workspace=call.workspace.id,
+        text=text,
+        sources=[item.anchor for item in sources],
+        added=None,
+    )
+    return summary, bool(text.strip()) and not is_known
+
+
+def _take_place(added: Added) -> AddedSection:
+    """Return the place of a section alone."""
+    return msgspec.convert(added, AddedSection, from_attributes=True)
+
+
+def compute_profile(call: Call, params: ProfileParams) -> Profile:
+    filters = Filters(
+        lifecycle=["project"], tag=params.tag, include_archived=params.include_archived
+    )
+    sections = read_task_sections(call, filters)
+    items = order_profile(_items(sections))
+    return Profile(
+        workspace=call.workspace.id,
+        items=_show(sections, items[: params.limit]),
+        tags=_count(tag for item in items for tag in item.tags),
+        kinds=_count(item.kind or "none" for item in items),
+        sections=len(items),
+        notes=len({item.path for item in items}),
+    )
+
+
+def _count(values: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+# --- triage -------------------------------------------------------------------------------------
+
+
+async def triage(call: Call, params: TriageParams) -> Triage:
+    """Count the sections with the tags; also make a task of the section to promote."""
+    await call.open()
+    counted, fields = await call.read(partial(plan_triage, call, params))
+    if fields is None:
+        return counted
+    added = await call.add_section(**fields)
+    return replace(counted, promoted=_take_place(added))
+
+
+def plan_triage(call: Call, params: TriageParams) -> tuple[Triage, dict[str, Any] | None]:
+    """Count the sections with the tags; also return the fields of the section that makes a task of
+    the one to promote, None if there is nothing to write.
+
+    Raises BadRequest without a task, or for a task without a section to promote; NoteNotFound if
+    there is no such section.
+    """
+    if params.promote is None and (params.task or params.priority) is not None:
+        hint = "name its section with --promote (promote)"
+        raise BadRequest("task and priority are those of a section to promote", hint=hint)
+    sections = read_task_sections(call, Filters(tag=params.tag))
+    items = _leave_out_promoted([item for item in _items(sections) if item.anchor])
+    opened = [item for item in items if item.is_open]
+    ordered = sorted(opened, key=lambda item: (item.priority or "P9", item.time, item.path))
+    waiting = [item for item in ordered if not item.task]
+    counted = Triage(
+        workspace=call.workspace.id,
+        open=len(opened),
+        closed=len(items) - len(opened),
+        untriaged=len(waiting),
+        by_priority=_count(item.priority or "none" for item in opened),
+        next=_show(sections, waiting[:1])[0] if waiting else None,
+        items=_show(sections, ordered[: params.limit]),
+        promoted=None,
+    )
+    if params.promote is None:
+        return counted, None
+    if params.task is None:
+        raise BadRequest("the task has no name", hint="give it one with --task (task)")
+    if params.promote not in sections:
+        tags = ", ".join(params.tag)
+        raise NoteNotFound(f"no section {params.promote} with the tag {tags}", hint="see: triage")
+    return counted, _make_task(call, sections, params)
+
+
+def _make_task(call: Call, sections: Sections, params: TriageParams) -> dict[str, Any] | None:
+    assert params.promote is not None
+    item, section = sections[params.promote]
+    link = _link_to(item)
+    of_task = Filters(task=[params.task or ""])
+    for own, _ in read_task_sections(call, of_task).values():
+        if link in own.body:
+            return None  # it was promoted before
+    return {
+        "content": f"{section.text}\n\n{link}",
+        "summary": item.heading[:200],
+        "task": params.task,
+        "priority": params.priority or item.priority,
+        "lifecycle": "task",
+        "tags": list(item.tags),
+    }
+
+
+def _leave_out_promoted(items: Sequence[TaskItem]) -> list[TaskItem]:
+    """Leave out the sections of which tasks were made, which have their tags and link to them."""
+    linked = {line for item in items for line in item.body.splitlines()}
+    # The task mostly has the heading of its source. Of several sources with one heading it is not
+    # known which one is linked: none is left out.
+    sources = [item for item in items if _link_to(item) not in item.body]
+    names = Counter(map(_link_to, sources))
+    gone = {
+        item.anchor for item in sources if _link_to(item) in linked and names[_link_to(item)] == 1
+    }
+    return [item for item in items if item.anchor not in gone]
+
+
+def _link_to(item: TaskItem) -> str:
+    return f"- discovered_from [[{item.path}#{item.heading}]]"
+
+
+# --- sessions -----------------------------------------------------------------------------------
+
+
+async def start_session(call: Call, params: SessionStartParams) -> SessionStarted:
+    """Append a section that says so, and return it with the block of the session."""
+    of_task = f" of task {params.task}" if params.task else ""
+    added = await call.add_section(
+        content=params.content or f"Session {params.session}{of_task} began.",
+        summary=f"Session {params.session}"[:SUMMARY_CHARS],
+        kind="session",
+        session=params.session,
+        task=params.task,
+        lifecycle="session",
+    )
+    resume = SessionResumeParams(
+        session=params.session,
+        task=params.task,
+        agent=params.agent,
+        max_bytes=params.max_bytes,
+        mark=params.mark,
+        workspace=params.workspace,
+    )
+    block = await resume_session(call, resume)
+    return SessionStarted(
+        workspace=added.workspace,
+        generation=added.generation,
+        is_indexed=added.is_indexed,
+        change_set=added.change_set,
+        added=_take_place(added),
+        text=block.text,
+    )
+
+
+async def resume_session(call: Call, params: SessionResumeParams) -> SessionBlock:
+    """Return the block, with the unread signals to the agent, the session and its task."""
+    await call.open()
+    block = await call.read(partial(build_session_block, call, params))
+    inbox = SignalInboxParams(agent=params.agent, session=params.session, task=block.task)
+    box = await call.run_job(partial(read_inbox, params=inbox), is_write=True)
+    if not box.signals:
+        return block
+    return await call.read(partial(build_session_block, call, params, box.signals))
+
+
+def build_session_block(
+    call: Call, params: SessionResumeParams, signals: Sequence[Signal] = ()
+) -> SessionBlock:
+    """Build what restores an agent after its context was cleared. Raises BadRequest if neither a
+    session nor a task is named.
+    """
+    if params.session is None and params.task is None:
+        raise BadRequest("what to resume is not named", hint="name a session or a task")
+    of_session = Filters(session=[params.session] if params.session else [])
+    own = {}
+    if params.session is not None:
+        sections = read_task_sections(call, of_session)
+        own = {anchor: item for anchor, (item, _) in sections.items()}
+    latest = max(
+        (item for item in own.values() if item.task),
+        key=lambda item: (item.time, item.path, item.start_line),
+        default=None,
+    )
+    task = params.task or (latest.task if latest else None)
+    selected = [Filters(task=[task])] if task else []
+    if own:
+        selected.append(of_session)
+    sections = _read_with_blockers(call, *selected)
+    shown = _render_signals(signals, int(params.max_bytes * SIGNAL_SHARE))
+    names = [f"task {task}" if task else "", f"session {params.session}" if params.session else ""]
+    top = f"# Resuming {', '.join(filter(None, names))}{shown}"
+    groups = group_for_session(_items(sections), task=task, session_anchors=own)
+    block = _render_marked(call, groups, params, top)
+    is_empty = not (block.included or signals)
+    return SessionBlock(
+        workspace=call.workspace.id,
+        text="" if is_empty else block.text,
+        task=task,
+        included=list(block.included),
+        left_out=list(block.left_out),
+        signals=[signal.id for signal in signals],
+    )
+
+
+def _render_signals(signals: Sequence[Signal], room: int) -> str:
+    """Return the unread signals as lines below a heading, as many as there is room for."""
+    lines = ["\n\n## Signals"]
+    left = room - len(lines[0])
+    for signal in signals:
+        text = " ".join(signal.content.split())
+        line = cut_text(f"- {signal.id} {signal.type} from {signal.sender}: {text}", SIGNAL_BYTES)
+        if len(line.encode()) >= left:
+            break
+        lines.append(line)
+        left -= len(line.encode()) + 1
+    return "\n".join(lines) if len(lines) > 1 else ""

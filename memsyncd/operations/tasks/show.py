@@ -1,0 +1,81 @@
+"""Tasks and sessions of agents: `memsyncd task`, `session`, `triage` and `profile`."""
+
+from __future__ import annotations
+
+from memsyncd.terminal.format import render_count
+from memsyncd.terminal.terminal import clean, clean_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import SimpleNamespace as Args
+    from typing import Any
+
+    from memsyncd.terminal.console import Console
+
+
+def _show_items(answer: dict[str, Any], console: Console) -> None:
+    for section in clean_values(answer["items"]):
+        marks = [section[name] for name in ("priority", "kind", "task", "status")]
+        marks += section["heading"][-1:]
+        place = console.render_place(section, answer["workspace"])
+        console.terminal.print("  ".join(filter(None, (place, *marks))))
+
+
+def show_text(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    if answer["text"]:
+        console.terminal.print(clean(answer["text"]).removesuffix("\n"))
+    else:
+        console.terminal.report("there is nothing yet")
+
+
+# --- task ---------------------------------------------------------------------------------------
+
+
+def show_ready(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    _show_items(answer, console)
+    console.terminal.report(f"{answer['n_ready']:,} ready, {answer['blocked']:,} blocked")
+
+
+def show_list(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    _show_items(answer, console)
+    if not answer["items"]:
+        console.terminal.report("no section has this task")
+
+
+def show_checkpoint(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    console.print_place(answer, answer["workspace"])
+
+
+def show_summary(answer: dict[str, Any], args: Args, console: Console) -> None:
+    show_text(answer, args, console)
+    if answer["added"]:
+        added, paint = clean_values(answer["added"]), console.terminal.err_paint
+        place = console.render_place(added, answer["workspace"], paint)
+        console.terminal.report(f"written to {place}")
+
+
+# --- session, triage, profile -------------------------------------------------------------------
+
+
+def show_start(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    console.print_place(answer["added"], answer["workspace"])
+    if answer["text"]:
+        console.terminal.print(clean(answer["text"]).removesuffix("\n"))
+
+
+def show_triage(answer: dict[str, Any], args: Args, console: Console) -> None:
+    _show_items(answer, console)
+    counts = f"{answer['open']:,} open, {answer['closed']:,} closed"
+    console.terminal.report(f"{counts}, {answer['untriaged']:,} without a task")
+    if answer["promoted"] is not None:
+        console.print_place(answer["promoted"], answer["workspace"])
+    elif args.promote:
+        console.terminal.report("the task has this section already")
+
+
+def show_profile(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    _show_items(answer, console)
+    tags = ", ".join(f"{tag} {n}" for tag, n in clean_values(answer["tags"]).items())
+    sections, notes = answer["sections"], answer["notes"]
+    counted = f"{render_count(sections, 'section')} in {render_count(notes, 'note')}"
+    console.terminal.report(counted + (f"; tags: {tags}" if tags else ""))
