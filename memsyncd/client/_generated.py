@@ -769,8 +769,8 @@ class GeneratedMethods(Closing):
         key: str | None = None,
         expires_s: float | None = None,
     ) -> types.SignalSent:
-        """Send a signal to agents, sessions or tasks. Each one named gets it. Raises Busy if as
-        many signals wait to be read as may be.
+        """Send a signal to agents, sessions or tasks. Each one named gets it. Raises Busy if too
+        many signals wait to be read.
 
         `content`: The message.
         `type`: Any word, such as `completion`, `blocked` or `question`.

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Unpack
 
     from memsyncd.client.types import (
+        AccessStats,
         Added,
         AddedSection,
         Captured,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         ProjectIndexed,
         ProjectSource,
         Purged,
+        RecordedAccesses,
         RevisionInfo,
         Signal,
         Sort,
@@ -475,6 +477,31 @@ class Memsyncd(GeneratedMethods):
             "all": everything,
         }
         answer: Purged = self._connection.ask("history.purge", params)
+        return answer
+
+    # --- accesses ---
+
+    def access_stats(
+        self,
+        target: str | None = None,
+        *,
+        sort: Literal["count", "last"] = "count",
+        limit: int = 20,
+    ) -> AccessStats:
+        """Return how often the sections of a note, a folder or the workspace were recalled, or one
+        section with those beneath it; the most often or the most recently recalled first.
+        """
+        params = read_target(target) | {"sort": sort, "limit": limit}
+        answer: AccessStats = self._connection.ask("access.stats", params)
+        return answer
+
+    def record_access(self, *anchors: str) -> RecordedAccesses:
+        """Count accesses of sections that were read without memsyncd, each call anew.
+
+        Raises NoteNotFound if none of them is known.
+        """
+        params = {"anchors": list(anchors)}
+        answer: RecordedAccesses = self._connection.ask("access.record", params)
         return answer
 
     # --- tasks and signals ---

@@ -145,7 +145,9 @@ class NewRelation(TypedDict, total=False):
 
 
 class SignalReader(TypedDict, total=False):
-    """Whoever reads: signals to any of these, acknowledged by the first that is given."""
+    """A reader: it receives the signals to its agent, its session and its task, and the first of
+    them that is named acknowledges.
+    """
 
     # The agent that reads.
     agent: str | None
@@ -1270,7 +1272,7 @@ class TaskContext(TypedDict):
     bytes: int
     # Anchors.
     included: list[str]
-    # Anchors of what found no room.
+    # Anchors of the sections that found no room.
     left_out: list[str]
 
 
@@ -1309,7 +1311,7 @@ class Triage(TypedDict):
     untriaged: int
     # Of the open ones; those without a priority under `none`.
     by_priority: dict[str, int]
-    # The open one without a task that comes first: P0 first, then the oldest.
+    # The first open section without a task: P0 first, then the oldest.
     next: TaskSection | None
     # The open ones, in that order.
     items: list[TaskSection]

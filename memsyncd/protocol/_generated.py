@@ -1243,7 +1243,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'text': 'Empty if there is nothing.',
         'included': 'Anchors.',
-        'left_out': 'Anchors of what found no room.',
+        'left_out': 'Anchors of the sections that found no room.',
     },
     'CheckpointParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
@@ -1315,7 +1315,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'untriaged': 'Open ones without a task.',
         'by_priority': 'Of the open ones; those without a priority under `none`.',
-        'next': 'The open one without a task that comes first: P0 first, then the oldest.',
+        'next': 'The first open section without a task: P0 first, then the oldest.',
         'items': 'The open ones, in that order.',
         'promoted': 'The new section; null if nothing was promoted now, or before.',
     },

@@ -63,7 +63,9 @@ class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
 
 
 class SignalReader(Params, frozen=True, kw_only=True):
-    """Whoever reads: signals to any of these, acknowledged by the first that is given."""
+    """A reader: it receives the signals to its agent, its session and its task, and the first of
+    them that is named acknowledges.
+    """
 
     agent: Word | None = None
     """The agent that reads."""
@@ -209,9 +211,7 @@ OPERATIONS = (
             name="send_signal",
             positional=("content",),
             rename={"agents": "agent", "sessions": "session", "tasks": "task"},
-            doc=(
-                "Each one named gets it. Raises Busy if as many signals wait to be read as may be."
-            ),
+            doc=("Each one named gets it. Raises Busy if too many signals wait to be read."),
         ),
     ),
     Operation(

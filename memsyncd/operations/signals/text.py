@@ -12,12 +12,12 @@ from memsyncd.operations.signals import declare as signals
 def render_signals(box: signals.SignalBox, find_warning: FindWarning) -> str:
     """Return the signals to a reader, a line for each, each marked if it tries to instruct."""
     lines: list[str] = []
-    for one in box.signals:
-        warning = find_warning(one.content)
+    for signal in box.signals:
+        warning = find_warning(signal.content)
         lines += [mark_warning(warning, "the signal below")] if warning else []
-        read = " (read)" if one.acked_at is not None else ""
-        text = " ".join(one.content.split())
-        lines.append(f"{one.id} {one.type} from {one.sender}{read}: {text}")
+        read = " (read)" if signal.acked_at is not None else ""
+        text = " ".join(signal.content.split())
+        lines.append(f"{signal.id} {signal.type} from {signal.sender}{read}: {text}")
     return "\n".join(lines) if lines else "No signals."
 
 

@@ -106,7 +106,7 @@ class TaskContext(Result, frozen=True, kw_only=True):
     included: list[str]
     """Anchors."""
     left_out: list[str]
-    """Anchors of what found no room."""
+    """Anchors of the sections that found no room."""
 
 
 class TaskSummarizeParams(WriteParams, frozen=True, kw_only=True):
@@ -192,7 +192,7 @@ class Triage(Result, frozen=True, kw_only=True):
     by_priority: dict[str, int]
     """Of the open ones; those without a priority under `none`."""
     next: TaskSection | None
-    """The open one without a task that comes first: P0 first, then the oldest."""
+    """The first open section without a task: P0 first, then the oldest."""
     items: list[TaskSection]
     """The open ones, in that order."""
     promoted: AddedSection | None

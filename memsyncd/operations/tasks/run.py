@@ -349,8 +349,8 @@ async def triage(call: Call, params: TriageParams) -> Triage:
 
 
 def plan_triage(call: Call, params: TriageParams) -> tuple[Triage, dict[str, Any] | None]:
-    """Count the sections with the tags; also return the fields of the section that makes a task of
-    the one to promote, None if there is nothing to write.
+    """Count the sections with the tags; also return the fields of the task that the section to
+    promote becomes, None if there is nothing to write.
 
     Raises BadRequest without a task, or for a task without a section to promote; NoteNotFound if
     there is no such section.
@@ -404,8 +404,8 @@ def _make_task(call: Call, sections: Sections, params: TriageParams) -> dict[str
 def _leave_out_promoted(items: Sequence[TaskItem]) -> list[TaskItem]:
     """Leave out the sections of which tasks were made, which have their tags and link to them."""
     linked = {line for item in items for line in item.body.splitlines()}
-    # The task mostly has the heading of its source. Of several sources with one heading it is not
-    # known which one is linked: none is left out.
+    # The task mostly has the heading of its source. If several sources have one heading, nobody
+    # knows which of them is linked: none is left out.
     sources = [item for item in items if _link_to(item) not in item.body]
     names = Counter(map(_link_to, sources))
     gone = {
