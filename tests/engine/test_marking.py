@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from memsyncd.config import Config, GuardConfig
-from memsyncd.engine.recall import recall
-from memsyncd.engine.tasks import build_session_block, build_task_context
 from memsyncd.operations.recall.declare import RecallParams
 from memsyncd.operations.recall.run import recall
 from memsyncd.operations.tasks.declare import SessionResumeParams, TaskContextParams

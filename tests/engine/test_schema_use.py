@@ -12,8 +12,7 @@ import apsw
 import pytest
 
 from memsyncd.engine.accesses import compute_access_stats, note_accesses, store_accesses
-from memsyncd.engine.browse import find_links, find_problems, list_notes, read_place
-from memsyncd.engine.signals import read_inbox, send_signal
+from memsyncd.engine.browse import find_problems, list_notes, read_place
 from memsyncd.operations.inbox import read_inbox
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.links.run import find_links
