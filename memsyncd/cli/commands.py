@@ -44,9 +44,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "sources": Entry("notes", "list the files that index-project summarises"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
-        "history": Entry("history", "list the changes of notes, with time and writer"),
-        "diff": Entry("history", "show the change of a revision"),
-        "undo": Entry("history", "restore the text from before a revision"),
     },
     "Set up": {
         "init": Entry("workspaces", "create a first MEMORY.md and .memories/"),

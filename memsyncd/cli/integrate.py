@@ -19,7 +19,6 @@ import tempfile
 from functools import cached_property
 
 import memsyncd
-from memsyncd.cli.history import render_diff
 from memsyncd.cli.service_files import make_private_folders
 from memsyncd.cli.status import list_daemon_warnings
 from memsyncd.client.fastjson import encode_json, parse_json
@@ -42,6 +41,7 @@ from memsyncd.integrations.coding_agents import (
     uninstall,
 )
 from memsyncd.integrations.config_edit import Unreadable
+from memsyncd.operations.history.show import render_diff
 from memsyncd.terminal.console import Console, can_ask
 from memsyncd.terminal.format import render_count
 from memsyncd.terminal.parser import Argument, Command, Option

@@ -259,6 +259,105 @@ class GeneratedMethods(Closing):
         answer: types.RecordedAccesses = self._connection.ask("access.record", params)
         return answer
 
+    def history(
+        self,
+        target: str | None = None,
+        *,
+        limit: int = 20,
+        before: int | None = None,
+    ) -> list[types.RevisionInfo]:
+        """List the changes of notes with time and writer.
+
+        `target`: A section, `path#heading`, or a note.
+        `limit`: At most so many.
+        `before`: Only revisions older than this one.
+        """
+        params: dict[str, Any] = {
+            **read_target(target),
+            "limit": limit,
+            "before": before,
+        }
+        answer: list[types.RevisionInfo] = self._connection.ask("history", params)["revisions"]
+        return answer
+
+    def purge_history(
+        self,
+        target: str | None = None,
+        *,
+        revision: int | None = None,
+        containing: str | None = None,
+        everything: bool = False,
+    ) -> types.Purged:
+        """Erase revisions for good, such as those that hold a secret. Notes stay; `still_in` names
+        the notes that contain it. At least one condition is needed, and all given conditions must
+        hold.
+
+        `target`: A section, `path#heading`, or a note.
+        `revision`: The number of a revision.
+        `containing`: Revisions whose text before or after contained this.
+        `everything`: Every revision of the workspace.
+        """
+        params: dict[str, Any] = {
+            **read_target(target),
+            "revision": revision,
+            "containing": containing,
+            "all": everything,
+        }
+        answer: types.Purged = self._connection.ask("history.purge", params)
+        return answer
+
+    def diff(
+        self,
+        target: str | None = None,
+        *,
+        revision: int | None = None,
+        to_now: bool = False,
+    ) -> types.Diff:
+        """Show the change of a revision. It is a unified diff; by default of the latest revision of
+        the section or note.
+
+        `target`: A section, `path#heading`, or a note.
+        `revision`: By default the latest one of the note or section.
+        `to_now`: Compare up to the text on the disk, instead of up to the text after the revision.
+        """
+        params: dict[str, Any] = {
+            **read_target(target),
+            "revision": revision,
+            "to_now": to_now,
+        }
+        answer: types.Diff = self._connection.ask("diff", params)
+        return answer
+
+    def undo(
+        self,
+        target: str | None = None,
+        *,
+        revision: int | None = None,
+        change_set: int | None = None,
+        confirm: bool = False,
+    ) -> types.Undone:
+        """Restore the text before a revision, unless it has changed since. Also the text before a
+        change set, or before the latest revision of a section or note. The undo is a new change
+        set, which can be undone as well. Raises Conflict if the text has changed since, EditRefused
+        for a note that was there when memsyncd first saw it, and, without `confirm`,
+        ConfirmationNeeded.
+
+        `target`: A section, `path#heading`, or a note.
+        `revision`: The number of a revision.
+        `change_set`: All changes of this change set, such as the rename of a folder.
+        `confirm`: Without it an undo is refused with `confirmation_needed` if it deletes a note
+        that another program made or an undo brought back, or takes back what other programs did to
+        several notes.
+        """
+        params: dict[str, Any] = {
+            **read_target(target),
+            "revision": revision,
+            "change_set": change_set,
+            "confirm": confirm,
+        }
+        answer: types.Undone = self._connection.write("undo", params)
+        return answer
+
     def topics(
         self,
         path: str | None = None,

@@ -51,17 +51,15 @@ from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Literal, Unpack
 
     from memsyncd.client.types import (
-        AccessStats,
         Added,
         AddedSection,
         Captured,
         CapturedText,
         Cleared,
-        Diff,
         Filters,
         Got,
         MemoryCommand,
@@ -69,16 +67,9 @@ if TYPE_CHECKING:
         NewSection,
         ProjectIndexed,
         ProjectSource,
-        Purged,
-        RecordedAccesses,
-        RevisionInfo,
-        Signal,
         Sort,
         SourceInfo,
         SyncReport,
-        TaskSection,
-        TaskSummary,
-        Undone,
         Validation,
         Words,
     )
@@ -412,148 +403,6 @@ class Memsyncd(GeneratedMethods):
         """
         notes = self._connection.ask("list", {"kind": kind, "tag": tag})["notes"]
         return sum(len(note["sections"]) for note in notes)
-
-    # --- history ---
-
-    def history(
-        self, target: str | None = None, *, limit: int = 20, before: int | None = None
-    ) -> list[RevisionInfo]:
-        """Return the changes of a section, a note, a folder or the whole workspace, newest first;
-        only those older than the revision `before`.
-        """
-        answer = self._connection.ask(
-            "history", read_target(target) | {"limit": limit, "before": before}
-        )
-        revisions: list[RevisionInfo] = answer["revisions"]
-        return revisions
-
-    def diff(
-        self, target: str | None = None, *, revision: int | None = None, to_now: bool = False
-    ) -> Diff:
-        """Return a revision's change as a unified diff; by default the latest revision of the
-        section or note.
-
-        With `to_now`, the diff from before the revision to the present text.
-        """
-        answer: Diff = self._connection.ask(
-            "diff", read_target(target) | {"revision": revision, "to_now": to_now}
-        )
-        return answer
-
-    def undo(
-        self,
-        target: str | None = None,
-        *,
-        revision: int | None = None,
-        change_set: int | None = None,
-        confirm: bool = False,
-    ) -> Undone:
-        """Restore the text before a revision, before a change set, or before the latest revision of
-        a section or note.
-
-        This is a new change set, which can be undone as well. Raises Conflict if the text has
-        changed since, EditRefused for a note that was there when memsyncd first saw it, and,
-        without `confirm`, ConfirmationNeeded if the undo deletes a note that another program made
-        or an undo brought back, or takes back what other programs did to several notes.
-        """
-        chosen = {"revision": revision, "change_set": change_set, "confirm": confirm}
-        answer: Undone = self._connection.write("undo", read_target(target) | chosen)
-        return answer
-
-    def purge_history(
-        self,
-        target: str | None = None,
-        *,
-        revision: int | None = None,
-        containing: str | None = None,
-        everything: bool = False,
-    ) -> Purged:
-        """Delete revisions for good, for example those `containing` a secret. Notes stay;
-        `still_in` names the notes that contain it.
-        """
-        params = read_target(target) | {
-            "revision": revision,
-            "containing": containing,
-            "all": everything,
-        }
-        answer: Purged = self._connection.ask("history.purge", params)
-        return answer
-
-    # --- accesses ---
-
-    def access_stats(
-        self,
-        target: str | None = None,
-        *,
-        sort: Literal["count", "last"] = "count",
-        limit: int = 20,
-    ) -> AccessStats:
-        """Return how often the sections of a note, a folder or the workspace were recalled, or one
-        section with those beneath it; the most often or the most recently recalled first.
-        """
-        params = read_target(target) | {"sort": sort, "limit": limit}
-        answer: AccessStats = self._connection.ask("access.stats", params)
-        return answer
-
-    def record_access(self, *anchors: str) -> RecordedAccesses:
-        """Count accesses of sections that were read without memsyncd, each call anew.
-
-        Raises NoteNotFound if none of them is known.
-        """
-        params = {"anchors": list(anchors)}
-        answer: RecordedAccesses = self._connection.ask("access.record", params)
-        return answer
-
-    # --- tasks and signals ---
-
-    def summarize_task(
-        self,
-        task: str,
-        *,
-        model: Callable[[list[TaskSection]], str] | None = None,
-        max_bytes: int = 1000,
-        dry_run: bool = True,
-    ) -> TaskSummary:
-        """Summarise a task, and write the summary as a section unless it is a dry run.
-
-        `model` makes the summary from the task's sections; without a model, the summary is some of
-        their sentences.
-        """
-        # A model is a function of the caller's program: no declaration has it.
-        params = {
-            "task": task,
-            "content": None if model is None else model(self.task_sections(task)),
-            "max_bytes": max_bytes,
-            "dry_run": dry_run,
-        }
-        answer: TaskSummary = self._connection.write("task.summarize", params)
-        return answer
-
-    def watch_signals(
-        self,
-        *,
-        agent: str | None = None,
-        session: str | None = None,
-        task: str | None = None,
-        timeout_s: float | None = None,
-    ) -> Iterator[Signal]:
-        """Yield the unread signals to a reader, then each new one as it is sent.
-
-        The iterator has a connection of its own, until it is closed. With `timeout_s`, waiting
-        longer for a signal raises NoAnswer.
-        """
-        # A stream of notifications is no answer to one call.
-        reader = {"agent": agent, "session": session, "task": task}
-        named = {name: value for name, value in reader.items() if value is not None}
-        connection = self._connection.connect()
-        try:
-            connection.call("subscribe", workspace=self._connection.workspace, signals=named)
-            for method, params in connection.notifications(timeout_s=timeout_s):
-                notice: Any = params
-                if method == "signal":
-                    yield notice["signal"]
-        finally:
-            connection.close()
 
     # --- the index ---
 

@@ -60,6 +60,12 @@ class Call(Protocol):
         name, in the name of the call's writer: one change set.
         """
 
+    async def run_edit(self, job: JobFactory[EditOutcome[T]]) -> EditOutcome[T]:
+        """Return the outcome of a job that edits by itself, since it needs records to decide."""
+
+    def tidy_later(self) -> None:
+        """Have the databases give up after a while the room of what was deleted."""
+
     async def find_near(
         self, find: Callable[..., list[SimilarSection]], on_similar: OnSimilar
     ) -> list[SimilarSection]:

@@ -907,7 +907,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'anchor': 'A section: `path#heading`.',
         'path': 'A note, by its path from the root or an absolute one.',
         'revision': 'The number of a revision.',
-        'containing': 'Revisions whose text before or after contains this.',
+        'containing': 'Revisions whose text before or after contained this.',
         'all': 'Every revision of the workspace.',
     },
     'SetAside': {
@@ -928,7 +928,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'anchor': 'A section: `path#heading`.',
         'path': 'A note, by its path from the root or an absolute one.',
         'revision': 'By default the latest one of the note or section.',
-        'to_now': 'Compare the text before the revision with the text on the disk instead of with the text after the revision.',
+        'to_now': 'Compare up to the text on the disk, instead of up to the text after the revision.',
     },
     'Diff': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
@@ -943,7 +943,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'anchor': 'A section: `path#heading`.',
         'path': 'A note, by its path from the root or an absolute one.',
         'revision': 'The number of a revision.',
-        'change_set': 'All revisions of this change set.',
+        'change_set': 'All changes of this change set, such as the rename of a folder.',
         'confirm': 'Without it an undo is refused with `confirmation_needed` if it deletes a note that another program made or an undo brought back, or takes back what other programs did to several notes.',
     },
     'PathState': {

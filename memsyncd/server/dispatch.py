@@ -131,6 +131,13 @@ class ServerCall:
         )
         return await self._writes.add_section(self._session, params)
 
+    async def run_edit(self, job: JobFactory[EditOutcome[T]]) -> EditOutcome[T]:
+        timeout_ms = getattr(self._params, "timeout_ms", None)
+        return await self._writes.run_edit(self.workspace, job, timeout_ms)
+
+    def tidy_later(self) -> None:
+        self._workspaces.scheduler.tidy_later(self.workspace)
+
     async def find_near(
         self, find: Callable[..., list[SimilarSection]], on_similar: OnSimilar
     ) -> list[SimilarSection]:

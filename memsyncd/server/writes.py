@@ -24,13 +24,11 @@ from memsyncd.core.editing.additions import check_addition
 from memsyncd.engine import (
     additions,
     field_edits,
-    history,
     memory_tool,
     project_index,
 )
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
-from memsyncd.engine.history import undo
 from memsyncd.engine.metadata import find_similar_kind
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
@@ -45,19 +43,8 @@ from memsyncd.errors import (
 )
 from memsyncd.operations.capture.declare import Captured, CaptureParams
 from memsyncd.operations.fields import WorkspaceParams
-from memsyncd.operations.history.declare import (
-    Diff,
-    DiffParams,
-    History,
-    HistoryParams,
-    Purged,
-    PurgeParams,
-    Undone,
-    UndoParams,
-)
 from memsyncd.operations.notes import declare as protocol
 from memsyncd.operations.project.declare import IndexProjectParams, ProjectIndexed, Sources
-from memsyncd.operations.records.declare import Backup, Restored, RestoreParams
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.writes import AddedSection, OnSimilar
 from memsyncd.server.reads import Reads, WorkspaceMethods
@@ -92,13 +79,7 @@ class Writes(WorkspaceMethods):
             "capture": self._capture,
             "index_project": self._index_project,
             "sources": self._list_sources,
-            "history": self._history,
-            "diff": self._diff,
-            "undo": self._undo,
-            "history.purge": self._purge,
             "memory.clear": self._clear,
-            "records.backup": self._back_up,
-            "records.restore": self._restore,
         }
 
     # --- memory tool, new sections ---
@@ -275,78 +256,6 @@ class Writes(WorkspaceMethods):
             **describe_write(workspace, outcome),
         )
 
-    # --- history ---
-
-    async def _history(self, _session: Session, params: HistoryParams) -> History:
-        workspace = self._workspaces.find(params.workspace)
-        job = partial(
-            history.list_revisions,
-            target=history.parse_target(params, workspace.scope.memory_dir),
-            limit=params.limit,
-            before=params.before,
-        )
-        revisions = await self.run(workspace, job)
-        return History(workspace=workspace.id, revisions=revisions)
-
-    async def _diff(self, _session: Session, params: DiffParams) -> Diff:
-        workspace = self._workspaces.find(params.workspace)
-        target = history.parse_target(params, workspace.scope.memory_dir)
-        job = partial(history.read_compared, target=target, params=params)
-        compared = await self.run(workspace, job)
-        return await self._in_thread(partial(history.render_change, workspace, compared))
-
-    async def _undo(self, session: Session, params: UndoParams) -> Undone:
-        workspace = self._workspaces.find(params.workspace)
-        named = (params.revision, params.change_set, params.path, params.anchor)
-        if all(one is None for one in named):
-            raise BadRequest(
-                "undo: nothing is selected",
-                hint="name a path, an anchor, a revision or a change set",
-            )
-        params = replace_fields(params, client=params.client or session.name)
-        target = history.parse_target(params, workspace.scope.memory_dir)
-        job = partial(undo, target=target, params=params)
-        outcome = await self._run_edit(workspace, job, _read_timeout_s(params.timeout_ms))
-        return Undone(
-            undone=outcome.answer.revisions,
-            paths=outcome.answer.paths,
-            **describe_write(workspace, outcome),
-        )
-
-    async def _purge(self, _session: Session, params: PurgeParams) -> Purged:
-        workspace = self._workspaces.find(params.workspace)
-        named = (params.all, params.anchor, params.path, params.revision, params.containing)
-        if not any(named):
-            raise BadRequest(
-                "purge: nothing is selected",
-                hint="name a path, an anchor, a revision, a text (containing), or all",
-            )
-        if params.all and any(named[1:]):
-            hint = "leave `all` out, or the rest"
-            raise BadRequest("purge: `all` is every revision, whatever else is named", hint=hint)
-        target = history.parse_target(params, workspace.scope.memory_dir)
-        job = partial(history.purge, target=target, params=params)
-        purged = await self.run(workspace, job)
-        self._workspaces.scheduler.tidy_later(workspace)  # what was deleted leaves the index
-        return purged
-
-    # --- backup and restore ---
-
-    async def _back_up(self, _session: Session, params: WorkspaceParams) -> Backup:
-        workspace = self._workspaces.find(params.workspace)
-        return await self.run(workspace, history.back_up_records, WRITE_S)
-
-    async def _restore(self, session: Session, params: RestoreParams) -> Restored:
-        workspace = self._workspaces.find(params.workspace)
-        if params.prepare:
-            return await self.run(workspace, history.prepare_restore)
-        job = partial(
-            history.restore_records,
-            is_adopting=params.adopt,
-            client=params.client or session.name,
-        )
-        return (await self._run_edit(workspace, job, WRITE_S)).answer
-
     # --- turns on the worker ---
 
     def stamp(self, session: Session, client: str | None) -> dict[str, str]:
@@ -367,16 +276,16 @@ class Writes(WorkspaceMethods):
         withdrawn = threading.Event()
         job = partial(edit_workspace, decide=decide, withdrawn=withdrawn)
         try:
-            return await self._run_edit(workspace, job, _read_timeout_s(timeout_ms))
+            return await self.run_edit(workspace, job, timeout_ms)
         except NotFresh:
             withdrawn.set()
             raise
 
-    async def _run_edit(
-        self, workspace: Workspace, job: JobFactory[EditOutcome[T]], timeout_s: float
+    async def run_edit(
+        self, workspace: Workspace, job: JobFactory[EditOutcome[T]], timeout_ms: int | None
     ) -> EditOutcome[T]:
         future = self._workspaces.scheduler.edit(workspace, job)
-        return await wait_for_turn(self._workspaces, workspace, future, timeout_s)
+        return await wait_for_turn(self._workspaces, workspace, future, _read_timeout_s(timeout_ms))
 
     async def run(self, workspace: Workspace, job: JobFactory[T], timeout_s: float = READ_S) -> T:
         future = self._workspaces.scheduler.run(workspace, job)

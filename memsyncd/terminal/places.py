@@ -9,7 +9,7 @@ import os
 
 from memsyncd.client.anchors import split_anchor
 from memsyncd.errors import BadRequest
-from memsyncd.terminal.parser import Argument, Option
+from memsyncd.terminal.parser import Argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,7 +161,6 @@ def resolve_places(
 TARGET: Final = Argument(
     "target", "[ANCHOR|PATH|N]", "a section, a note, or the number of a revision"
 )
-REVISION: Final = Option("--revision N", "revision N, as the number alone does")
 
 
 def find_named(text: str | None, console: Console) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memsyncd.cli.history import (
+from memsyncd.operations.history.show import (
     describe_change,
     render_diff,
     render_revisions,

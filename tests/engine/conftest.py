@@ -22,7 +22,7 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import build_context
 from memsyncd.engine.edit import edit_workspace
 from memsyncd.engine.external_changes import record_all, sync_and_record
-from memsyncd.engine.history import list_revisions, parse_target, undo
+from memsyncd.engine.history import parse_target
 from memsyncd.engine.memory_tool import Answer, make_decision, view
 from memsyncd.engine.rebuild import (
     close_workspace,
@@ -33,6 +33,7 @@ from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.operations.history.declare import HistoryParams, RevisionInfo, UndoParams
+from memsyncd.operations.history.run import list_revisions, undo_revisions
 from memsyncd.operations.notes.declare import MemoryParams
 from memsyncd.operations.search.declare import (
     ContextAnswer,
@@ -192,7 +193,9 @@ class Bench:
             client="test",
             confirm=confirm,
         )
-        return take(undo(self.workspace, self.config, self.clock, parse_target(params), params))
+        return take(
+            undo_revisions(self.workspace, self.config, self.clock, parse_target(params), params)
+        )
 
     def see(self) -> None:
         """Record the texts of all notes."""

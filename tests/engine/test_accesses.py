@@ -21,9 +21,10 @@ from memsyncd.engine.accesses import (
     store_accesses,
 )
 from memsyncd.engine.external_changes import prune_slice
-from memsyncd.engine.history import parse_target, purge
+from memsyncd.engine.history import parse_target
 from memsyncd.errors import NoteNotFound, StoreFull
 from memsyncd.operations.history.declare import PurgeParams
+from memsyncd.operations.history.run import purge
 from memsyncd.operations.stats.declare import AccessStatsParams
 from tests.engine.conftest import Bench, take
 

@@ -37,6 +37,8 @@ import json, os, signal, sys, time, traceback
 from pathlib import Path
 from functools import partial
 from memsyncd.engine import additions, edit, history, memory_tool
+from memsyncd.engine import additions, edit, history, memory_tool
+from memsyncd.operations.history.run import undo_revisions
 from memsyncd.engine.rebuild import open_workspace
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
@@ -108,7 +110,7 @@ COMMANDS = {
     "rename a folder": lambda workspace: use_memory(
         workspace, command="rename", old_path="/memories/folder", new_path="/memories/new/place"),
     "rename with links": rename_with_links,
-    "undo": lambda workspace: run(history.undo(
+    "undo": lambda workspace: run(undo_revisions(
         workspace, policy, clock, history.Target(), UndoParams(change_set=1, client="c"))),
 }
 

@@ -14,13 +14,6 @@ from urllib.parse import unquote
 
 from rich.cells import get_character_cell_size
 
-from memsyncd.cli.history import (
-    TEXTS_GONE,
-    describe_change,
-    describe_writer,
-    render_path_change,
-    render_size_change,
-)
 from memsyncd.cli.status import (
     STATE_STYLES,
     list_counts,
@@ -30,6 +23,13 @@ from memsyncd.cli.status import (
 )
 from memsyncd.client.anchors import split_anchor
 from memsyncd.core.markdown.blockrules import follow_fence
+from memsyncd.operations.history.show import (
+    TEXTS_GONE,
+    describe_change,
+    describe_writer,
+    render_path_change,
+    render_size_change,
+)
 from memsyncd.terminal.answers import describe_excluded, describe_relaxed, describe_semantic
 from memsyncd.terminal.format import (
     HIGHLIGHT_MARK,

@@ -16,8 +16,12 @@ from memsyncd.operations.fields import (
 from memsyncd.operations.operation import (
     OPENS,
     WRITES,
+    Command,
+    Extra,
     Operation,
     Paths,
+    Python,
+    Shape,
 )
 from memsyncd.operations.writes import (
     Place,
@@ -82,8 +86,7 @@ class DiffParams(WorkspaceParams, frozen=True, kw_only=True):
     revision: RevisionId | None = None
     """By default the latest one of the note or section."""
     to_now: bool = False
-    """Compare the text before the revision with the text on the disk instead of with the text after
-    the revision."""
+    """Compare up to the text on the disk, instead of up to the text after the revision."""
 
 
 class Diff(Result, frozen=True, kw_only=True):
@@ -105,6 +108,7 @@ class UndoParams(WriteParams, frozen=True, kw_only=True):
     path: Place | None = None
     revision: RevisionId | None = None
     change_set: RevisionId | None = None
+    """All changes of this change set, such as the rename of a folder."""
     confirm: bool = False
     """Without it an undo is refused with `confirmation_needed` if it deletes a note that another
     program made or an undo brought back, or takes back what other programs did to several notes."""
@@ -132,7 +136,7 @@ class PurgeParams(WorkspaceParams, frozen=True, kw_only=True):
     path: Place | None = None
     revision: RevisionId | None = None
     containing: Searched | None = None
-    """Revisions whose text before or after contains this."""
+    """Revisions whose text before or after contained this."""
     all: bool = False
     """Every revision of the workspace."""
 
@@ -166,43 +170,177 @@ class Purged(Result, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
+_PLACES = Paths(absolute=("path", "anchor", "note"))
+_REVISION_TARGET = Extra(
+    name="target",
+    usage="[ANCHOR|PATH|N]",
+    help="a section, a note, or the number of a revision",
+    is_argument=True,
+)
+_REVISION_HELP = "revision N, as the number alone does"
+
 OPERATIONS = (
     Operation(
         name="history",
         params=HistoryParams,
         result=History,
         summary="List the changes of notes with time and writer.",
+        shape=Shape.STEPS,
+        run="history.run:list_changes",
         errors=OPENS,
         reads=True,
         worktree="own",
-        paths=Paths(absolute=("path", "anchor", "note")),
+        paths=_PLACES,
+        command=Command(
+            words="history",
+            group="Write",
+            summary="list the changes of notes, with time and writer",
+            omit=("anchor", "path"),
+            extra=(
+                Extra(
+                    name="target",
+                    usage="[ANCHOR|PATH]",
+                    help="a section, a note or a folder; by default the whole workspace",
+                    is_argument=True,
+                ),
+            ),
+            usages={"before": "--before N"},
+            help={
+                "limit": "at most N revisions (default 20)",
+                "before": "only revisions older than N",
+            },
+            prepare="find_target",
+            show="show_revisions",
+            found="revisions",
+            examples=(
+                "memsyncd history",
+                "memsyncd history .memories/redis.md -n 5",
+                "memsyncd history 'MEMORY.md#redis/timeouts'",
+            ),
+        ),
+        python=Python(name="history", positional=("target",), returns="revisions"),
     ),
     Operation(
         name="history.purge",
         params=PurgeParams,
         result=Purged,
         summary="Erase revisions for good, such as those that hold a secret.",
+        shape=Shape.STEPS,
+        run="history.run:purge_changes",
         errors=OPENS,
         worktree="wide",
-        paths=Paths(absolute=("path", "anchor", "note")),
+        paths=_PLACES,
+        command=Command(
+            words="history purge",
+            summary="delete revisions for good; notes stay unchanged",
+            omit=("anchor", "path"),
+            extra=(
+                Extra(
+                    name="target",
+                    usage="[ANCHOR|PATH]",
+                    help="all revisions of a section, a note or a folder",
+                    is_argument=True,
+                ),
+            ),
+            help={
+                "revision": "delete revision N",
+                "containing": "delete those whose text contained this; - reads it from stdin",
+                "all": "delete every revision of the workspace",
+            },
+            prepare="find_purged",
+            show="show_purged",
+            found="revisions",
+            examples=(
+                "memsyncd history purge --containing - < pasted-token.txt",
+                "memsyncd history purge .memories/draft.md",
+            ),
+        ),
+        python=Python(
+            name="purge_history",
+            positional=("target",),
+            rename={"all": "everything"},
+            doc=(
+                "Notes stay; `still_in` names the notes that contain it. At least one condition is"
+                " needed, and all given conditions must hold."
+            ),
+        ),
     ),
     Operation(
         name="diff",
         params=DiffParams,
         result=Diff,
         summary="Show the change of a revision.",
+        shape=Shape.STEPS,
+        run="history.run:show_change",
         errors=OPENS,
         reads=True,
         worktree="wide",
-        paths=Paths(absolute=("path", "anchor", "note")),
+        paths=_PLACES,
+        command=Command(
+            words="diff",
+            group="Write",
+            omit=("anchor", "path"),
+            extra=(_REVISION_TARGET,),
+            help={
+                "revision": _REVISION_HELP,
+                "to_now": "up to the present text instead of the revision's",
+            },
+            prepare="find_change",
+            show="show_diff",
+            found="diff",
+            examples=(
+                "memsyncd diff .memories/redis.md",
+                "memsyncd diff 42",
+                "memsyncd diff 42 --to-now",
+            ),
+        ),
+        python=Python(
+            name="diff",
+            positional=("target",),
+            doc="It is a unified diff; by default of the latest revision of the section or note.",
+        ),
     ),
     Operation(
         name="undo",
         params=UndoParams,
         result=Undone,
         summary="Restore the text before a revision, unless it has changed since.",
+        shape=Shape.STEPS,
+        run="history.run:undo_changes",
         errors=(*WRITES, ConfirmationNeeded),
         worktree="wide",
-        paths=Paths(absolute=("path", "anchor", "note")),
+        paths=_PLACES,
+        command=Command(
+            words="undo",
+            group="Write",
+            summary="restore the text from before a revision",
+            omit=("anchor", "path"),
+            extra=(_REVISION_TARGET,),
+            usages={"confirm": "--yes"},
+            help={
+                "revision": _REVISION_HELP,
+                "change_set": "all changes of change set N, such as renaming a folder",
+                "confirm": (
+                    "undo without a question, even if that deletes a note that memsyncd did not"
+                    " make, or undoes changes of other programs to several notes"
+                ),
+            },
+            action="undo",
+            examples=(
+                "memsyncd undo .memories/redis.md",
+                "memsyncd undo 42",
+                "memsyncd undo 'MEMORY.md#redis/timeouts'",
+            ),
+        ),
+        python=Python(
+            name="undo",
+            positional=("target",),
+            doc=(
+                "Also the text before a change set, or before the latest revision of a section or"
+                " note. The undo is a new change set, which can be undone as well. Raises Conflict"
+                " if the text has changed since, EditRefused for a note that was there when"
+                " memsyncd first saw it, and, without `confirm`, ConfirmationNeeded."
+            ),
+        ),
     ),
 )

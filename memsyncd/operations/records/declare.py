@@ -10,6 +10,7 @@ from memsyncd.operations.fields import (
 from memsyncd.operations.operation import (
     WRITES,
     Operation,
+    Shape,
 )
 
 
@@ -51,6 +52,8 @@ OPERATIONS = (
         params=WorkspaceParams,
         result=Backup,
         summary="Copy a workspace's history into a temporary file.",
+        shape=Shape.STEPS,
+        run="records.run:back_up_history",
         errors=WRITES,
         reads=True,
         worktree="own",
@@ -60,6 +63,8 @@ OPERATIONS = (
         params=RestoreParams,
         result=Restored,
         summary="Replace a workspace's history by a backup; its notes stay.",
+        shape=Shape.STEPS,
+        run="records.run:restore_history",
         errors=WRITES,
         worktree="own",
     ),

@@ -464,6 +464,7 @@ OPERATIONS = (
         command=Command(
             words="topic history",
             arguments=("topic TOPIC", "field FIELD"),
+            usages={"before": "--before N"},
             show="show_history",
             found="values",
             examples=("memsyncd topic history auth-service Status",),

@@ -72,13 +72,7 @@ from memsyncd.engine.field_edits import (
     read_for_edit,
     write_field,
 )
-from memsyncd.engine.history import (
-    Target,
-    is_beginning,
-    iter_revisions,
-    open_history,
-    read_texts,
-)
+from memsyncd.engine.history import Target, is_beginning, iter_revisions, open_history, read_texts
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,

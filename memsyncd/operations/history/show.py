@@ -1,14 +1,14 @@
-"""`memsyncd history`, `history purge`, `diff` and `undo`: show, delete and revert changes."""
+"""Show, delete and revert changes: `memsyncd history`, `history purge`, `diff` and `undo`."""
 
 from __future__ import annotations
 
 import time
 
 from memsyncd.errors import BadRequest, ConfirmationNeeded
-from memsyncd.terminal.console import CLIENT_OPTION, call_method, can_ask, make_action, show_answer
+from memsyncd.terminal.actions import send
+from memsyncd.terminal.console import can_ask, show_answer
 from memsyncd.terminal.format import render_age, render_count, render_size, render_table
-from memsyncd.terminal.parser import JSON, TIMEOUT, Argument, Command, Option, make_workspace_option
-from memsyncd.terminal.places import REVISION, TARGET, find_revision, take_named
+from memsyncd.terminal.places import find_named, find_revision
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
 from memsyncd.terminal.texts import DASH, read_stdin
 
@@ -104,7 +104,12 @@ def _paint_line(line: str, paint: Paint) -> str:
 DEFAULT_LIMIT = 20
 
 
-def _show_revisions(answer: dict[str, Any], args: Args, console: Console) -> None:
+def find_target(args: Args, console: Console) -> dict[str, Any]:
+    """Return the parameters that name the note, section or folder of `history`."""
+    return find_named(args.target, console)
+
+
+def show_revisions(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal, revisions = console.terminal, clean_values(answer["revisions"])
     for line in render_revisions(revisions, terminal.paint, now_s=time.time()):
         terminal.print(line)
@@ -114,14 +119,15 @@ def _show_revisions(answer: dict[str, Any], args: Args, console: Console) -> Non
         terminal.note(f"older ones: --before {revisions[-1]['revision']}")
 
 
-def _show_diff(answer: dict[str, Any], _args: Args, console: Console) -> None:
+def show_diff(answer: dict[str, Any], _args: Args, console: Console) -> None:
     if answer["diff"]:
         console.terminal.print(render_diff(clean(answer["diff"]), console.terminal.paint))
     else:
         console.terminal.report(f"{clean_line(answer['path'])}: both texts are the same")
 
 
-def _find_changes(args: Args, console: Console) -> dict[str, Any]:
+def find_change(args: Args, console: Console) -> dict[str, Any]:
+    """Return the parameters that name a change. Raises BadRequest if nothing is named."""
     if not (args.target or args.revision or getattr(args, "change_set", None)):
         others = ", a revision or a change set" if hasattr(args, "change_set") else " or a revision"
         hint = "list revisions with `memsyncd history`"
@@ -129,7 +135,8 @@ def _find_changes(args: Args, console: Console) -> dict[str, Any]:
     return find_revision(args, console)
 
 
-def _find_purged(args: Args, console: Console) -> dict[str, Any]:
+def find_purged(args: Args, console: Console) -> dict[str, Any]:
+    """Return the parameters that name what to purge. Raises BadRequest if nothing is named."""
     containing = args.containing
     if containing == DASH:
         containing = read_stdin(console).removesuffix("\n")
@@ -138,10 +145,10 @@ def _find_purged(args: Args, console: Console) -> dict[str, Any]:
             "history purge: name the revisions to delete",
             hint="name a note, --revision N, --containing TEXT or --all",
         )
-    return {**take_named(args, console), "containing": containing}
+    return {**find_named(args.target, console), "containing": containing}
 
 
-def _show_purged(answer: dict[str, Any], _args: Args, console: Console) -> None:
+def show_purged(answer: dict[str, Any], _args: Args, console: Console) -> None:
     # Late, because shlex imports re.
     from shlex import quote
 
@@ -164,28 +171,24 @@ def _show_purged(answer: dict[str, Any], _args: Args, console: Console) -> None:
         )
 
 
-_TARGET = Argument(
-    "target", "[ANCHOR|PATH]", "a section, a note or a folder; by default the whole workspace"
-)
-
-
 # --- undo ---------------------------------------------------------------------------------------
 
 
-def _undo(args: Args, console: Console) -> int:
-    params = {**_find_changes(args, console), "yes": None, "confirm": args.yes}
+def undo(args: Args, console: Console) -> int:
+    """Undo a change; one that needs a confirmation after a question, if somebody can answer."""
+    params = args.params | find_change(args, console)
     try:
-        answer = call_method(args, console, "undo", **params)
+        answer = send("undo", params, args, console)
     except ConfirmationNeeded as failure:
         if not can_ask():
             raise
         if not console.confirm(f"{clean_line(failure.message)}; undo it?"):
             raise BadRequest("nothing was undone", hint="answer y, or add --yes") from None
-        answer = call_method(args, console, "undo", **(params | {"confirm": True}))
-    return show_answer(answer, args, console, _show_undone)
+        answer = send("undo", params | {"confirm": True}, args, console)
+    return show_answer(answer, args, console, show_undone)
 
 
-def _show_undone(answer: dict[str, Any], args: Args, console: Console) -> None:
+def show_undone(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal, answer = console.terminal, clean_values(answer)
     if answer["change_set"] is None:
         names = ", ".join(dict.fromkeys(revision["path"] for revision in answer["undone"]))
@@ -207,91 +210,3 @@ def render_undone(revision: dict[str, Any], *, now_s: float) -> str:
     change = f"{describe_change(revision)} by {revision['client'] or 'another program'}"
     age = render_age(revision["at"], now_s)
     return f"{path}{moved}  undid revision {revision['revision']}: {change}, {age}"
-
-
-COMMANDS = {
-    "history": Command(
-        make_action(
-            "history",
-            _show_revisions,
-            found="revisions",
-            make_params=take_named,
-        ),
-        arguments=(_TARGET,),
-        options=(
-            Option("-n --limit N", f"at most N revisions (default {DEFAULT_LIMIT})"),
-            Option("--before N", "only revisions older than N"),
-            make_workspace_option(),
-            JSON,
-        ),
-        commands={
-            "purge": Command(
-                make_action(
-                    "history.purge", _show_purged, found="revisions", make_params=_find_purged
-                ),
-                summary="delete revisions for good; notes stay unchanged",
-                arguments=(
-                    Argument(
-                        "target", "[ANCHOR|PATH]", "all revisions of a section, a note or a folder"
-                    ),
-                ),
-                options=(
-                    Option("--revision N", "delete revision N"),
-                    Option(
-                        "--containing TEXT",
-                        "delete those whose text contained this; - reads it from stdin",
-                    ),
-                    Option("--all", "delete every revision of the workspace"),
-                    make_workspace_option(),
-                    JSON,
-                ),
-                examples=(
-                    "memsyncd history purge --containing - < pasted-token.txt",
-                    "memsyncd history purge .memories/draft.md",
-                ),
-            )
-        },
-        examples=(
-            "memsyncd history",
-            "memsyncd history .memories/redis.md -n 5",
-            "memsyncd history 'MEMORY.md#redis/timeouts'",
-        ),
-    ),
-    "diff": Command(
-        make_action("diff", _show_diff, found="diff", make_params=_find_changes),
-        arguments=(TARGET,),
-        options=(
-            REVISION,
-            Option("--to-now", "up to the present text instead of the revision's"),
-            make_workspace_option(),
-            JSON,
-        ),
-        examples=(
-            "memsyncd diff .memories/redis.md",
-            "memsyncd diff 42",
-            "memsyncd diff 42 --to-now",
-        ),
-    ),
-    "undo": Command(
-        _undo,
-        arguments=(TARGET,),
-        options=(
-            REVISION,
-            Option("--change-set N", "all changes of change set N, such as renaming a folder"),
-            Option(
-                "--yes",
-                "undo without a question, even if that deletes a note that memsyncd did not make,"
-                " or undoes changes of other programs to several notes",
-            ),
-            make_workspace_option(),
-            CLIENT_OPTION,
-            TIMEOUT,
-            JSON,
-        ),
-        examples=(
-            "memsyncd undo .memories/redis.md",
-            "memsyncd undo 42",
-            "memsyncd undo 'MEMORY.md#redis/timeouts'",
-        ),
-    ),
-}

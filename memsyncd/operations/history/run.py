@@ -1,0 +1,683 @@
+"""List, show, purge and undo the recorded changes of notes.
+
+What reads or changes records.db is a job of the worker. The history of a section is those revisions
+of its note in which its own lines differ; a renamed note is followed under its old names.
+
+An undo restores the bytes from before, or raises Conflict: the whole note, or the named section,
+must be as the revision left it. A change set of many notes is undone whole or not at all. A note
+that was there when memsyncd first saw it stays, and a note that memsyncd did not make itself is
+deleted only with `confirm`. An undo is itself an edit and can be undone in turn: a file that it
+creates again has its former mode and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.sections import find_sections_bytes, replace_section, split_note_sections
+from memsyncd.core.editing.unified_diff import render_diff
+from memsyncd.core.notepath import NotePath
+from memsyncd.engine.accesses import purge_accesses
+from memsyncd.engine.browse import require_place
+from memsyncd.engine.clock import Clock
+from memsyncd.engine.edit import (
+    Decide,
+    Delete,
+    Edit,
+    EditOutcome,
+    FileChange,
+    Put,
+    Rename,
+    edit_workspace,
+)
+from memsyncd.engine.history import (
+    Target,
+    is_beginning,
+    iter_revisions,
+    open_history,
+    parse_target,
+    read_texts,
+)
+from memsyncd.engine.records import FOREIGN_FAULT
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import (
+    BadRequest,
+    ConfirmationNeeded,
+    Conflict,
+    EditRefused,
+    MemsyncdError,
+    NoteNotFound,
+)
+from memsyncd.files.listing import find_files, is_folder
+from memsyncd.files.read import TextFile, read_text_file
+from memsyncd.files.scope import Scope
+from memsyncd.operations.call import Call
+from memsyncd.operations.history.declare import (
+    Diff,
+    DiffParams,
+    History,
+    HistoryParams,
+    PathState,
+    Purged,
+    PurgeParams,
+    RevisionInfo,
+    SetAside,
+    Undone,
+    UndoNeeds,
+    UndoParams,
+)
+from memsyncd.store.backup import (
+    remove_leftovers,
+)
+from memsyncd.store.history import EXTERNAL, FIRST_SEEN, Revision
+from memsyncd.store.history import History as StoredHistory
+from memsyncd.store.records import PurgeTarget, search_set_aside
+
+FILES_PER_STEP = 16
+MANY_REVISIONS = 100_000
+# The command of an undo.
+UNDO = "undo"
+CONFIRM_HINT = "if it is meant, add --yes (confirm: true)"
+
+# --- list ---------------------------------------------------------------------------------------
+
+
+def list_revisions(
+    workspace: Workspace,
+    config: Config,
+    clock: Clock,
+    target: Target,
+    *,
+    limit: int,
+    before: int | None = None,
+) -> Job[list[RevisionInfo]]:
+    """The newest `limit` revisions, of those older than `before`. Raises BadRequest if no history
+    is kept, NoteNotFound if there is none and no such section, note or folder either.
+    """
+    history = open_history(workspace, config, clock)
+    found = yield from _find_revisions(history, target, limit=limit, before=before)
+    if not found and before is None and target.path is not None:
+        require_place(workspace, target.path, target.heading)
+    return [make_revision_info(revision) for revision in found]
+
+
+def _find_revisions(
+    history: StoredHistory, target: Target, *, limit: int, before: int | None = None
+) -> Job[list[Revision]]:
+    found: list[Revision] = []
+    for revision in iter_revisions(history, target, before=before):
+        if target.heading is None or _changes_section(history, revision, target.heading):
+            found.append(revision)
+        if len(found) == limit:
+            break
+        yield
+    return found
+
+
+def make_revision_info(revision: Revision) -> RevisionInfo:
+    return RevisionInfo(
+        revision=revision.id,
+        change_set=revision.change_set,
+        at=revision.at_s,
+        client=revision.client,
+        command=revision.command,
+        path=revision.path,
+        old_path=revision.old_path,
+        old_digest=revision.old_digest,
+        new_digest=revision.new_digest,
+        old_bytes=revision.old_bytes,
+        new_bytes=revision.new_bytes,
+        is_kept=revision.is_kept,
+        undo=find_undo_needs(revision),
+    )
+
+
+def find_undo_needs(revision: Revision) -> UndoNeeds:
+    """Return what the undo of a whole revision needs."""
+    if revision.command == FIRST_SEEN:
+        return "never"
+    is_ones_own = revision.command not in (EXTERNAL, UNDO)
+    return "confirm" if is_beginning(revision) and not is_ones_own else "nothing"
+
+
+def choose_revision(
+    workspace: Workspace, history: StoredHistory, target: Target, number: int | None
+) -> Job[Revision]:
+    """The revision of this number, or the latest of the target. Raises NoteNotFound, also for a
+    revision of another note than the target's.
+    """
+    if number is None:
+        found = yield from _find_revisions(history, target, limit=1)
+    else:
+        found = history.find_revisions(path=target.path, revision=number, limit=1)
+    if found:
+        return found[0]
+    of_target = f" of {target}" if number is None or target.path is not None else ""
+    what = f"revision{'' if number is None else f' {number}'}{of_target}"
+    failure = make_not_found_error(workspace, what)
+    is_known = number is None and target.path is not None and history.find_heads([target.path])
+    if is_known and FOREIGN_FAULT not in workspace.condition.faults:
+        failure = NoteNotFound(
+            f"{target} has not changed since memsyncd first saw it", hint=failure.hint
+        )
+    raise failure
+
+
+def make_not_found_error(workspace: Workspace, what: str) -> NoteNotFound:
+    """The error for a missing revision or change set, with the reason if it is known."""
+    if FOREIGN_FAULT in workspace.condition.faults:
+        why = "records.db came from another workspace and was set aside"
+        hint = "see the remedy in: memsyncd status"
+        return NoteNotFound(f"there is no {what}: {why}", hint=hint)
+    return NoteNotFound(f"there is no {what}", hint="list the revisions: memsyncd history")
+
+
+# --- texts --------------------------------------------------------------------------------------
+
+
+def cut_section(data: bytes | None, path: str, heading: str) -> bytes | None:
+    """A section's own lines; None if there is no such section, or no note."""
+    if data is None:
+        return None
+    place = find_sections_bytes(path, data).get(f"{path}#{heading}")
+    return data[place[0] : place[1]] if place else None
+
+
+def _changes_section(history: StoredHistory, revision: Revision, heading: str) -> bool:
+    try:
+        old, new = read_texts(history, revision)
+    except NoteNotFound:
+        return False
+    before = cut_section(old, revision.old_path or revision.path, heading)
+    return before != cut_section(new, revision.path, heading)
+
+
+# --- diff ---------------------------------------------------------------------------------------
+
+
+class ComparedTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """A revision with its texts, None for no file; of a section only its own lines.
+
+    `new_digest` is that of the whole file.
+    """
+
+    revision: Revision
+    old: bytes | None
+    new: bytes | None
+    new_digest: str | None
+
+
+def read_compared(
+    workspace: Workspace, config: Config, clock: Clock, target: Target, params: DiffParams
+) -> Job[ComparedTexts]:
+    """Read what `render_change` compares: the named revision, or the latest of the target.
+
+    Raises NoteNotFound if there is none or its texts are not kept.
+    """
+    history = open_history(workspace, config, clock)
+    revision = yield from choose_revision(workspace, history, target, params.revision)
+    old, new = read_texts(history, revision)
+    new_digest = revision.new_digest
+    if params.to_now:
+        file = read_text_file(workspace.scope, NotePath(revision.path))
+        new, new_digest = (file.data, file.digest) if file else (None, None)
+    if target.heading is not None:
+        old = cut_section(old, revision.old_path or revision.path, target.heading)
+        new = cut_section(new, revision.path, target.heading)
+    return ComparedTexts(revision=revision, old=old, new=new, new_digest=new_digest)
+
+
+def render_change(workspace: Workspace, compared: ComparedTexts) -> Diff:
+    """Compare the texts. This may take long and needs no database, so it runs off the worker."""
+    revision = compared.revision
+    old_name = revision.old_path or revision.path
+    return Diff(
+        workspace=workspace.id,
+        path=revision.path,
+        revision=revision.id,
+        old_digest=revision.old_digest,
+        new_digest=compared.new_digest,
+        diff=render_diff(compared.old, compared.new, old_name=old_name, new_name=revision.path),
+    )
+
+
+# --- purge --------------------------------------------------------------------------------------
+
+
+def purge(
+    workspace: Workspace, config: Config, clock: Clock, target: Target, params: PurgeParams
+) -> Job[Purged]:
+    """Erase revisions: those of the target, or the named one, and of these only those whose text
+    contains `params.containing`.
+    """
+    history = open_history(workspace, config, clock)
+    n_counts = yield from purge_accesses(
+        workspace, config, path=target.path, slugs=target.heading, params=params
+    )
+    n_signals = _purge_signals(workspace, target, params)
+    # A copy that a client has not fetched would keep the purged texts.
+    remove_leftovers(workspace.records_path)
+    searched = params.containing.encode() if params.containing is not None else None
+    chosen: list[int] = []
+    texts: set[str] = set()
+    for found in iter_revisions(history, target, revision=params.revision):
+        if target.heading is None or _changes_section(history, found, target.heading):
+            matching = _find_texts(history, found, searched)
+            chosen += [found.id] if matching or searched is None else []
+            texts |= matching
+        yield
+    done = history.purge(revisions=chosen, texts=texts if searched is not None else None)
+    if workspace.index is not None:
+        workspace.index.purge()
+    still_in = yield from _find_notes(workspace.scope, history, searched)
+    set_aside = yield from _search_set_aside(workspace, target, params, done.digests)
+    return Purged(
+        workspace=workspace.id,
+        revisions=done.n_revisions,
+        texts=done.n_texts,
+        access_counts=n_counts,
+        signals=n_signals,
+        is_clean=done.is_clean and not (still_in or set_aside),
+        is_read=not done.is_clean,
+        still_in=still_in,
+        set_aside=set_aside,
+    )
+
+
+def _search_set_aside(
+    workspace: Workspace, target: Target, params: PurgeParams, digests: Collection[str]
+) -> Job[list[SetAside]]:
+    """The files beside records.db that have what was purged, or cannot be searched for it."""
+    found: list[SetAside] = []
+    if workspace.records is None:
+        return found
+    searched = PurgeTarget(
+        text=params.containing,
+        path=target.path,
+        digests=digests if params.revision is not None else None,
+    )
+    for path in workspace.records.find_set_aside():
+        is_held = yield from search_set_aside(path, searched)
+        if is_held is not False:
+            found.append(SetAside(path=str(path), is_searched=is_held is not None))
+    return found
+
+
+def _purge_signals(workspace: Workspace, target: Target, params: PurgeParams) -> int:
+    """Erase the signals with the text, or all if the whole history is erased."""
+    is_whole = target.path is None and params.revision is None
+    if workspace.records is None or not is_whole:
+        return 0
+    return workspace.records.signals.purge(params.containing)
+
+
+def _find_texts(history: StoredHistory, revision: Revision, searched: bytes | None) -> set[str]:
+    """The digests of a revision's texts that contain what is searched."""
+    if searched is None:
+        return set()
+    digests = [one for one in (revision.old_digest, revision.new_digest) if one is not None]
+    texts = {digest: history.read_text(digest) for digest in digests}
+    return {digest for digest, text in texts.items() if text is not None and searched in text}
+
+
+def _find_notes(scope: Scope, history: StoredHistory, searched: bytes | None) -> Job[list[str]]:
+    """The notes whose current text contains what is searched."""
+    found: list[str] = []
+    for at, path in enumerate(sorted(history.heads()) if searched is not None else ()):
+        if searched is not None and _contains(scope, path, searched):
+            found.append(path)
+        if at % FILES_PER_STEP == 0:
+            yield
+    return found
+
+
+def _contains(scope: Scope, path: str, searched: bytes) -> bool:
+    try:
+        file = read_text_file(scope, NotePath(path))
+    except MemsyncdError:
+        return False
+    return file is not None and searched in file.data
+
+
+# --- undo ---------------------------------------------------------------------------------------
+
+
+class UndoOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The revisions that an undo took back, and the notes after it."""
+
+    revisions: list[RevisionInfo]
+    paths: list[PathState]
+
+
+def undo_revisions(
+    workspace: Workspace, config: Config, clock: Clock, target: Target, params: UndoParams
+) -> Job[EditOutcome[UndoOutcome]]:
+    """Undo a revision, a whole change set, or the target's latest change.
+
+    Raises NoteNotFound if there is none or its texts are not kept, EditRefused for a note that was
+    first seen, ConfirmationNeeded, Conflict, and what `edit_workspace` raises.
+    """
+    history = open_history(workspace, config, clock)
+    if params.change_set is not None:
+        if target.path is not None or params.revision is not None:
+            hint = "leave out the change set, or the note and the revision"
+            raise BadRequest("a change set is undone as a whole", hint=hint)
+        chosen = history.find_revisions(change_set=params.change_set, limit=MANY_REVISIONS)
+        if not chosen:
+            raise make_not_found_error(workspace, f"change set {params.change_set}")
+    else:
+        latest = yield from choose_revision(workspace, history, target, params.revision)
+        chosen = _widen(history, target, latest, is_named=params.revision is not None)
+    _check_undo(chosen, is_confirmed=params.confirm)
+    decide = _make_undo_decision(workspace.scope, history, target, chosen, params)
+    return (yield from edit_workspace(workspace, config, clock, decide))
+
+
+def _widen(
+    history: StoredHistory, target: Target, latest: Revision, *, is_named: bool
+) -> list[Revision]:
+    """For a folder, all revisions in it of the latest change set."""
+    if is_named or target.path is None or target.path in (latest.path, latest.old_path):
+        return [latest]
+    beneath = f"{target.path}/"
+    revisions = history.find_revisions(change_set=latest.change_set, limit=MANY_REVISIONS)
+    return [
+        one
+        for one in revisions
+        if one.path.startswith(beneath) or (one.old_path or "").startswith(beneath)
+    ]
+
+
+def _check_undo(chosen: Sequence[Revision], *, is_confirmed: bool) -> None:
+    """Raise EditRefused for a first sight, ConfirmationNeeded for what other programs did to
+    several notes: that they were changed between two scans does not make it one act.
+    """
+    for revision in chosen:
+        if find_undo_needs(revision) == "never":
+            raise EditRefused(
+                f"{revision.path} was there when memsyncd first saw it, so there is no change to"
+                " undo",
+                hint="delete the file yourself, if it is to go",
+            )
+    if len(chosen) > 1 and chosen[0].command == EXTERNAL and not is_confirmed:
+        raise ConfirmationNeeded(
+            f"other programs made these {len(chosen)} changes, perhaps not together",
+            hint=CONFIRM_HINT,
+        )
+
+
+def _check_deletions(
+    revision: Revision, planned: Iterable[FileChange], *, is_confirmed: bool
+) -> None:
+    """Raise ConfirmationNeeded if a note is to be deleted that memsyncd did not make itself."""
+    is_deleted = any(isinstance(one, Delete) and one.was for one in planned)
+    if is_deleted and not is_confirmed and find_undo_needs(revision) == "confirm":
+        made = "an undo brought it back" if revision.command == UNDO else "another program made it"
+        raise ConfirmationNeeded(
+            f"this undo deletes the file {revision.path}: {made}", hint=CONFIRM_HINT
+        )
+
+
+def _make_undo_decision(
+    scope: Scope,
+    history: StoredHistory,
+    target: Target,
+    chosen: Sequence[Revision],
+    params: UndoParams,
+) -> Decide[UndoOutcome]:
+    texts = {revision.id: read_texts(history, revision) for revision in chosen}
+    infos = [make_revision_info(revision) for revision in chosen]
+    named = target.path or chosen[0].path
+
+    def decide() -> tuple[Edit, UndoOutcome]:
+        operations: list[FileChange] = []
+        files = PlannedFiles(scope)
+        for revision in chosen:
+            old, new = texts[revision.id]
+            if target.heading is None:
+                planned = list(_undo_note(files, revision, old))
+                _check_deletions(revision, planned, is_confirmed=params.confirm)
+            else:
+                planned = list(_undo_section(files, revision, old, new, target.heading))
+            files.plan(planned)
+            operations += planned
+        is_whole = len(operations) == len(chosen) > 1
+        folder = _find_folder_move(scope, chosen) if is_whole else None
+        all_operations = tuple(operations) if folder is None else (folder,)
+        edit = Edit(command=UNDO, client=params.client or "", path=named, operations=all_operations)
+        states = _list_states(operations) or [
+            PathState(path=one.old_path or one.path, digest=one.old_digest) for one in chosen
+        ]
+        return edit, UndoOutcome(revisions=infos, paths=states)
+
+    return decide
+
+
+class PlannedFiles:
+    """The files as they will be after the planned operations: a change set may change a note and
+    rename it.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self._planned: dict[NotePath, TextFile | None] = {}
+
+    def read(self, path: NotePath) -> TextFile | None:
+        """Read a file; None for a folder too."""
+        if path in self._planned:
+            return self._planned[path]
+        return None if is_folder(self.scope, path) else read_text_file(self.scope, path)
+
+    def plan(self, operations: Iterable[FileChange]) -> None:
+        for operation in operations:
+            match operation:
+                case Put() if operation.was is not None:
+                    digest = digest_bytes(operation.data)
+                    file = replace(operation.was, data=operation.data, digest=digest)
+                    self._planned[operation.path] = file
+                case Rename():
+                    for path, file in operation.was.items():
+                        new = operation.new_path(path)
+                        self._planned |= {path: None, new: replace(file, path=new)}
+
+
+def _undo_note(files: PlannedFiles, revision: Revision, old: bytes | None) -> Iterator[FileChange]:
+    """The operations that restore a note; none if it has its old text already."""
+    path, scope = NotePath(revision.path), files.scope
+    file = files.read(path)
+    digest = file.digest if file else None
+    if revision.old_path is not None:
+        origin = NotePath(revision.old_path)
+        there = files.read(origin)
+        if file is None and there is not None and there.digest == revision.old_digest:
+            return
+        if file is None or digest != revision.new_digest or there is not None:
+            raise _conflict(revision, digest)
+        yield from _make_room(scope, origin, revision)
+        yield Rename(old=path, new=origin, was={path: file})
+        return
+    if digest == revision.old_digest:
+        return
+    if digest != revision.new_digest:
+        raise _conflict(revision, digest)
+    if old is not None:
+        yield from _make_room(scope, path, revision)
+        yield Put(path=path, data=old, was=file, attributes=revision.old_attributes)
+    elif file is not None:
+        yield Delete(path=path, was={path: file})
+
+
+def _make_room(scope: Scope, path: NotePath, revision: Revision) -> Iterator[FileChange]:
+    """Delete an empty folder at the note's path, such as one that was made for another note."""
+    if is_folder(scope, path):
+        if find_files(scope, path):
+            raise _conflict(revision, None)
+        yield Delete(path=path, was={})
+
+
+def _undo_section(
+    files: PlannedFiles, revision: Revision, old: bytes | None, new: bytes | None, heading: str
+) -> Iterator[FileChange]:
+    """The operations that restore one section, whatever has changed in the others."""
+    path = NotePath(revision.path)
+    file = files.read(path)
+    before = cut_section(old, revision.old_path or revision.path, heading)
+    after = cut_section(new, revision.path, heading)
+    now = cut_section(file.data if file else None, revision.path, heading)
+    if now == before:
+        return
+    if file is None or now != after:
+        raise _conflict(revision, file.digest if file else None)
+    anchor = f"{revision.path}#{heading}"
+    if (
+        old is not None
+        and file.data == new
+        and _changed_only(revision.path, anchor, old, new, before)
+    ):
+        yield Put(path=path, data=old, was=file)
+    elif now is not None:
+        data = replace_section(path.text, file.data, anchor, before or b"")
+        if before is not None and cut_section(data, path.text, heading) != before:
+            # A fence or comment that the section leaves open would take in the sections after it.
+            raise _conflict(revision, file.digest)
+        yield Put(path=path, data=data, was=file)
+    else:
+        raise Conflict(
+            f"the former position of {anchor} is not known any more",
+            hint=f"undo the whole revision: memsyncd undo {revision.path}",
+        )
+
+
+def _changed_only(path: str, anchor: str, old: bytes, new: bytes, before: bytes | None) -> bool:
+    """True if a revision changed this section alone, so that restoring it restores the whole
+    note.
+    """
+    if before is None:
+        added = [part.anchor for part in split_note_sections(path, new)][
+            len(split_note_sections(path, old)) :
+        ]
+        return new.startswith(old) and all(
+            f"{one}/".startswith(f"{anchor}/") or anchor.startswith(f"{one}/") for one in added
+        )
+    if anchor in find_sections_bytes(path, new):
+        return replace_section(path, new, anchor, before) == old
+    return replace_section(path, old, anchor, b"") == new
+
+
+def _find_folder_move(scope: Scope, chosen: Sequence[Revision]) -> Rename | None:
+    """One rename instead of many, if these are all files of a renamed folder."""
+    moves = {
+        revision.path: revision.old_path for revision in chosen if revision.old_path is not None
+    }
+    if len(moves) < len(chosen):
+        return None
+    for old, new in _possible_folders(*next(iter(moves.items()))):
+        if all(
+            path.startswith(new) and moves[path] == old + path.removeprefix(new) for path in moves
+        ):
+            from_folder, to_folder = NotePath(new[:-1]), NotePath(old[:-1])
+            if is_folder(scope, to_folder) or not _is_whole_folder(scope, from_folder, chosen):
+                return None
+            files = {path: read_text_file(scope, path) for path in find_files(scope, from_folder)}
+            return Rename(
+                old=from_folder,
+                new=to_folder,
+                was={path: file for path, file in files.items() if file is not None},
+            )
+    return None
+
+
+def _possible_folders(new_path: str, old_path: str) -> Iterator[tuple[str, str]]:
+    """The old and new folders, with their slashes, whose rename alone turns one path into the
+    other; the deepest first.
+    """
+    old, new = old_path.split("/"), new_path.split("/")
+    for n_tail in range(1, min(len(old), len(new))):
+        if old[-n_tail:] != new[-n_tail:]:
+            return
+        yield "/".join(old[:-n_tail]) + "/", "/".join(new[:-n_tail]) + "/"
+
+
+def _is_whole_folder(scope: Scope, folder: NotePath, chosen: Sequence[Revision]) -> bool:
+    return is_folder(scope, folder) and {path.text for path in find_files(scope, folder)} == {
+        one.path for one in chosen
+    }
+
+
+def _list_states(operations: Iterable[FileChange]) -> list[PathState]:
+    """The notes after the operations; of a rename only the new path."""
+    digests: dict[str, str | None] = {}
+    for operation in operations:
+        match operation:
+            case Put():
+                digests[operation.path.text] = digest_bytes(operation.data)
+            case Delete():
+                digests |= dict.fromkeys(path.text for path in operation.was)
+            case Rename():
+                for path, file in operation.was.items():
+                    digests.pop(path.text, None)
+                    digests[operation.new_path(path).text] = file.digest
+    return [PathState(path=path, digest=digest) for path, digest in digests.items()]
+
+
+def _conflict(revision: Revision, digest: str | None) -> Conflict:
+    return Conflict(
+        f"{revision.path} has changed since revision {revision.id}",
+        hint="undo the later changes first, or see: memsyncd diff",
+        wanted=revision.new_digest,
+        digest=digest,
+    )
+
+
+# --- the operations -----------------------------------------------------------------------------
+
+
+async def list_changes(call: Call, params: HistoryParams) -> History:
+    target = parse_target(params, call.workspace.scope.memory_dir)
+    job = partial(list_revisions, target=target, limit=params.limit, before=params.before)
+    return History(workspace=call.workspace.id, revisions=await call.run_job(job))
+
+
+async def show_change(call: Call, params: DiffParams) -> Diff:
+    target = parse_target(params, call.workspace.scope.memory_dir)
+    compared = await call.run_job(partial(read_compared, target=target, params=params))
+    return await call.read(partial(render_change, call.workspace, compared))
+
+
+async def undo_changes(call: Call, params: UndoParams) -> Undone:
+    named = (params.revision, params.change_set, params.path, params.anchor)
+    if all(selector is None for selector in named):
+        raise BadRequest(
+            "undo: nothing is selected", hint="name a path, an anchor, a revision or a change set"
+        )
+    target = parse_target(params, call.workspace.scope.memory_dir)
+    params = replace(params, client=call.writer)
+    outcome = await call.run_edit(partial(undo_revisions, target=target, params=params))
+    return Undone(
+        undone=outcome.answer.revisions,
+        paths=outcome.answer.paths,
+        **call.describe_write(outcome),
+    )
+
+
+async def purge_changes(call: Call, params: PurgeParams) -> Purged:
+    named = (params.all, params.anchor, params.path, params.revision, params.containing)
+    if not any(named):
+        raise BadRequest(
+            "purge: nothing is selected",
+            hint="name a path, an anchor, a revision, a text (containing), or all",
+        )
+    if params.all and any(named[1:]):
+        hint = "leave `all` out, or the rest"
+        raise BadRequest("purge: `all` is every revision, whatever else is named", hint=hint)
+    target = parse_target(params, call.workspace.scope.memory_dir)
+    purged = await call.run_job(partial(purge, target=target, params=params))
+    call.tidy_later()
+    return purged
