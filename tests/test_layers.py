@@ -335,6 +335,12 @@ def find_importers() -> dict[str, set[str]]:
                 if named_function is None:
                     continue
                 imported = [f"memsyncd.operations.{named_function[1]}"]
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                # A generated command names the folder whose `show` it loads.
+                if node.func.id not in ("call_operation", "load_action", "load_parser"):
+                    continue
+                folder = node.args[0]
+                imported = [f"memsyncd.operations.{ast.literal_eval(folder)}.show"]
             else:
                 continue
             for module in imported:
