@@ -37,11 +37,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Write": {
         "remember": Entry("notes", "append a section to the note of its kind, or to a named note"),
         "check": Entry("upkeep", "check notes: metadata, and what is odd about their text"),
-        "capture": Entry("notes", "append what a step produced: artifacts, failure, answers"),
-        "index-project": Entry(
-            "notes", "summarise README, manifests and CI of a project in one note"
-        ),
-        "sources": Entry("notes", "list the files that index-project summarises"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
     },

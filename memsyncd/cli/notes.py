@@ -10,7 +10,7 @@ import sys
 
 from memsyncd.errors import BadRequest, WorkspaceNotFound
 from memsyncd.terminal.console import CLIENT_OPTION, call_method, can_ask, make_action, show_answer
-from memsyncd.terminal.format import render_count, render_meta, render_table
+from memsyncd.terminal.format import render_count, render_meta
 from memsyncd.terminal.parser import (
     JSON,
     KINDS,
@@ -358,82 +358,6 @@ def _confirm_clear(workspace: dict[str, Any], console: Console) -> None:
         raise BadRequest("nothing was removed", hint="type the workspace's name, or add --yes")
 
 
-# --- capture -------------------------------------------------------------------------------------
-
-
-def _make_artifacts(args: Args, console: Console) -> dict[str, Any]:
-    artifacts = [
-        {"content": _read_artifact(path, console), "path": path[:200]} for path in args.file
-    ]
-    if args.stdin:
-        artifacts.append({"content": read_stdin(console)})
-    if not artifacts and args.error is None and not args.answers:
-        raise BadRequest(
-            "capture: there is nothing to capture", hint="name a FILE, or use --error or --answer"
-        )
-    answers = dict(args.answers)
-    return {"artifacts": artifacts, "answers": answers, "file": None, "stdin": None}
-
-
-def _show_captured(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    for added in answer["added"]:
-        console.print_place(added, answer["workspace"])
-    if not answer["added"]:
-        console.terminal.report("nothing new: the notes hold it already")
-
-
-def _read_artifact(path: str, console: Console) -> str:
-    if path == "-":
-        return read_stdin(console)
-    try:
-        with open(path, "rb") as file:
-            return file.read().decode("utf-8-sig")
-    except OSError as error:
-        raise BadRequest(
-            f"{path} cannot be read: {error.strerror}", hint="name a readable file"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise BadRequest(
-            f"{path} is not valid UTF-8", hint=f"convert it first, as with: iconv -t UTF-8 {path}"
-        ) from error
-
-
-# --- index-project -------------------------------------------------------------------------------
-
-
-def _show_summaries(answer: dict[str, Any], args: Args, console: Console) -> None:
-    terminal, answer = console.terminal, clean_values(answer)
-    for one in answer["sources"]:
-        terminal.print(f"{one['action']:<9}  {one['path']}")
-    for one in answer["skipped"]:
-        terminal.report(f"left out: {one['reason']}")
-    changed = [one for one in answer["sources"] if one["action"] != "unchanged"]
-    if not answer["sources"]:
-        terminal.report("no source is here; memsyncd sources lists those that are looked for")
-    elif not changed:
-        terminal.report(f"nothing new: {answer['note']} is up to date")
-    elif args.dry_run:
-        terminal.report(f"{render_count(len(changed), 'section')} of {answer['note']} would change")
-    else:
-        terminal.report(f"written to {answer['note']}")
-
-
-def _show_sources(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    rows = [
-        [one["path"], ", ".join(one["tags"]), " ".join(one["files"]) or "-"]
-        for one in clean_values(answer["sources"])
-    ]
-    for row in render_table([["source", "tags", "files here"], *rows]):
-        console.terminal.print("".join(row))
-
-
-def _parse_source(text: str) -> dict[str, Any]:
-    path, *tags = (part.strip() for part in text.split("="))
-    if not path or len(tags) > 1:
-        raise ValueError("expected PATH or PATH=TAG,TAG")
-    return {"path": path, "tags": [tag for tag in "".join(tags).split(",") if tag]}
-
-
 COMMANDS = {
     "get": Command(
         _get,
@@ -495,59 +419,5 @@ COMMANDS = {
             JSON,
         ),
         examples=("memsyncd clear", "memsyncd clear -w scratch --yes"),
-    ),
-    "capture": Command(
-        make_action("capture", _show_captured, make_params=_make_artifacts),
-        arguments=(
-            Argument("step", "STEP", "the step's name; the configuration names its kind"),
-            Argument("file", "[FILE…]", "a markdown file that it produced; - for stdin"),
-        ),
-        options=(
-            Option("--run-id ID", "the run, kept with each section"),
-            Option("--error TEXT", "the step failed with this message"),
-            Option(
-                "--answer QUESTION=ANSWER…",
-                "an answer of an interview",
-                parse=parse_pair,
-                name="answers",
-            ),
-            Option("--kind K", "the kind; by default that of the step"),
-            TAG,
-            Option("--stdin", "read an artifact from stdin, like FILE -"),
-            make_workspace_option("capture into this workspace"),
-            CLIENT_OPTION,
-            TIMEOUT,
-            JSON,
-        ),
-        examples=(
-            "memsyncd capture research report.md --run-id r-7",
-            "memsyncd capture build --run-id r-7 --error 'exit 2: no rule to make target x'",
-            "memsyncd capture interview --answer 'Core problem=notes are lost'",
-        ),
-    ),
-    "index-project": Command(
-        make_action("index_project", _show_summaries),
-        options=(
-            Option("--dry-run", "change nothing; print what would be done"),
-            Option(
-                "--source PATH[=TAG,TAG]…",
-                "summarise this file as well; wildcards may stand in its last part",
-                parse=_parse_source,
-                name="sources",
-            ),
-            make_workspace_option("summarise the files of this workspace"),
-            CLIENT_OPTION,
-            TIMEOUT,
-            JSON,
-        ),
-        examples=(
-            "memsyncd index-project --dry-run",
-            "memsyncd index-project --source docs/rules.md=index:invariants",
-        ),
-    ),
-    "sources": Command(
-        make_action("sources", _show_sources),
-        options=(make_workspace_option("list those of this workspace"), JSON),
-        examples=("memsyncd sources",),
     ),
 }

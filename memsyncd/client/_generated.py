@@ -259,6 +259,71 @@ class GeneratedMethods(Closing):
         answer: types.RecordedAccesses = self._connection.ask("access.record", params)
         return answer
 
+    def capture(
+        self,
+        step: str,
+        *artifacts: types.CapturedText | str,
+        error: str | None = None,
+        answers: Mapping[str, str] | None = None,
+        run_id: str | None = None,
+        kind: str | None = None,
+        tags: Words = (),
+    ) -> types.Captured:
+        """Append what a step of a run produced: artifacts, its failure, answers. An artifact is its
+        text, or a dictionary with `content` and the `path` of its file. Secrets are masked, and
+        what the notes hold already of the same run is not added again. Raises BadRequest if there
+        is nothing to write.
+
+        `step`: The step's name; the configuration names its kind, as `[[step]]`.
+        `artifacts`: Texts that it produced.
+        `error`: Why the step failed; written as kind tool_run with the tag failure.
+        `answers`: Questions of an interview with their answers, written as one section.
+        `run_id`: The run, kept with each section.
+        `kind`: By default that of the step.
+        `tags`: Besides the step's name.
+        """
+        params: dict[str, Any] = {
+            "step": step,
+            "artifacts": convert_items(artifacts, "content"),
+            "error": error,
+            "answers": dict(answers or {}) or None,
+            "run_id": run_id,
+            "kind": kind,
+            "tags": convert_words(tags),
+        }
+        answer: types.Captured = self._connection.write("capture", params)
+        return answer
+
+    def index_project(
+        self,
+        *sources: types.ProjectSource | str,
+        dry_run: bool = False,
+    ) -> types.ProjectIndexed:
+        """Summarise the README, manifests and other files of a project in one note. An unchanged
+        file leaves its summary as it is. A source is a path, or a dictionary with `path` and
+        `tags`.
+
+        `sources`: More files, besides those that `sources` lists; they replace a source of the same
+        path.
+        `dry_run`: Change nothing; answer what would be done.
+        """
+        params: dict[str, Any] = {
+            "sources": convert_items(sources, "path"),
+            "dry_run": dry_run,
+        }
+        answer: types.ProjectIndexed = self._connection.write("index_project", params)
+        return answer
+
+    def sources(
+        self,
+    ) -> list[types.SourceInfo]:
+        """List the files that `index_project` summarises.
+        """
+        params: dict[str, Any] = {
+        }
+        answer: list[types.SourceInfo] = self._connection.ask("sources", params)["sources"]
+        return answer
+
     def history(
         self,
         target: str | None = None,

@@ -57,18 +57,13 @@ if TYPE_CHECKING:
     from memsyncd.client.types import (
         Added,
         AddedSection,
-        Captured,
-        CapturedText,
         Cleared,
         Filters,
         Got,
         MemoryCommand,
         MemoryResult,
         NewSection,
-        ProjectIndexed,
-        ProjectSource,
         Sort,
-        SourceInfo,
         SyncReport,
         Validation,
         Words,
@@ -205,62 +200,6 @@ class Memsyncd(GeneratedMethods):
             else []
         )
         return added
-
-    def capture(
-        self,
-        step: str,
-        *artifacts: str | CapturedText,
-        error: str | None = None,
-        answers: Mapping[str, str] | None = None,
-        run_id: str | None = None,
-        kind: str | None = None,
-        tags: Sequence[str] = (),
-    ) -> Captured:
-        """Append what a step of a run produced: each artifact as a section for each `## ` heading,
-        a failure as kind tool_run, the answers of an interview as one section.
-
-        An artifact is its text, or a dictionary with `content` and the `path` of its file. Secrets
-        are masked. What the notes hold already of the same run is not added again. Raises
-        BadRequest if there is nothing to write.
-        """
-        answer: Captured = self._connection.write(
-            "capture",
-            {
-                "step": step,
-                "artifacts": [
-                    {"content": one} if isinstance(one, str) else dict(one) for one in artifacts
-                ],
-                "error": error,
-                "answers": dict(answers or {}),
-                "run_id": run_id,
-                "kind": kind,
-                "tags": convert_words(tags),
-            },
-        )
-        return answer
-
-    def index_project(self, *sources: str | ProjectSource, dry_run: bool = False) -> ProjectIndexed:
-        """Bring the summaries of the project's README, manifests and other files up to date, in one
-        note of memory; an unchanged file leaves its summary as it is.
-
-        `sources` are more files than those that `sources()` lists: paths, or dictionaries with
-        `path` and `tags`. `dry_run` changes nothing and says what would be done.
-        """
-        answer: ProjectIndexed = self._connection.write(
-            "index_project",
-            {
-                "sources": [
-                    {"path": one} if isinstance(one, str) else dict(one) for one in sources
-                ],
-                "dry_run": dry_run,
-            },
-        )
-        return answer
-
-    def sources(self) -> list[SourceInfo]:
-        """The files that `index_project` summarises, with their tags and those that exist."""
-        answer: list[SourceInfo] = self._connection.ask("sources", {})["sources"]
-        return answer
 
     def memory(
         self,

@@ -28,7 +28,7 @@ from memsyncd.core.editing.additions import (
     describe_fault,
     find_faults,
 )
-from memsyncd.core.editing.capture import StepResult, find_new, make_additions
+from memsyncd.core.editing.capture import find_new
 from memsyncd.core.editing.kinds import find_kind
 from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
 from memsyncd.core.markdown.parse import parse_note
@@ -47,7 +47,6 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, PathRefused
 from memsyncd.files.read import read_text_file
 from memsyncd.files.scope import Scope
-from memsyncd.operations.capture.declare import CaptureParams
 from memsyncd.operations.fields import Params
 from memsyncd.operations.notes.declare import FieldFault, NewSection, Validation
 from memsyncd.operations.writes import AddedSection
@@ -78,29 +77,6 @@ def make_addition_decision(
     def decide() -> tuple[Edit, list[AddedSection]]:
         puts, added = append_additions(workspace, config, additions, paths, at)
         return Edit(command=command, client=client, path=paths[0].text, operations=puts), added
-
-    return decide
-
-
-def make_capture_decision(
-    workspace: Workspace, config: Config, params: CaptureParams, *, client: str, at: str
-) -> Decide[list[AddedSection]]:
-    """Make the decision to append what a step produced; what its notes hold already is left out.
-
-    Raises BadRequest and PathRefused at once.
-    """
-    result = msgspec.convert(params, StepResult, from_attributes=True)
-    additions = make_additions(result, config.steps)
-    if not additions:
-        raise BadRequest("capture: the artifacts are empty", hint="send text, or leave them out")
-    for addition in additions:
-        check_addition(addition)
-    paths = [choose_note(workspace.scope, config, kind=one.kind) for one in additions]
-
-    def decide() -> tuple[Edit, list[AddedSection]]:
-        puts, added = append_additions(workspace, config, additions, paths, at, is_once=True)
-        path = puts[0].path.text if puts else MEMORY_FOLDER
-        return Edit(command="capture", client=client, path=path, operations=puts), added
 
     return decide
 

@@ -343,14 +343,16 @@ def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) 
             return _Parameter(f"**{shown}", f"Unpack[{plain.__name__}]", None, entry, "")
         entry = f'"{name}": convert_filters({shown} or {{}})'
         return _Parameter(shown, f"{plain.__name__} | None", "None", entry, doc)
-    if f"*{name}" in python.positional:
-        item = _render_type(get_args(plain)[0])
-        return _Parameter(f"*{shown}", item, None, f'"{name}": [*{shown}] or None', doc)
+    is_starred = f"*{name}" in python.positional
+    item = _strip(get_args(plain)[0]) if is_starred else None
+    if is_starred and not (isinstance(item, type) and issubclass(item, msgspec.Struct)):
+        kind = _render_type(item)
+        return _Parameter(f"*{shown}", kind, None, f'"{name}": [*{shown}] or None', doc)
     if name == "wait":
         doc = "Index everything that is on the disk now first."
         return _Parameter("wait", "bool", "False", "**convert_wait(is_wanted=wait)", doc)
     if get_origin(plain) is list:
-        return _make_list_parameter(field, plain, name, shown, doc)
+        return _make_list_parameter(field, plain, shown, doc, is_starred=is_starred)
     if get_origin(plain) is dict:
         kind = f"Mapping[{', '.join(map(_render_type, get_args(plain)))}]"
         empty = None if field.required else "None"
@@ -362,14 +364,16 @@ def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) 
 
 
 def _make_list_parameter(
-    field: msgspec.structs.FieldInfo, plain: Any, name: str, shown: str, doc: str
+    field: msgspec.structs.FieldInfo, plain: Any, shown: str, doc: str, *, is_starred: bool
 ) -> _Parameter:
-    item = _strip(get_args(plain)[0])
+    name, item = field.encode_name, _strip(get_args(plain)[0])
     if isinstance(item, type) and issubclass(item, msgspec.Struct):
         main = next(one.encode_name for one in msgspec.structs.fields(item) if one.required)
-        kind = f"Iterable[types.{item.__name__} | str]"
-        entry = f'"{name}": convert_items({shown}, "{main}")'
-        return _Parameter(shown, kind, None if field.required else "()", entry, doc)
+        kind, entry = f"types.{item.__name__} | str", f'"{name}": convert_items({shown}, "{main}")'
+        if is_starred:
+            return _Parameter(f"*{shown}", kind, None, entry, doc)
+        default = None if field.required else "()"
+        return _Parameter(shown, f"Iterable[{kind}]", default, entry, doc)
     kind = "Words" if item is str else f"Iterable[{_render_type(item)}]"
     may_be_none = NoneType in get_args(field.type)
     convert = "convert_list" if may_be_none else "convert_words"

@@ -19,13 +19,11 @@ import msgspec
 from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
-from memsyncd.config import CaptureConfig
 from memsyncd.core.editing.additions import check_addition
 from memsyncd.engine import (
     additions,
     field_edits,
     memory_tool,
-    project_index,
 )
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
@@ -41,10 +39,7 @@ from memsyncd.errors import (
     NoteNotFound,
     NotFresh,
 )
-from memsyncd.operations.capture.declare import Captured, CaptureParams
-from memsyncd.operations.fields import WorkspaceParams
 from memsyncd.operations.notes import declare as protocol
-from memsyncd.operations.project.declare import IndexProjectParams, ProjectIndexed, Sources
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.writes import AddedSection, OnSimilar
 from memsyncd.server.reads import Reads, WorkspaceMethods
@@ -76,9 +71,6 @@ class Writes(WorkspaceMethods):
             "note.add": self._add,
             "note.add_many": self._add_many,
             "validate": self._validate,
-            "capture": self._capture,
-            "index_project": self._index_project,
-            "sources": self._list_sources,
             "memory.clear": self._clear,
         }
 
@@ -217,31 +209,6 @@ class Writes(WorkspaceMethods):
         check = partial(additions.validate_notes, workspace, config, params.path)
         return await self._in_thread(check)
 
-    async def _capture(self, session: Session, params: CaptureParams) -> Captured:
-        workspace = self._workspaces.find(params.workspace)
-        config = self._workspaces.config
-        if not (params.artifacts or params.answers or params.error is not None):
-            raise BadRequest(
-                "capture: there is nothing to write", hint="send artifacts, answers or an error"
-            )
-        if params.trigger and not _may_capture(config.capture, params.trigger):
-            outcome: EditOutcome[list[AddedSection]] = EditOutcome(answer=[])
-            return Captured(added=[], is_allowed=False, **describe_write(workspace, outcome))
-        outcome = await self.decide(session, workspace, additions.make_capture_decision, params)
-        return Captured(added=outcome.answer, is_allowed=True, **describe_write(workspace, outcome))
-
-    async def _index_project(self, session: Session, params: IndexProjectParams) -> ProjectIndexed:
-        workspace = self._workspaces.find(params.workspace)
-        outcome = await self.decide(session, workspace, project_index.make_index_decision, params)
-        answer = asdict(outcome.answer)
-        return ProjectIndexed(**answer, **describe_write(workspace, outcome))
-
-    async def _list_sources(self, _session: Session, params: WorkspaceParams) -> Sources:
-        workspace = self._workspaces.find(params.workspace)
-        read = partial(project_index.list_sources, workspace, self._workspaces.config)
-        sources = await self._in_thread(read, disk_of=workspace)
-        return Sources(workspace=workspace.id, sources=sources)
-
     async def _clear(self, session: Session, params: protocol.ClearParams) -> protocol.Cleared:
         workspace = self._workspaces.find(params.workspace)
         if not params.confirm:
@@ -329,16 +296,6 @@ def make_place(
 ) -> AddedSection:
     """Return the place of a section alone."""
     return msgspec.convert(section, AddedSection, from_attributes=True)
-
-
-def _may_capture(config: CaptureConfig, trigger: str) -> bool:
-    """True if the configuration lets a hook with this trigger write."""
-    return {
-        "failure": config.failures,
-        "decision": config.decisions,
-        "summary": config.summaries,
-        "interview": config.interviews,
-    }[trigger]
 
 
 def _make_not_done_error(workspaces: Workspaces, workspace: Workspace, timeout_s: float) -> Busy:

@@ -279,6 +279,58 @@ def _make_accesses() -> Command:
     )
 
 
+def _make_capture() -> Command:
+    return Command(
+        call_operation("capture", "capture", show="show_captured", prepare="make_artifacts"),
+        summary="append what a step produced: artifacts, failure, answers",
+        arguments=(
+            Argument("step", "STEP", "the step's name; the configuration names its kind, as [[step]]", field="step"),
+            Argument("file", "[FILE…]", "a markdown file that it produced; - for stdin"),
+        ),
+        options=(
+            Option("--error TEXT", "the step failed with this message", field="error"),
+            Option("--answer QUESTION=ANSWER…", "an answer of an interview", name="answers", parse=parse_pair, field="answers", collect=dict),
+            Option("--run-id ID", "the run, kept with each section", field="run_id"),
+            Option("--kind K", "the kind; by default that of the step", field="kind"),
+            Option("--tag T…", "add this tag", name="tags", field="tags"),
+            Option("--stdin", "read an artifact from stdin, like FILE -"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd capture research report.md --run-id r-7", "memsyncd capture build --run-id r-7 --error 'exit 2: no rule to make target x'", "memsyncd capture interview --answer 'Core problem=notes are lost'"),
+    )
+
+
+def _make_index_project() -> Command:
+    return Command(
+        call_operation("project", "index_project", show="show_summaries"),
+        summary="summarise README, manifests and CI of a project in one note",
+        options=(
+            Option("--source PATH[=TAG,TAG]…", "summarise this file as well; wildcards may stand in its last part", name="sources", parse=load_parser("project", "parse_source"), field="sources"),
+            Option("--dry-run", "change nothing; print what would be done", field="dry_run"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd index-project --dry-run", "memsyncd index-project --source docs/rules.md=index:invariants"),
+    )
+
+
+def _make_sources() -> Command:
+    return Command(
+        call_operation("project", "sources", show="show_sources"),
+        summary="list the files that index-project summarises",
+        options=(
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd sources",),
+    )
+
+
 def _make_history_purge() -> Command:
     return Command(
         call_operation("history", "history.purge", show="show_purged", prepare="find_purged", found="revisions"),
@@ -961,6 +1013,9 @@ COMMANDS: dict[str, tuple[str, str, Callable[[], Command]]] = {
     "patterns": ("Find", "list what recurs in several workspaces", _make_patterns),
     "stats": ("Find", "count sections by kind, tag, task, month and size", _make_stats),
     "accesses": ("Find", "count how often sections were recalled, and when last", _make_accesses),
+    "capture": ("Write", "append what a step produced: artifacts, failure, answers", _make_capture),
+    "index-project": ("Write", "summarise README, manifests and CI of a project in one note", _make_index_project),
+    "sources": ("Write", "list the files that index-project summarises", _make_sources),
     "history": ("Write", "list the changes of notes, with time and writer", _make_history),
     "diff": ("Write", "show the change of a revision", _make_diff),
     "undo": ("Write", "restore the text from before a revision", _make_undo),

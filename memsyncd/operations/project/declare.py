@@ -15,7 +15,10 @@ from memsyncd.operations.fields import (
 from memsyncd.operations.operation import (
     OPENS,
     WRITES,
+    Command,
     Operation,
+    Python,
+    Shape,
 )
 from memsyncd.operations.writes import (
     Place,
@@ -85,14 +88,50 @@ OPERATIONS = (
         params=IndexProjectParams,
         result=ProjectIndexed,
         summary="Summarise the README, manifests and other files of a project in one note.",
+        shape=Shape.STEPS,
+        run="project.run:index_files",
         errors=WRITES,
+        command=Command(
+            words="index-project",
+            group="Write",
+            summary="summarise README, manifests and CI of a project in one note",
+            usages={"sources": "--source PATH[=TAG,TAG]…"},
+            help={
+                "dry_run": "change nothing; print what would be done",
+                "sources": "summarise this file as well; wildcards may stand in its last part",
+            },
+            parse={"sources": "parse_source"},
+            show="show_summaries",
+            examples=(
+                "memsyncd index-project --dry-run",
+                "memsyncd index-project --source docs/rules.md=index:invariants",
+            ),
+        ),
+        python=Python(
+            name="index_project",
+            positional=("*sources",),
+            doc=(
+                "An unchanged file leaves its summary as it is. A source is a path, or a dictionary"
+                " with `path` and `tags`."
+            ),
+        ),
     ),
     Operation(
         name="sources",
         params=WorkspaceParams,
         result=Sources,
         summary="List the files that `index_project` summarises.",
+        shape=Shape.STEPS,
+        run="project.run:list_sources",
         errors=OPENS,
         reads=True,
+        command=Command(
+            words="sources",
+            group="Write",
+            summary="list the files that index-project summarises",
+            show="show_sources",
+            examples=("memsyncd sources",),
+        ),
+        python=Python(name="sources", returns="sources"),
     ),
 )

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterable
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
 from memsyncd.core.editing.project_index import (
@@ -29,12 +29,16 @@ from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
 from memsyncd.files.confined import open_beneath, open_folder_beneath
 from memsyncd.files.problems import translating_errors
 from memsyncd.files.read import read_content, read_text_file
+from memsyncd.operations.call import Call
+from memsyncd.operations.fields import WorkspaceParams
 from memsyncd.operations.project.declare import (
     IndexProjectParams,
+    ProjectIndexed,
     ProjectSource,
     SkippedSource,
     SourceChange,
     SourceInfo,
+    Sources,
 )
 
 
@@ -50,14 +54,6 @@ PROJECT_NOTE = "project.md"
 """The note of the summaries, in the memory folder."""
 SOURCE_LIMIT_BYTES = 1024 * 1024
 FILES_LIMIT = 200
-
-
-def list_sources(workspace: Workspace, config: Config) -> list[SourceInfo]:
-    """List the sources that `index_project` reads, with the files that there are now."""
-    return [
-        SourceInfo(path=one.path, tags=list(one.tags), files=_find_files(workspace, one))
-        for one in _merge(config, ())
-    ]
 
 
 def make_index_decision(
@@ -169,3 +165,27 @@ def _read(workspace: Workspace, path: str) -> bytes:
     if len(content.data) > SOURCE_LIMIT_BYTES:
         raise TooLarge(f"{path} is over {SOURCE_LIMIT_BYTES} bytes", hint="name a smaller file")
     return content.data
+
+
+# --- the operations -----------------------------------------------------------------------------
+
+
+async def index_files(call: Call, params: IndexProjectParams) -> ProjectIndexed:
+    outcome = await call.edit(
+        make_index_decision(call.workspace, call.config, params, **call.stamp)
+    )
+    return ProjectIndexed(**asdict(outcome.answer), **call.describe_write(outcome))
+
+
+async def list_sources(call: Call, _params: WorkspaceParams) -> Sources:
+    workspace, config = call.workspace, call.config
+
+    def read() -> list[SourceInfo]:
+        return [
+            SourceInfo(
+                path=source.path, tags=list(source.tags), files=_find_files(workspace, source)
+            )
+            for source in _merge(config, ())
+        ]
+
+    return Sources(workspace=workspace.id, sources=await call.read(read, on_disk=True))
