@@ -34,12 +34,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "ui": Entry("panel", "open the panel, a page of notes, search, history and state"),
         "watch": Entry("workspaces", "print changes as they are indexed, one a line"),
     },
-    "Write": {
-        "remember": Entry("notes", "append a section to the note of its kind, or to a named note"),
-        "check": Entry("upkeep", "check notes: metadata, and what is odd about their text"),
-        "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
-        "clear": Entry("notes", "remove every note of memory, after a question"),
-    },
+    "Write": {},
     "Set up": {
         "init": Entry("workspaces", "create a first MEMORY.md and .memories/"),
         "add": Entry("workspaces", "watch and index a folder"),

@@ -77,6 +77,115 @@ class GeneratedMethods(Closing):
         answer: types.Recalled = self._connection.ask("recall", params)
         return answer
 
+    def clear(
+        self,
+        *,
+        confirm: bool,
+    ) -> types.Cleared:
+        """Remove every note of memory; `undo` restores them. The result's `change_set` is what
+        `undo` takes.
+
+        `confirm`: Must be true: every note of memory is removed; `undo` restores them.
+        """
+        params: dict[str, Any] = {
+            "confirm": confirm,
+        }
+        answer: types.Cleared = self._connection.write("memory.clear", params)
+        return answer
+
+    def add(
+        self,
+        content: str,
+        *,
+        summary: str = "",
+        kind: str | None = None,
+        tags: Words = (),
+        importance: float | None = None,
+        priority: str | None = None,
+        lifecycle: str | None = None,
+        source: str | dict[str, str] | None = None,
+        task: str | None = None,
+        session: str | None = None,
+        topic: str | None = None,
+        keywords: Words = (),
+        scope: str | None = None,
+        created: str | None = None,
+        updated: str | None = None,
+        expires: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        note: str | None = None,
+        on_similar: Literal["add", "append", "report"] = "add",
+    ) -> types.Added:
+        """Append a section to a note. Raises BadRequest for invalid values, all of them named, and
+        PathRefused for a note that cannot be written.
+
+        `content`: Markdown; its headings are kept beneath the section's own. At most
+        `max_content_chars` of the configuration, 10,000 by default.
+        `summary`: The heading, of at most 200 characters; if empty, it is made from the beginning
+        of the content.
+        `kind`: One word, such as `decision`; `session`, `discovery`, `checkpoint`, `note` and
+        `summary` are kinds, too.
+        `tags`: At most 32.
+        `importance`: From 0 to 1; by default that of the kind.
+        `priority`: `P0` to `P3`.
+        `lifecycle`: `ephemeral`, `session`, `task` or `project`.
+        `source`: Where it comes from: a text, or names with values.
+        `task`: The task, such as `WU-123`.
+        `session`: The session of an agent.
+        `topic`: At most 100 characters.
+        `keywords`: At most 20, of 100 characters each.
+        `scope`: A scope of your own.
+        `created`: A day or a time; now by default.
+        `updated`: The day or time of the last change.
+        `expires`: A day or a time, from which on searches leave it out.
+        `metadata`: Keys of one's own.
+        `note`: The note to append it to, from the workspace's root or beneath `.memories/`, for
+        `note.add` absolute as well; by default the note of its kind.
+        `on_similar`: If a section says nearly the same: `add` writes a new one and names it,
+        `append` appends the text to it, as `field.append` does, `report` writes nothing.
+        """
+        params: dict[str, Any] = {
+            "content": content,
+            "summary": summary,
+            "kind": kind,
+            "tags": convert_words(tags),
+            "importance": importance,
+            "priority": priority,
+            "lifecycle": lifecycle,
+            "source": source,
+            "task": task,
+            "session": session,
+            "topic": topic,
+            "keywords": convert_words(keywords),
+            "scope": scope,
+            "created": created,
+            "updated": updated,
+            "expires": expires,
+            "metadata": dict(metadata or {}) or None,
+            "note": note,
+            "on_similar": on_similar,
+        }
+        answer: types.Added = self._connection.write("note.add", params)
+        return answer
+
+    def validate(
+        self,
+        section: Mapping[str, Any] | None = None,
+        *,
+        path: str | None = None,
+    ) -> types.Validation:
+        """Check a section before it is written, or notes; name everything that is wrong.
+
+        `section`: The fields of `note.add`.
+        `path`: A note, folder or glob; without `section` and `path`, every note.
+        """
+        params: dict[str, Any] = {
+            "section": None if section is None else dict(section),
+            "path": path,
+        }
+        answer: types.Validation = self._connection.ask("validate", params)
+        return answer
+
     def links(
         self,
         target: str | None = None,

@@ -51,13 +51,11 @@ from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from typing import Any, Literal, Unpack
 
     from memsyncd.client.types import (
-        Added,
         AddedSection,
-        Cleared,
         Filters,
         Got,
         MemoryCommand,
@@ -65,7 +63,6 @@ if TYPE_CHECKING:
         NewSection,
         Sort,
         SyncReport,
-        Validation,
         Words,
     )
     from memsyncd.client.words import WorkspaceNames
@@ -121,75 +118,9 @@ class Memsyncd(GeneratedMethods):
 
     # --- writing ---
 
-    def add(  # noqa: PLR0913  one parameter for each field of a section
-        self,
-        content: str,
-        *,
-        summary: str = "",
-        kind: str | None = None,
-        tags: Sequence[str] = (),
-        importance: float | None = None,
-        priority: str | None = None,
-        lifecycle: str | None = None,
-        source: str | dict[str, str] | None = None,
-        task: str | None = None,
-        session: str | None = None,
-        topic: str | None = None,
-        keywords: Sequence[str] = (),
-        scope: str | None = None,
-        created: str | None = None,
-        updated: str | None = None,
-        expires: str | None = None,
-        metadata: dict[str, str] | None = None,
-        note: str | None = None,
-        on_similar: Literal["add", "append", "report"] = "add",
-    ) -> Added:
-        """Append a section with the heading `summary` to `note`, by default to the note of its
-        kind.
-
-        `importance` is from 0 to 1, by default that of the kind; `priority` is P0 to P3;
-        `lifecycle` is ephemeral, session, task or project; `source` may be a mapping, and
-        `metadata` has keys of your own. If a section says nearly the same, it is named as
-        `similar`; `on_similar` `append` appends the text to it, and `report` writes nothing.
-        Returns the section's place. Raises BadRequest for invalid
-        values, all of them named, and PathRefused for a note that cannot be written.
-        """
-        section: NewSection = {
-            "content": content,
-            "summary": summary,
-            "kind": kind,
-            "tags": tags,
-            "importance": importance,
-            "priority": priority,
-            "lifecycle": lifecycle,
-            "source": source,
-            "task": task,
-            "session": session,
-            "topic": topic,
-            "keywords": keywords,
-            "scope": scope,
-            "created": created,
-            "updated": updated,
-            "expires": expires,
-            "metadata": metadata or {},
-            "note": note,
-        }
-        params = {**_read_section(section), "on_similar": on_similar}
-        answer: Added = self._connection.write("note.add", params)
-        return answer
-
-    def validate(
-        self, section: Mapping[str, object] | None = None, *, path: str | None = None
-    ) -> Validation:
-        """Check a section with the parameters of `add` without writing it; without one, the notes
-        at `path`, a note, folder or glob, by default all. Names everything that is wrong.
-        """
-        answer: Validation = self._connection.ask("validate", {"section": section, "path": path})
-        return answer
-
     def add_many(self, items: Iterable[NewSection | str]) -> list[AddedSection]:
         """Append several sections, all or none: each a dictionary with the parameters of `add`, or
-        only its content.
+        only its content. No section at all is no call, and a tag may be one word.
         """
         sections = [
             _read_section({"content": item} if isinstance(item, str) else item) for item in items
@@ -212,14 +143,8 @@ class Memsyncd(GeneratedMethods):
         text as `message`: NoteNotFound, AlreadyExists, EditRefused, PathRefused. With `if_digest`,
         raises Conflict if the note has another digest.
         """
+        # By hand: which parameters there are depends on the command.
         answer: MemoryResult = self._connection.write("memory", {"command": command, **parameters})
-        return answer
-
-    def clear(self, *, confirm: bool) -> Cleared:
-        """Remove every note of memory if `confirm` is true. `undo(change_set=…)` with the result's
-        `change_set` restores them.
-        """
-        answer: Cleared = self._connection.write("memory.clear", {"confirm": confirm})
         return answer
 
     # --- search ---

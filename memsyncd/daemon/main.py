@@ -456,6 +456,7 @@ def _import_late() -> Job[None]:
     import memsyncd.core.markdown.parse
 
     yield
+    import memsyncd.operations.notes.run
     import memsyncd.server.writes  # noqa: F401
 
     yield

@@ -44,7 +44,13 @@ from memsyncd.engine.sync import (
 )
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import Busy, Conflict, MemsyncdError, StoreFailed, Unwritable
+from memsyncd.errors import (
+    Busy,
+    Conflict,
+    MemsyncdError,
+    StoreFailed,
+    Unwritable,
+)
 from memsyncd.files.read import TextFile, check_size
 from memsyncd.files.scope import Scope, find_identity, is_within_folder
 from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_path
@@ -477,3 +483,23 @@ def _list_paths(edit: Edit) -> Iterator[str]:
                 yield operation.new.text
             case _:
                 assert_never(operation)
+
+
+NO_FILE = ""
+"""The digest that a writer names who expects that there is no file."""
+
+
+def check_digest(if_digest: str | None, path: str, file: TextFile | None) -> None:
+    """Raise Conflict if the writer had read another text than the file's."""
+    digest = file.digest if file else NO_FILE
+    if if_digest is not None and if_digest != digest:
+        raise make_digest_conflict(path, if_digest, digest)
+
+
+def make_digest_conflict(path: str, if_digest: str, digest: str) -> Conflict:
+    return Conflict(
+        f"{path} is not what it was when you read it",
+        hint="read it again, then repeat the command",
+        if_digest=if_digest,
+        digest=digest,
+    )

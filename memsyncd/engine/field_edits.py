@@ -23,8 +23,7 @@ from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.model import ARCHIVED, Meta, Section
 from memsyncd.core.notepath import NotePath, is_markdown
 from memsyncd.engine.additions import choose_note
-from memsyncd.engine.edit import Decide, Edit, make_put
-from memsyncd.engine.memory_tool import check_digest
+from memsyncd.engine.edit import Decide, Edit, check_digest, make_put
 from memsyncd.engine.similar import find_nearly_same
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (

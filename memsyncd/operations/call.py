@@ -46,6 +46,9 @@ class Call(Protocol):
     async def open(self) -> Workspace:
         """Return the workspace, once its index can be read unless that takes too long."""
 
+    async def wait_until_recovered(self) -> None:
+        """Wait until an edit that a crash has interrupted is completed or rolled back."""
+
     async def read(self, read: Callable[[], T], *, on_disk: bool = False) -> T:
         """Return what `read` returns, in a thread; `on_disk` if it reads notes."""
 

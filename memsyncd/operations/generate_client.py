@@ -357,6 +357,9 @@ def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) 
         kind = f"Mapping[{', '.join(map(_render_type, get_args(plain)))}]"
         empty = None if field.required else "None"
         entry = f'"{name}": dict({shown} or {{}}) or None'
+        if NoneType in get_args(field.type):
+            # An empty mapping is not the same as none.
+            entry = f'"{name}": None if {shown} is None else dict({shown})'
         return _Parameter(shown, f"{kind} | None", empty, entry, doc)
     kind = _render_parameter_type(field.type).replace("str | Words", "Words")
     default = None if field.required else repr(field.default).replace("'", '"')

@@ -51,6 +51,7 @@ OPERATIONS: dict[str, Operation] = {
 NOTIFICATIONS: dict[str, Notification] = {**changes.NOTIFICATIONS, **signals.NOTIFICATIONS}
 
 COMMAND_GROUPS: tuple[CommandGroup, ...] = (
+    *notes.COMMAND_GROUPS,
     *signals.COMMAND_GROUPS,
     *tasks.COMMAND_GROUPS,
     *topics.COMMAND_GROUPS,

@@ -24,7 +24,13 @@ from memsyncd.server.operations import watch_freshness
 from memsyncd.server.reads import Reads
 from memsyncd.server.session import Session
 from memsyncd.server.subscriptions import Subscriptions
-from memsyncd.server.waits import OPEN_S, WAIT_S, wait_for_work, wait_until_open
+from memsyncd.server.waits import (
+    OPEN_S,
+    WAIT_S,
+    wait_for_work,
+    wait_until_open,
+    wait_until_recovered,
+)
 from memsyncd.server.writes import READ_S, WRITE_S, Writes, describe_write, render_time
 
 T = TypeVar("T")
@@ -112,6 +118,9 @@ class ServerCall:
     async def open(self) -> Workspace:
         await wait_until_open([self.workspace], OPEN_S)
         return self.workspace
+
+    async def wait_until_recovered(self) -> None:
+        await wait_until_recovered(self.workspace, READ_S)
 
     async def read(self, read: Callable[[], T], *, on_disk: bool = False) -> T:
         return await self._reads.run(read, disk_of=self.workspace if on_disk else None)

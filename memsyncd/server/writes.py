@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
@@ -17,26 +17,19 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict
-from msgspec.structs import replace as replace_fields
 
-from memsyncd.core.editing.additions import check_addition
 from memsyncd.engine import (
     additions,
     field_edits,
-    memory_tool,
 )
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
-from memsyncd.engine.metadata import find_similar_kind
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import (
-    BadRequest,
     Busy,
-    EditRefused,
     MemsyncdError,
-    NoteNotFound,
     NotFresh,
 )
 from memsyncd.operations.notes import declare as protocol
@@ -49,7 +42,6 @@ from memsyncd.server.waits import (
     make_stall_error,
     wait_unless_stalled,
     wait_until_open,
-    wait_until_recovered,
 )
 
 # How long a write waits for its turn by default.
@@ -66,80 +58,9 @@ class Writes(WorkspaceMethods):
 
     def __init__(self, workspaces: Workspaces, clock: Clock, reads: Reads) -> None:
         super().__init__(workspaces, clock, reads)
-        self.methods: dict[str, MethodCall] = {
-            "memory": self._memory,
-            "note.add": self._add,
-            "note.add_many": self._add_many,
-            "validate": self._validate,
-            "memory.clear": self._clear,
-        }
+        self.methods: dict[str, MethodCall] = {}
 
-    # --- memory tool, new sections ---
-
-    async def _memory(
-        self, session: Session, params: protocol.MemoryParams
-    ) -> protocol.MemoryResult:
-        workspace = self._workspaces.find(params.workspace)
-        params = replace_fields(params, client=params.client or session.name)
-        if params.command == "view":
-            await wait_until_recovered(workspace, READ_S)
-            read = partial(memory_tool.view, workspace, params)
-            outcome = EditOutcome(answer=await self._in_thread(read, disk_of=workspace))
-        else:
-            decide = memory_tool.make_decision(workspace, self._workspaces.config, params)
-            outcome = await self.edit(workspace, decide, params.timeout_ms)
-        answer = outcome.answer
-        return protocol.MemoryResult(
-            text=answer.text,
-            digest=answer.digest,
-            is_searched=answer.is_searched,
-            updated_links=[one for one in answer.updated_links if one not in outcome.skipped],
-            skipped_links=sorted({*answer.skipped_links, *outcome.skipped}),
-            **describe_write(workspace, outcome),
-        )
-
-    async def _add(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
-        added = await self._add_unless_similar(session, params)
-        similar_kind = find_similar_kind(self._workspaces.config.kinds, params.kind)
-        return replace_fields(added, similar_kind=similar_kind)
-
-    async def _add_unless_similar(
-        self, session: Session, params: protocol.NoteAddParams
-    ) -> protocol.Added:
-        """Append a section; or, as the request wishes, append to one that says nearly the same, or
-        only report that one.
-        """
-        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
-        addition = additions.make_addition(params)
-        check_addition(addition, most_chars=config.memory.max_content_chars)
-        text = f"{params.summary}\n\n{params.content}"
-        find = partial(field_edits.find_near, texts=[text])
-        near = await self.find_near(workspace, find, params.on_similar)
-        there = field_edits.choose_near(workspace, config, near, params.on_similar)
-        if there is None:
-            added = await self.add_section(session, params)
-            return replace_fields(added, similar=near)
-        if params.on_similar == "report":
-            return _report_near(workspace, near)
-        decide = field_edits.make_append_there_decision(
-            workspace,
-            config,
-            addition,
-            there,
-            command="note.add",
-            **self.stamp(session, params.client),
-        )
-        try:
-            outcome = await self.edit(workspace, decide, params.timeout_ms)
-        except (EditRefused, NoteNotFound):
-            # The section has another form, or was removed meanwhile: the text must not be lost.
-            return replace_fields(await self.add_section(session, params), similar=near)
-        return protocol.Added(
-            action="appended",
-            similar=near,
-            **asdict(make_place(outcome.answer)),
-            **describe_write(workspace, outcome),
-        )
+    # --- new sections ---
 
     async def find_near(
         self,
@@ -167,59 +88,16 @@ class Writes(WorkspaceMethods):
     async def add_section(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
         """Append a section without a search for similar ones."""
         workspace = self._workspaces.find(params.workspace)
-        outcome = await self._append(session, workspace, "note.add", [params], params)
-        return protocol.Added(
-            **asdict(outcome.answer[0]),
-            **describe_write(workspace, outcome),
-        )
-
-    async def _add_many(
-        self, session: Session, params: protocol.NoteAddManyParams
-    ) -> protocol.AddedMany:
-        workspace = self._workspaces.find(params.workspace)
-        outcome = await self._append(session, workspace, "note.add_many", params.items, params)
-        return protocol.AddedMany(added=outcome.answer, **describe_write(workspace, outcome))
-
-    async def _append(
-        self,
-        session: Session,
-        workspace: Workspace,
-        command: str,
-        sections: Sequence[protocol.NewSection],
-        params: protocol.NoteAddParams | protocol.NoteAddManyParams,
-    ) -> EditOutcome[list[AddedSection]]:
         decide = additions.make_addition_decision(
             workspace,
             self._workspaces.config,
-            sections,
-            command=command,
+            [params],
+            command="note.add",
             **self.stamp(session, params.client),
         )
-        return await self.edit(workspace, decide, params.timeout_ms)
-
-    async def _validate(
-        self, _session: Session, params: protocol.ValidateParams
-    ) -> protocol.Validation:
-        config = self._workspaces.config
-        if params.section is not None:
-            if params.path is not None:
-                raise BadRequest("name either a section or a path", hint="leave one of the two out")
-            return additions.validate_section(params.section, config)
-        workspace = await self._find_open(params.workspace)
-        check = partial(additions.validate_notes, workspace, config, params.path)
-        return await self._in_thread(check)
-
-    async def _clear(self, session: Session, params: protocol.ClearParams) -> protocol.Cleared:
-        workspace = self._workspaces.find(params.workspace)
-        if not params.confirm:
-            raise BadRequest(
-                "every note of memory would be removed",
-                hint="send confirm: true; undo brings them back",
-            )
-        decide = memory_tool.make_clear_decision(workspace, client=params.client or session.name)
         outcome = await self.edit(workspace, decide, params.timeout_ms)
-        return protocol.Cleared(
-            removed=outcome.answer,
+        return protocol.Added(
+            **asdict(outcome.answer[0]),
             **describe_write(workspace, outcome),
         )
 
@@ -279,16 +157,6 @@ async def wait_for_turn(
             )
             raise NotFresh(f"whether it was done is not known: {failure.message}", hint=hint)
     return waiting.result()
-
-
-def _report_near(workspace: Workspace, near: Sequence[SimilarSection]) -> protocol.Added:
-    """The answer that names what says nearly the same; nothing is written."""
-    return protocol.Added(
-        action="reported",
-        similar=list(near),
-        **asdict(make_place(near[0])),
-        **describe_write(workspace, EditOutcome(answer=None)),
-    )
 
 
 def make_place(

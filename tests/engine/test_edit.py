@@ -28,7 +28,6 @@ from memsyncd.core.notepath import NotePath
 from memsyncd.engine import edit as edit_module
 from memsyncd.engine import sync as sync_module
 from memsyncd.engine.edit import Delete, Edit, Put
-from memsyncd.engine.memory_tool import make_decision
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import (
     AlreadyExists,
@@ -43,6 +42,7 @@ from memsyncd.errors import (
 from memsyncd.files import atomic, write
 from memsyncd.files.read import read_text_file
 from memsyncd.operations.notes.declare import MemoryParams
+from memsyncd.operations.notes.run import make_decision
 from memsyncd.store.history import History
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ KILLED_WRITES = """
 import json, os, sys, time, traceback
 from pathlib import Path
 from memsyncd.engine import edit
-from memsyncd.engine.memory_tool import make_decision
+from memsyncd.operations.notes.run import make_decision
 from memsyncd.operations.notes.declare import MemoryParams
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine import edit as edit_module
-from memsyncd.engine.memory_tool import Answer, check_parameters, make_decision
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
@@ -28,6 +27,7 @@ from memsyncd.errors import (
     Unwritable,
 )
 from memsyncd.operations.notes.declare import MemoryParams
+from memsyncd.operations.notes.run import Answer, check_parameters, make_decision
 
 
 def test_a_created_note_is_on_the_disk_and_is_found(bench: Any) -> None:

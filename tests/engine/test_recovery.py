@@ -38,6 +38,8 @@ from pathlib import Path
 from functools import partial
 from memsyncd.engine import additions, edit, history, memory_tool
 from memsyncd.engine import additions, edit, history, memory_tool
+from memsyncd.engine import additions, edit, history, upkeep
+from memsyncd.operations.notes import run as memory_tool
 from memsyncd.operations.history.run import undo_revisions
 from memsyncd.engine.rebuild import open_workspace
 from memsyncd.config import Config

@@ -10,10 +10,10 @@ from msgspec import structs
 from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
 from memsyncd.engine.additions import make_addition_decision
-from memsyncd.engine.memory_tool import make_clear_decision
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound
 from memsyncd.operations.history.declare import PathState
 from memsyncd.operations.notes.declare import NewSection
+from memsyncd.operations.notes.run import make_clear_decision
 
 NOTE = "# A\none\n\n# B\ntwo\n"
 

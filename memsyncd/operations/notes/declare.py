@@ -1,5 +1,4 @@
-"""Parameters and results of the methods that write notes, of those that archive, restore, clean up
-and promote memories, and of those that read and undo their history.
+"""Parameters, results and operations: write, check, read and list notes.
 
 A digest is None where no file exists. `client` is the name that the writer gives itself; `history`
 shows it.
@@ -28,8 +27,13 @@ from memsyncd.operations.operation import (
     READS,
     TOOL_WORKSPACE,
     WRITES,
+    Command,
+    CommandGroup,
+    Extra,
     Operation,
     Paths,
+    Python,
+    Shape,
     Tool,
     ToolArgument,
 )
@@ -214,19 +218,7 @@ class AddedMany(Written, frozen=True, kw_only=True):
     """In the order of the request."""
 
 
-# --- capture ------------------------------------------------------------------------------------
-
-
-# --- summaries of a project's files -------------------------------------------------------------
-
-
-# --- history ----------------------------------------------------------------------------------
-
-
-# --- backup and restore -------------------------------------------------------------------------
-
-
-# --- archiving, restoring, cleaning up, promoting ------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------
 
 
 class GetParams(TrackedParams, frozen=True, kw_only=True):
@@ -323,6 +315,132 @@ class Listing(Result, frozen=True, kw_only=True):
     freshness: Freshness
 
 
+# --- the commands of the memory tool ----------------------------------------------------------
+
+_NOTE = "path NOTE"
+_STDIN = Extra(usage="--stdin", help="read the text from stdin, like TEXT -")
+_TEXT_HELP = "the text; - or none to read it from stdin"
+_TOOL_HELP = {
+    "path": "a path that begins with /memories; /memories/MEMORY.md is the workspace's MEMORY.md",
+    "file_text": _TEXT_HELP,
+    "old_str": "the present text; - to read it from stdin",
+    "new_str": "the new text, '' for none; - or none to read it from stdin",
+    "insert_line": "after this line",
+    "insert_text": _TEXT_HELP,
+    "old_path": "its path, /memories/…",
+    "new_path": "its new path",
+    "update_links": "change the links of all notes so that they stay right",
+    "dry_run": "only name the notes whose links would be updated",
+    "if_digest": "only if the note still has this digest, as shown by --json",
+    "dialect": "answer as Anthropic's documents say (docs) or as its SDK does (sdk)",
+}
+
+
+def _make_tool_command(
+    command: str, *arguments: str, summary: str, options: tuple[str, ...] = (), **more: Any
+) -> Command:
+    """Make `memsyncd memory COMMAND`, with the options that it has besides those of all."""
+    taken = {*options, *(argument.partition(" ")[0] for argument in arguments), "dialect"}
+    taken |= {"if_digest", "client"} if command != "view" else set()
+    left_out = (
+        field
+        for field in MemoryParams.__struct_fields__
+        if field not in taken | {"command", "workspace", "timeout_ms"}
+    )
+    return Command(
+        words=f"memory {command}",
+        summary=summary,
+        arguments=arguments,
+        omit=tuple(left_out),
+        usages={"dialect": "--dialect D", "view_range": "--range A-B"},
+        help=_TOOL_HELP | more.pop("help", {}),
+        fixed={"command": command},
+        show="show_memory",
+        **more,
+    )
+
+
+_TOOL_COMMANDS = (
+    _make_tool_command(
+        "view",
+        "path [NOTE]",
+        summary="print a note with line numbers, or list a folder",
+        options=("view_range",),
+        help={
+            "path": "a note or folder; by default /memories",
+            "view_range": "only lines A to B; A- for all from A on",
+        },
+        parse={"view_range": "read_range"},
+        prepare="make_view",
+        examples=(
+            "memsyncd memory view",
+            "memsyncd memory view /memories/decisions.md --range 1-20",
+        ),
+    ),
+    _make_tool_command(
+        "create",
+        _NOTE,
+        "file_text [TEXT]",
+        summary="create a note",
+        stdin="file_text",
+        examples=(
+            "memsyncd memory create /memories/redis.md '# Redis'",
+            "memsyncd memory create /memories/redis.md < redis.md",
+        ),
+    ),
+    _make_tool_command(
+        "str_replace",
+        _NOTE,
+        "old_str OLD",
+        "new_str [NEW]",
+        summary="replace a text that occurs exactly once in a note",
+        extra=(_STDIN,),
+        prepare="make_replacement",
+        examples=("memsyncd memory str_replace /memories/redis.md '30 s' '45 s'",),
+    ),
+    _make_tool_command(
+        "insert",
+        _NOTE,
+        "insert_line LINE",
+        "insert_text [TEXT]",
+        summary="insert a text after a line; 0 is before the first",
+        extra=(_STDIN,),
+        prepare="make_insertion",
+        examples=("memsyncd memory insert /memories/redis.md 12 '- a new item'",),
+    ),
+    _make_tool_command(
+        "delete",
+        _NOTE,
+        summary="delete a note, or a folder with its contents",
+        examples=("memsyncd memory delete /memories/redis.md",),
+    ),
+    _make_tool_command(
+        "rename",
+        "old_path OLD",
+        "new_path NEW",
+        summary="move a note or a folder",
+        options=("update_links", "dry_run"),
+        examples=(
+            "memsyncd memory rename /memories/draft.md /memories/redis.md",
+            "memsyncd memory rename /memories/a.md /memories/b.md --update-links --dry-run",
+        ),
+    ),
+)
+
+COMMAND_GROUPS = (
+    CommandGroup(
+        words="memory",
+        group="Write",
+        summary="view and edit notes with the commands of the memory tool",
+        examples=("memsyncd memory view", "memsyncd memory create /memories/redis.md < redis.md"),
+    ),
+)
+
+_KINDS = (
+    "preference, error, solution_approach, decision, research, strategy, procedure, client_pattern,"
+    " insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]"
+)
+
 # --- the operations ---------------------------------------------------------------------------
 
 OPERATIONS = (
@@ -331,8 +449,11 @@ OPERATIONS = (
         params=MemoryParams,
         result=MemoryResult,
         summary="Carry out one command of the memory tool.",
+        shape=Shape.STEPS,
+        run="notes.run:carry_out_command",
         errors=WRITES,
         reads_if={"command": "view"},
+        command=_TOOL_COMMANDS,
         tool=Tool(
             name="memory",
             title="Edit memory",
@@ -365,16 +486,76 @@ OPERATIONS = (
         params=ClearParams,
         result=Cleared,
         summary="Remove every note of memory; `undo` restores them.",
+        shape=Shape.STEPS,
+        run="notes.run:clear_memory",
         errors=WRITES,
         worktree="wide",
+        command=Command(
+            words="clear",
+            group="Write",
+            summary="remove every note of memory, after a question",
+            usages={"confirm": "--yes"},
+            help={
+                "confirm": "do not ask",
+                "workspace": (
+                    "remove the notes of this workspace: a name, an id or a folder in it; by"
+                    " default the current folder's"
+                ),
+            },
+            action="clear",
+            examples=("memsyncd clear", "memsyncd clear -w scratch --yes"),
+        ),
+        python=Python(name="clear", doc="The result's `change_set` is what `undo` takes."),
     ),
     Operation(
         name="note.add",
         params=NoteAddParams,
         result=Added,
         summary="Append a section to a note.",
+        shape=Shape.STEPS,
+        run="notes.run:add_section",
         errors=WRITES,
         route="POST /v1/remember",
+        command=Command(
+            words="remember",
+            group="Write",
+            summary="append a section to the note of its kind, or to a named note",
+            arguments=("content [TEXT…]",),
+            omit=("wu_id",),
+            usages={"summary": "--summary S"},
+            help={
+                "content": _TEXT_HELP,
+                "summary": "the heading; by default the beginning of the text",
+                "kind": f"the kind of memory, which selects the note: {_KINDS}",
+                "tags": "add this tag",
+                "priority": "P0, P1, P2 or P3",
+                "source": "the source",
+                "keywords": "a keyword; at most 20",
+                "topic": "the topic, of at most 100 characters",
+                "created": "the day or time, if not now",
+                "metadata": "add metadata of your own",
+                "note": "append to this note",
+                "on_similar": (
+                    "if something says nearly the same: add (default), append to it, or only"
+                    " report it"
+                ),
+            },
+            stdin="content",
+            show="show_added",
+            examples=(
+                "memsyncd remember 'Redis gives up after 30 s' --kind decision --tag redis",
+                "git log -1 --format=%B | memsyncd remember --summary 'Release' --note releases.md",
+            ),
+        ),
+        python=Python(
+            name="add",
+            positional=("content",),
+            omit=("wu_id",),
+            doc=(
+                "Raises BadRequest for invalid values, all of them named, and PathRefused for a"
+                " note that cannot be written."
+            ),
+        ),
         paths=Paths(absolute=("path", "anchor", "note")),
         tool=Tool(
             name="memory_remember",
@@ -404,6 +585,8 @@ OPERATIONS = (
         params=NoteAddManyParams,
         result=AddedMany,
         summary="Append several sections, all or none.",
+        shape=Shape.STEPS,
+        run="notes.run:add_sections",
         errors=WRITES,
     ),
     Operation(
@@ -411,9 +594,23 @@ OPERATIONS = (
         params=ValidateParams,
         result=Validation,
         summary="Check a section before it is written, or notes; name everything that is wrong.",
+        shape=Shape.STEPS,
+        run="notes.run:validate",
         errors=READS,
         reads=True,
         paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True),
+        command=Command(
+            words="check",
+            group="Write",
+            summary="check notes: metadata, and what is odd about their text",
+            arguments=("path [PATH]",),
+            omit=("section",),
+            help={"path": "a note, folder or glob; by default all"},
+            show="show_faults",
+            found="is_valid",
+            examples=("memsyncd check", "memsyncd check .memories/decisions.md"),
+        ),
+        python=Python(name="validate", positional=("section",)),
     ),
     Operation(
         name="get",

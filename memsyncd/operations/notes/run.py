@@ -1,4 +1,4 @@
-"""Carries out the commands of the memory tool.
+"""Carry out the commands of the memory tool; append sections to notes, and check them.
 
 `view` reads and runs in any thread. Every other command is decided from the files as they are when
 its turn comes, and carried out by `edit`. The wording of the answers is that of
@@ -9,15 +9,26 @@ the note has another digest now, unless the note already holds what the command 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing import memory_tool
+from memsyncd.core.editing.additions import (
+    KEYWORD_LIMIT_CHARS,
+    KEYWORDS_LIMIT,
+    TAGS_LIMIT,
+    TOPIC_LIMIT_CHARS,
+    WORD_LIMIT_CHARS,
+    check_addition,
+    describe_fault,
+    find_faults,
+)
 from memsyncd.core.editing.link_updates import update_links
 from memsyncd.core.editing.memory_path import (
     MEMORIES,
@@ -29,23 +40,39 @@ from memsyncd.core.editing.memory_path import (
 from memsyncd.core.editing.memory_tool import EditResult, FolderEntry
 from memsyncd.core.markdown.notenames import NoteNames
 from memsyncd.core.model import PATH_LINK, Link
-from memsyncd.core.notepath import MEMORY_FOLDER, NotePath, is_memory
-from memsyncd.engine.browse import LINKS_LIMIT_S
+from memsyncd.core.notepath import (
+    MEMORY_FOLDER,
+    NotePath,
+    is_memory,
+)
+from memsyncd.core.search.query import EVERYTHING
+from memsyncd.engine.additions import make_addition, make_addition_decision
+from memsyncd.engine.browse import LINKS_LIMIT_S, READ_LIMIT_S
 from memsyncd.engine.edit import (
+    NO_FILE,
     Decide,
     Delete,
     Edit,
+    EditOutcome,
     FileChange,
     Put,
     Rename,
+    check_digest,
     find_history,
+    make_digest_conflict,
     make_put,
 )
+from memsyncd.engine.field_edits import (
+    FieldWritten,
+    choose_near,
+    find_near,
+    make_append_there_decision,
+)
+from memsyncd.engine.metadata import advise_unknown_kind, find_similar_kind
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
-    Conflict,
     EditRefused,
     NoteNotFound,
     PathRefused,
@@ -53,13 +80,28 @@ from memsyncd.errors import (
 from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
 from memsyncd.files.scope import Scope
-from memsyncd.operations.notes.declare import MemoryParams
+from memsyncd.operations.call import Call
+from memsyncd.operations.notes.declare import (
+    Added,
+    AddedMany,
+    Cleared,
+    ClearParams,
+    FieldFault,
+    MemoryParams,
+    MemoryResult,
+    NewSection,
+    NoteAddManyParams,
+    NoteAddParams,
+    ValidateParams,
+    Validation,
+)
+from memsyncd.operations.similar.declare import SimilarSection
+from memsyncd.operations.writes import AddedSection
 from memsyncd.store.integrity import read_note_paths
 from memsyncd.store.links import read_links
+from memsyncd.store.lookup import StoredSection, read_problems, stream_notes
 
 SHOWN_LEVELS = 2
-# The digest that a writer names who expects that there is no file.
-NO_FILE = ""
 
 # --- the commands -------------------------------------------------------------------------------
 
@@ -242,7 +284,7 @@ def _apply(
             expected = apply(read)
             if expected.data == data:
                 return expected
-    raise _make_conflict(path.text, params.if_digest, digest)
+    raise make_digest_conflict(path.text, params.if_digest, digest)
 
 
 def _apply_command(params: MemoryParams, path: str, data: bytes | None) -> EditResult:
@@ -299,7 +341,7 @@ def _rename(
             edit = _make_edit(params, old, new_path=new.note)
             return edit, Answer(text=text, digest=target.digest)
         if params.if_digest:
-            raise _make_conflict(old.text, params.if_digest, NO_FILE)
+            raise make_digest_conflict(old.text, params.if_digest, NO_FILE)
         raise memory_tool.refuse_missing("rename", old.text, params.dialect)
     moved = was.get(old.note)
     check_digest(params.if_digest, old.text, moved)
@@ -415,22 +457,6 @@ def read_all(scope: Scope, path: NotePath) -> dict[NotePath, TextFile] | None:
     return {found: file for found, file in files if file is not None}
 
 
-def check_digest(if_digest: str | None, path: str, file: TextFile | None) -> None:
-    """Raise Conflict if the writer had read another text than the file's."""
-    digest = file.digest if file else NO_FILE
-    if if_digest is not None and if_digest != digest:
-        raise _make_conflict(path, if_digest, digest)
-
-
-def _make_conflict(path: str, if_digest: str, digest: str) -> Conflict:
-    return Conflict(
-        f"{path} is not what it was when you read it",
-        hint="read it again, then repeat the command",
-        if_digest=if_digest,
-        digest=digest,
-    )
-
-
 def _make_edit(
     params: MemoryParams,
     path: MemoryPath,
@@ -444,3 +470,184 @@ def _make_edit(
         new_path=new_path.text if new_path else None,
         operations=operations,
     )
+
+
+# --- checks -------------------------------------------------------------------------------------
+
+
+def validate_section(section: Mapping[str, Any], config: Config) -> Validation:
+    """Check the fields of a section as `note.add` takes them."""
+    faults = [*_find_type_faults(section)]
+    wrong = {fault.field for fault in faults}
+    fields = {name: value for name, value in section.items() if name not in wrong}
+    # Without its content a section is not even one that can be checked further.
+    fields.setdefault("content", "x")
+    try:
+        addition = make_addition(msgspec.convert(fields, NewSection))
+    except BadRequest as error:
+        faults.append(_make_fault(error))
+    else:
+        found = find_faults(addition, most_chars=config.memory.max_content_chars)
+        faults += map(_make_fault, found)
+    return Validation(workspace="", is_valid=not faults, faults=faults, checked=1)
+
+
+def _find_type_faults(section: Mapping[str, Any]) -> Iterator[FieldFault]:
+    fields = {field.name: field for field in msgspec.structs.fields(NewSection)}
+    if "content" not in section:
+        yield FieldFault(field="content", problem="is missing", hint="give the text of the memory")
+    for name, value in section.items():
+        if name not in fields:
+            hint = f"the fields are {', '.join(fields)}; others go into metadata"
+            yield FieldFault(field=name, problem="is no field of a section", hint=hint)
+            continue
+        try:
+            msgspec.convert(value, fields[name].type)
+        except msgspec.ValidationError as error:
+            problem = str(error).partition(" - at `$")[0]
+            hint = "see the parameters of note.add: memsyncd remember --help"
+            yield FieldFault(field=name, problem=problem[:1].lower() + problem[1:], hint=hint)
+
+
+def _make_fault(error: BadRequest) -> FieldFault:
+    return msgspec.convert(describe_fault(error), FieldFault)
+
+
+def validate_notes(workspace: Workspace, config: Config, path: str | None) -> Validation:
+    """Check indexed notes: their problems, and what no section may state.
+
+    Raises NoteNotFound if no note is at the path, so that a mistyped one does not pass.
+    """
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        notes = list(stream_notes(reader, path=path, filters=EVERYTHING))
+        problems = read_problems(reader)
+    if path is not None and not notes:
+        raise NoteNotFound(
+            f"no note is indexed at {path}", hint="list notes with: memsyncd list --notes"
+        )
+    paths = {note.path for note in notes}
+    faults = [
+        FieldFault(field="", problem=one.problem, hint=one.hint, path=one.path, line=one.line)
+        for one in problems
+        if one.path in paths
+    ]
+    for note in notes:
+        for section in note.sections:
+            faults += [
+                replace(fault, path=note.path, line=section.span.start)
+                for fault in _find_section_faults(section, config)
+            ]
+    faults.sort(key=lambda fault: (fault.path, fault.line))
+    n_sections = sum(len(note.sections) for note in notes)
+    return Validation(
+        workspace=workspace.id, is_valid=not faults, faults=faults, checked=n_sections
+    )
+
+
+def _find_section_faults(section: StoredSection, config: Config) -> Iterator[FieldFault]:
+    if section.kind is not None and section.kind not in config.kinds:
+        hint = advise_unknown_kind(config.kinds, section.kind)
+        yield FieldFault(field="kind", problem=f"{section.kind!r} is not configured", hint=hint)
+    topic = section.extra.get("topic", "")
+    keywords = [one for one in section.extra.get("keywords", "").split(", ") if one]
+    for field, values, most, most_chars in (
+        ("tags", section.tags, TAGS_LIMIT, WORD_LIMIT_CHARS),
+        ("topic", [topic], 1, TOPIC_LIMIT_CHARS),
+        ("keywords", keywords, KEYWORDS_LIMIT, KEYWORD_LIMIT_CHARS),
+    ):
+        if len(values) > most:
+            yield FieldFault(field=field, problem=f"are more than {most}", hint="leave some out")
+        if any(len(value) > most_chars for value in values):
+            problem = f"is over {most_chars} characters"
+            yield FieldFault(field=field, problem=problem, hint="shorten it")
+
+
+# --- the operations -----------------------------------------------------------------------------
+
+
+async def carry_out_command(call: Call, params: MemoryParams) -> MemoryResult:
+    workspace = call.workspace
+    params = replace(params, client=call.writer)
+    outcome: EditOutcome[Answer]
+    if params.command == "view":
+        await call.wait_until_recovered()
+        read = partial(view, workspace, params)
+        outcome = EditOutcome(answer=await call.read(read, on_disk=True))
+    else:
+        outcome = await call.edit(make_decision(workspace, call.config, params))
+    answer = outcome.answer
+    return MemoryResult(
+        text=answer.text,
+        digest=answer.digest,
+        is_searched=answer.is_searched,
+        updated_links=[path for path in answer.updated_links if path not in outcome.skipped],
+        skipped_links=sorted({*answer.skipped_links, *outcome.skipped}),
+        **call.describe_write(outcome),
+    )
+
+
+async def clear_memory(call: Call, params: ClearParams) -> Cleared:
+    if not params.confirm:
+        raise BadRequest(
+            "every note of memory would be removed",
+            hint="send confirm: true; undo brings them back",
+        )
+    outcome = await call.edit(make_clear_decision(call.workspace, client=call.writer))
+    return Cleared(removed=outcome.answer, **call.describe_write(outcome))
+
+
+async def add_section(call: Call, params: NoteAddParams) -> Added:
+    """Append a section; or, as the request wishes, append to a section that says nearly the same,
+    or only report that section.
+    """
+    workspace, config = call.workspace, call.config
+    addition = make_addition(params)
+    check_addition(addition, most_chars=config.memory.max_content_chars)
+    find = partial(find_near, texts=[f"{params.summary}\n\n{params.content}"])
+    similar = await call.find_near(find, params.on_similar)
+    section = choose_near(workspace, config, similar, params.on_similar)
+    describe = partial(
+        Added, similar=similar, similar_kind=find_similar_kind(config.kinds, params.kind)
+    )
+    if section is not None and params.on_similar == "report":
+        nothing: EditOutcome[None] = EditOutcome(answer=None)
+        place = asdict(_make_place(section))
+        return describe(action="reported", **place, **call.describe_write(nothing))
+    if section is not None:
+        decide = make_append_there_decision(
+            workspace, config, addition, section, command="note.add", **call.stamp
+        )
+        # If it has another form, or was removed meanwhile, the text must not be lost.
+        with contextlib.suppress(EditRefused, NoteNotFound):
+            outcome = await call.edit(decide)
+            place = asdict(_make_place(outcome.answer))
+            return describe(action="appended", **place, **call.describe_write(outcome))
+    added = await _append(call, "note.add", [params])
+    return describe(**asdict(added.answer[0]), **call.describe_write(added))
+
+
+async def add_sections(call: Call, params: NoteAddManyParams) -> AddedMany:
+    outcome = await _append(call, "note.add_many", params.items)
+    return AddedMany(added=outcome.answer, **call.describe_write(outcome))
+
+
+async def _append(
+    call: Call, command: str, sections: Sequence[NewSection]
+) -> EditOutcome[list[AddedSection]]:
+    return await call.edit(
+        make_addition_decision(call.workspace, call.config, sections, command=command, **call.stamp)
+    )
+
+
+def _make_place(section: SimilarSection | FieldWritten) -> AddedSection:
+    """Return the place of a section alone."""
+    return msgspec.convert(section, AddedSection, from_attributes=True)
+
+
+async def validate(call: Call, params: ValidateParams) -> Validation:
+    if params.section is not None:
+        if params.path is not None:
+            raise BadRequest("name either a section or a path", hint="leave one of the two out")
+        return validate_section(params.section, call.config)
+    workspace = await call.open()
+    return await call.read(partial(validate_notes, workspace, call.config, params.path))

@@ -1,0 +1,161 @@
+"""Write and check notes: `memsyncd memory`, `remember`, `clear` and `check`."""
+
+from __future__ import annotations
+
+import sys
+
+from memsyncd.errors import BadRequest
+from memsyncd.terminal.actions import send
+from memsyncd.terminal.console import can_ask, show_answer
+from memsyncd.terminal.format import render_count
+from memsyncd.terminal.places import MEMORIES
+from memsyncd.terminal.terminal import clean, clean_line, clean_values
+from memsyncd.terminal.texts import DASH, read_stdin, read_text
+from memsyncd.terminal.written import report_similar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import SimpleNamespace as Args
+    from typing import Any
+
+    from memsyncd.terminal.console import Console
+
+
+# --- memory -------------------------------------------------------------------------------------
+
+
+def make_view(args: Args, _console: Console) -> dict[str, Any]:
+    return {"path": args.path or MEMORIES}
+
+
+def make_replacement(args: Args, console: Console) -> dict[str, Any]:
+    """Return both texts. Raises BadRequest if both are to come from stdin."""
+    old, new = args.old_str, args.new_str
+    is_piped = args.stdin or new in (None, DASH)
+    if old == DASH and is_piped:
+        raise BadRequest(
+            "OLD and NEW cannot both come from stdin", hint="give one of them as a word"
+        )
+    if old == DASH:
+        old = _drop_newline(read_stdin(console))
+    if is_piped:
+        new = _drop_newline(read_text(new, console, is_piped=args.stdin))
+    return {"old_str": old, "new_str": new}
+
+
+def _drop_newline(text: str) -> str:
+    """Remove the newline at the end of piped text, like a shell's `$(…)`."""
+    return text.removesuffix("\n")
+
+
+def make_insertion(args: Args, console: Console) -> dict[str, Any]:
+    """Return the line and the text. Raises BadRequest for a line that is no number."""
+    if not args.insert_line.isdecimal():
+        raise BadRequest(
+            f"memory insert: LINE is not a number: {args.insert_line}",
+            hint="count lines from 1; 0 inserts before the first",
+        )
+    text = read_text(args.insert_text, console, is_piped=args.stdin)
+    return {"insert_line": int(args.insert_line), "insert_text": text}
+
+
+def show_memory(answer: dict[str, Any], args: Args, console: Console) -> None:
+    terminal = console.terminal
+    shown = clean_values(answer)
+    is_dry_run = getattr(args, "dry_run", False)
+    if is_dry_run:
+        terminal.report("dry run: nothing was changed")
+    else:
+        terminal.print(clean(answer["text"]).removesuffix("\n"))
+    for path in shown["updated_links"]:
+        terminal.print(f"{'would update' if is_dry_run else 'updated'} the links of {path}")
+    if shown["updated_links"] and answer["change_set"] is not None:
+        terminal.report(f"to revert all of it: memsyncd undo --change-set {answer['change_set']}")
+    for path in shown["skipped_links"]:
+        terminal.warn(
+            f"{path} keeps its links: it is read only here, or was saved meanwhile; "
+            "change them by hand"
+        )
+    # A daemon that was started before an update does not tell.
+    if not answer.get("is_searched", True):
+        terminal.warn("kept, but not searched: only names in .md, .markdown and .txt are")
+
+
+def read_range(text: str) -> list[int]:
+    """Parse `12-18`, or `12-` for all from line 12 on. Raises ValueError."""
+    first, dash, last = text.partition("-")
+    if not first.isdecimal() or not (last.isdecimal() or not last):
+        raise ValueError("expected lines such as 12-18, or 12- for all from line 12 on")
+    return [int(first), int(last) if last else -1 if dash else int(first)]
+
+
+# --- remember -----------------------------------------------------------------------------------
+
+
+def show_added(answer: dict[str, Any], args: Args, console: Console) -> None:
+    if answer["action"] == "reported":
+        console.terminal.report("nothing was written")
+    else:
+        console.print_place(answer, answer["workspace"])
+    report_similar(answer, console)
+    _report_similar_kind(answer, args.kind, console)
+
+
+def _report_similar_kind(answer: dict[str, Any], kind: str, console: Console) -> None:
+    # A daemon that was started before an update sends none.
+    similar = answer.get("similar_kind")
+    if similar:
+        text = f"the kind {kind} is not configured; did you mean {similar}?"
+        console.terminal.warn(clean_line(text))
+    if similar and answer["action"] == "added" and answer["change_set"]:
+        undo = f"memsyncd undo --change-set {answer['change_set']}"
+        console.terminal.report(f"to write it so instead: {undo}, then --kind {similar}")
+
+
+# --- clear --------------------------------------------------------------------------------------
+
+
+def clear(args: Args, console: Console) -> int:
+    """Remove every note of memory, after a question unless `--yes` is given."""
+    workspace = console.find_workspace(args.workspace, to_write=True)
+    if not args.confirm:
+        _confirm_clear(clean_values(workspace), console)
+    params = args.params | {"confirm": True, "workspace": workspace["id"]}
+    answer = send("memory.clear", params, args, console)
+    return show_answer(answer, args, console, show_cleared)
+
+
+def show_cleared(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    undo = f"; restore them with: memsyncd undo --change-set {answer['change_set']}"
+    removed = render_count(answer["removed"], "note")
+    console.terminal.report(f"{removed} removed{undo if answer['change_set'] else ''}")
+
+
+def _confirm_clear(workspace: dict[str, Any], console: Console) -> None:
+    """Ask for the workspace's name. Raises BadRequest for another answer, or without a terminal."""
+    if not can_ask():
+        raise BadRequest(
+            "clear removes every note of memory, and there is no terminal to ask",
+            hint="add --yes to remove them without a question",
+        )
+    console.terminal.report(
+        f"every note of memory in {workspace['root']} will be removed;"
+        f" type {workspace['name']} to go on:"
+    )
+    if sys.stdin.readline().strip() != workspace["name"]:
+        raise BadRequest("nothing was removed", hint="type the workspace's name, or add --yes")
+
+
+# --- check --------------------------------------------------------------------------------------
+
+
+def show_faults(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    terminal = console.terminal
+    for fault in clean_values(answer["faults"]):
+        lines = {"start_line": fault["line"], "end_line": fault["line"]}
+        place = console.render_place({"path": fault["path"], **lines}, answer["workspace"])
+        field = f"{fault['field']} " if fault["field"] else ""
+        hint = terminal.paint("dim", fault["hint"])
+        terminal.print(f"{place}  {field}{fault['problem']}; {hint}")
+    n_faults = render_count(len(answer["faults"]), "fault")
+    terminal.report(f"{render_count(answer['checked'], 'section')} checked, {n_faults}")
