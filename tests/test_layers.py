@@ -308,7 +308,9 @@ def test_a_short_module_has_two_importers_or_a_reason() -> None:
     short = {
         name
         for name, text in read_all().items()
-        if len(text.splitlines()) < SHORT_MODULE_LINES and not name.endswith("__init__.py")
+        if len(text.splitlines()) < SHORT_MODULE_LINES
+        # `show` is loaded by its name, by the commands of its declaration.
+        and not name.endswith(("__init__.py", "/show.py"))
     }
     importers = find_importers()
     alone = {

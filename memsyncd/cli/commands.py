@@ -66,8 +66,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "sync": Entry("workspaces", "bring the index up to date with the disk now"),
         "semantic": Entry("semantic", "search by meaning, too: status, enable, disable, warm"),
         "reindex": Entry("workspaces", "rebuild the index; searches go on meanwhile"),
-        "backup": Entry("backup", "save the history of a workspace to a file"),
-        "restore": Entry("backup", "put a saved history back, here or on another machine"),
     },
 }
 for _name, (_group, _summary, _) in COMMANDS.items():

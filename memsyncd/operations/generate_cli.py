@@ -153,6 +153,8 @@ def _render_command(operation: Operation, command: Command, subs: Iterable[str])
     lines += ["            JSON,", "        ),"]
     if command.examples:
         lines.append(f"        examples={_render(command.examples)},")
+    if command.gone:
+        lines.append(f"        gone={_render(command.gone)},")
     if command.keeps_exclusions:
         lines.append("        keeps_exclusions=True,")
     if command.gone:

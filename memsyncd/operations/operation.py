@@ -112,6 +112,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     gone: dict[str, str] = {}
     """What to do in place of a former option, or of an option with a former value."""
     examples: tuple[str, ...] = ()
+    gone: dict[str, str] = {}
+    """Advice in place of former options, by their flags."""
 
 
 class Extra(msgspec.Struct, frozen=True, kw_only=True):

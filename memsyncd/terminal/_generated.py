@@ -388,6 +388,7 @@ def _make_links() -> Command:
         ),
         examples=("memsyncd links .memories/redis.md", "memsyncd links '.memories/errors.md#timeouts' --relation resolved_by --depth 3", "memsyncd links --dangling", "memsyncd links .memories/redis.md --depth 2 --format dot | dot -Tsvg > redis.svg"),
         gone={"--format svg": "Graphviz makes one: memsyncd links … --format dot | dot -Tsvg"},
+        gone={"--format svg": "Graphviz makes one: memsyncd links … --format dot | dot -Tsvg"},
     )
 
 
@@ -1209,6 +1210,40 @@ def _make_promote() -> Command:
     )
 
 
+def _make_backup() -> Command:
+    return Command(
+        load_action("records", "save_backup"),
+        summary="save the history of a workspace to a file",
+        arguments=(
+            Argument("file", "FILE", "the file to write; - writes it to stdout"),
+        ),
+        options=(
+            Option("-f --force", "overwrite FILE if it exists"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd backup history.db", "memsyncd backup - -w notes | ssh host 'cat > notes.db'"),
+    )
+
+
+def _make_restore() -> Command:
+    return Command(
+        load_action("records", "restore_backup"),
+        summary="put a saved history back, here or on another machine",
+        arguments=(
+            Argument("file", "FILE", "a file written by `memsyncd backup`; - reads it from stdin. Notes stay unchanged, and the present history is set aside, not deleted. Secrets that were purged come back only if the file still has them"),
+        ),
+        options=(
+            Option("--adopt", "restore the history of another workspace, which is refused otherwise", field="adopt"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd restore history.db", "ssh host cat notes.db | memsyncd restore - -w notes"),
+        gone={"--replace": "leave it out: a restore sets the present history aside by itself"},
+        gone={"--replace": "leave it out: a restore sets the present history aside by itself"},
+    )
+
+
 COMMANDS: dict[str, tuple[str, str, Callable[[], Command]]] = {
     "search": ("Find", "find passages by words and phrases", _make_search),
     "context": ("Find", "print memory for a prompt, within a budget", _make_context),
@@ -1238,5 +1273,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[], Command]]] = {
     "unarchive": ("Maintain", "restore archived memories, byte for byte", _make_unarchive),
     "cleanup": ("Maintain", "archive memories past their time; a dry run first", _make_cleanup),
     "promote": ("Write", "copy a memory to the project's note, as lasting knowledge", _make_promote),
+    "backup": ("Maintain", "save the history of a workspace to a file", _make_backup),
+    "restore": ("Maintain", "put a saved history back, here or on another machine", _make_restore),
 }
 """The heading, the summary and the definition of each command."""

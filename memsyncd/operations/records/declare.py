@@ -9,6 +9,8 @@ from memsyncd.operations.fields import (
 )
 from memsyncd.operations.operation import (
     WRITES,
+    Command,
+    Extra,
     Operation,
     Shape,
 )
@@ -57,6 +59,25 @@ OPERATIONS = (
         errors=WRITES,
         reads=True,
         worktree="own",
+        command=Command(
+            words="backup",
+            group="Maintain",
+            summary="save the history of a workspace to a file",
+            extra=(
+                Extra(
+                    name="file",
+                    usage="FILE",
+                    help="the file to write; - writes it to stdout",
+                    is_argument=True,
+                ),
+                Extra(usage="-f --force", help="overwrite FILE if it exists"),
+            ),
+            action="save_backup",
+            examples=(
+                "memsyncd backup history.db",
+                "memsyncd backup - -w notes | ssh host 'cat > notes.db'",
+            ),
+        ),
     ),
     Operation(
         name="records.restore",
@@ -67,5 +88,30 @@ OPERATIONS = (
         run="records.run:restore_history",
         errors=WRITES,
         worktree="own",
+        command=Command(
+            words="restore",
+            group="Maintain",
+            summary="put a saved history back, here or on another machine",
+            omit=("prepare", "client"),
+            extra=(
+                Extra(
+                    name="file",
+                    usage="FILE",
+                    help=(
+                        "a file written by `memsyncd backup`; - reads it from stdin. Notes stay"
+                        " unchanged, and the present history is set aside, not deleted. Secrets"
+                        " that were purged come back only if the file still has them"
+                    ),
+                    is_argument=True,
+                ),
+            ),
+            help={"adopt": "restore the history of another workspace, which is refused otherwise"},
+            action="restore_backup",
+            examples=(
+                "memsyncd restore history.db",
+                "ssh host cat notes.db | memsyncd restore - -w notes",
+            ),
+            gone={"--replace": "leave it out: a restore sets the present history aside by itself"},
+        ),
     ),
 )

@@ -1,5 +1,4 @@
-"""`memsyncd backup` and `memsyncd restore`: save the history of a workspace to a file and put it
-back.
+"""Save the history of a workspace to a file and put it back: `memsyncd backup` and `restore`.
 
 The daemon makes and reads only files in its own state folder; this module copies them to and from
 the file that is named.
@@ -14,7 +13,6 @@ import sys
 from memsyncd.errors import AlreadyExists, BadRequest, Unwritable
 from memsyncd.terminal.console import CLIENT, show_answer
 from memsyncd.terminal.format import render_count, render_size
-from memsyncd.terminal.parser import JSON, Argument, Command, Option, make_workspace_option
 from memsyncd.terminal.terminal import clean_line, clean_values
 from memsyncd.terminal.texts import DASH
 
@@ -33,7 +31,8 @@ USE_FORCE = "name another file, or use --force to overwrite it"
 # --- backup -------------------------------------------------------------------------------------
 
 
-def _back_up(args: Args, console: Console) -> int:
+def save_backup(args: Args, console: Console) -> int:
+    """Save the history to a file, or write it to stdout."""
     is_stdout = args.file == DASH
     target = "" if is_stdout else os.path.abspath(os.path.expanduser(args.file))
     if is_stdout:
@@ -157,7 +156,8 @@ def _remove(path: str) -> None:
 # --- restore ------------------------------------------------------------------------------------
 
 
-def _restore(args: Args, console: Console) -> int:
+def restore_backup(args: Args, console: Console) -> int:
+    """Put the history of a file back, by the daemon's folder."""
     console.client.timeout_s = ANSWER_S
     requested = {"adopt": args.adopt, "client": CLIENT}
     with _open_backup(args.file) as source:
@@ -215,44 +215,3 @@ def _show_restored(answer: dict[str, Any], _args: Args, console: Console) -> Non
         terminal.warn(f"{n_dropped} dropped: [history] keeps no more")
     if answer["set_aside"]:
         terminal.report(f"the former history is kept as {answer['set_aside']}")
-
-
-COMMANDS = {
-    "backup": Command(
-        _back_up,
-        arguments=(Argument("file", "FILE", "the file to write; - writes it to stdout"),),
-        options=(
-            Option("-f --force", "overwrite FILE if it exists"),
-            make_workspace_option(),
-            JSON,
-        ),
-        examples=(
-            "memsyncd backup history.db",
-            "memsyncd backup - -w notes | ssh host 'cat > notes.db'",
-        ),
-    ),
-    "restore": Command(
-        _restore,
-        arguments=(
-            Argument(
-                "file",
-                "FILE",
-                "a file written by `memsyncd backup`; - reads it from stdin. Notes stay unchanged,"
-                " and the present history is set aside, not deleted."
-                " Secrets that were purged come back only if the file still has them",
-            ),
-        ),
-        options=(
-            Option(
-                "--adopt", "restore the history of another workspace, which is refused otherwise"
-            ),
-            make_workspace_option(),
-            JSON,
-        ),
-        examples=(
-            "memsyncd restore history.db",
-            "ssh host cat notes.db | memsyncd restore - -w notes",
-        ),
-        gone={"--replace": "leave it out: a restore sets the present history aside by itself"},
-    ),
-}
