@@ -47,6 +47,7 @@ from memsyncd.errors import AlreadyRunning, BadConfig, BadRequest, Busy, Memsync
 from memsyncd.files.scope import make_root
 from memsyncd.lock import FolderLocks, Holder
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
+from memsyncd.operations.daemon import Facts, Load
 from memsyncd.operations.status.declare import PanelAddress
 from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol.jsonrpc import MCP_WAITING
@@ -59,7 +60,6 @@ from memsyncd.server.listen import (
     open_port,
     open_socket,
 )
-from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
 from memsyncd.server.requests import RequestLog, make_client_log
 from memsyncd.server.server import Server

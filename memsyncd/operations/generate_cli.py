@@ -157,8 +157,6 @@ def _render_command(operation: Operation, command: Command, subs: Iterable[str])
         lines.append(f"        gone={_render(command.gone)},")
     if command.keeps_exclusions:
         lines.append("        keeps_exclusions=True,")
-    if command.gone:
-        lines.append(f"        gone={_render(command.gone)},")
     inner = [f"{_render(sub.partition(' ')[2])}: {_name(sub)}()" for sub in subs]
     if inner:
         lines.append(f"        commands={{{', '.join(inner)}}},")

@@ -57,6 +57,7 @@ class Shape(Enum):
 
     SERVER = "by a method of the server itself"
     READ = "`run(call, params)` reads and returns the result; it runs in a thread"
+    DAEMON = "`run(daemon, params)`, about the daemon and all workspaces, on the event loop"
     STEPS = "`await run(call, params)` returns the result: it reads and edits by its call"
 
 
@@ -112,8 +113,6 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     gone: dict[str, str] = {}
     """What to do in place of a former option, or of an option with a former value."""
     examples: tuple[str, ...] = ()
-    gone: dict[str, str] = {}
-    """Advice in place of former options, by their flags."""
 
 
 class Extra(msgspec.Struct, frozen=True, kw_only=True):

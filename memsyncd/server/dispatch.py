@@ -19,8 +19,8 @@ from memsyncd.operations.notes.declare import Added, NoteAddParams
 from memsyncd.operations.operation import Operation, Shape, load_function
 from memsyncd.operations.signals.declare import Signal
 from memsyncd.operations.similar.declare import SimilarSection
+from memsyncd.operations.workspace_info import watch_freshness
 from memsyncd.operations.writes import OnSimilar
-from memsyncd.server.operations import watch_freshness
 from memsyncd.server.reads import Reads
 from memsyncd.server.session import Session
 from memsyncd.server.subscriptions import Subscriptions

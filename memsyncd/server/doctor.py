@@ -39,7 +39,7 @@ from memsyncd.engine.workspace import Workspace, read_freshness
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.operations.status.declare import DoctorParams, DoctorResult, FindingInfo
-from memsyncd.server.operations import choose_workspaces
+from memsyncd.operations.workspace_info import choose_workspaces
 from memsyncd.server.session import InThread, Session
 from memsyncd.server.waits import OPEN_S, wait_for_work, wait_until_open
 from memsyncd.store.connection import ACCESS_HINT

@@ -23,7 +23,7 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 from memsyncd.operations.search.declare import AnsweringWorkspace
 from memsyncd.operations.similar.declare import Patterns, PatternsParams
-from memsyncd.server.operations import choose_named, describe_freshness
+from memsyncd.operations.workspace_info import choose_named, describe_freshness
 from memsyncd.server.reads import NamedWorkspace
 from memsyncd.server.session import InThread, Session
 from memsyncd.server.waits import OPEN_S, wait_until_open

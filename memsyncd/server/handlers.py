@@ -45,7 +45,8 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed, WorkspaceNotFound
 from memsyncd.files.scope import is_within_folder
-from memsyncd.operations.fields import Freshness, Params, WorkspaceParams
+from memsyncd.operations.daemon import Facts
+from memsyncd.operations.fields import Freshness, Params
 from memsyncd.operations.notes.declare import (
     GetParams,
     Got,
@@ -55,6 +56,7 @@ from memsyncd.operations.notes.declare import (
     Rendered,
     RenderParams,
 )
+from memsyncd.operations.operation import Shape
 from memsyncd.operations.search.declare import (
     ContextAnswer,
     ContextParams,
@@ -66,8 +68,8 @@ from memsyncd.operations.search.declare import (
     SearchResult,
     list_anchors,
 )
-from memsyncd.operations.status.declare import Problems
 from memsyncd.operations.table import OPERATIONS
+from memsyncd.operations.workspace_info import choose_named, measure_freshness, watch_freshness
 from memsyncd.protocol.openrpc import describe_methods
 from memsyncd.server.federation import (
     WAIT_SHARE,
@@ -77,14 +79,7 @@ from memsyncd.server.federation import (
     describe_parts,
     describe_workspace_part,
 )
-from memsyncd.server.operations import (
-    Facts,
-    Operations,
-    choose_named,
-    choose_workspaces,
-    measure_freshness,
-    watch_freshness,
-)
+from memsyncd.server.operations import ServerDaemon
 from memsyncd.server.reads import (
     LoopAdmission,
     NamedWorkspace,
@@ -221,7 +216,7 @@ class Handlers(WorkspaceMethods):
         self._loop_turns = LoopAdmission(clock)
         self._subscriptions = Subscriptions(workspaces)
         self._facts = facts
-        operations = Operations(workspaces, clock, self._places, facts, lambda: reads.n_pending)
+        daemon = ServerDaemon(workspaces, clock, self._places, facts, reads)
         self._table: dict[str, MethodCall] = {
             "rpc.discover": lambda _session, _params: describe_methods(__version__),
             "search": self._search,
@@ -230,10 +225,9 @@ class Handlers(WorkspaceMethods):
             "render": self._render,
             "list": self._list,
             "patterns": PatternFinder(workspaces, clock, self._federation, reads.run).find,
-            "problems": self._problems,
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
-            **operations.methods,
+            **daemon.methods,
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
@@ -336,7 +330,6 @@ class Handlers(WorkspaceMethods):
 
     def _add_late_methods(self) -> None:
         # To import these, with the editing of notes, takes longer than the first answer may.
-        from memsyncd.server.discovery import PlaceFinder
         from memsyncd.server.dispatch import OperationDispatcher
         from memsyncd.server.doctor import Doctor
         from memsyncd.server.writes import Writes
@@ -349,8 +342,6 @@ class Handlers(WorkspaceMethods):
             lambda: (facts.socket, facts.find_socket_problem(), facts.find_lock_problem()),
         )
         self._table["doctor"] = doctor.examine
-        finder = PlaceFinder(self._workspaces, self._clock, self._places)
-        self._table["workspace.discover"] = finder.discover
         given = (self._workspaces, self._clock, self._reads)
         writes = Writes(*given)
         self._table |= writes.methods
@@ -358,7 +349,7 @@ class Handlers(WorkspaceMethods):
         self._table |= {
             name: partial(dispatcher.carry_out, operation)
             for name, operation in OPERATIONS.items()
-            if operation.run
+            if operation.shape in (Shape.READ, Shape.STEPS)
         }
 
     # --- search ---
@@ -737,15 +728,6 @@ class Handlers(WorkspaceMethods):
         ]
         freshness = self._describe_freshness([worktree.workspace, main])
         return Listing(workspace=own.workspace, notes=[*own.notes, *notes], freshness=freshness)
-
-    async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
-        found = [
-            await self._in_thread(
-                partial(browse.find_problems, workspace, self._workspaces.config.kinds)
-            )
-            for workspace in choose_workspaces(self._workspaces, params.workspace)
-        ]
-        return Problems(problems=[problem for problems in found for problem in problems])
 
     # --- accesses ---
 

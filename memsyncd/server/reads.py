@@ -337,6 +337,12 @@ class PathLookup:
             scan = self._workspaces.scheduler.scan(workspace)
             await wait_for_work(self._workspaces, workspace, scan, OPEN_S)
 
+    async def list_shared(self, worktree: Workspace) -> list[str]:
+        """Return the absolute paths that a linked worktree shares with the main one."""
+        root = self._workspaces.find(worktree.entry.main).entry.root
+        named = await self.find(worktree.id)
+        return [f"{root}/{place}" for place in named.shared]
+
     async def find_file(self, path: str) -> tuple[Workspace, str]:
         """Return the workspace of an absolute path, and the path from its root. Raises
         WorkspaceNotFound, Busy if a disk stalls, and NoteNotFound for a file of a linked worktree

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from memsyncd.core.histogram import DurationHistogram
 from memsyncd.core.scheduling import FairQueue, Flow, Started
 from memsyncd.errors import (
     AlreadyExists,
@@ -31,6 +29,7 @@ from memsyncd.errors import (
     make_reply_error,
 )
 from memsyncd.logs import Event, get_log, is_debugging
+from memsyncd.operations.daemon import ServerCounters
 from memsyncd.operations.writes import Written
 from memsyncd.protocol.jsonrpc import (
     ErrorBody,
@@ -172,42 +171,6 @@ class CompletedRequest(NamedTuple):
     took_s: float
     code: str
     error: Exception | None = None
-
-
-class MethodCounters(msgspec.Struct):
-    """Requests of one method."""
-
-    answered: DurationHistogram = msgspec.field(default_factory=DurationHistogram)
-    """From the arrival of each answered request until its answer was ready."""
-    failed: dict[str, int] = msgspec.field(default_factory=dict)
-    """By the error's code."""
-    n_abandoned: int = 0
-
-
-class ServerCounters(msgspec.Struct):
-    """Requests and connections since the start. The memory does not grow with their number."""
-
-    requests: int = 0
-    failed_requests: int = 0
-    accepted: int = 0
-    """Connections that were admitted."""
-    refused: int = 0
-    """Connections that were refused: another user's, or one too many."""
-    dropped: int = 0
-    """Connections that were cut: slow readers, unfinished lines, idle ones that others replace."""
-    methods: defaultdict[str, MethodCounters] = msgspec.field(
-        default_factory=lambda: defaultdict(MethodCounters)
-    )
-
-    def add(self, request: CompletedRequest) -> None:
-        method = self.methods[request.method]
-        if request.code in (ABANDONED, CANCELLED):
-            method.n_abandoned += 1
-            return
-        method.answered.add(request.took_s)
-        if request.code:
-            self.failed_requests += 1
-            method.failed[request.code] = method.failed.get(request.code, 0) + 1
 
 
 # --- dispatch ---
@@ -504,7 +467,12 @@ class RequestDispatcher:
         context = self._context
         took_s = context.loop.time() - request.arrived_s
         completed = CompletedRequest(self._session, request.method, took_s, code, error)
-        context.counters.add(completed)
+        context.counters.add(
+            completed.method,
+            completed.took_s,
+            completed.code,
+            is_abandoned=completed.code in (ABANDONED, CANCELLED),
+        )
         context.on_answer(completed)
         if (call := context.after_methods.get(request.method)) is not None:
             call()

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memsyncd.errors import BadRequest, Busy, MemsyncdError, ShuttingDown, TooLarge
+from memsyncd.operations.daemon import ServerCounters
 from memsyncd.protocol.jsonrpc import (
     Batch,
     Fault,
@@ -44,7 +45,6 @@ from memsyncd.server.requests import (
     RequestDispatcher,
     RequestQueue,
     ServerContext,
-    ServerCounters,
 )
 from memsyncd.server.session import Dispatch, Limits, Session, has_hung_up, is_own_user, read_peer
 from memsyncd.store.connection import short_read

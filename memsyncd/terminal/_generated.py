@@ -388,7 +388,6 @@ def _make_links() -> Command:
         ),
         examples=("memsyncd links .memories/redis.md", "memsyncd links '.memories/errors.md#timeouts' --relation resolved_by --depth 3", "memsyncd links --dangling", "memsyncd links .memories/redis.md --depth 2 --format dot | dot -Tsvg > redis.svg"),
         gone={"--format svg": "Graphviz makes one: memsyncd links … --format dot | dot -Tsvg"},
-        gone={"--format svg": "Graphviz makes one: memsyncd links … --format dot | dot -Tsvg"},
     )
 
 
@@ -1239,7 +1238,6 @@ def _make_restore() -> Command:
             JSON,
         ),
         examples=("memsyncd restore history.db", "ssh host cat notes.db | memsyncd restore - -w notes"),
-        gone={"--replace": "leave it out: a restore sets the present history aside by itself"},
         gone={"--replace": "leave it out: a restore sets the present history aside by itself"},
     )
 

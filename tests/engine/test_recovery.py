@@ -36,9 +36,9 @@ CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
 from functools import partial
-from memsyncd.engine import additions, edit, history, memory_tool
-from memsyncd.engine import additions, edit, history, memory_tool
-from memsyncd.engine import additions, edit, history, upkeep
+from memsyncd.engine import additions, edit, history
+from memsyncd.engine import additions, edit, history
+from memsyncd.engine import additions, edit, history
 from memsyncd.operations.notes import run as memory_tool
 from memsyncd.operations.history.run import undo_revisions
 from memsyncd.engine.rebuild import open_workspace

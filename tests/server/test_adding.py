@@ -14,8 +14,8 @@ from memsyncd.operations.capture.declare import CaptureParams
 from memsyncd.operations.history.declare import UndoParams
 from memsyncd.operations.notes.declare import NewSection, NoteAddManyParams
 from memsyncd.operations.tasks.declare import SessionStartParams
+from memsyncd.operations.workspaces import run as adding
 from memsyncd.operations.workspaces.declare import AddParams
-from memsyncd.server import operations
 from memsyncd.server.reads import PathLookup
 from tests.server.test_handlers import HandlersBench, run
 
@@ -32,7 +32,7 @@ def test_a_vault_that_cannot_be_counted_in_time_is_refused_unless_it_is_asked_fo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = make_vault(tmp_path)
-    monkeypatch.setattr(operations, "COUNT_S", 0.0)
+    monkeypatch.setattr(adding, "COUNT_S", 0.0)
 
     async def refuse(bench: HandlersBench) -> None:
         with pytest.raises(BadRequest, match="more than could be counted"):
@@ -56,7 +56,7 @@ def test_a_count_of_other_notes_that_is_not_over_in_time_says_so(
     async def count(bench: HandlersBench) -> None:
         found = (await bench.ask("workspace.add", AddParams(path=root))).found
         assert (found.notes, found.others, found.is_complete) == (0, 10, True)
-        monkeypatch.setattr(operations, "COUNT_S", 0.0)
+        monkeypatch.setattr(adding, "COUNT_S", 0.0)
         found = (await bench.ask("workspace.add", AddParams(path=root))).found
         assert (found.notes, found.is_complete) == (0, False)
 
@@ -79,7 +79,7 @@ def test_adding_a_known_folder_counts_its_notes_once(
         for options in ({}, {"preset": "vault"}):
             limits.clear()
             found = (await bench.ask("workspace.add", AddParams(path=root, **options))).found
-            assert (found.notes, limits) == (10, [operations.COUNT_S])
+            assert (found.notes, limits) == (10, [adding.COUNT_S])
 
     run(tmp_path, add_twice)
 

@@ -28,6 +28,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import StoreCorrupt
 from memsyncd.operations.changes.declare import SubscribeParams
+from memsyncd.operations.daemon import Facts, Load, ServerCounters
 from memsyncd.operations.fields import Params, WorkspaceParams
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.notes.declare import GetParams, ListParams
@@ -38,9 +39,7 @@ from memsyncd.operations.status.declare import PanelAddress
 from memsyncd.semantic import NoVectors
 from memsyncd.server import handlers
 from memsyncd.server.handlers import Handlers
-from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
-from memsyncd.server.requests import ServerCounters
 from memsyncd.server.session import Limits, Session
 from memsyncd.store.index import Index
 from memsyncd.store.lookup import find_similar_words

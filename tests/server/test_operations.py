@@ -6,7 +6,8 @@ from pathlib import Path
 
 from memsyncd.config import Config
 from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.server.operations import describe_freshness, describe_status
+from memsyncd.operations.status.run import describe_status
+from memsyncd.operations.workspace_info import describe_freshness
 from memsyncd.watch.health import WatchHealth
 
 NOW_S = 100.0

@@ -11,6 +11,7 @@ from memsyncd.operations.fields import (
 from memsyncd.operations.operation import (
     FINDS,
     Operation,
+    Shape,
 )
 
 SemanticState = Literal["off", "partial", "ready"]
@@ -76,6 +77,8 @@ OPERATIONS = (
         params=WorkspaceParams,
         result=SemanticReport,
         summary="Report how much of the workspaces semantic search covers.",
+        shape=Shape.DAEMON,
+        run="semantic.run:describe_coverage",
         errors=FINDS,
         worktree="own",
     ),
@@ -84,6 +87,8 @@ OPERATIONS = (
         params=SemanticWarmParams,
         result=SemanticReport,
         summary="Make the vectors that are missing now, or all again; returns at once.",
+        shape=Shape.DAEMON,
+        run="semantic.run:warm",
         errors=FINDS,
         worktree="own",
     ),

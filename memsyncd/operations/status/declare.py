@@ -20,6 +20,7 @@ from memsyncd.operations.operation import (
     OPENS,
     READS,
     Operation,
+    Shape,
 )
 from memsyncd.operations.workspaces.declare import (
     CollectionInfo,
@@ -184,6 +185,8 @@ OPERATIONS = (
         params=NoParams,
         result=Pong,
         summary="Name the daemon and its version.",
+        shape=Shape.DAEMON,
+        run="status.run:name_daemon",
     ),
     Operation(
         name="rpc.discover",
@@ -196,6 +199,8 @@ OPERATIONS = (
         params=WorkspaceParams,
         result=Status,
         summary="Report the state of the daemon and its workspaces.",
+        shape=Shape.DAEMON,
+        run="status.run:report",
         errors=FINDS,
         route="GET /v1/status",
         reads=True,
@@ -206,6 +211,8 @@ OPERATIONS = (
         params=NoParams,
         result=PanelAddress,
         summary="Open a port for the panel, and return an address that opens it once.",
+        shape=Shape.DAEMON,
+        run="status.run:open_panel",
         errors=(BadConfig, Unsafe),
     ),
     Operation(
@@ -213,6 +220,8 @@ OPERATIONS = (
         params=NoParams,
         result=LogTail,
         summary="Return the last lines of the daemon's log.",
+        shape=Shape.DAEMON,
+        run="status.run:tail_log",
     ),
     Operation(
         name="doctor",
@@ -227,6 +236,8 @@ OPERATIONS = (
         params=WorkspaceParams,
         result=Problems,
         summary="List the problems of notes and folders.",
+        shape=Shape.DAEMON,
+        run="status.run:list_problems",
         errors=READS,
         worktree="own",
     ),

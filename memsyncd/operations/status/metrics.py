@@ -14,7 +14,7 @@ from typing import get_args
 import msgspec
 
 from memsyncd.operations.fields import Params, Result, State
-from memsyncd.operations.operation import Operation
+from memsyncd.operations.operation import Operation, Shape
 from memsyncd.operations.status.declare import WorkspaceCounts
 
 
@@ -307,6 +307,8 @@ OPERATIONS = (
             "Return counters and durations of requests, syncs and writes, and the process's "
             "resources."
         ),
+        shape=Shape.DAEMON,
+        run="status.run:measure",
         route="GET /metrics",
     ),
 )
