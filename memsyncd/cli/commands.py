@@ -64,7 +64,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "metrics": Entry("status", "print the daemon's counters in Prometheus format"),
         "problems": Entry("status", "list the problems of notes and folders"),
         "sync": Entry("workspaces", "bring the index up to date with the disk now"),
-        "semantic": Entry("semantic", "search by meaning, too: status, enable, disable, warm"),
         "reindex": Entry("workspaces", "rebuild the index; searches go on meanwhile"),
     },
 }

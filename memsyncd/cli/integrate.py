@@ -15,7 +15,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from functools import cached_property
 
 import memsyncd
@@ -43,6 +42,7 @@ from memsyncd.integrations.coding_agents import (
 from memsyncd.integrations.config_edit import Unreadable
 from memsyncd.operations.history.show import render_diff
 from memsyncd.terminal.console import Console, can_ask
+from memsyncd.terminal.files import write_file
 from memsyncd.terminal.format import render_count
 from memsyncd.terminal.parser import Argument, Command, Option
 from memsyncd.terminal.terminal import clean, clean_line
@@ -580,29 +580,6 @@ def _write_changes(changes: Changes) -> None:
                 f"{path} cannot be written: {error.strerror}",
                 hint="make its folder writable, then run this again; other files may be changed",
             ) from error
-
-
-def write_file(path: str, text: str, *, like: str) -> None:
-    """Replace a file in one step, with the mode of `like` if that exists."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".memsyncd-", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode())
-            mode = os.stat(like).st_mode & 0o777 if os.path.exists(like) else _default_mode()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _default_mode() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def _list_missing_folders(path: str) -> list[str]:

@@ -39,6 +39,8 @@ from memsyncd.errors import (
 from memsyncd.operations.fields import Params
 
 Errors = tuple[type[MemsyncdError], ...]
+Group = Literal["Find", "Write", "Set up", "Run", "Maintain"]
+"""A heading of the first help screen."""
 
 EVERY_METHOD: Errors = (BadRequest, TooLarge, ShuttingDown, MemsyncdError)
 """The errors of each method besides its own; the last is an internal error."""
@@ -80,7 +82,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     words: str
     """The command, such as `topic append`."""
-    group: Literal["Find", "Write", "Set up", "Run", "Maintain", ""] = ""
+    group: Group | Literal[""] = ""
     """The heading under which the first help screen lists it; empty for a part of a group."""
     summary: str = ""
     """By default that of the operation."""
@@ -136,7 +138,7 @@ class CommandGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A word that begins several commands, such as `topic`."""
 
     words: str
-    group: Literal["Find", "Write", "Set up", "Run", "Maintain"]
+    group: Group
     summary: str
     examples: tuple[str, ...]
 

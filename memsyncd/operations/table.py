@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from memsyncd.operations.capture import declare as capture
 from memsyncd.operations.changes import declare as changes
 from memsyncd.operations.history import declare as history
@@ -23,36 +25,31 @@ from memsyncd.operations.topics import declare as topics
 from memsyncd.operations.upkeep import declare as upkeep
 from memsyncd.operations.workspaces import declare as workspaces
 
+_CAPABILITIES: tuple[ModuleType, ...] = (
+    status,
+    metrics,
+    search,
+    recall,
+    notes,
+    links,
+    similar,
+    stats,
+    capture,
+    project,
+    history,
+    topics,
+    tasks,
+    signals,
+    upkeep,
+    workspaces,
+    changes,
+    semantic,
+    records,
+)
 OPERATIONS: dict[str, Operation] = {
-    operation.name: operation
-    for operation in (
-        *status.OPERATIONS,
-        *metrics.OPERATIONS,
-        *search.OPERATIONS,
-        *recall.OPERATIONS,
-        *notes.OPERATIONS,
-        *links.OPERATIONS,
-        *similar.OPERATIONS,
-        *stats.OPERATIONS,
-        *capture.OPERATIONS,
-        *project.OPERATIONS,
-        *history.OPERATIONS,
-        *topics.OPERATIONS,
-        *tasks.OPERATIONS,
-        *signals.OPERATIONS,
-        *upkeep.OPERATIONS,
-        *workspaces.OPERATIONS,
-        *changes.OPERATIONS,
-        *semantic.OPERATIONS,
-        *records.OPERATIONS,
-    )
+    operation.name: operation for capability in _CAPABILITIES for operation in capability.OPERATIONS
 }
-
 NOTIFICATIONS: dict[str, Notification] = {**changes.NOTIFICATIONS, **signals.NOTIFICATIONS}
-
-COMMAND_GROUPS: tuple[CommandGroup, ...] = (
-    *notes.COMMAND_GROUPS,
-    *signals.COMMAND_GROUPS,
-    *tasks.COMMAND_GROUPS,
-    *topics.COMMAND_GROUPS,
+COMMAND_GROUPS: tuple[CommandGroup, ...] = tuple(
+    group for capability in _CAPABILITIES for group in getattr(capability, "COMMAND_GROUPS", ())
 )

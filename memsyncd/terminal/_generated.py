@@ -1209,6 +1209,66 @@ def _make_promote() -> Command:
     )
 
 
+def _make_semantic_status() -> Command:
+    return Command(
+        load_action("semantic", "show_coverage"),
+        summary="show how much of each workspace it covers",
+        options=(
+            Option("-w --workspace WS", "of this workspace alone: a name, an id or a folder in it; of all by default", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd semantic status",),
+    )
+
+
+def _make_semantic_enable() -> Command:
+    return Command(
+        load_action("semantic", "switch_on"),
+        summary="switch it on in the configuration file",
+        options=(
+            JSON,
+        ),
+        examples=("memsyncd semantic enable",),
+    )
+
+
+def _make_semantic_disable() -> Command:
+    return Command(
+        load_action("semantic", "switch_off"),
+        summary="switch it off, and delete the vectors",
+        options=(
+            JSON,
+        ),
+        examples=("memsyncd semantic disable",),
+    )
+
+
+def _make_semantic_warm() -> Command:
+    return Command(
+        load_action("semantic", "wait_for_vectors"),
+        summary="make the vectors that are missing now, and load the model",
+        options=(
+            Option("--again", "make all vectors again", field="again"),
+            Option("-w --workspace WS", "of this workspace alone: a name, an id or a folder in it; of all by default", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd semantic warm", "memsyncd semantic warm --again"),
+    )
+
+
+def _make_semantic() -> Command:
+    return make_group(
+        "semantic",
+        {
+            "status": _make_semantic_status(),
+            "enable": _make_semantic_enable(),
+            "disable": _make_semantic_disable(),
+            "warm": _make_semantic_warm(),
+        },
+        ("memsyncd semantic enable", "memsyncd semantic status"),
+    )
+
+
 def _make_backup() -> Command:
     return Command(
         load_action("records", "save_backup"),
@@ -1271,6 +1331,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[], Command]]] = {
     "unarchive": ("Maintain", "restore archived memories, byte for byte", _make_unarchive),
     "cleanup": ("Maintain", "archive memories past their time; a dry run first", _make_cleanup),
     "promote": ("Write", "copy a memory to the project's note, as lasting knowledge", _make_promote),
+    "semantic": ("Maintain", "search by meaning, too: status, enable, disable, warm", _make_semantic),
     "backup": ("Maintain", "save the history of a workspace to a file", _make_backup),
     "restore": ("Maintain", "put a saved history back, here or on another machine", _make_restore),
 }

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.cli.semantic import COMMANDS, switch
+from memsyncd.cli.commands import load_command
+from memsyncd.operations.semantic.show import switch
 from memsyncd.terminal.console import Console
 from memsyncd.terminal.terminal import Terminal
 
@@ -78,5 +79,5 @@ def test_the_exit_status_is_the_same_for_people_and_programs(
     console = Answering({**described, "total": 2, "pending": 1 if state == "partial" else 0})
     for is_json in (False, True):
         args = SimpleNamespace(json=is_json, workspace=None)
-        run = COMMANDS["semantic"].commands["status"].run
+        run = load_command("semantic").commands["status"].run
         assert run(args, console) == status

@@ -10,6 +10,8 @@ from memsyncd.operations.fields import (
 )
 from memsyncd.operations.operation import (
     FINDS,
+    Command,
+    CommandGroup,
     Operation,
     Shape,
 )
@@ -71,6 +73,15 @@ class SemanticReport(Result, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
+_ALL = "of this workspace alone: a name, an id or a folder in it; of all by default"
+COMMAND_GROUPS = (
+    CommandGroup(
+        words="semantic",
+        group="Maintain",
+        summary="search by meaning, too: status, enable, disable, warm",
+        examples=("memsyncd semantic enable", "memsyncd semantic status"),
+    ),
+)
 OPERATIONS = (
     Operation(
         name="semantic.status",
@@ -81,6 +92,30 @@ OPERATIONS = (
         run="semantic.run:describe_coverage",
         errors=FINDS,
         worktree="own",
+        # To switch is to change the configuration, and to wait until this operation says so.
+        command=(
+            Command(
+                words="semantic status",
+                summary="show how much of each workspace it covers",
+                help={"workspace": _ALL},
+                action="show_coverage",
+                examples=("memsyncd semantic status",),
+            ),
+            Command(
+                words="semantic enable",
+                summary="switch it on in the configuration file",
+                omit=("workspace",),
+                action="switch_on",
+                examples=("memsyncd semantic enable",),
+            ),
+            Command(
+                words="semantic disable",
+                summary="switch it off, and delete the vectors",
+                omit=("workspace",),
+                action="switch_off",
+                examples=("memsyncd semantic disable",),
+            ),
+        ),
     ),
     Operation(
         name="semantic.warm",
@@ -91,5 +126,12 @@ OPERATIONS = (
         run="semantic.run:warm",
         errors=FINDS,
         worktree="own",
+        command=Command(
+            words="semantic warm",
+            summary="make the vectors that are missing now, and load the model",
+            help={"again": "make all vectors again", "workspace": _ALL},
+            action="wait_for_vectors",
+            examples=("memsyncd semantic warm", "memsyncd semantic warm --again"),
+        ),
     ),
 )

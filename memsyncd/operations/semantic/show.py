@@ -13,7 +13,6 @@ import time
 from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest, MemsyncdError, NotFresh
 from memsyncd.terminal.format import render_bar, render_count, render_size, render_table
-from memsyncd.terminal.parser import JSON, Command, Option, make_group
 from memsyncd.terminal.terminal import clean_line
 
 TYPE_CHECKING = False
@@ -63,7 +62,7 @@ def _switch_file(path: str, *, is_on: bool) -> bool:
     by_hand = f"write `enabled = {str(is_on).lower()}` below `[semantic]` in it"
     import tomllib
 
-    from memsyncd.cli.integrate import write_file
+    from memsyncd.terminal.files import write_file
 
     try:
         path = os.path.realpath(path)
@@ -95,6 +94,16 @@ def _switch_file(path: str, *, is_on: bool) -> bool:
     return True
 
 
+def switch_on(args: Args, console: Console) -> int:
+    """Switch semantic search on in the configuration file, and show how far it is."""
+    return _set(args, console, is_on=True)
+
+
+def switch_off(args: Args, console: Console) -> int:
+    """Switch semantic search off in the configuration file."""
+    return _set(args, console, is_on=False)
+
+
 def _set(args: Args, console: Console, *, is_on: bool) -> int:
     path = find_user_dirs(console.env).config_file
     is_changed = _switch_file(path, is_on=is_on)
@@ -115,7 +124,7 @@ def _set(args: Args, console: Console, *, is_on: bool) -> int:
     if not is_on:
         return 0
     _print(answer, console)
-    if any(not _is_over(one["semantic"]) for one in answer["workspaces"]):
+    if any(not _is_over(workspace["semantic"]) for workspace in answer["workspaces"]):
         console.terminal.report("vectors are being made; see how far: memsyncd semantic warm")
     return _find_status(answer)
 
@@ -143,12 +152,14 @@ def _reload(console: Console, *, is_on: bool) -> dict[str, Any] | None:
 # --- status and warming -------------------------------------------------------------------------
 
 
-def _status(args: Args, console: Console) -> int:
+def show_coverage(args: Args, console: Console) -> int:
+    """Show what is covered. The exit status is 1 if it is on and something is wrong."""
     answer = console.call("semantic.status", workspace=console.name_workspace(args.workspace))
     return _show(answer, args, console)
 
 
-def _warm(args: Args, console: Console) -> int:
+def wait_for_vectors(args: Args, console: Console) -> int:
+    """Have vectors made and draw the progress. The exit status is that of `show_coverage`."""
     answer = console.call(
         "semantic.warm", workspace=console.name_workspace(args.workspace), again=args.again
     )
@@ -169,13 +180,13 @@ def _wait(args: Args, console: Console) -> dict[str, Any]:
     while True:
         time.sleep(POLL_S)  # the process answers with how much is missing
         answer = console.call("semantic.status", workspace=console.name_workspace(args.workspace))
-        states = [one["semantic"] for one in answer["workspaces"]]
+        states = [workspace["semantic"] for workspace in answer["workspaces"]]
         # While vectors are made or loaded, the reason is no fault of any: it names no remedy.
-        if all(_is_over(one) for one in states):
+        if all(map(_is_over, states)):
             console.terminal.clear()
             return answer
-        n_all = sum(one["total"] for one in states)
-        n_left = sum(one["pending"] for one in states)
+        n_all = sum(state["total"] for state in states)
+        n_left = sum(state["pending"] for state in states)
         total = max(total, n_all)
         bar = render_bar(n_all - n_left, total) if total else ""
         console.terminal.draw(f"embedding  {bar}  {n_all - n_left:,}/{n_all:,} chunks")
@@ -192,8 +203,8 @@ def _list_reasons(answer: dict[str, Any]) -> dict[str, bool]:
         reasons[answer["reason"]] = True
     if not answer["workspaces"]:
         reasons["there is no workspace yet: memsyncd add FOLDER"] = False
-    for one in answer["workspaces"]:
-        state = one["semantic"]
+    for workspace in answer["workspaces"]:
+        state = workspace["semantic"]
         if state["reason"] and (state["failed"] or not state["pending"]):
             reasons.setdefault(state["reason"], state["failed"])
     return reasons
@@ -220,56 +231,14 @@ def _print(answer: dict[str, Any], console: Console) -> None:
         terminal.print("semantic search is off; switch it on: memsyncd semantic enable")
         return
     rows: list[list[str]] = []
-    for one in answer["workspaces"]:
-        state = one["semantic"]
+    for workspace in answer["workspaces"]:
+        state = workspace["semantic"]
         done = state["total"] - state["pending"]
         covered = f"{done:,} of {render_count(state['total'], 'chunk')}" if state["total"] else ""
-        rows.append([one["name"], state["state"], covered, state["embedder"] or ""])
+        rows.append([workspace["name"], state["state"], covered, state["embedder"] or ""])
     for line in render_table([[clean_line(cell) for cell in row] for row in rows]):
         terminal.print("".join(line).rstrip())
     if (process := answer["process"]) is not None:
         terminal.print(f"process {process['pid']} · {render_size(process['rss_bytes'])}")
     for reason, is_failure in _list_reasons(answer).items():
         terminal.report(terminal.err_paint("yellow" if is_failure else "dim", clean_line(reason)))
-
-
-_WORKSPACE: Final = Option(
-    "-w --workspace WS",
-    "of this workspace alone: a name, an id or a folder in it; of all by default",
-)
-_COMMANDS: Final = {
-    "status": Command(
-        _status,
-        summary="show how much of each workspace it covers",
-        options=(_WORKSPACE, JSON),
-        examples=("memsyncd semantic status",),
-    ),
-    "enable": Command(
-        lambda args, console: _set(args, console, is_on=True),
-        summary="switch it on in the configuration file",
-        options=(JSON,),
-        examples=("memsyncd semantic enable",),
-    ),
-    "disable": Command(
-        lambda args, console: _set(args, console, is_on=False),
-        summary="switch it off, and delete the vectors",
-        options=(JSON,),
-        examples=("memsyncd semantic disable",),
-    ),
-    "warm": Command(
-        _warm,
-        summary="make the vectors that are missing now, and load the model",
-        options=(
-            Option("--again", "make all vectors again"),
-            _WORKSPACE,
-            JSON,
-        ),
-        examples=("memsyncd semantic warm", "memsyncd semantic warm --again"),
-    ),
-}
-
-COMMANDS = {
-    "semantic": make_group(
-        "semantic", _COMMANDS, ("memsyncd semantic enable", "memsyncd semantic status")
-    )
-}
