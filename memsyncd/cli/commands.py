@@ -59,10 +59,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "service": Entry("service", "have systemd or launchd run the daemon"),
     },
     "Maintain": {
-        "status": Entry("status", "show the state of the daemon and its workspaces"),
         "doctor": Entry("doctor.command", "check everything, and name a remedy for each finding"),
-        "metrics": Entry("status", "print the daemon's counters in Prometheus format"),
-        "problems": Entry("status", "list the problems of notes and folders"),
         "sync": Entry("workspaces", "bring the index up to date with the disk now"),
         "reindex": Entry("workspaces", "rebuild the index; searches go on meanwhile"),
     },

@@ -19,7 +19,6 @@ from functools import cached_property
 
 import memsyncd
 from memsyncd.cli.service_files import make_private_folders
-from memsyncd.cli.status import list_daemon_warnings
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.dirs import VARIABLES, find_user_dirs
 from memsyncd.errors import BadRequest, EditRefused, MemsyncdError
@@ -41,6 +40,7 @@ from memsyncd.integrations.coding_agents import (
 )
 from memsyncd.integrations.config_edit import Unreadable
 from memsyncd.operations.history.show import render_diff
+from memsyncd.operations.status.show import list_daemon_warnings
 from memsyncd.terminal.console import Console, can_ask
 from memsyncd.terminal.files import write_file
 from memsyncd.terminal.format import render_count

@@ -18,7 +18,7 @@ from typing import Any
 from memsyncd.engine.index_process import running_pids
 from memsyncd.errors import BadConfig
 from memsyncd.logs import Event, count_lost_lines, get_log
-from memsyncd.operations.status.metrics import ProcessMetrics
+from memsyncd.operations.status.declare import ProcessMetrics
 from memsyncd.store.open_files import find_file_limit
 
 # Enough for all clients and some hundred workspaces, each of which takes several descriptors.

@@ -19,8 +19,7 @@ from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.files.scan import NoteCount
-from memsyncd.operations.status.declare import PanelAddress
-from memsyncd.operations.status.metrics import ProcessMetrics
+from memsyncd.operations.status.declare import PanelAddress, ProcessMetrics
 
 if TYPE_CHECKING:
     from memsyncd.files.discovery import KnownPlace

@@ -26,6 +26,7 @@ from memsyncd.operations.operation import (
     Extra,
     Operation,
     OptionWords,
+    Shape,
     Tool,
     may_be_list,
 )
@@ -185,6 +186,8 @@ def _render_action(operation: Operation, command: Command, folder: str) -> str:
     ]
     if command.fixed:
         words.append(f"fixed={_render(command.fixed)}")
+    if operation.shape is Shape.DAEMON:
+        words.append("is_wide=True")
     places = [one.field for one in list_options(operation, command) if one.is_place]
     if places:
         words.append(f"places={_render(tuple(places))}")

@@ -19,7 +19,6 @@ from memsyncd.operations.signals import declare as signals
 from memsyncd.operations.similar import declare as similar
 from memsyncd.operations.stats import declare as stats
 from memsyncd.operations.status import declare as status
-from memsyncd.operations.status import metrics
 from memsyncd.operations.tasks import declare as tasks
 from memsyncd.operations.topics import declare as topics
 from memsyncd.operations.upkeep import declare as upkeep
@@ -27,7 +26,6 @@ from memsyncd.operations.workspaces import declare as workspaces
 
 _CAPABILITIES: tuple[ModuleType, ...] = (
     status,
-    metrics,
     search,
     recall,
     notes,

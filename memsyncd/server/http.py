@@ -23,8 +23,8 @@ from memsyncd.errors import BadRequest, MemsyncdError, NotFound, TooLarge
 from memsyncd.operations.changes.declare import Changed, Subscribed, UnsubscribeParams
 from memsyncd.operations.fields import WorkspaceParams
 from memsyncd.operations.signals.declare import SignalNotice
-from memsyncd.operations.status.declare import Status
-from memsyncd.operations.status.metrics import MetricsResult, render_metrics
+from memsyncd.operations.status.declare import MetricsResult, Status
+from memsyncd.operations.status.text import render_metrics
 from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol import http, openapi
 from memsyncd.protocol.http import HttpRefusal, HttpRoute, Response

@@ -30,6 +30,41 @@ READING_TOOLS = frozenset({"memory_search", "memory_context", "memory_get"})
 """Tools of MCP that only read."""
 
 
+def _make_status() -> Command:
+    return Command(
+        call_operation("status", "status", show="show_status", is_wide=True),
+        summary="show the state of the daemon and its workspaces",
+        options=(
+            Option("-w --workspace WS", "only this workspace", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd status", "memsyncd status -w notes --json"),
+    )
+
+
+def _make_problems() -> Command:
+    return Command(
+        call_operation("status", "problems", show="show_problems", is_wide=True),
+        summary="list the problems of notes and folders",
+        options=(
+            Option("-w --workspace WS", "only this workspace", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd problems", "memsyncd problems -w ."),
+    )
+
+
+def _make_metrics() -> Command:
+    return Command(
+        load_action("status", "print_metrics"),
+        summary="print the daemon's counters in Prometheus format",
+        options=(
+            JSON,
+        ),
+        examples=("memsyncd metrics", "memsyncd metrics --json"),
+    )
+
+
 def _make_search() -> Command:
     return Command(
         load_action("search", "search"),
@@ -1303,6 +1338,9 @@ def _make_restore() -> Command:
 
 
 COMMANDS: dict[str, tuple[str, str, Callable[[], Command]]] = {
+    "status": ("Maintain", "show the state of the daemon and its workspaces", _make_status),
+    "problems": ("Maintain", "list the problems of notes and folders", _make_problems),
+    "metrics": ("Maintain", "print the daemon's counters in Prometheus format", _make_metrics),
     "search": ("Find", "find passages by words and phrases", _make_search),
     "context": ("Find", "print memory for a prompt, within a budget", _make_context),
     "recall": ("Find", "recall memories by keywords, topic and kind, within a budget", _make_recall),

@@ -51,7 +51,7 @@ def load_parser(folder: str, function: str) -> Callable[[str], object]:
     return parse
 
 
-def call_operation(
+def call_operation(  # noqa: PLR0913  one for each thing that a declaration may have
     folder: str,
     method: str,
     *,
@@ -61,9 +61,10 @@ def call_operation(
     stdin: str = "",
     fixed: Mapping[str, object] | None = None,
     places: tuple[str, ...] = (),
+    is_wide: bool = False,
 ) -> Action:
-    """Make the action of a command that calls one operation; the arguments are those of its
-    declaration.
+    """Make the action of a command that calls one operation, with the words of its declaration.
+    `is_wide`: without a named workspace it is about all, not about the current folder's.
     """
 
     def run(args: Args, console: Console) -> int:
@@ -73,10 +74,18 @@ def call_operation(
         params |= resolve_places(params, places, console)
         if prepare:
             params |= load_show(folder, prepare)(args, console)
-        answer = send(method, params, args, console)
+        answer = (
+            send_wide(method, params, console) if is_wide else send(method, params, args, console)
+        )
         return show_answer(answer, args, console, load_show(folder, show), found=found)
 
     return run
+
+
+def send_wide(method: str, params: Mapping[str, Any], console: Console) -> Answer:
+    """Call a method that is about all workspaces unless the parameters name one."""
+    named = console.name_workspace(params.get("workspace"))
+    return console.call(method, **{**params, "workspace": named})
 
 
 def send(method: str, params: Mapping[str, object], args: Args, console: Console) -> Answer:

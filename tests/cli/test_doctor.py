@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.doctor import Finding, checks, count_levels, is_healthy, render_examination
-from memsyncd.cli.other_daemons import OtherDaemon, is_daemon
 from memsyncd.engine.checks import TABLE as OF_WORKSPACES
+from memsyncd.terminal.other_daemons import OtherDaemon, is_daemon
 from memsyncd.terminal.terminal import Paint
 
 UID = 1000

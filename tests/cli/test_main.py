@@ -456,7 +456,7 @@ runpy.run_module("memsyncd", run_name="__main__")
 
 
 @pytest.mark.parametrize(
-    "module", ["memsyncd.cli.main", "memsyncd.terminal.console", "memsyncd.cli.status"]
+    "module", ["memsyncd.cli.main", "memsyncd.terminal.console", "memsyncd.terminal._generated"]
 )
 def test_an_interrupt_while_the_program_is_imported_has_no_traceback(
     env: dict[str, str], module: str

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from memsyncd.cli.status import render_status
+from memsyncd.operations.status.show import render_status
 from memsyncd.terminal.terminal import Paint
 
 PLAIN = Paint()

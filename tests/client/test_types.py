@@ -39,7 +39,8 @@ def name_type(kind: Any) -> str:
     if get_origin(kind) in (list, dict):
         return f"{get_origin(kind).__name__}[{', '.join(map(name_type, get_args(kind)))}]"
     if get_args(kind):
-        return " | ".join(sorted(map(name_type, get_args(kind))))
+        kinds = [part for part in get_args(kind) if part is not msgspec.UnsetType]
+        return " | ".join(sorted(map(name_type, kinds)))
     return kind if isinstance(kind, str) else str(kind.__name__)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.operations.status.metrics import (
+from memsyncd.operations.status.declare import (
     ClientMetrics,
     Durations,
     MetricsResult,
@@ -18,8 +18,8 @@ from memsyncd.operations.status.metrics import (
     RequestMetrics,
     WatcherMetrics,
     WorkspaceMetrics,
-    render_metrics,
 )
+from memsyncd.operations.status.text import render_metrics
 
 SAMPLE = re.compile(
     r'(?P<name>[a-z_]+)(?:\{(?P<labels>(?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (?P<value>-?[0-9.e+-]+)'

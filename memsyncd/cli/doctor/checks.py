@@ -28,9 +28,9 @@ from memsyncd.terminal.format import render_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from memsyncd.cli.other_daemons import OtherDaemon
     from memsyncd.findings import Level
     from memsyncd.terminal.console import Console
+    from memsyncd.terminal.other_daemons import OtherDaemon
 
 OTHER_OWNER = "do not trust it; set MEMSYNCD_SOCKET, or XDG_…_HOME, to a path of your own"
 _ROWS = """

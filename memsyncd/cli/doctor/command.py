@@ -38,11 +38,11 @@ from memsyncd.cli.doctor.checks import (
     stat_entry,
 )
 from memsyncd.cli.git_merges import find_missing, is_tracked
-from memsyncd.cli.other_daemons import find_other_daemons
 from memsyncd.client.connection import find_sockets
 from memsyncd.dirs import find_user_dirs, has_named_socket
 from memsyncd.errors import MemsyncdError, NoDaemon, WorkspaceNotFound
 from memsyncd.lock import is_held, read_holder
+from memsyncd.terminal.other_daemons import find_other_daemons
 from memsyncd.terminal.parser import JSON, Argument, Command, Option
 from memsyncd.terminal.terminal import clean_line
 

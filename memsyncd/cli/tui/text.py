@@ -14,13 +14,6 @@ from urllib.parse import unquote
 
 from rich.cells import get_character_cell_size
 
-from memsyncd.cli.status import (
-    STATE_STYLES,
-    list_counts,
-    list_daemon_facts,
-    list_sync_facts,
-    list_warnings,
-)
 from memsyncd.client.anchors import split_anchor
 from memsyncd.core.markdown.blockrules import follow_fence
 from memsyncd.operations.history.show import (
@@ -29,6 +22,13 @@ from memsyncd.operations.history.show import (
     describe_writer,
     render_path_change,
     render_size_change,
+)
+from memsyncd.operations.status.show import (
+    STATE_STYLES,
+    list_counts,
+    list_daemon_facts,
+    list_sync_facts,
+    list_warnings,
 )
 from memsyncd.terminal.answers import describe_excluded, describe_relaxed, describe_semantic
 from memsyncd.terminal.format import (

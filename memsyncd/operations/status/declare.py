@@ -1,5 +1,5 @@
-"""Parameters and results of the methods that operate the daemon: ping, status, workspaces, sync,
-doctor, semantic search.
+"""Parameters, results and operations about the daemon: ping, status, problems, doctor, metrics, its
+log, its panel.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import msgspec
 from memsyncd.errors import BadConfig, Unsafe
 from memsyncd.operations.fields import (
     NoParams,
+    Params,
     Result,
     State,
     WorkspaceParams,
@@ -19,6 +20,7 @@ from memsyncd.operations.operation import (
     FINDS,
     OPENS,
     READS,
+    Command,
     Operation,
     Shape,
 )
@@ -99,15 +101,6 @@ class Status(Result, frozen=True, kw_only=True):
     collections: list[CollectionInfo]
 
 
-# --- workspaces -------------------------------------------------------------------------------
-
-
-# --- discover ---------------------------------------------------------------------------------
-
-
-# --- sync -------------------------------------------------------------------------------------
-
-
 # --- doctor -----------------------------------------------------------------------------------
 
 
@@ -150,9 +143,6 @@ class LogTail(Result, frozen=True, kw_only=True):
     """The oldest first, as they were written; at most 200, cut to 500 characters."""
 
 
-# --- semantic search -----------------------------------------------------------------------------
-
-
 class Discovery(msgspec.Struct, frozen=True, kw_only=True):
     """The OpenRPC document, as plain data."""
 
@@ -175,6 +165,116 @@ class ProblemInfo(Result, frozen=True, kw_only=True):
 
 class Problems(Result, frozen=True, kw_only=True):
     problems: list[ProblemInfo]
+
+
+# --- metrics ----------------------------------------------------------------------------------
+
+
+class MetricsParams(Params, frozen=True, kw_only=True):
+    text: bool = False
+    """Return the metrics as Prometheus text as well."""
+
+
+class Durations(Result, frozen=True, kw_only=True):
+    """A histogram of durations. Percentiles are as exact as the buckets are narrow; None without
+    observations.
+    """
+
+    total: int
+    sum_s: float
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    longest_ms: float
+    buckets: list[tuple[float, int]]
+    """Each bound with the number of durations up to it."""
+
+
+class ProcessMetrics(Result, frozen=True, kw_only=True):
+    """Resources of the daemon's process. `max_fds` is None where there is no limit."""
+
+    rss_bytes: int
+    cpu_s_total: float
+    """Includes processes that indexed for the daemon and have ended."""
+    index_workers: int
+    """Processes that index for the daemon now."""
+    index_workers_rss_bytes: int
+    threads: int
+    fds: int
+    max_fds: int | None
+    lost_log_lines_total: int
+
+
+class ClientMetrics(Result, frozen=True, kw_only=True):
+    connected: int
+    accepted_total: int
+    refused_total: int
+    """Connections of other users, and connections above the limit."""
+    dropped_total: int
+    """Slow readers, unfinished lines, and silent clients whose place another one needed."""
+
+
+class QueueMetrics(Result, frozen=True, kw_only=True):
+    """Work that is queued or running now."""
+
+    requests_running: int
+    requests_waiting: int
+    in_threads: int
+    """Reads for clients that run in a thread or wait for one."""
+    worker_jobs: int
+    """Scans, writes and history queries that the worker runs or that wait for it."""
+
+
+class WatcherMetrics(Result, frozen=True, kw_only=True):
+    watches: int
+    """Watches that count against the limit of inotify; elsewhere folders."""
+    events_total: int
+    events_lost_total: int
+    rebuilds_total: int
+
+
+class RequestMetrics(Result, frozen=True, kw_only=True):
+    """Requests of one method; `invalid` counts lines that are not a request of any method."""
+
+    method: str
+    answered: Durations
+    """Includes requests that were answered with an error."""
+    failed_total: dict[str, int]
+    """By error code."""
+    abandoned_total: int
+    """Requests whose client left before the answer."""
+
+
+class WorkspaceMetrics(WorkspaceCounts, frozen=True, kw_only=True):
+    is_watched: bool
+    """False while only timed scans see changes."""
+    skipped_files: int
+    """Files and folders that are memory by their path and cannot be indexed."""
+    syncs: Durations
+    changing_syncs_total: int
+    failed_syncs_total: int
+    notes_total: dict[str, int]
+    """By change: added, modified, moved, removed."""
+    chunks_total: dict[str, int]
+    """By change: upserted, deleted."""
+    missed_events_total: int
+    rebuilds_total: int
+    writes_total: int
+    revisions_total: int
+
+
+class MetricsResult(Result, frozen=True, kw_only=True):
+    version: str
+    started_at: float
+    uptime_s: float
+    process: ProcessMetrics
+    clients: ClientMetrics
+    queue: QueueMetrics
+    watcher: WatcherMetrics
+    requests: list[RequestMetrics]
+    """The methods that were requested, by name."""
+    workspaces: list[WorkspaceMetrics]
+    text: str | msgspec.UnsetType = msgspec.UNSET
 
 
 # --- the operations ---------------------------------------------------------------------------
@@ -205,6 +305,14 @@ OPERATIONS = (
         route="GET /v1/status",
         reads=True,
         worktree="own",
+        command=Command(
+            words="status",
+            group="Maintain",
+            summary="show the state of the daemon and its workspaces",
+            help={"workspace": "only this workspace"},
+            show="show_status",
+            examples=("memsyncd status", "memsyncd status -w notes --json"),
+        ),
     ),
     Operation(
         name="panel.open",
@@ -240,5 +348,32 @@ OPERATIONS = (
         run="status.run:list_problems",
         errors=READS,
         worktree="own",
+        command=Command(
+            words="problems",
+            group="Maintain",
+            help={"workspace": "only this workspace"},
+            show="show_problems",
+            examples=("memsyncd problems", "memsyncd problems -w ."),
+        ),
+    ),
+    Operation(
+        name="metrics",
+        params=MetricsParams,
+        result=MetricsResult,
+        summary=(
+            "Return counters and durations of requests, syncs and writes, and the process's "
+            "resources."
+        ),
+        shape=Shape.DAEMON,
+        run="status.run:measure",
+        route="GET /metrics",
+        command=Command(
+            words="metrics",
+            group="Maintain",
+            summary="print the daemon's counters in Prometheus format",
+            omit=("text",),
+            action="print_metrics",
+            examples=("memsyncd metrics", "memsyncd metrics --json"),
+        ),
     ),
 )

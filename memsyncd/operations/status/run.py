@@ -19,15 +19,23 @@ from memsyncd.engine.workspace import Condition, Workspace, read_freshness
 from memsyncd.logs import read_recent_lines
 from memsyncd.operations.daemon import Daemon, MethodCounters
 from memsyncd.operations.fields import NoParams, State, WorkspaceParams
-from memsyncd.operations.status import metrics
 from memsyncd.operations.status.declare import (
+    ClientMetrics,
+    Durations,
     LogTail,
+    MetricsParams,
+    MetricsResult,
     PanelAddress,
     Pong,
     Problems,
+    QueueMetrics,
+    RequestMetrics,
     Status,
+    WatcherMetrics,
+    WorkspaceMetrics,
     WorkspaceStatus,
 )
+from memsyncd.operations.status.text import render_metrics
 from memsyncd.operations.workspace_info import choose_workspaces, describe_collections
 from memsyncd.watch.health import WatchHealth
 
@@ -142,29 +150,29 @@ def _list_notices(condition: Condition) -> list[str]:
 # --- metrics ------------------------------------------------------------------------------------
 
 
-def measure(daemon: Daemon, params: metrics.MetricsParams) -> metrics.MetricsResult:
+def measure(daemon: Daemon, params: MetricsParams) -> MetricsResult:
     """Return the counters of the daemon and its workspaces, with `text` in Prometheus' format."""
     workspaces, load = daemon.workspaces, daemon.facts.read_load()
     uptime_s = daemon.clock.now_s() - daemon.facts.started_at_s
     watching = workspaces.watching
-    result = metrics.MetricsResult(
+    result = MetricsResult(
         version=__version__,
         started_at=round(daemon.clock.wall_s() - uptime_s, 3),
         uptime_s=round(uptime_s, 3),
         process=daemon.facts.read_process(),
-        clients=metrics.ClientMetrics(
+        clients=ClientMetrics(
             connected=load.n_clients,
             accepted_total=load.counts.accepted,
             refused_total=load.counts.refused,
             dropped_total=load.counts.dropped,
         ),
-        queue=metrics.QueueMetrics(
+        queue=QueueMetrics(
             requests_running=load.n_running,
             requests_waiting=load.n_waiting,
             in_threads=daemon.count_reads(),
             worker_jobs=workspaces.count_jobs(),
         ),
-        watcher=metrics.WatcherMetrics(
+        watcher=WatcherMetrics(
             watches=watching.watcher.n_watches,
             events_total=watching.n_events,
             events_lost_total=watching.n_losses,
@@ -179,13 +187,13 @@ def measure(daemon: Daemon, params: metrics.MetricsParams) -> metrics.MetricsRes
             for _, workspace in sorted(workspaces.by_id.items())
         ],
     )
-    return replace(result, text=metrics.render_metrics(result)) if params.text else result
+    return replace(result, text=render_metrics(result)) if params.text else result
 
 
-def _measure_workspace(daemon: Daemon, workspace: Workspace) -> metrics.WorkspaceMetrics:
+def _measure_workspace(daemon: Daemon, workspace: Workspace) -> WorkspaceMetrics:
     condition, counters = workspace.condition, daemon.workspaces.counters(workspace)
     fresh = read_freshness(workspace, daemon.workspaces.config, now_s=daemon.clock.now_s())
-    return metrics.WorkspaceMetrics(
+    return WorkspaceMetrics(
         **_describe_counts(workspace, fresh.state, fresh.pending),
         is_watched=daemon.workspaces.watching.health(workspace).mode == "events",
         skipped_files=_count_skipped_files(condition),
@@ -211,8 +219,8 @@ def _count_skipped_files(condition: Condition) -> int:
     return len({problem.path for problem in condition.scan_problems if problem.code in codes})
 
 
-def _describe_requests(method: str, count: MethodCounters) -> metrics.RequestMetrics:
-    return metrics.RequestMetrics(
+def _describe_requests(method: str, count: MethodCounters) -> RequestMetrics:
+    return RequestMetrics(
         method=method,
         answered=_describe_durations(count.answered),
         failed_total=dict(sorted(count.failed.items())),
@@ -220,9 +228,9 @@ def _describe_requests(method: str, count: MethodCounters) -> metrics.RequestMet
     )
 
 
-def _describe_durations(durations: DurationHistogram) -> metrics.Durations:
+def _describe_durations(durations: DurationHistogram) -> Durations:
     p50_ms, p95_ms, p99_ms = (_to_ms(durations.quantile(share)) for share in (0.50, 0.95, 0.99))
-    return metrics.Durations(
+    return Durations(
         total=durations.n,
         sum_s=round(durations.sum_s, 6),
         p50_ms=p50_ms,

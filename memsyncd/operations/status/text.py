@@ -1,9 +1,9 @@
-"""Parameters and results of `metrics`, and their rendering in Prometheus' text format.
+"""Render metrics in Prometheus' text format.
 
-Counters end in `_total`; they start at zero with the daemon, those of a workspace also when it is
-added again. Bounds of histogram buckets are seconds, inclusive. Every Prometheus name begins with
-`memsyncd_`, so that the text can be merged with that of other programs, for example in a folder of
-node_exporter's textfile collector.
+Counters end in `_total`; they start at zero with the daemon, and with a workspace that is added
+again. Bounds of histogram buckets are seconds, inclusive. Every name begins with `memsyncd_`, so
+that the text can be merged with the text of other programs, for example in a folder of the textfile
+collector of node_exporter.
 """
 
 from __future__ import annotations
@@ -11,121 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import get_args
 
-import msgspec
-
-from memsyncd.operations.fields import Params, Result, State
-from memsyncd.operations.operation import Operation, Shape
-from memsyncd.operations.status.declare import WorkspaceCounts
-
-
-class MetricsParams(Params, frozen=True, kw_only=True):
-    text: bool = False
-    """Return the metrics as Prometheus text as well."""
-
-
-class Durations(Result, frozen=True, kw_only=True):
-    """A histogram of durations. Percentiles are as exact as the buckets are narrow; None without
-    observations.
-    """
-
-    total: int
-    sum_s: float
-    p50_ms: float | None
-    p95_ms: float | None
-    p99_ms: float | None
-    longest_ms: float
-    buckets: list[tuple[float, int]]
-    """Each bound with the number of durations up to it."""
-
-
-class ProcessMetrics(Result, frozen=True, kw_only=True):
-    """Resources of the daemon's process. `max_fds` is None where there is no limit."""
-
-    rss_bytes: int
-    cpu_s_total: float
-    """Includes processes that indexed for the daemon and have ended."""
-    index_workers: int
-    """Processes that index for the daemon now."""
-    index_workers_rss_bytes: int
-    threads: int
-    fds: int
-    max_fds: int | None
-    lost_log_lines_total: int
-
-
-class ClientMetrics(Result, frozen=True, kw_only=True):
-    connected: int
-    accepted_total: int
-    refused_total: int
-    """Connections of other users, and connections above the limit."""
-    dropped_total: int
-    """Slow readers, unfinished lines, and silent clients whose place another one needed."""
-
-
-class QueueMetrics(Result, frozen=True, kw_only=True):
-    """Work that is queued or running now."""
-
-    requests_running: int
-    requests_waiting: int
-    in_threads: int
-    """Reads for clients that run in a thread or wait for one."""
-    worker_jobs: int
-    """Scans, writes and history queries that the worker runs or that wait for it."""
-
-
-class WatcherMetrics(Result, frozen=True, kw_only=True):
-    watches: int
-    """Watches that count against the limit of inotify; elsewhere folders."""
-    events_total: int
-    events_lost_total: int
-    rebuilds_total: int
-
-
-class RequestMetrics(Result, frozen=True, kw_only=True):
-    """Requests of one method; `invalid` counts lines that are not a request of any method."""
-
-    method: str
-    answered: Durations
-    """Includes requests that were answered with an error."""
-    failed_total: dict[str, int]
-    """By error code."""
-    abandoned_total: int
-    """Requests whose client left before the answer."""
-
-
-class WorkspaceMetrics(WorkspaceCounts, frozen=True, kw_only=True):
-    is_watched: bool
-    """False while only timed scans see changes."""
-    skipped_files: int
-    """Files and folders that are memory by their path and cannot be indexed."""
-    syncs: Durations
-    changing_syncs_total: int
-    failed_syncs_total: int
-    notes_total: dict[str, int]
-    """By change: added, modified, moved, removed."""
-    chunks_total: dict[str, int]
-    """By change: upserted, deleted."""
-    missed_events_total: int
-    rebuilds_total: int
-    writes_total: int
-    revisions_total: int
-
-
-class MetricsResult(Result, frozen=True, kw_only=True):
-    version: str
-    started_at: float
-    uptime_s: float
-    process: ProcessMetrics
-    clients: ClientMetrics
-    queue: QueueMetrics
-    watcher: WatcherMetrics
-    requests: list[RequestMetrics]
-    """The methods that were requested, by name."""
-    workspaces: list[WorkspaceMetrics]
-    text: str | msgspec.UnsetType = msgspec.UNSET
-
-
-# --- Prometheus text format -------------------------------------------------------------------
+from memsyncd.operations.fields import State
+from memsyncd.operations.status.declare import (
+    Durations,
+    MetricsResult,
+    WorkspaceMetrics,
+)
 
 STATES: tuple[str, ...] = get_args(State)
 
@@ -296,19 +187,3 @@ def _number(value: float) -> str:
 
 def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-OPERATIONS = (
-    Operation(
-        name="metrics",
-        params=MetricsParams,
-        result=MetricsResult,
-        summary=(
-            "Return counters and durations of requests, syncs and writes, and the process's "
-            "resources."
-        ),
-        shape=Shape.DAEMON,
-        run="status.run:measure",
-        route="GET /metrics",
-    ),
-)

@@ -7,11 +7,9 @@ import sys
 import time
 
 import memsyncd
-from memsyncd.cli.other_daemons import find_other_daemons
 from memsyncd.client.connection import RESTART_HINT, describe_versions
 from memsyncd.dirs import find_user_dirs, has_named_socket
 from memsyncd.lock import read_holder
-from memsyncd.terminal.console import show_answer
 from memsyncd.terminal.format import (
     render_age,
     render_count,
@@ -19,7 +17,7 @@ from memsyncd.terminal.format import (
     render_place,
     render_size,
 )
-from memsyncd.terminal.parser import JSON, Command, Option
+from memsyncd.terminal.other_daemons import find_other_daemons
 from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
@@ -43,12 +41,7 @@ STATE_STYLES = {
 }
 
 
-def _status(args: Args, console: Console) -> int:
-    named = console.name_workspace(args.workspace)
-    return show_answer(console.call("status", workspace=named), args, console, _show_status)
-
-
-def _show_status(answer: dict[str, Any], _args: Args, console: Console) -> None:
+def show_status(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
     terminal.print(render_status(clean_values(answer), terminal.paint, now_s=time.time()))
     for warning in list_daemon_warnings(answer, console):
@@ -179,12 +172,7 @@ def list_warnings(workspace: Mapping[str, Any]) -> list[str]:
     return [render_count(workspace[key], *name) for key, name in names.items() if workspace[key]]
 
 
-def _problems(args: Args, console: Console) -> int:
-    named = console.name_workspace(args.workspace)
-    return show_answer(console.call("problems", workspace=named), args, console, _show_problems)
-
-
-def _show_problems(answer: dict[str, Any], _args: Args, console: Console) -> None:
+def show_problems(answer: dict[str, Any], _args: Args, console: Console) -> None:
     paint = console.terminal.paint
     for problem in clean_values(answer)["problems"]:
         root, line = console.roots.get(problem["workspace"], ""), problem["line"]
@@ -201,29 +189,11 @@ def _show_problems(answer: dict[str, Any], _args: Args, console: Console) -> Non
 # --- metrics ------------------------------------------------------------------------------------
 
 
-def _metrics(args: Args, console: Console) -> int:
+def print_metrics(args: Args, console: Console) -> int:
+    """Print the metrics as Prometheus reads them, or as JSON without that text."""
     terminal = console.terminal
     if args.json:
         terminal.print_json(console.call("metrics"))
     else:
         terminal.print(console.call("metrics", text=True)["text"].rstrip("\n"))
     return 0
-
-
-COMMANDS = {
-    "status": Command(
-        _status,
-        options=(Option("-w --workspace WS", "only this workspace"), JSON),
-        examples=("memsyncd status", "memsyncd status -w notes --json"),
-    ),
-    "problems": Command(
-        _problems,
-        options=(Option("-w --workspace WS", "only this workspace"), JSON),
-        examples=("memsyncd problems", "memsyncd problems -w ."),
-    ),
-    "metrics": Command(
-        _metrics,
-        options=(JSON,),
-        examples=("memsyncd metrics", "memsyncd metrics --json"),
-    ),
-}
