@@ -30,16 +30,11 @@ class Entry:
 GROUPS: dict[str, dict[str, Entry]] = {
     "Find": {
         "get": Entry("notes", "print a section, a note or some of its lines"),
-        "list": Entry("workspaces", "list workspaces, or notes with --notes"),
         "ui": Entry("panel", "open the panel, a page of notes, search, history and state"),
-        "watch": Entry("workspaces", "print changes as they are indexed, one a line"),
     },
     "Write": {},
     "Set up": {
-        "init": Entry("workspaces", "create a first MEMORY.md and .memories/"),
-        "add": Entry("workspaces", "watch and index a folder"),
-        "discover": Entry("workspaces", "list memories of agents, vaults and rules here; add them"),
-        "remove": Entry("workspaces", "stop watching a folder and delete its index; notes stay"),
+        "init": Entry("init", "create a first MEMORY.md and .memories/"),
         "config": Entry("config", "show or check the configuration, or print its path"),
         "integrate": Entry(
             "integrate", "connect a coding agent: Claude Code, Codex, Cursor and others"
@@ -60,8 +55,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "Maintain": {
         "doctor": Entry("doctor.command", "check everything, and name a remedy for each finding"),
-        "sync": Entry("workspaces", "bring the index up to date with the disk now"),
-        "reindex": Entry("workspaces", "rebuild the index; searches go on meanwhile"),
     },
 }
 for _name, (_group, _summary, _) in COMMANDS.items():

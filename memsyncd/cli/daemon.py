@@ -15,12 +15,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import memsyncd
+from memsyncd.cli.init import create_first_notes, create_folder
 from memsyncd.cli.service_files import make_private_folders
-from memsyncd.cli.workspaces import create_first_notes, create_folder, find_folder
 from memsyncd.client.connection import RESTART_HINT, NoAnswer, describe_versions
 from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import AlreadyRunning, Busy, MemsyncdError, NoDaemon, NotFresh, Unwritable
 from memsyncd.lock import is_held, read_holder
+from memsyncd.operations.workspaces.show import find_folder
 from memsyncd.terminal.console import show_until_indexed
 from memsyncd.terminal.parser import Argument, Command, Option
 from memsyncd.terminal.terminal import clean_line

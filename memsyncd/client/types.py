@@ -1454,17 +1454,21 @@ class WorkspaceList(TypedDict):
 
 
 class AddParams(TypedDict):
+    # The folder, by its absolute path.
     path: str
+    # The workspace's name; by default the folder's.
     name: str | None
-    # `memory`: MEMORY.md and .memories/; `vault`: every note beneath the folder; `claude-code`: the
-    # path is Claude Code's folder, and the memory folder of each project in it is a workspace.
-    # Without one and without `include`, the folder's content decides.
+    # `memory`: MEMORY.md and .memories/; `vault`: every note; `claude-code`: the memory of each
+    # project; else the folder decides. With `claude-code` the path is Claude Code's folder, and
+    # each project's memory folder in it is a workspace. With `include` alone it is `memory`.
     preset: Literal["memory", "vault", "claude-code"] | None
+    # Also index these, such as 'docs/**/*.md', and no longer the ones named before.
     include: list[str]
+    # Do not index these files.
     exclude: list[str]
-    # More notes, to which memsyncd never writes.
+    # Also index these, and never write.
     read_only: list[str]
-    # The folder to which memories are written, relative to the path; `.` for the path itself.
+    # The folder to write memories to; `.` for the path itself. It is relative to the path.
     memory_dir: str | None
     # Make it the user-wide workspace, whose pinned notes and preferences join every context.
     user: bool

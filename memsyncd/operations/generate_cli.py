@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     JSON,
+    JSON_LINES,
     Argument,
     Command,
     Option,
@@ -151,7 +152,8 @@ def _render_command(operation: Operation, command: Command, subs: Iterable[str])
         lines.append("        ),")
     lines.append("        options=(")
     lines += [f"            {one.render(folder)}," for one in options if not one.is_argument]
-    lines += ["            JSON,", "        ),"]
+    json = "JSON_LINES" if operation.streams else "JSON"
+    lines += [f"            {json},", "        ),"]
     if command.examples:
         lines.append(f"        examples={_render(command.examples)},")
     if command.gone:

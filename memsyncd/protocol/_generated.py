@@ -640,7 +640,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'tag': 'Only with one of these tags.',
         'filters': 'Expired sections are listed too, archived ones with `archived` or `include_archived`.',
         'sort': 'Sections within their notes, and notes by their first section.',
-        'explain': 'Give the decay of each section, its factors and its tier.',
+        'explain': 'Show what each section is worth at its age, and its tier. The factors are given, too.',
         'sections': 'False leaves the sections out of the notes: the list of a large vault is short then.',
     },
     'SectionInfo': {
@@ -1436,10 +1436,13 @@ FIELDS: dict[str, dict[str, str]] = {
         'change_set': 'The change set that `undo` takes; None if nothing was changed, or no history is kept.',
     },
     'AddParams': {
-        'path': 'A note, by its path from the root or an absolute one.',
-        'preset': "`memory`: MEMORY.md and .memories/; `vault`: every note beneath the folder; `claude-code`: the path is Claude Code's folder, and the memory folder of each project in it is a workspace. Without one and without `include`, the folder's content decides.",
-        'read_only': 'More notes, to which memsyncd never writes.',
-        'memory_dir': 'The folder to which memories are written, relative to the path; `.` for the path itself.',
+        'path': 'The folder, by its absolute path.',
+        'name': "The workspace's name; by default the folder's.",
+        'preset': "`memory`: MEMORY.md and .memories/; `vault`: every note; `claude-code`: the memory of each project; else the folder decides. With `claude-code` the path is Claude Code's folder, and each project's memory folder in it is a workspace. With `include` alone it is `memory`.",
+        'include': "Also index these, such as 'docs/**/*.md', and no longer the ones named before.",
+        'exclude': 'Do not index these files.',
+        'read_only': 'Also index these, and never write.',
+        'memory_dir': 'The folder to write memories to; `.` for the path itself. It is relative to the path.',
         'user': 'Make it the user-wide workspace, whose pinned notes and preferences join every context.',
     },
     'WorkspaceInfo': {
@@ -1487,7 +1490,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     'SyncParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
-        'full': 'Read and hash every note again, whatever its size and times.',
+        'full': 'Read and hash every note again, even if its size and times are unchanged.',
         'rebuild': 'Drop the derived tables and build them again; the old index answers meanwhile.',
         'timeout_ms': 'How long the answer may take.',
     },
@@ -1501,7 +1504,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     'SubscribeParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
-        'paths': 'Globs; empty for all notes.',
+        'paths': 'Only notes that match. The value is a glob; without one, all notes do.',
         'since': 'Send the changes after this generation first (needs `workspace`).',
         'signals': 'With an agent, a session or a task: send the signals to these, the unread ones first, and no changes.',
     },

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     JSON,
+    JSON_LINES,
     Argument,
     Command,
     Option,
@@ -400,6 +401,44 @@ def _make_check() -> Command:
             JSON,
         ),
         examples=("memsyncd check", "memsyncd check .memories/decisions.md"),
+    )
+
+
+def _make_list() -> Command:
+    return Command(
+        load_action("notes", "workspaces:list_workspaces_or_notes"),
+        summary="list workspaces, or notes with --notes",
+        options=(
+            Option("--sort S", "by decay, importance, priority, recency or file: relevance, decay, importance, priority, recency or file (default)", choices=("relevance", "decay", "importance", "priority", "recency", "file"), field="sort"),
+            Option("--explain", "show what each section is worth at its age, and its tier", field="explain"),
+            Option("--names", "print only the names of the workspaces"),
+            Option("--notes", "list the notes of a workspace"),
+            Option("--sections", "list notes with their sections"),
+            Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
+            Option("--tag T…", "only with this tag", field="filters.tag"),
+            Option("--path P…", "only this note, folder or glob", field="filters.path"),
+            Option("--section TEXT…", "only below this heading or anchor", field="filters.section"),
+            Option("--task ID…", "only of this task", field="filters.task"),
+            Option("--session ID…", "only of this session", field="filters.session"),
+            Option("--source TEXT…", "only from this source", field="filters.source"),
+            Option("--priority P…", "only of this priority, P0 to P3", field="filters.priority"),
+            Option("--lifecycle L…", "only ephemeral, session, task or project", field="filters.lifecycle"),
+            Option("--status S…", "only of this status", field="filters.status"),
+            Option("--meta KEY=VALUE…", "only with this other metadata; 'rating>=7' compares", field="filters.meta"),
+            Option("--has KEY…", "only with any value of this key", field="filters.has"),
+            Option("--related-to NOTE…", "only notes linked to or from this one", field="filters.related_to"),
+            Option("--tier T…", "only hot, warm or cold by age and importance", field="filters.tier"),
+            Option("--min-importance S", "only of this importance or more, from 0 to 1", parse=parse_fraction, field="filters.min_importance"),
+            Option("--after DAY", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", field="filters.after"),
+            Option("--before DAY", "only before this day, month or year", field="filters.before"),
+            Option("--archived", "only archived sections, which are left out otherwise", field="filters.archived"),
+            Option("--expired", "only expired sections, which are left out otherwise", field="filters.expired"),
+            Option("--include-archived", "archived sections too", field="filters.include_archived"),
+            Option("--include-expired", "expired sections too", field="filters.include_expired"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd list", "memsyncd list --notes --kind decision", "memsyncd list -w notes --sections"),
     )
 
 
@@ -1244,6 +1283,97 @@ def _make_promote() -> Command:
     )
 
 
+def _make_add() -> Command:
+    return Command(
+        call_operation("workspaces", "workspace.add", show="show_added", prepare="name_folder", is_wide=True),
+        summary="watch and index a folder",
+        arguments=(
+            Argument("path", "PATH", "the folder", field="path"),
+        ),
+        options=(
+            Option("--name NAME", "the workspace's name; by default the folder's", field="name"),
+            Option("--preset P", "memory: MEMORY.md and .memories/; vault: every note; claude-code: the memory of each project; else the folder decides", choices=("memory", "vault", "claude-code"), field="preset"),
+            Option("--include G…", "also index these, such as 'docs/**/*.md', and no longer the ones named before", field="include"),
+            Option("--exclude G…", "do not index these files", field="exclude"),
+            Option("--read-only G…", "also index these, and never write", field="read_only"),
+            Option("--memory-dir D", "the folder to write memories to; . for PATH itself", field="memory_dir"),
+            JSON,
+        ),
+        examples=("memsyncd add .", "memsyncd add ~/code/api --include 'docs/**/*.md' --read-only README.md", "memsyncd add ~/notes --preset vault --exclude drafts", "memsyncd add ~/.claude --preset claude-code"),
+    )
+
+
+def _make_remove() -> Command:
+    return Command(
+        call_operation("workspaces", "workspace.remove", show="show_removed", is_wide=True),
+        summary="stop watching a folder and delete its index; notes stay",
+        arguments=(
+            Argument("workspace", "WS", "a name, an id or the folder", field="workspace"),
+        ),
+        options=(
+            JSON,
+        ),
+        examples=("memsyncd remove notes", "memsyncd remove ~/notes"),
+    )
+
+
+def _make_discover() -> Command:
+    return Command(
+        load_action("workspaces", "discover_places"),
+        summary="list memories of agents, vaults and rules here; add them",
+        arguments=(
+            Argument("names", "[NAME…]", "with --add: only these of the places"),
+        ),
+        options=(
+            Option("--add", "add the named places, or all, after a question"),
+            Option("-y --yes", "add all without asking; needed without a terminal"),
+            JSON,
+        ),
+        examples=("memsyncd discover", "memsyncd discover --add claude-code vault", "memsyncd discover --add --yes"),
+    )
+
+
+def _make_sync() -> Command:
+    return Command(
+        load_action("workspaces", "sync_index"),
+        summary="bring the index up to date with the disk now",
+        options=(
+            Option("--full", "read and hash every note again, even if its size and times are unchanged", field="full"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--timeout-ms MS", "give up after this long; by default wait until done", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd sync", "memsyncd sync --full -w notes"),
+    )
+
+
+def _make_reindex() -> Command:
+    return Command(
+        load_action("workspaces", "reindex"),
+        summary="rebuild the index; searches go on meanwhile",
+        options=(
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--timeout-ms MS", "give up after this long; by default wait until done", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd reindex", "memsyncd reindex -w notes"),
+    )
+
+
+def _make_watch() -> Command:
+    return Command(
+        load_action("changes", "watch_changes"),
+        summary="print changes as they are indexed, one a line",
+        options=(
+            Option("--path G…", "only notes that match", name="paths", field="paths"),
+            Option("--all", "watch all workspaces"),
+            Option("-w --workspace WS", "watch this workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON_LINES,
+        ),
+        examples=("memsyncd watch", "memsyncd watch --all --json"),
+    )
+
+
 def _make_semantic_status() -> Command:
     return Command(
         load_action("semantic", "show_coverage"),
@@ -1348,6 +1478,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[], Command]]] = {
     "clear": ("Write", "remove every note of memory, after a question", _make_clear),
     "remember": ("Write", "append a section to the note of its kind, or to a named note", _make_remember),
     "check": ("Write", "check notes: metadata, and what is odd about their text", _make_check),
+    "list": ("Find", "list workspaces, or notes with --notes", _make_list),
     "links": ("Find", "list links between notes, backlinks and dangling links", _make_links),
     "similar": ("Find", "find sections that say nearly what a section or text says", _make_similar),
     "patterns": ("Find", "list what recurs in several workspaces", _make_patterns),
@@ -1369,6 +1500,12 @@ COMMANDS: dict[str, tuple[str, str, Callable[[], Command]]] = {
     "unarchive": ("Maintain", "restore archived memories, byte for byte", _make_unarchive),
     "cleanup": ("Maintain", "archive memories past their time; a dry run first", _make_cleanup),
     "promote": ("Write", "copy a memory to the project's note, as lasting knowledge", _make_promote),
+    "add": ("Set up", "watch and index a folder", _make_add),
+    "remove": ("Set up", "stop watching a folder and delete its index; notes stay", _make_remove),
+    "discover": ("Set up", "list memories of agents, vaults and rules here; add them", _make_discover),
+    "sync": ("Maintain", "bring the index up to date with the disk now", _make_sync),
+    "reindex": ("Maintain", "rebuild the index; searches go on meanwhile", _make_reindex),
+    "watch": ("Find", "print changes as they are indexed, one a line", _make_watch),
     "semantic": ("Maintain", "search by meaning, too: status, enable, disable, warm", _make_semantic),
     "backup": ("Maintain", "save the history of a workspace to a file", _make_backup),
     "restore": ("Maintain", "put a saved history back, here or on another machine", _make_restore),

@@ -226,6 +226,7 @@ TAKES_SEVERAL = "search, context and patterns"
 
 HELP = Option("-h --help", "show this help")
 JSON = Option("--json", "print the daemon's answer as one line of JSON")
+JSON_LINES = Option("--json", "print each change as one line of JSON")
 TIMEOUT = Option("--timeout-ms MS", "give up after this long")
 NO_MARK = Option("--no-mark", "without the line that marks orders in notes")
 KINDS = (

@@ -68,6 +68,10 @@ SAMPLES = {
 }
 
 
+# Arguments that name a folder which must be there.
+WORDS = {"PATH": "."}
+
+
 class Sent(Exception):
     """What a command would send."""
 
@@ -76,6 +80,9 @@ class Recorder(Console):
     """Stops a command at its request."""
 
     def call_on(self, workspace: str | None, method: str, **params: object) -> dict[str, Any]:
+        raise Sent(method, params)
+
+    def call(self, method: str, **params: object) -> dict[str, Any]:
         raise Sent(method, params)
 
     def set_timeout_ms(self, timeout_ms: int | None) -> None:
@@ -108,7 +115,7 @@ def make_args(command: Command, given: Option) -> SimpleNamespace:
         nothing = [] if option.is_repeated else None if option.metavar else False
         setattr(args, option.name, nothing)
     for argument in command.arguments:
-        value = argument.choices[0] if argument.choices else "1"
+        value = argument.choices[0] if argument.choices else WORDS.get(argument.usage, "1")
         setattr(args, argument.name, [value] if argument.is_repeated else value)
         if argument.field:
             args.params[argument.field] = getattr(args, argument.name)

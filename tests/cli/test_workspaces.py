@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from memsyncd.cli.commands import load_command
-from memsyncd.cli.workspaces import describe_found, render_change, render_sync_report
+from memsyncd.operations.changes.show import render_change
+from memsyncd.operations.workspaces.show import describe_found, render_sync_report
 from memsyncd.terminal.console import Console
 from memsyncd.terminal.parser import parse_command
 from memsyncd.terminal.terminal import Paint, Terminal

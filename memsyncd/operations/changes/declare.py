@@ -14,6 +14,8 @@ from memsyncd.operations.fields import (
 )
 from memsyncd.operations.operation import (
     FINDS,
+    Command,
+    Extra,
     Notification,
     Operation,
 )
@@ -22,7 +24,7 @@ from memsyncd.operations.signals.declare import SignalReader
 
 class SubscribeParams(WorkspaceParams, frozen=True, kw_only=True):
     paths: Values = msgspec.field(default_factory=list)
-    """Globs; empty for all notes."""
+    """Only notes that match. The value is a glob; without one, all notes do."""
     since: int | None = None
     """Send the changes after this generation first (needs `workspace`)."""
     signals: SignalReader = SignalReader()
@@ -73,6 +75,20 @@ OPERATIONS = (
         route="GET /v1/events",
         worktree="own",
         streams=True,
+        command=Command(
+            words="watch",
+            group="Find",
+            summary="print changes as they are indexed, one a line",
+            usages={"paths": "--path G…"},
+            help={
+                "workspace": "watch this workspace: a name, an id or a folder in it; by default "
+                "the current folder's"
+            },
+            omit=("since", "signals"),
+            extra=(Extra(usage="--all", help="watch all workspaces"),),
+            action="watch_changes",
+            examples=("memsyncd watch", "memsyncd watch --all --json"),
+        ),
     ),
     Operation(
         name="unsubscribe",

@@ -279,7 +279,7 @@ class ListParams(WorkspaceParams, frozen=True, kw_only=True):
     sort: Sort = "file"
     """Sections within their notes, and notes by their first section."""
     explain: bool = False
-    """Give the decay of each section, its factors and its tier."""
+    """Show what each section is worth at its age, and its tier. The factors are given, too."""
     sections: bool = True
     """False leaves the sections out of the notes: the list of a large vault is short then."""
 
@@ -657,5 +657,24 @@ OPERATIONS = (
         reads=True,
         worktree="join",
         paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True),
+        command=Command(
+            words="list",
+            group="Find",
+            summary="list workspaces, or notes with --notes",
+            # Each is one of the filters, which take several.
+            omit=("path", "kind", "tag", "sections"),
+            help={"sort": "by decay, importance, priority, recency or file"},
+            extra=(
+                Extra(usage="--names", help="print only the names of the workspaces"),
+                Extra(usage="--notes", help="list the notes of a workspace"),
+                Extra(usage="--sections", help="list notes with their sections"),
+            ),
+            action="workspaces:list_workspaces_or_notes",
+            examples=(
+                "memsyncd list",
+                "memsyncd list --notes --kind decision",
+                "memsyncd list -w notes --sections",
+            ),
+        ),
     ),
 )

@@ -20,6 +20,8 @@ from memsyncd.operations.operation import (
     OPENS,
     READS,
     WRITES,
+    Command,
+    Extra,
     Operation,
     Shape,
     Tool,
@@ -47,17 +49,21 @@ class CollectionInfo(Result, frozen=True, kw_only=True):
 
 class AddParams(Params, frozen=True, kw_only=True):
     path: Name
+    """The folder, by its absolute path."""
     name: Name | None = None
+    """The workspace's name; by default the folder's."""
     preset: Literal["memory", "vault", "claude-code"] | None = None
-    """`memory`: MEMORY.md and .memories/; `vault`: every note beneath the folder; `claude-code`:
-    the path is Claude Code's folder, and the memory folder of each project in it is a workspace.
-    Without one and without `include`, the folder's content decides."""
+    """`memory`: MEMORY.md and .memories/; `vault`: every note; `claude-code`: the memory of each
+    project; else the folder decides. With `claude-code` the path is Claude Code's folder, and each
+    project's memory folder in it is a workspace. With `include` alone it is `memory`."""
     include: Globs = msgspec.field(default_factory=list)
+    """Also index these, such as 'docs/**/*.md', and no longer the ones named before."""
     exclude: Globs = msgspec.field(default_factory=list)
+    """Do not index these files."""
     read_only: Globs = msgspec.field(default_factory=list)
-    """More notes, to which memsyncd never writes."""
+    """Also index these, and never write."""
     memory_dir: Value | None = None
-    """The folder to which memories are written, relative to the path; `.` for the path itself."""
+    """The folder to write memories to; `.` for the path itself. It is relative to the path."""
     user: bool = False
     """Make it the user-wide workspace, whose pinned notes and preferences join every context."""
 
@@ -162,7 +168,7 @@ class Discovered(Result, frozen=True, kw_only=True):
 
 class SyncParams(WorkspaceParams, frozen=True, kw_only=True):
     full: bool = False
-    """Read and hash every note again, whatever its size and times."""
+    """Read and hash every note again, even if its size and times are unchanged."""
     rebuild: bool = False
     """Drop the derived tables and build them again; the old index answers meanwhile."""
     timeout_ms: TimeoutMs | None = None
@@ -195,6 +201,7 @@ class SyncReport(Result, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
+_SYNC_HELP = {"timeout_ms": "give up after this long; by default wait until done"}
 OPERATIONS = (
     Operation(
         name="workspace.add",
@@ -205,6 +212,32 @@ OPERATIONS = (
         run="workspaces.run:add",
         errors=(*WRITES, BadConfig),
         changes_workspaces=True,
+        command=Command(
+            words="add",
+            group="Set up",
+            arguments=("path PATH",),
+            usages={
+                "name": "--name NAME",
+                "preset": "--preset P",
+                "include": "--include G…",
+                "exclude": "--exclude G…",
+                "read_only": "--read-only G…",
+                "memory_dir": "--memory-dir D",
+            },
+            help={
+                "path": "the folder",
+                "memory_dir": "the folder to write memories to; . for PATH itself",
+            },
+            omit=("user",),
+            prepare="name_folder",
+            show="show_added",
+            examples=(
+                "memsyncd add .",
+                "memsyncd add ~/code/api --include 'docs/**/*.md' --read-only README.md",
+                "memsyncd add ~/notes --preset vault --exclude drafts",
+                "memsyncd add ~/.claude --preset claude-code",
+            ),
+        ),
         tool=Tool(
             name="memory_init",
             title="Begin a memory here",
@@ -229,6 +262,15 @@ OPERATIONS = (
         errors=READS,
         worktree="own",
         changes_workspaces=True,
+        command=Command(
+            words="remove",
+            group="Set up",
+            summary="stop watching a folder and delete its index; notes stay",
+            arguments=("workspace WS",),
+            help={"workspace": "a name, an id or the folder"},
+            show="show_removed",
+            examples=("memsyncd remove notes", "memsyncd remove ~/notes"),
+        ),
     ),
     Operation(
         name="workspace.discover",
@@ -238,6 +280,29 @@ OPERATIONS = (
         shape=Shape.DAEMON,
         run="workspaces.run:discover",
         errors=(Busy,),
+        command=Command(
+            words="discover",
+            group="Set up",
+            summary="list memories of agents, vaults and rules here; add them",
+            # The folders are those that the environment names.
+            omit=("path", "claude_dir", "codex_dir", "config_dir", "zk_dir"),
+            extra=(
+                Extra(
+                    name="names",
+                    usage="[NAME…]",
+                    help="with --add: only these of the places",
+                    is_argument=True,
+                ),
+                Extra(usage="--add", help="add the named places, or all, after a question"),
+                Extra(usage="-y --yes", help="add all without asking; needed without a terminal"),
+            ),
+            action="discover_places",
+            examples=(
+                "memsyncd discover",
+                "memsyncd discover --add claude-code vault",
+                "memsyncd discover --add --yes",
+            ),
+        ),
     ),
     Operation(
         name="workspace.list",
@@ -245,7 +310,7 @@ OPERATIONS = (
         result=WorkspaceList,
         summary="List the workspaces.",
         shape=Shape.DAEMON,
-        run="workspaces.run:list_all",
+        run="workspaces.run:list_workspaces",
     ),
     Operation(
         name="sync",
@@ -258,5 +323,25 @@ OPERATIONS = (
         reads=True,
         worktree="own",
         waits=True,
+        command=(
+            Command(
+                words="sync",
+                group="Maintain",
+                summary="bring the index up to date with the disk now",
+                help=_SYNC_HELP,
+                omit=("rebuild",),
+                action="sync_index",
+                examples=("memsyncd sync", "memsyncd sync --full -w notes"),
+            ),
+            Command(
+                words="reindex",
+                group="Maintain",
+                summary="rebuild the index; searches go on meanwhile",
+                help=_SYNC_HELP,
+                omit=("full", "rebuild"),
+                action="reindex",
+                examples=("memsyncd reindex", "memsyncd reindex -w notes"),
+            ),
+        ),
     ),
 )

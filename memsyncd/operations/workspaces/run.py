@@ -278,7 +278,7 @@ def render_command(params: AddParams) -> str:
 # --- list and remove ----------------------------------------------------------------------------
 
 
-async def list_all(daemon: Daemon, _params: NoParams) -> WorkspaceList:
+async def list_workspaces(daemon: Daemon, _params: NoParams) -> WorkspaceList:
     await daemon.places.detect_memory(daemon.workspaces.sorted())
     return WorkspaceList(
         workspaces=[describe_workspace(workspace) for workspace in daemon.workspaces.sorted()],

@@ -1,16 +1,12 @@
-"""Manage workspaces: `memsyncd init`, `add`, `discover`, `remove`, `list`, `sync`, `reindex`,
-`watch`.
+"""Add, find, list, sync and remove workspaces: `memsyncd add`, `discover`, `list`, `sync`,
+`reindex`, `remove`.
 """
 
 from __future__ import annotations
 
 import os
-import time
 
-from memsyncd.cli.search import FILTERS, SORT, filters_from
-from memsyncd.dirs import find_user_dirs
-from memsyncd.errors import BadRequest, MemsyncdError, NoDaemon, PathRefused, WorkspaceNotFound
-from memsyncd.first_notes import FIRST_NOTES
+from memsyncd.errors import BadRequest, MemsyncdError, PathRefused
 from memsyncd.terminal.console import can_ask, show_answer, show_until_indexed, wait_with_progress
 from memsyncd.terminal.format import (
     render_count,
@@ -21,14 +17,7 @@ from memsyncd.terminal.format import (
     render_table,
     render_tags,
 )
-from memsyncd.terminal.parser import (
-    JSON,
-    Argument,
-    Command,
-    Option,
-    find_nearest,
-    make_workspace_option,
-)
+from memsyncd.terminal.parser import find_nearest
 from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
@@ -40,121 +29,12 @@ if TYPE_CHECKING:
     from memsyncd.terminal.terminal import Paint
 
 
-# --- init ---------------------------------------------------------------------------------------
+# --- add and remove -----------------------------------------------------------------------------
 
 
-def _init(args: Args, console: Console) -> int:
-    if args.user:
-        return _init_user_wide(args, console)
-    root = find_memory_root(create_folder(args.path or "."), console)
-    terminal = console.terminal
-    _check_repository(args, root)
-    # A vault has its notes already, and they are all that the driver is for.
-    is_driver_alone = args.merge_driver and _is_vault(console, root)
-    created = [] if is_driver_alone else create_first_notes(root)
-    for path in created:
-        terminal.print(f"created {clean_line(render_path(path, root, console.cwd))}")
-    if not (created or is_driver_alone):
-        terminal.report("the files exist already; nothing was changed")
-    _offer_merge_driver(args, console, root)
-    try:
-        console.call("workspace.add", path=root)
-    except NoDaemon:
-        terminal.report(
-            f"no daemon runs; start one and index this folder: memsyncd start {clean_line(root)}"
-        )
-        return 0
-    show_until_indexed(console)
-    terminal.report("the daemon watches and indexes it")
-    return 0
-
-
-def _init_user_wide(args: Args, console: Console) -> int:
-    root = create_folder(args.path or find_user_dirs(console.env).user_memory)
-    terminal = console.terminal
-    _check_repository(args, root)
-    for path in create_first_notes(root):
-        terminal.print(f"created {clean_line(os.path.join(root, path))}")
-    if args.merge_driver:
-        _offer_merge_driver(args, console, root)
-    try:
-        answer = console.call("workspace.add", path=root, user=True)
-    except NoDaemon:
-        terminal.report("no daemon runs; start one and repeat this: memsyncd start")
-        return NoDaemon.exit_status
-    show_until_indexed(console)
-    name = clean_line(answer["workspaces"][0]["name"])
-    terminal.report(
-        "its MEMORY.md, pinned notes and preferences join the context of each workspace"
-    )
-    terminal.report(f"add to it: memsyncd remember TEXT --kind preference -w {name}")
-    return 0
-
-
-def find_memory_root(folder: str, console: Console) -> str:
-    """Return the folder whose memory this one has: in a linked git worktree that shares any memory
-    of the main one that folder, which only the daemon knows.
-    """
-    # A submodule has a file .git as well, and is a folder like any other.
-    if not os.path.isfile(os.path.join(folder, ".git")):
-        return folder
-    try:
-        answer = console.call("workspace.add", path=folder)
-    except NoDaemon:
-        return folder
-    found, root = answer["found"], str(answer["workspaces"][0]["root"])
-    if found["worktree"]:
-        for line in describe_found(clean_values(found), answer["workspaces"][0], folder):
-            console.terminal.report(line)
-    return os.path.dirname(found["shared"][0]) if found["shared"] else root
-
-
-def _check_repository(args: Args, root: str) -> None:
-    """Raise BadRequest if a merge driver is asked for where git has no repository."""
-    from memsyncd.cli.git_merges import is_repository
-
-    if args.merge_driver and not is_repository(root):
-        hint = "begin a repository: git init"
-        raise BadRequest(f"{root} is in no repository of git", hint=hint)
-
-
-def _offer_merge_driver(args: Args, console: Console, root: str) -> None:
-    """Have git merge memories, if that is asked for; else ask on a terminal, or say how."""
-    from memsyncd.cli.git_merges import add_driver, find_missing
-
-    is_vault = _is_vault(console, root)
-    missing = find_missing(root, is_vault=is_vault)
-    if not (missing or args.merge_driver):
-        return
-    terminal = console.terminal
-    if args.merge_driver or _confirm_merge_driver(console):
-        from memsyncd.cli.integrate import find_invocation
-        from memsyncd.integrations.coding_agents import USER
-
-        add_driver(root, find_invocation(USER), is_vault=is_vault)
-        terminal.report("git merges memories by sections: see .gitattributes and git config")
-        terminal.report("each other clone needs this once: memsyncd init --merge-driver")
-    elif not terminal.is_err_terminal:
-        folder = clean_line(args.path or ".")
-        terminal.report(f"{missing}; have it: memsyncd init --merge-driver {folder}")
-
-
-def _is_vault(console: Console, root: str) -> bool:
-    """Whether a workspace at this folder has every file of markdown for a note."""
-    try:
-        answer = console.call("workspace.list")
-    except NoDaemon:
-        return False
-    presets = [one["preset"] for one in answer["workspaces"] if one["root"] == root]
-    return presets == ["vault"]
-
-
-def _confirm_merge_driver(console: Console) -> bool:
-    question = (
-        "Two branches may each change memories. Have git merge them by sections, with lines in "
-        ".gitattributes and a merge driver in its configuration?"
-    )
-    return console.terminal.is_err_terminal and can_ask() and console.confirm(question)
+def name_folder(args: Args, _console: Console) -> dict[str, Any]:
+    """Return the parameter `path`, which is absolute. Raises as `find_folder`."""
+    return {"path": find_folder(args.path)}
 
 
 def find_folder(path: str) -> str:
@@ -169,66 +49,7 @@ def find_folder(path: str) -> str:
     return full
 
 
-def create_folder(path: str) -> str:
-    """Create the folder and its parents if they are missing. Returns and raises as
-    `find_folder`.
-    """
-    full = os.path.abspath(os.path.expanduser(path))
-    try:
-        os.makedirs(full, exist_ok=True)
-    except FileExistsError:
-        pass  # a file has this name: find_folder refuses it
-    except OSError as error:
-        hint = "name a folder that you may create"
-        raise BadRequest(f"{path} cannot be created: {error.strerror}", hint=hint) from None
-    return find_folder(path)
-
-
-def create_first_notes(root: str) -> list[str]:
-    """Create the first notes that are missing. Return their paths, relative to the root; nothing is
-    overwritten.
-    """
-    if os.path.isdir(os.path.join(root, ".memories")):
-        wanted = ["MEMORY.md"]
-    else:
-        wanted = list(FIRST_NOTES)
-        folder = os.path.join(root, ".memories")
-        os.mkdir(folder)
-        os.chmod(folder, os.stat(folder).st_mode & ~0o777 | os.stat(root).st_mode & 0o777)
-    return [path for path in wanted if _write_new(os.path.join(root, path), FIRST_NOTES[path])]
-
-
-def _write_new(path: str, text: str) -> bool:
-    # O_EXCL refuses every existing entry, including a dangling link.
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    except FileExistsError:
-        return False
-    with open(descriptor, "w", encoding="utf-8") as file:
-        # The folder's permissions, as for the notes that the daemon creates.
-        os.fchmod(descriptor, os.stat(os.path.dirname(path)).st_mode & 0o666)
-        file.write(text)
-    return True
-
-
-# --- add, remove and list -----------------------------------------------------------------------
-
-
-def _add(args: Args, console: Console) -> int:
-    answer = console.call(
-        "workspace.add",
-        path=find_folder(args.path),
-        name=args.name,
-        preset=args.preset,
-        include=args.include or None,
-        exclude=args.exclude or None,
-        read_only=args.read_only or None,
-        memory_dir=args.memory_dir,
-    )
-    return show_answer(answer, args, console, _show_added)
-
-
-def _show_added(answer: dict[str, Any], args: Args, console: Console) -> None:
+def show_added(answer: dict[str, Any], args: Args, console: Console) -> None:
     show_until_indexed(console)
     _print_workspaces(answer, console)
     answer = clean_values(answer)
@@ -308,28 +129,27 @@ def _suggest_notes(
     return [nothing, every, f"or {first} {path}"]
 
 
-def _remove(args: Args, console: Console) -> int:
-    answer = console.call("workspace.remove", workspace=console.name_workspace(args.workspace))
-    return show_answer(answer, args, console, _show_removed)
-
-
-def _show_removed(_answer: dict[str, Any], args: Args, console: Console) -> None:
+def show_removed(_answer: dict[str, Any], args: Args, console: Console) -> None:
     name = clean_line(args.workspace)
     console.terminal.report(f"{name} is no longer watched; its notes are unchanged")
 
 
-def _list(args: Args, console: Console) -> int:
+# --- list ---------------------------------------------------------------------------------------
+
+
+def list_workspaces_or_notes(args: Args, console: Console) -> int:
+    """List workspaces, or the notes of one if anything that concerns notes is requested."""
     # A filter or a workspace applies to notes only, so it implies --notes.
-    is_filtered = filters_from(args) or args.sort or args.explain
+    is_filtered = {"filters", "sort", "explain"} & args.params.keys()
     if args.notes or args.sections or is_filtered or args.workspace:
         if args.names:
             hint = "leave --names out, or what concerns notes"
             raise BadRequest("--names lists workspaces, the rest notes", hint=hint)
         return _list_notes(args, console)
-    return show_answer(console.call("workspace.list"), args, console, _show_workspaces)
+    return show_answer(console.call("workspace.list"), args, console, show_workspaces)
 
 
-def _show_workspaces(answer: dict[str, Any], args: Args, console: Console) -> None:
+def show_workspaces(answer: dict[str, Any], args: Args, console: Console) -> None:
     if args.names:
         for info in clean_values(answer)["workspaces"]:
             console.terminal.print(info["name"])
@@ -340,11 +160,9 @@ def _show_workspaces(answer: dict[str, Any], args: Args, console: Console) -> No
 
 
 def _list_notes(args: Args, console: Console) -> int:
-    filters = filters_from(args) or {}
+    filters = dict(args.params.get("filters", {}))
     # As a parameter of its own it also lists notes without a section.
-    path = args.path[0] if len(args.path) == 1 else None
-    if path:
-        del filters["path"]
+    path = filters.pop("path")[0] if len(args.path) == 1 and args.path[0] else None
     args.sections = bool(args.sections or filters or args.sort or args.explain)
     answer = console.call_on(
         args.workspace,
@@ -426,11 +244,13 @@ def _render_section(section: dict[str, Any], paint: Paint) -> str:
 CHANGES = ("added", "modified", "moved", "removed", "unchanged")
 
 
-def _sync(args: Args, console: Console) -> int:
+def sync_index(args: Args, console: Console) -> int:
+    """Bring the index up to date, and draw the progress."""
     return _run_sync(args, console, full=args.full or None)
 
 
-def _reindex(args: Args, console: Console) -> int:
+def reindex(args: Args, console: Console) -> int:
+    """Build the index again, and draw the progress."""
     return _run_sync(args, console, rebuild=True)
 
 
@@ -472,78 +292,7 @@ def render_sync_report(report: dict[str, Any], paint: Paint) -> str:
     return " · ".join(filter(None, [", ".join(changes), *written, failed, took]))
 
 
-_SYNC_TIMEOUT = Option("--timeout-ms MS", "give up after this long; by default wait until done")
-
-
-# --- watch --------------------------------------------------------------------------------------
-
-N_PATHS_SHOWN = 6
-
-
-def _watch(args: Args, console: Console) -> int:
-    names = {
-        info["id"]: clean_line(info["name"])
-        for info in console.call("workspace.list")["workspaces"]
-    }
-    answer = _subscribe(args, console)
-    terminal = console.terminal
-    watched = ", ".join(
-        f"{names.get(key, key)} (generation {n})" for key, n in answer["generations"].items()
-    )
-    terminal.note(f"watching {watched or 'all future workspaces'}; Ctrl-C ends")
-    for method, change in console.client.notifications():
-        if method != "changed":
-            continue
-        if args.json:
-            terminal.print_json(change)
-        else:
-            terminal.print(
-                render_change(
-                    clean_values(change), names, terminal.paint, clock=time.strftime("%H:%M:%S")
-                )
-            )
-        terminal.out.flush()
-    return 0
-
-
-def _subscribe(args: Args, console: Console) -> dict[str, Any]:
-    paths = args.path or None
-    if args.all and args.workspace is not None:
-        raise BadRequest("--all and --workspace do not go together", hint="use only one of them")
-    if args.all:
-        return console.call("subscribe", paths=paths)
-    if args.workspace is not None:
-        return console.call(
-            "subscribe", paths=paths, workspace=console.name_workspace(args.workspace)
-        )
-    try:
-        return console.call("subscribe", paths=paths, workspace=console.cwd or None)
-    except WorkspaceNotFound:
-        return console.call("subscribe", paths=paths)
-
-
-def render_change(
-    change: dict[str, Any], names: dict[str, str], paint: Paint, *, clock: str
-) -> str:
-    """Render `12:03:44 notes generation 43 3 chunks .memories/redis.md`."""
-    paths = [clean_line(path) for path in change["paths"]]
-    shown = ", ".join(paths[:N_PATHS_SHOWN])
-    if len(paths) > N_PATHS_SHOWN:
-        shown += f" and {len(paths) - N_PATHS_SHOWN:,} more"
-    if not change["complete"]:
-        shown += "  (older changes are missing: search again)"
-    return "  ".join(
-        [
-            paint("dim", clock),
-            paint("bold", names.get(change["workspace"], change["workspace"])),
-            f"generation {change['generation']}",
-            render_count(change["chunks"], "chunk"),
-            shown,
-        ]
-    )
-
-
-# --- discover ------------------------------------------------------------------------------------
+# --- discover -----------------------------------------------------------------------------------
 
 # The variables by which tools are told to keep their things elsewhere.
 TOOL_VARIABLES = {
@@ -554,7 +303,8 @@ TOOL_VARIABLES = {
 }
 
 
-def _discover(args: Args, console: Console) -> int:
+def discover_places(args: Args, console: Console) -> int:
+    """List the places of this machine that have notes, or add them."""
     if args.names and not args.add:
         raise BadRequest("names are for --add", hint="add these: memsyncd discover --add NAME")
     # As XDG says, a relative path counts as unset.
@@ -651,108 +401,3 @@ def _add_places(places: list[dict[str, Any]], args: Args, console: Console) -> i
         console.terminal.print_json({"added": answers})
     show_until_indexed(console)
     return status
-
-
-COMMANDS = {
-    "init": Command(
-        _init,
-        arguments=(Argument("path", "[PATH]", "the folder; by default the current one"),),
-        options=(
-            Option("--merge-driver", "have git merge memories of two branches by their sections"),
-            Option("--user", "the user-wide memory, which joins the context of every workspace"),
-        ),
-        examples=("memsyncd init", "memsyncd init ~/notes", "memsyncd init --user"),
-    ),
-    "add": Command(
-        _add,
-        arguments=(Argument("path", "PATH", "the folder"),),
-        options=(
-            Option("--name NAME", "the workspace's name; by default the folder's"),
-            Option(
-                "--preset P",
-                "memory: MEMORY.md and .memories/; vault: every note; claude-code: the memory of "
-                "each project; else the folder decides",
-                choices=("memory", "vault", "claude-code"),
-            ),
-            Option(
-                "--include G…",
-                "also index these, such as 'docs/**/*.md', and no longer those named before",
-            ),
-            Option("--exclude G…", "do not index these files"),
-            Option("--read-only G…", "also index these, and never write"),
-            Option("--memory-dir D", "the folder to write memories to; . for PATH itself"),
-            JSON,
-        ),
-        examples=(
-            "memsyncd add .",
-            "memsyncd add ~/code/api --include 'docs/**/*.md' --read-only README.md",
-            "memsyncd add ~/notes --preset vault --exclude drafts",
-            "memsyncd add ~/.claude --preset claude-code",
-        ),
-    ),
-    "remove": Command(
-        _remove,
-        arguments=(Argument("workspace", "WS", "a name, an id or the folder"),),
-        options=(JSON,),
-        examples=("memsyncd remove notes", "memsyncd remove ~/notes"),
-    ),
-    "list": Command(
-        _list,
-        options=(
-            Option("--names", "print only the names of the workspaces"),
-            Option("--notes", "list the notes of a workspace"),
-            Option("--sections", "list notes with their sections"),
-            *FILTERS,
-            SORT,
-            Option("--explain", "show what each section is worth at its age, and its tier"),
-            make_workspace_option(),
-            JSON,
-        ),
-        examples=(
-            "memsyncd list",
-            "memsyncd list --notes --kind decision",
-            "memsyncd list -w notes --sections",
-        ),
-    ),
-    "sync": Command(
-        _sync,
-        options=(
-            Option(
-                "--full", "read and hash every note again, even if its size and times are unchanged"
-            ),
-            make_workspace_option(),
-            _SYNC_TIMEOUT,
-            JSON,
-        ),
-        examples=("memsyncd sync", "memsyncd sync --full -w notes"),
-    ),
-    "reindex": Command(
-        _reindex,
-        options=(make_workspace_option(), _SYNC_TIMEOUT, JSON),
-        examples=("memsyncd reindex", "memsyncd reindex -w notes"),
-    ),
-    "watch": Command(
-        _watch,
-        options=(
-            make_workspace_option("watch this workspace"),
-            Option("--all", "watch all workspaces"),
-            Option("--path G…", "only notes that match"),
-            Option("--json", "print each change as one line of JSON"),
-        ),
-        examples=("memsyncd watch", "memsyncd watch --all --json"),
-    ),
-    "discover": Command(
-        _discover,
-        arguments=(Argument("names", "[NAME…]", "with --add: only these of the places"),),
-        options=(
-            Option("--add", "add the named places, or all, after a question"),
-            Option("-y --yes", "add all without asking; needed without a terminal"),
-            JSON,
-        ),
-        examples=(
-            "memsyncd discover",
-            "memsyncd discover --add claude-code vault",
-            "memsyncd discover --add --yes",
-        ),
-    ),
-}
