@@ -105,7 +105,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     prepare: str = ""
     """The function in `show` that returns parameters which the words do not give as they are."""
     show: str = ""
-    """The function in `show` that prints the answer for people."""
+    """The function in `show` that prints the answer for people; by default field by field."""
     found: str = ""
     """Fields of the answer; the command returns 1 if all of them are empty."""
     action: str = ""

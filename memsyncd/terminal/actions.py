@@ -11,6 +11,7 @@ import sys
 from memsyncd.errors import BadRequest
 from memsyncd.terminal.console import CLIENT, WRITE_MS, show_answer
 from memsyncd.terminal.places import resolve_places
+from memsyncd.terminal.terminal import clean_values
 from memsyncd.terminal.texts import read_typed
 
 TYPE_CHECKING = False
@@ -55,7 +56,7 @@ def call_operation(  # noqa: PLR0913  one for each thing that a declaration may 
     folder: str,
     method: str,
     *,
-    show: str,
+    show: str = "",
     prepare: str = "",
     found: str = "",
     stdin: str = "",
@@ -77,9 +78,16 @@ def call_operation(  # noqa: PLR0913  one for each thing that a declaration may 
         answer = (
             send_wide(method, params, console) if is_wide else send(method, params, args, console)
         )
-        return show_answer(answer, args, console, load_show(folder, show), found=found)
+        shown = load_show(folder, show) if show else show_fields
+        return show_answer(answer, args, console, shown, found=found)
 
     return run
+
+
+def show_fields(answer: Answer, _args: Args, console: Console) -> None:
+    """Print each field of an answer on a line; for an operation without a `show` of its own."""
+    for name, value in clean_values(answer).items():
+        console.terminal.print(f"{name}  {value}")
 
 
 def send_wide(method: str, params: Mapping[str, Any], console: Console) -> Answer:

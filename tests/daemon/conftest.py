@@ -51,13 +51,19 @@ LOG_LINES_SHOWN = 60
 
 
 class Daemon:
-    """One process of `memsyncd run`."""
+    """One process of `memsyncd run`; `program` are the words that start memsyncd."""
 
-    def __init__(self, env: dict[str, str], socket_path: str, log: Path) -> None:
+    def __init__(
+        self,
+        env: dict[str, str],
+        socket_path: str,
+        log: Path,
+        program: tuple[str, ...],
+    ) -> None:
         self._socket_path, self._log = socket_path, log
         with log.open("ab") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "memsyncd", "run"],
+                [sys.executable, *program, "run"],
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
@@ -116,8 +122,8 @@ class Home:
         }
         self.config.write_text(config)
 
-    def start(self) -> Daemon:
-        daemon = Daemon(self.env, self.socket_path, self.log)
+    def start(self, *program: str) -> Daemon:
+        daemon = Daemon(self.env, self.socket_path, self.log, program or ("-m", "memsyncd"))
         self._daemons.append(daemon)
         return daemon
 
