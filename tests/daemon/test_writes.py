@@ -22,7 +22,7 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.core.digest import digest_bytes
-from memsyncd.errors import Conflict, MemsyncdError, NoDaemon
+from memsyncd.errors import Conflict, MemsyncdError, NoDaemon, NoteNotFound
 
 pytestmark = pytest.mark.shared_daemon
 
@@ -242,14 +242,16 @@ def wait_for_tip(place: Any, path: str) -> None:
     """Wait until the history has the current text of the note."""
     file = place.root / path
     digest = digest_bytes(file.read_bytes()) if file.exists() else None
+
+    def is_recorded() -> bool:
+        try:
+            answer = place.client.call("history", workspace=place.id, path=path, limit=1)
+        except NoteNotFound:
+            return False  # not indexed yet
+        return [revision["new_digest"] for revision in answer["revisions"]] == [digest]
+
     place.wait(
-        lambda: (
-            [
-                one["new_digest"]
-                for one in place.client.call("history", workspace=place.id, path=path)["revisions"]
-            ][:1]
-            == [digest]
-        ),
+        is_recorded,
         f"the history does not know of {path}",
     )
 
