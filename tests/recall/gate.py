@@ -41,7 +41,7 @@ MINIMUM_SCORES = {
     "kind": MinimumScore(0.99, 0.99, 0.85),
     "filter": MinimumScore(0.99, 0.9, 0.9),
     "many": MinimumScore(0.84, 0.79, 0.79),
-    "same-stem": MinimumScore(0.99, 0.89, 0.84),
+    "same-stem": MinimumScore(0.99, 0.99, 0.99),
     "topic": MinimumScore(0.99, 0.99, 0.99),
     "tagged": MinimumScore(0.99, 0.99, 0.39),
     "split-name": MinimumScore(0.99, 0.99, 0.99),
