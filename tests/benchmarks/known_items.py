@@ -4,8 +4,9 @@
         [--against CHECKOUT] [--misses]
 
 A phrase is 5 to 12 words of a random line, in scripts without spaces 8 to 24 characters that begin
-and end at no place within a Latin word. Each is asked as it is and in quotes. A rare word has six
-letters or more and is in at most two notes. A hit is right if its lines hold the phrase or word. @1
+and end at no place within a Latin word; of signs alone there is none. Each is asked as it is and in
+quotes. A rare word has six letters or more and is in at most two notes. A hit is right if its lines
+hold the word, or the words of the phrase in a row: in any spelling, and with any signs between. @1
 and @5 are the shares of items with a right hit first, and among the first five. The same folder and
 seed give the same items. `--against` asks a daemon of another checkout as well, by turns, and tells
 what differs with the interval of resampled differences. `--misses` prints each item that is not
@@ -25,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +44,8 @@ RARE_LETTERS, RARE_NOTES = 6, 2
 UNSPACED_SHARE = 0.3
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _WORD = re.compile(r"[^\W_]+")
+# Each character of a script without spaces is a word.
+_WORD_OR_CHARACTER = re.compile(rf"{_UNSPACED.pattern}|[^\W_{_UNSPACED.pattern[1:-1]}]+")
 PLAIN, QUOTED, RARE = "phrase, as it is", "phrase, in quotes", "one rare word"
 
 # The lines of each note, by its path.
@@ -93,14 +97,22 @@ def draw_items(notes: Notes, n_items: int, seed: int) -> list[Item]:
 def draw_phrases(notes: Notes, n_phrases: int, chance: random.Random) -> list[str]:
     """Draw phrases from lines that are long enough and have no quote."""
     lines = [line for path in sorted(notes) for line in notes[path] if is_long_enough(line)]
-    drawn = chance.sample(lines, min(n_phrases, len(lines)))
-    return [cut_phrase(line, chance) for line in drawn]
+    chance.shuffle(lines)
+    phrases = (cut_phrase(line, chance) for line in lines)
+    return [*islice((phrase for phrase in phrases if len(split_words(phrase)) > 1), n_phrases)]
 
 
 def is_long_enough(line: str) -> bool:
     if '"' in line:
         return False
-    return len(line.strip()) >= CHARACTERS[0] if is_unspaced(line) else len(line.split()) >= 5
+    if is_unspaced(line):
+        return len(line.strip()) >= CHARACTERS[0]
+    return len(line.split()) >= WORDS[0]
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text, in one spelling of their letters."""
+    return _WORD_OR_CHARACTER.findall(fold(text).casefold())
 
 
 def is_unspaced(line: str) -> bool:
@@ -145,8 +157,9 @@ def find_rare_words(notes: Notes) -> list[str]:
 
 
 def hold_phrase(phrase: str) -> Callable[[str], bool]:
-    """Tell of the lines of a hit whether they hold the phrase."""
-    return lambda text: phrase in " ".join(text.split())
+    """Tell of the lines of a hit whether they hold the words of the phrase in a row."""
+    words = f" {' '.join(split_words(phrase))} "
+    return lambda text: words in f" {' '.join(split_words(text))} "
 
 
 def hold_word(word: str) -> Callable[[str], bool]:
@@ -179,7 +192,7 @@ def ask_all(
             of_kind.times_ms.append((time.perf_counter() - began_s) * 1000)
             of_kind.ranks.append(find_rank(answer["hits"], item, notes))
             if has_misses and at == 0 and of_kind.ranks[-1] > 1:
-                print(f"{of_kind.ranks[-1]:>4} {item.query}")
+                print(f"{of_kind.ranks[-1]:>4} {item.query}", flush=True)
     return asked
 
 

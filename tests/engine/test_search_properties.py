@@ -225,6 +225,54 @@ def test_a_smaller_limit_returns_the_first_of_the_hits(
         ]
 
 
+# A word, and another of its stem or of its family.
+RELATIVES = st.sampled_from(
+    [
+        ("operation", "operators"),
+        ("connected", "connections"),
+        ("invalidating", "invalid"),
+        ("Christina", "Christmas"),
+        ("installing", "installer"),
+    ]
+)
+OTHERS = st.lists(
+    st.sampled_from(["boiler", "deck", "ropes", "winch", "redis", "Monday", "of", "the"]),
+    max_size=6,
+)
+
+
+@few
+@given(
+    pair=RELATIVES,
+    before=OTHERS,
+    after=OTHERS,
+    asked=st.tuples(OTHERS, OTHERS),
+    notes=st.lists(st.tuples(OTHERS, st.sampled_from([(), (0,), (1,), (1, 1)])), max_size=8),
+)
+def test_of_two_passages_that_differ_in_one_word_the_first_has_the_word_itself(
+    make: MakeBench,
+    pair: tuple[str, str],
+    before: list[str],
+    after: list[str],
+    asked: tuple[list[str], list[str]],
+    notes: list[tuple[list[str], tuple[int, ...]]],
+) -> None:
+    word, relative = pair
+    others = {
+        f".memories/{at}.md": " ".join([*rest, *(pair[number] for number in held), "."])
+        for at, (rest, held) in enumerate(notes)
+    }
+    bench = make(
+        {
+            ".memories/a.md": " ".join([*before, relative, *after, "\n"]),
+            **others,
+            ".memories/z.md": " ".join([*before, word, *after, "\n"]),
+        }
+    )
+    paths = [hit.path for hit in ask(bench, " ".join([*asked[0], word, *asked[1]])).hits]
+    assert ".memories/a.md" not in paths[: paths.index(".memories/z.md")]
+
+
 # --- a block ----------------------------------------------------------------------------------------------------------
 
 
