@@ -17,7 +17,6 @@ import pytest
 import memsyncd
 from memsyncd.cli.commands import ENTRIES
 from memsyncd.cli.doctor.checks import TABLE as MACHINE_CHECKS
-from memsyncd.cli.search import FILTERS
 from memsyncd.config import TABLES, Config
 from memsyncd.engine.checks import PROBLEM_CHECKS
 from memsyncd.engine.checks import TABLE as STATE_CHECKS
@@ -62,7 +61,6 @@ def test_every_filter_is_documented_as_a_word_and_is_a_flag() -> None:
         if not name.startswith("include_")
     }
     assert not [name for name, word in words.items() if f"`{word}" not in README]
-    assert [option.name for option in FILTERS] == list(Filters.__struct_fields__)
 
 
 def test_no_missing_command_is_documented() -> None:

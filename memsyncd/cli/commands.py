@@ -29,7 +29,6 @@ class Entry:
 
 GROUPS: dict[str, dict[str, Entry]] = {
     "Find": {
-        "get": Entry("notes", "print a section, a note or some of its lines"),
         "ui": Entry("panel", "open the panel, a page of notes, search, history and state"),
     },
     "Write": {},

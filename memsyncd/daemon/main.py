@@ -457,7 +457,7 @@ def _import_late() -> Job[None]:
 
     yield
     import memsyncd.operations.notes.run
-    import memsyncd.server.writes  # noqa: F401
+    import memsyncd.server.dispatch  # noqa: F401
 
     yield
     # A first start, which compiles the modules, leaves megabytes of freed memory.

@@ -1,21 +1,34 @@
-"""Carries out declared operations: each by its shape, with what its function may use."""
+"""Carries out declared operations: each by its shape, with what its function may use.
+
+The edits of a workspace run one after another on the worker, and so does what needs records.db. A
+write whose turn does not come in time is cancelled, and the answer says that nothing was written;
+one that has started is waited for.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import math
+import threading
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 
 from memsyncd.config import Config
+from memsyncd.engine.additions import make_addition_decision
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.edit import Decide, EditOutcome
+from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
+from memsyncd.errors import Busy, MemsyncdError, NotFresh
 from memsyncd.operations.fields import Freshness, TrackedParams
-from memsyncd.operations.notes.declare import Added, NoteAddParams
+from memsyncd.operations.notes.declare import Added, NewSection
 from memsyncd.operations.operation import Operation, Shape, load_function
 from memsyncd.operations.signals.declare import Signal
 from memsyncd.operations.similar.declare import SimilarSection
@@ -27,11 +40,18 @@ from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.waits import (
     OPEN_S,
     WAIT_S,
+    make_stall_error,
     wait_for_work,
+    wait_unless_stalled,
     wait_until_open,
     wait_until_recovered,
 )
-from memsyncd.server.writes import READ_S, WRITE_S, Writes, describe_write, render_time
+
+# How long a write waits for its turn by default, and a job that reads records.
+WRITE_S = 30.0
+READ_S = 10.0
+# How long adding a section looks for similar ones.
+SIMILAR_S = 0.5
 
 T = TypeVar("T")
 
@@ -40,18 +60,12 @@ class OperationDispatcher:
     """Carries out operations for sessions."""
 
     def __init__(
-        self,
-        workspaces: Workspaces,
-        clock: Clock,
-        reads: Reads,
-        writes: Writes,
-        subscriptions: Subscriptions,
+        self, workspaces: Workspaces, clock: Clock, reads: Reads, subscriptions: Subscriptions
     ) -> None:
-        self._workspaces = workspaces
-        self._clock = clock
-        self._reads = reads
-        self._writes = writes
-        self._subscriptions = subscriptions
+        self.workspaces = workspaces
+        self.clock = clock
+        self.reads = reads
+        self.subscriptions = subscriptions
         self._functions: dict[str, Callable[..., Any]] = {}
 
     async def carry_out(
@@ -61,15 +75,7 @@ class OperationDispatcher:
         run = self._functions.get(operation.name)
         if run is None:
             run = self._functions[operation.name] = load_function(operation.run)
-        call = ServerCall(
-            self._workspaces,
-            self._clock,
-            self._reads,
-            self._writes,
-            self._subscriptions,
-            session,
-            params,
-        )
+        call = ServerCall(self, session, params)
         if operation.shape is Shape.READ:
             await call.open()
             return await call.read(partial(run, call, params))
@@ -80,24 +86,14 @@ class OperationDispatcher:
 class ServerCall:
     """One call of an operation, as `operations.call.Call` describes it."""
 
-    def __init__(
-        self,
-        workspaces: Workspaces,
-        clock: Clock,
-        reads: Reads,
-        writes: Writes,
-        subscriptions: Subscriptions,
-        session: Session,
-        params: Any,
-    ) -> None:
-        self._workspaces = workspaces
-        self._clock = clock
-        self._reads = reads
-        self._writes = writes
-        self._subscriptions = subscriptions
+    def __init__(self, dispatcher: OperationDispatcher, session: Session, params: Any) -> None:
+        self._workspaces = dispatcher.workspaces
+        self._clock = dispatcher.clock
+        self._reads = dispatcher.reads
+        self._subscriptions = dispatcher.subscriptions
         self._session = session
         self._params = params
-        self.now_s = clock.wall_s()
+        self.now_s = self._clock.wall_s()
 
     @cached_property
     def workspace(self) -> Workspace:
@@ -113,7 +109,7 @@ class ServerCall:
 
     @property
     def stamp(self) -> dict[str, str]:
-        return {"client": self.writer, "at": render_time(self.now_s)}
+        return {"client": self.writer, "at": _render_time(self.now_s)}
 
     async def open(self) -> Workspace:
         await wait_until_open([self.workspace], OPEN_S)
@@ -122,35 +118,29 @@ class ServerCall:
     async def wait_until_recovered(self) -> None:
         await wait_until_recovered(self.workspace, READ_S)
 
-    async def read(self, read: Callable[[], T], *, on_disk: bool = False) -> T:
-        return await self._reads.run(read, disk_of=self.workspace if on_disk else None)
+    # --- reads ---
 
-    async def run_job(self, job: JobFactory[T], *, is_write: bool = False) -> T:
-        return await self._writes.run(self.workspace, job, WRITE_S if is_write else READ_S)
-
-    async def edit(self, decide: Decide[T]) -> EditOutcome[T]:
-        return await self._writes.edit(self.workspace, decide, self._params.timeout_ms)
-
-    async def add_section(self, **fields: Any) -> Added:
-        params = NoteAddParams(
-            client=self._params.client,
-            workspace=self._params.workspace,
-            timeout_ms=self._params.timeout_ms,
-            **fields,
-        )
-        return await self._writes.add_section(self._session, params)
-
-    async def run_edit(self, job: JobFactory[EditOutcome[T]]) -> EditOutcome[T]:
-        timeout_ms = getattr(self._params, "timeout_ms", None)
-        return await self._writes.run_edit(self.workspace, job, timeout_ms)
-
-    def tidy_later(self) -> None:
-        self._workspaces.scheduler.tidy_later(self.workspace)
+    async def read(
+        self, read: Callable[[], T], *, on_disk: bool = False, limit_s: float = math.inf
+    ) -> T:
+        end_s = self._clock.now_s() + limit_s
+        return await self._reads.run(read, end_s, disk_of=self.workspace if on_disk else None)
 
     async def find_near(
         self, find: Callable[..., list[SimilarSection]], on_similar: OnSimilar
     ) -> list[SimilarSection]:
-        return await self._writes.find_near(self.workspace, find, on_similar)
+        is_needed = on_similar != "add"
+        if is_needed:
+            await self.open()
+        elif self.workspace.readers is None:
+            return []  # adding a section does not wait for an index that is not open
+        run = partial(find, self.workspace, self.config, now_s=self._clock.wall_s())
+        try:
+            return await self.read(run, limit_s=READ_S if is_needed else SIMILAR_S)
+        except MemsyncdError:
+            if is_needed:
+                raise
+            return []
 
     async def scan(self) -> None:
         scan = self._workspaces.scheduler.scan(self.workspace)
@@ -158,6 +148,52 @@ class ServerCall:
 
     def watch_freshness(self) -> Callable[[], Freshness]:
         return watch_freshness(self._workspaces, [self.workspace], self._clock)
+
+    # --- turns on the worker ---
+
+    async def run_job(self, job: JobFactory[T], *, is_write: bool = False) -> T:
+        future = self._workspaces.scheduler.run(self.workspace, job)
+        return await self._wait_for_turn(future, WRITE_S if is_write else READ_S)
+
+    async def edit(self, decide: Decide[T]) -> EditOutcome[T]:
+        withdrawn = threading.Event()
+        try:
+            return await self.run_edit(partial(edit_workspace, decide=decide, withdrawn=withdrawn))
+        except NotFresh:
+            withdrawn.set()
+            raise
+
+    async def run_edit(self, job: JobFactory[EditOutcome[T]]) -> EditOutcome[T]:
+        timeout_ms = getattr(self._params, "timeout_ms", None)
+        future = self._workspaces.scheduler.edit(self.workspace, job)
+        return await self._wait_for_turn(future, timeout_ms / 1000 if timeout_ms else WRITE_S)
+
+    async def _wait_for_turn(self, future: Future[T], timeout_s: float) -> T:
+        return await wait_for_turn(self._workspaces, self.workspace, future, timeout_s)
+
+    async def add_section(self, **fields: Any) -> Added:
+        decide = make_addition_decision(
+            self.workspace,
+            self.config,
+            [NewSection(**fields)],
+            command="note.add",
+            **self.stamp,
+        )
+        outcome = await self.edit(decide)
+        return Added(**asdict(outcome.answer[0]), **self.describe_write(outcome))
+
+    def describe_write(self, outcome: EditOutcome[Any]) -> dict[str, Any]:
+        return {
+            "workspace": self.workspace.id,
+            "generation": self.workspace.condition.generation,
+            "is_indexed": outcome.failure is None,
+            "change_set": outcome.change_set,
+        }
+
+    # --- afterwards ---
+
+    def tidy_later(self) -> None:
+        self._workspaces.scheduler.tidy_later(self.workspace)
 
     def note_accesses(self, anchors: Sequence[str], params: TrackedParams) -> None:
         if params.track_access:
@@ -167,5 +203,39 @@ class ServerCall:
     def notify_signal(self, signal: Signal) -> None:
         self._subscriptions.notify_signal(self.workspace, signal)
 
-    def describe_write(self, outcome: EditOutcome[Any]) -> dict[str, Any]:
-        return describe_write(self.workspace, outcome)
+
+async def wait_for_turn(
+    workspaces: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float
+) -> T:
+    """Return the result of a job of the worker.
+
+    Raises Busy if its turn does not come in time, or cannot because the disk is stalled. A job that
+    has started is waited for, unless its disk does not answer: then NotFresh.
+    """
+    waiting = asyncio.wrap_future(future)
+    if not await wait_unless_stalled(workspaces, workspace, waiting, timeout_s):
+        if future.cancel():
+            raise _make_not_done_error(workspaces, workspace, timeout_s)
+        if not await wait_unless_stalled(workspaces, workspace, waiting):
+            failure = make_stall_error(workspace)
+            hint = (
+                "the change that was started will be completed or rolled back:"
+                f" see memsyncd history; {failure.hint}"
+            )
+            raise NotFresh(f"whether it was done is not known: {failure.message}", hint=hint)
+    return waiting.result()
+
+
+def _make_not_done_error(workspaces: Workspaces, workspace: Workspace, timeout_s: float) -> Busy:
+    if workspaces.stalls.is_stalled(workspace):
+        failure = make_stall_error(workspace)
+        return Busy(f"nothing was done: {failure.message}", hint=failure.hint)
+    return Busy(
+        f"after {timeout_s:.1f} s its turn had not come, and nothing was done",
+        hint="retry in a moment; see the running work: memsyncd status",
+    )
+
+
+def _render_time(wall_s: float) -> str:
+    text = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="seconds")
+    return text.replace("+00:00", "Z")

@@ -85,7 +85,6 @@ from memsyncd.server.reads import (
     NamedWorkspace,
     PathLookup,
     Reads,
-    WorkspaceMethods,
     overdue_error,
     request_arrival_s,
 )
@@ -197,7 +196,7 @@ class SearchCall(NamedTuple):
     arrived_s: float
 
 
-class Handlers(WorkspaceMethods):
+class Handlers:
     """Carries out methods for sessions: the server calls `dispatch`."""
 
     def __init__(
@@ -208,7 +207,9 @@ class Handlers(WorkspaceMethods):
         facts: Facts,
         limits: Limits,
     ) -> None:
-        super().__init__(workspaces, clock, reads)
+        self._workspaces = workspaces
+        self._clock = clock
+        self._in_thread = reads.run
         self._reads = reads
         self._limits = limits
         self._places = PathLookup(workspaces, reads.threads, facts.socket)
@@ -332,7 +333,6 @@ class Handlers(WorkspaceMethods):
         # To import these, with the editing of notes, takes longer than the first answer may.
         from memsyncd.server.dispatch import OperationDispatcher
         from memsyncd.server.doctor import Doctor
-        from memsyncd.server.writes import Writes
 
         facts = self._facts
         doctor = Doctor(
@@ -342,15 +342,22 @@ class Handlers(WorkspaceMethods):
             lambda: (facts.socket, facts.find_socket_problem(), facts.find_lock_problem()),
         )
         self._table["doctor"] = doctor.examine
-        given = (self._workspaces, self._clock, self._reads)
-        writes = Writes(*given)
-        self._table |= writes.methods
-        dispatcher = OperationDispatcher(*given, writes, self._subscriptions)
+        dispatcher = OperationDispatcher(
+            self._workspaces, self._clock, self._reads, self._subscriptions
+        )
         self._table |= {
             name: partial(dispatcher.carry_out, operation)
             for name, operation in OPERATIONS.items()
             if operation.shape in (Shape.READ, Shape.STEPS)
         }
+
+    async def _find_open(self, name: str | None) -> Workspace:
+        """Return a workspace, once it can be read unless that takes too long. Raises
+        WorkspaceNotFound.
+        """
+        workspace = self._workspaces.find(name)
+        await wait_until_open([workspace], OPEN_S)
+        return workspace
 
     # --- search ---
 

@@ -132,23 +132,6 @@ class Reads:
             future.cancel()
 
 
-class WorkspaceMethods:
-    """What the methods of one subject have in common: how they find a workspace and read it."""
-
-    def __init__(self, workspaces: Workspaces, clock: Clock, reads: Reads) -> None:
-        self._workspaces = workspaces
-        self._clock = clock
-        self._in_thread = reads.run
-
-    async def _find_open(self, name: str | None) -> Workspace:
-        """Return a workspace, once it can be read unless that takes too long. Raises
-        WorkspaceNotFound.
-        """
-        workspace = self._workspaces.find(name)
-        await wait_until_open([workspace], OPEN_S)
-        return workspace
-
-
 class Slot:
     """The place of a running read. Its holder sets `took_s`, by which the queue orders reads.
 

@@ -404,6 +404,21 @@ def _make_check() -> Command:
     )
 
 
+def _make_get() -> Command:
+    return Command(
+        load_action("notes", "get"),
+        summary="print a section, a note or some of its lines",
+        arguments=(
+            Argument("target", "ANCHOR|PATH[:A[-B]]", "a section's anchor, or a note, or some of its lines"),
+        ),
+        options=(
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd get .memories/redis.md:12-18", "memsyncd get '.memories/redis.md#redis/timeouts'", "memsyncd get MEMORY.md"),
+    )
+
+
 def _make_list() -> Command:
     return Command(
         load_action("notes", "workspaces:list_workspaces_or_notes"),
@@ -1478,6 +1493,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[], Command]]] = {
     "clear": ("Write", "remove every note of memory, after a question", _make_clear),
     "remember": ("Write", "append a section to the note of its kind, or to a named note", _make_remember),
     "check": ("Write", "check notes: metadata, and what is odd about their text", _make_check),
+    "get": ("Find", "print a section, a note or some of its lines", _make_get),
     "list": ("Find", "list workspaces, or notes with --notes", _make_list),
     "links": ("Find", "list links between notes, backlinks and dangling links", _make_links),
     "similar": ("Find", "find sections that say nearly what a section or text says", _make_similar),

@@ -19,7 +19,6 @@ from memsyncd.client import TIMEOUT_S, NoAnswer, OtherVersion, connect
 from memsyncd.client.connection import check_version
 from memsyncd.errors import WorkspaceNotFound
 from memsyncd.terminal.format import render_bar, render_freshness, render_place, truncate
-from memsyncd.terminal.parser import Option
 from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from memsyncd.client import Client
-    from memsyncd.terminal.parser import Action
     from memsyncd.terminal.terminal import Paint, Terminal
 
 
@@ -321,59 +319,15 @@ def wait_with_progress(
                 return answer
 
 
-# --- commands that call one method ----------------------------------------------------------------
+# --- answers ----------------------------------------------------------------
 
 if TYPE_CHECKING:
     Answer = dict[str, Any]
     Show = Callable[[Answer, Args, Console], None]
-    MakeParams = Callable[[Args, Console], dict[str, Any]]
 
 CLIENT: Final = "cli"
 # The daemon's default limit for a write; the client waits longer, for the daemon's own error.
 WRITE_MS: Final = 30_000
-CLIENT_OPTION: Final = Option(
-    "--client NAME", f"the writer's name in the history (default {CLIENT})"
-)
-# Options that are no parameters.
-_OWN: Final = frozenset({"help", "json", "params", "workspace"})
-
-
-def make_action(
-    method: str, show: Show, *, found: str = "", make_params: MakeParams | None = None
-) -> Action:
-    """Make the action of a command that calls one method.
-
-    `show` prints the answer for people. The status is 1 if all fields of the answer that `found`
-    names are empty. `make_params` returns parameters that differ from the options, None for options
-    that are none, and as `workspace` that of a note which is named.
-    """
-
-    def run(args: Args, console: Console) -> int:
-        params = make_params(args, console) if make_params else {}
-        return show_answer(
-            call_method(args, console, method, **params), args, console, show, found=found
-        )
-
-    return run
-
-
-def call_method(args: Args, console: Console, method: str, **params: Any) -> Answer:
-    """Call a method with the options of the command that are given, and other `params` in place of
-    them.
-    """
-    request = {
-        name: value
-        for name, value in vars(args).items()
-        if name not in _OWN and value is not False and value != []
-    }
-    is_writing = "client" in request
-    if is_writing:
-        request["client"] = args.client or CLIENT
-    if "timeout_ms" in request:
-        console.set_timeout_ms(args.timeout_ms or (WRITE_MS if is_writing else None))
-    request |= params
-    of_note = request.pop("workspace", None)
-    return console.call_on(args.workspace or of_note, method, **request)
 
 
 def show_answer(

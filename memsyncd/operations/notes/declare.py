@@ -639,6 +639,26 @@ OPERATIONS = (
             is_idempotent=True,
         ),
         text="search.text:render_note",
+        command=Command(
+            words="get",
+            group="Find",
+            summary="print a section, a note or some of its lines",
+            omit=("anchor", "path", "start_line", "end_line"),
+            extra=(
+                Extra(
+                    usage="ANCHOR|PATH[:A[-B]]",
+                    name="target",
+                    is_argument=True,
+                    help="a section's anchor, or a note, or some of its lines",
+                ),
+            ),
+            action="get",
+            examples=(
+                "memsyncd get .memories/redis.md:12-18",
+                "memsyncd get '.memories/redis.md#redis/timeouts'",
+                "memsyncd get MEMORY.md",
+            ),
+        ),
     ),
     Operation(
         name="render",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 
-from memsyncd.errors import BadRequest
+from memsyncd.errors import BadRequest, WorkspaceNotFound
 from memsyncd.terminal.actions import send
 from memsyncd.terminal.console import can_ask, show_answer
-from memsyncd.terminal.format import render_count
-from memsyncd.terminal.places import MEMORIES
+from memsyncd.terminal.format import render_count, render_meta
+from memsyncd.terminal.places import MEMORIES, find_workspace_note, parse_target
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
 from memsyncd.terminal.texts import DASH, read_stdin, read_text
 from memsyncd.terminal.written import report_similar
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from memsyncd.terminal.console import Console
+    from memsyncd.terminal.places import Target
 
 
 # --- memory -------------------------------------------------------------------------------------
@@ -159,3 +162,51 @@ def show_faults(answer: dict[str, Any], _args: Args, console: Console) -> None:
         terminal.print(f"{place}  {field}{fault['problem']}; {hint}")
     n_faults = render_count(len(answer["faults"]), "fault")
     terminal.report(f"{render_count(answer['checked'], 'section')} checked, {n_faults}")
+
+
+# --- get ----------------------------------------------------------------------------------------
+
+
+def get(args: Args, console: Console) -> int:
+    """Print a section, a note or some of its lines."""
+    target = parse_target(args.target)
+    if (target.end_line or 0) < (target.start_line or 0) or target.start_line == 0:
+        raise BadRequest(
+            f"no such lines: {args.target}",
+            hint="give the first line, from 1, then the last: PATH:12-18",
+        )
+    root, path = find_workspace_note(target.path, console.cwd, list(console.roots.values()))
+    answer = None
+    full = os.path.join(console.cwd, path)
+    if root is None and args.workspace is None and os.path.lexists(full):
+        # In a linked worktree, the file that the branch has here.
+        with contextlib.suppress(WorkspaceNotFound):
+            answer = _call_get(target, full, console.cwd, console)
+    if answer is None:
+        answer = _call_get(target, path, args.workspace or root, console)
+    return show_answer(answer, args, console, _show_note)
+
+
+def _call_get(target: Target, path: str, workspace: str | None, console: Console) -> dict[str, Any]:
+    if target.heading is not None:
+        return console.call_on(workspace, "get", anchor=f"{path}#{target.heading}")
+    lines = {"start_line": target.start_line, "end_line": target.end_line}
+    return console.call_on(workspace, "get", path=path, **lines)
+
+
+def _show_note(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    terminal = console.terminal
+    if terminal.is_out_terminal and terminal.is_err_terminal:
+        terminal.report(_render_title(clean_values(answer), console))
+    terminal.print(clean(answer["text"]).removesuffix("\n"))
+
+
+def _render_title(answer: dict[str, Any], console: Console) -> str:
+    paint = console.terminal.err_paint
+    place = console.render_place(answer, answer["workspace"], paint)
+    trail = " › ".join(answer["heading"])
+    size = f"of {answer['n_lines']} lines"
+    if answer["n_links"] or answer["n_backlinks"]:
+        size += f"; links: {answer['n_links']} from it, {answer['n_backlinks']} to it"
+    parts = [place, trail, paint("cyan", render_meta(answer)), paint("dim", size)]
+    return "  ".join(filter(None, parts))
