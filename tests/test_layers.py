@@ -40,7 +40,7 @@ IMPURE = """
 """
 IMPURE_METHODS = frozenset({"now", "today", "utcnow"})
 LOADING_CALLS = frozenset({"call_operation", "load_action", "load_parser"})
-IMPURE_PARTS = ("run.py", "show.py", "generate_cli.py", "generate_client.py")
+IMPURE_PARTS = ("docs.py", "run.py", "show.py", "generate_cli.py", "generate_client.py")
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
 CLIENT_PATH = (
     "memsyncd.client",
@@ -86,7 +86,7 @@ SHARED_NAMES = frozenset(
     Backup ContextBlock Dialect Filters Freshness Globs History InThread Purged State Target
     Workspaces Written create_folder find_orphans find_target is_temporary
     is_within main parse_target read_texts release_memory render_change render_count render_diff
-    render_snippet translate_error translating_errors with_memory
+    render_snippet search translate_error translating_errors with_memory
     """.split()
 )
 # Two things of one name, each under the word of its own field.

@@ -57,7 +57,6 @@ from memsyncd.terminal.parser import (
     make_group,
     parse_fraction,
     parse_pair,
-    parse_whole,
 )
 '''
 
@@ -375,20 +374,12 @@ def _strip(kind: Any) -> Any:
 
 
 def _choose_parser(kind: Any) -> str:
-    plain, limits = _strip(kind), _find_limits(kind)
+    plain = _strip(kind)
     if plain is float:
         return "parse_fraction"
     if get_origin(plain) is dict:
         return "parse_pair"
-    if plain is int and limits and limits.ge in (None, 0):
-        return "parse_whole"
     return ""
-
-
-def _find_limits(kind: Any) -> msgspec.Meta | None:
-    if get_origin(kind) is Annotated:
-        return next((one for one in get_args(kind)[1:] if isinstance(one, msgspec.Meta)), None)
-    return next(filter(None, map(_find_limits, get_args(kind))), None)
 
 
 def first_sentence(text: str) -> str:

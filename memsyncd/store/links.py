@@ -194,6 +194,8 @@ def read_links(reader: Reader) -> list[Link]:
     return list(starmap(Link, reader.rows(_ALL)))
 
 
+NO_SCORES = (0.0, 0.0, 0.0, 0.0, 0.0)
+"""What a candidate scores that no question found."""
 _CHUNKS_OF = (
     "SELECT c.id, c.file, c.section, f.path, c.start_line, c.end_line, c.tokens FROM files f"
     " JOIN sections s ON s.file = f.id JOIN chunks c ON c.section = s.id WHERE f.path = ?1 AND"
@@ -207,4 +209,4 @@ def find_chunks_of(reader: Reader, place: str, *, limit: int) -> list[Candidate]
     path = note_of(place)
     slugs = place[len(path) + 1 :] if path != place else None
     rows = reader.rows(_CHUNKS_OF, (path, slugs, limit))
-    return [Candidate._make((*row, None, 0.0, 0.0, 0.0, 0.0)) for row in rows]
+    return [Candidate._make((*row, None, *NO_SCORES)) for row in rows]

@@ -19,7 +19,6 @@ from memsyncd.terminal.parser import (
     make_group,
     parse_fraction,
     parse_pair,
-    parse_whole,
 )
 
 
@@ -1300,7 +1299,7 @@ def _make_promote() -> Command:
 
 def _make_add() -> Command:
     return Command(
-        call_operation("workspaces", "workspace.add", show="show_added", prepare="name_folder", is_wide=True),
+        call_operation("workspaces", "workspace.add", show="show_added_workspaces", prepare="name_folder", is_wide=True),
         summary="watch and index a folder",
         arguments=(
             Argument("path", "PATH", "the folder", field="path"),

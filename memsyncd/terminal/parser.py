@@ -179,13 +179,6 @@ def parse_count(text: str) -> int:
     return number
 
 
-def parse_whole(text: str) -> int:
-    """Parse a whole number from 0."""
-    if not text.isdecimal():
-        raise ValueError("expected a whole number from 0")
-    return int(text)
-
-
 def parse_fraction(text: str) -> float:
     """Parse a number from 0 to 1."""
     return parse_number(text, 1)
@@ -227,18 +220,6 @@ TAKES_SEVERAL = "search, context and patterns"
 HELP = Option("-h --help", "show this help")
 JSON = Option("--json", "print the daemon's answer as one line of JSON")
 JSON_LINES = Option("--json", "print each change as one line of JSON")
-TIMEOUT = Option("--timeout-ms MS", "give up after this long")
-NO_MARK = Option("--no-mark", "without the line that marks orders in notes")
-KINDS = (
-    "preference, error, solution_approach, decision, research, strategy, procedure, client_pattern,"
-    " insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]"
-)
-"""The kinds that are configured by default, and where others are."""
-
-
-def take_mark(args: SimpleNamespace, _console: object = None) -> dict[str, bool | None]:
-    """Return the parameter `mark`, in place of `--no-mark`."""
-    return {"no_mark": None, "mark": False if args.no_mark else None}
 
 
 # --- parsing ------------------------------------------------------------------------------------

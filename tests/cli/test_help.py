@@ -7,7 +7,6 @@ from memsyncd.cli.help import name_options, render_help, render_overview
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.errors import BadRequest
 from memsyncd.terminal.format import display_width
-from memsyncd.terminal.parser import KINDS
 from memsyncd.terminal.terminal import Paint
 
 PLAIN = Paint()
@@ -108,4 +107,7 @@ def test_an_error_of_the_daemon_names_options_in_place_of_parameters(
 
 
 def test_the_help_names_all_kinds_that_are_configured_by_default() -> None:
-    assert KINDS.partition(", or ")[0].split(", ") == list(DEFAULT_KINDS)
+    for name in ("remember", "search"):
+        [kind] = [option for option in load_command(name).options if option.name == "kind"]
+        named = kind.help.partition(": ")[2].partition(", or ")[0]
+        assert named.split(", ") == list(DEFAULT_KINDS)

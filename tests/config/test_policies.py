@@ -16,7 +16,9 @@ PACKAGE = Path(memsyncd.__file__).parent
 # Words of other subjects, too: the path and the level of many things.
 COMMON_WORDS = {"path", "level", "format", "enabled", "secrets", "importance"}
 # The budget of a context, not the size of a chunk.
-CONTEXT_TOKENS = {("protocol", "max_tokens"), ("integrations", "max_tokens")}
+CONTEXT_TOKENS = {
+    (room, "max_tokens") for room in ("client", "integrations", "protocol", "recall", "search")
+}
 
 
 def test_the_default_of_a_key_is_written_in_the_configuration_alone() -> None:

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from memsyncd.core.search.query import NO_FILTERS
+from memsyncd.core.search.query import NO_FILTERS, Filters
 from memsyncd.engine.search import read_filters
 from memsyncd.errors import BadRequest
 from memsyncd.operations import sections
@@ -33,7 +33,7 @@ def test_every_filter_of_the_protocol_has_an_effect_in_the_engine() -> None:
         include_archived=True,
         include_expired=True,
     )
-    assert read_filters(requested, TODAY) == sections.Filters(
+    assert read_filters(requested, TODAY) == Filters(
         kinds=("decision",), tags=("auth",), paths=("api",), sections=("Cache",), tasks=("WU-1",),
         sessions=("s-1",), sources=("review",), priorities=("P0",), lifecycles=("task",),
         statuses=("open",), metas=("owner=infra",), min_importance=0.8,
@@ -45,9 +45,7 @@ def test_every_filter_of_the_protocol_has_an_effect_in_the_engine() -> None:
 
 def test_days_of_filters_are_relative_to_the_day_of_the_request() -> None:
     requested = sections.Filters(after="last week", before="yesterday")
-    assert read_filters(requested, TODAY) == sections.Filters(
-        after="2026-11-09", before="2026-11-17"
-    )
+    assert read_filters(requested, TODAY) == Filters(after="2026-11-09", before="2026-11-17")
 
 
 @pytest.mark.parametrize("text", ["", "spring", "2026-02-30", "2026-03-01T10:00", "x" * 5000])
@@ -83,7 +81,7 @@ def test_a_word_that_no_section_can_have_is_refused_with_those_that_it_can(
 
 def test_priorities_lifecycles_and_tiers_are_read_in_any_case() -> None:
     requested = sections.Filters(tier=["HOT"], priority=["p0"], lifecycle=["Task", "wu"])
-    assert read_filters(requested, TODAY) == sections.Filters(
+    assert read_filters(requested, TODAY) == Filters(
         tiers=("hot",), priorities=("P0",), lifecycles=("task", "task")
     )
 

@@ -230,7 +230,7 @@ OPERATIONS = (
             },
             omit=("user",),
             prepare="name_folder",
-            show="show_added",
+            show="show_added_workspaces",
             examples=(
                 "memsyncd add .",
                 "memsyncd add ~/code/api --include 'docs/**/*.md' --read-only README.md",

@@ -49,7 +49,7 @@ def find_folder(path: str) -> str:
     return full
 
 
-def show_added(answer: dict[str, Any], args: Args, console: Console) -> None:
+def show_added_workspaces(answer: dict[str, Any], args: Args, console: Console) -> None:
     show_until_indexed(console)
     _print_workspaces(answer, console)
     answer = clean_values(answer)
