@@ -28,7 +28,6 @@ from memsyncd.operations.operation import (
     OptionWords,
     Shape,
     Tool,
-    may_be_list,
 )
 
 APPLY = OptionWords("--apply", "do it; otherwise only what would change is shown")
@@ -297,7 +296,7 @@ def _make_option(
     words = APPLY if is_applied else OPTIONS.get(name, OptionWords(""))
     usage = command.usages.get(place) or words.usage or _write_usage(name, kind, field)
     value = field.default is not True if kind is bool else words.value
-    is_repeated = get_origin(kind) is dict or may_be_list(field.type)
+    is_repeated = get_origin(kind) is dict or _takes_list(field.type)
     usage = usage.removesuffix("…") + "…" * (is_repeated and " " in usage.partition("--")[2])
     text = command.help.get(place) or words.help or first_sentence(docs.get(field.name, ""))
     default = field.default
@@ -329,6 +328,10 @@ def _describe_choices(text: str, choices: tuple[str, ...], default: Any) -> str:
         return ""
     words = [f"{choice} (default)" if choice == default else choice for choice in choices]
     return f": {', '.join(words[:-1])} or {words[-1]}"
+
+
+def _takes_list(kind: Any) -> bool:
+    return get_origin(kind) is list or any(map(_takes_list, get_args(kind)))
 
 
 def _has_paths(operation: Operation) -> bool:

@@ -206,7 +206,7 @@ def _make_memory_view() -> Command:
             Argument("path", "[NOTE]", "a note or folder; by default /memories", field="path"),
         ),
         options=(
-            Option("--range A-B…", "only lines A to B; A- for all from A on", name="view_range", parse=load_parser("notes", "read_range"), field="view_range"),
+            Option("--range A-B", "only lines A to B; A- for all from A on", name="view_range", parse=load_parser("notes", "read_range"), field="view_range"),
             Option("--dialect D", "answer as Anthropic's documents say (docs) or as its SDK does (sdk)", choices=("docs", "sdk"), field="dialect"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),

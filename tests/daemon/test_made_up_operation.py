@@ -84,7 +84,7 @@ RUN = """\
 from pathlib import Path
 
 from memsyncd.errors import NoteNotFound
-
+from memsyncd.operations.tally.declare import Tally
 
 
 def count(call, params):
@@ -111,7 +111,7 @@ memsyncd.operations.__path__.append(str(Path(__file__).parent))
 from memsyncd.operations.generate_cli import generate
 from memsyncd.operations.generate_client import generate_methods
 from memsyncd.operations.table import COMMAND_GROUPS, OPERATIONS
-
+from memsyncd.operations.tally.declare import OPERATION
 
 OPERATIONS[OPERATION.name] = OPERATION
 
