@@ -36,6 +36,7 @@ from memsyncd.core.search.query import (
     read_plain_text,
 )
 from memsyncd.core.search.ranking import (
+    DEFAULT_RANKING,
     NO_CHUNKS,
     NO_GAINS,
     ChunkRow,
@@ -183,7 +184,7 @@ def find_visible(
 
 # The texts of so many chunks that score most by words are searched for runs. If none holds the
 # question as it was typed, so many that hold all its words in a row are looked up.
-RUN_CHUNKS, HOLDING_CHUNKS = 20, 100
+RUN_CHUNKS, HOLDING_CHUNKS = 16, 100
 # What a run of all words adds to a score, as a share of the highest score by words.
 RUN_WEIGHT = 1.0
 # What the exact word adds where the question has no other, as a share of the most that a word may
@@ -202,25 +203,42 @@ def _find_runs(
     finder = RunFinder(query.plain_text, [word for one in query.positive for word in one.words])
     if not (found.rows and query.positive):
         return found, NO_GAINS
-    most, gains = max(row[6] for row in found.rows), dict[int, float]()
+    strongest = _find_strongest(found.rows)
+    most, counted, gains = strongest[0][6], dict[int, float](), dict[int, float]()
+    if len(finder.words) > 1:
+        found, counted = _count_runs(reader, question, found, finder, _leave_out_tied(strongest))
     [term, *others] = query.positive
     if not others and term.form is Form.WORD and len(term.words) == 1:
+        # After the runs, because it reads the exact words of all that was found.
         found, holding = _find_exact(reader, question, found)
         [n_matching] = count_matching(reader, [question.match], most=n_chunks)
         gains = dict.fromkeys(holding, WORD_WEIGHT * (K1 + 1) * compute_idf(n_chunks, n_matching))
-    if len(finder.words) < 2:
-        return found, gains
-    counted = _measure_runs(reader, finder, _find_strongest(found.rows))
+        # The exact form of a common word may be rare: then it scores more than its stem.
+        most += DEFAULT_RANKING.exact * max((found.exact or NO_GAINS).values(), default=0.0)
+    for chunk, run in counted.items():
+        if run > 0.0:
+            gains[chunk] = gains.get(chunk, 0.0) + RUN_WEIGHT * most * run
+    return found, gains
+
+
+def _count_runs(
+    reader: Reader,
+    question: Question,
+    found: FoundChunks,
+    finder: RunFinder,
+    strongest: Sequence[int],
+) -> tuple[FoundChunks, dict[int, float]]:
+    """Return what was found, with chunks that hold the whole question in a row, and what runs count
+    in the strongest chunks and in these.
+    """
+    counted = _measure_runs(reader, finder, strongest)
     if max(counted.values(), default=0.0) < VERBATIM:
         holding = find_exact(reader, f'text : "{" ".join(finder.words)}"', most=HOLDING_CHUNKS)
         found = _add_rows(reader, question, found, holding)
         signs = _measure_runs(reader, finder, holding) if len(holding) <= RUN_CHUNKS else {}
         # The index folds accents as well, so it has the last word.
         counted |= {chunk: max(ALL_WORDS, signs.get(chunk, 0.0)) for chunk in holding}
-    for chunk, run in counted.items():
-        if run > 0.0:
-            gains[chunk] = gains.get(chunk, 0.0) + RUN_WEIGHT * most * run
-    return found, gains
+    return found, counted
 
 
 def _find_exact(
@@ -236,14 +254,18 @@ def _find_exact(
     return found, holding
 
 
-def _find_strongest(rows: Sequence[ChunkRow]) -> list[int]:
-    """Return the chunks of RUN_CHUNKS rows that score most, without the last if others that are
-    left out score the same: which of these come first depends on the order in which notes were
-    indexed.
+def _find_strongest(rows: Sequence[ChunkRow]) -> list[ChunkRow]:
+    """Return the rows that score most, one more than RUN_CHUNKS, the strongest first."""
+    # Most rows are in this order already.
+    return sorted(rows, key=itemgetter(6), reverse=True)[: RUN_CHUNKS + 1]
+
+
+def _leave_out_tied(strongest: Sequence[ChunkRow]) -> list[int]:
+    """Return the chunks of RUN_CHUNKS rows, without the last if others that are left out score the
+    same: which of these come first depends on the order in which notes were indexed.
     """
-    best = nlargest(RUN_CHUNKS + 1, rows, key=itemgetter(6))
-    least = best[-1][6] if len(best) > RUN_CHUNKS else -math.inf
-    return [row[0] for row in best if row[6] > least]
+    least = strongest[-1][6] if len(strongest) > RUN_CHUNKS else -math.inf
+    return [row[0] for row in strongest if row[6] > least]
 
 
 def _measure_runs(reader: Reader, finder: RunFinder, chunks: Sequence[int]) -> dict[int, float]:
@@ -255,7 +277,7 @@ def _add_rows(
     reader: Reader, question: Question, found: FoundChunks, chunks: Sequence[int]
 ) -> FoundChunks:
     """Add the rows of those of `chunks` that are not among what was found and pass the filters."""
-    more = [*{*chunks} - {row[0] for row in found.rows}]
+    more = [*{*chunks} - {row[0] for row in found.rows}] if chunks else []
     if not more:
         return found
     rows = find_rows(reader, more, question.filters, question.must_not)
@@ -464,10 +486,14 @@ def _compute_identifier_factors(
     best = nlargest(IDENTIFIER_CHUNKS, found.rows, key=itemgetter(6))
     texts = read_redacted_chunks(reader, [row[0] for row in best], config)
     files, matcher = found.read_files({row[1] for row in best}), IdentifierMatcher(identifiers)
-    factors = {
-        row[0]: matcher.compute_factor(texts.get(row[0], ""), files[row[1]][0]) for row in best
-    }
-    return {chunk: factor for chunk, factor in factors.items() if factor > 1.0}
+    factors: dict[int, float] = {}
+    for chunk, file, *_, score in best:
+        gain = matcher.compute_factor(texts.get(chunk, ""), files[file][0]) - 1.0
+        if gain > 0.0:
+            # Words in a row are no reason to count a name for more.
+            share = 1.0 - found.runs.get(chunk, 0.0) / score if score > 0.0 else 1.0
+            factors[chunk] = 1.0 + share * gain
+    return factors
 
 
 def find_exact_ratio(

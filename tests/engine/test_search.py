@@ -553,6 +553,37 @@ def test_words_in_a_row_rank_before_the_same_words_apart_and_explain_says_so(ben
     assert first.explain["run"] > second.explain["run"] > 0
 
 
+def test_the_whole_question_in_a_row_ranks_before_all_but_one_of_its_words_and_their_neighbours(
+    bench: Any,
+) -> None:
+    near = "An image uses a mark rather than a name, rather than a mark or an image.\n"
+    bench.write(".memories/a.md", "\n".join(f"{near}\n# Part {n}\n" for n in range(4)))
+    bench.write(
+        ".memories/b.md",
+        f"{'The crew paints the deck, oils the winch and checks the ropes. ' * 12}\n"
+        "Begin it with a mark rather than a name.\n",
+    )
+    for number in range(20):
+        bench.write(f".memories/{number}.md", f"Note {number}.\n")
+    bench.sync()
+    assert ask(bench, "with a mark rather than a name").hits[0].path == ".memories/b.md"
+
+
+def test_the_common_words_of_a_question_count_in_a_row_beside_its_only_other_word(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So the exact word is read of all that was found.
+    monkeypatch.setattr("memsyncd.engine.candidates.HOLDING_CHUNKS", 3)
+    for number in range(24):
+        bench.write(f".memories/{number:02}.md", "One line.\n")
+    for number in range(6):
+        bench.write(f".memories/lines-{number}.md", "Lines: short lines, long lines.\n")
+    filler = "The crew paints the deck and checks the ropes. " * 8
+    bench.write(".memories/z.md", f"{filler}\nIt warns for lines that are too long.\n")
+    bench.sync()
+    assert ask(bench, "for lines that are too").hits[0].path == ".memories/z.md"
+
+
 def test_a_phrase_ranks_passages_that_hold_it_before_those_beneath_its_path_or_heading(
     bench: Any,
 ) -> None:
@@ -579,7 +610,8 @@ def test_the_whole_name_of_an_option_ranks_before_a_longer_one_and_explain_says_
     bench.sync()
     first, second = ask(bench, "mirror `--no-build`").hits
     assert (first.path, second.path) == (".memories/b.md", ".memories/a.md")
-    assert first.explain["identifier"] == pytest.approx(1 + IDENTIFIER_WEIGHT)
+    # The words in a row, which both have, gain nothing by it.
+    assert 1.0 < first.explain["identifier"] < 1 + IDENTIFIER_WEIGHT
     assert "identifier" not in second.explain
     block = build_block(bench.workspace, "mirror `--no-build`", max_tokens=300)
     assert next(part.path for part in block.included) == ".memories/b.md"

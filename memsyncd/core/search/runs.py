@@ -15,8 +15,9 @@ from memsyncd.core.search.words import UNSPACED
 
 # Further words of a question are ignored.
 MAX_WORDS = 64
-# What a run of all words counts, and if its signs are those of the question as well.
-ALL_WORDS, VERBATIM = 1.0, 1.1
+# What a run of all words counts, and if its signs are those of the question as well; a run without
+# one of them counts less than 1. The step is more than what a text gains from those beside it.
+ALL_WORDS, VERBATIM = 1.5, 1.6
 # What a word without information counts in a run, such as `of` and `the`, beside another.
 STOPWORD_WEIGHT = 0.1
 
@@ -63,9 +64,9 @@ class RunFinder:
                 end = at
                 heaviest = max(heaviest, self._weigh(start, end))
         share = heaviest / self._weigh(0, len(self.words))
-        if share == ALL_WORDS and self._verbatim in " ".join(text.split()):
-            return VERBATIM
-        return share * share
+        if share < 1.0:
+            return share * share
+        return VERBATIM if self._verbatim in " ".join(text.split()) else ALL_WORDS
 
     def _weigh(self, start: int, end: int) -> float:
         """What the words from `start` on, before `end`, weigh beyond one of them."""
