@@ -29,7 +29,7 @@ TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
 # Increase it when the same bytes and policy give other sections, chunks, words or problems than
 # before.
-READING_VERSION = 17
+READING_VERSION = 18
 # How FTS5 merges. No commit merges, since a save would wait for it: `Index.tidy` does. A level of 2
 # segments is merged, so that queries have few to search; 512 would be merged by a commit, which are
 # those of a million chunks. Segments of which much was deleted are not merged for that: they would

@@ -476,6 +476,18 @@ def test_a_passage_with_the_word_ranks_before_each_with_a_relative_of_any_length
         ]
 
 
+@pytest.mark.parametrize("asked", ["10:11:12", "10:11", "2026-03-16", "2026-03-16T10:11:12Z"])
+def test_the_day_and_the_time_of_a_stamp_find_it(bench: Any, asked: str) -> None:
+    bench.write(".memories/a.md", "The deploy began at 2026-03-16T10:11:12Z and failed.\n")
+    bench.write(
+        ".memories/b.md", "The lists of 2026 have 03 parts, 16 pages, 10 rows and 12 notes.\n"
+    )
+    bench.sync()
+    first = ask(bench, asked).hits[0]
+    assert (first.path, first.matched_related) == (".memories/a.md", [])
+    assert "**" in first.snippet
+
+
 def test_a_name_of_code_has_no_relatives(bench: Any) -> None:
     bench.write(".memories/a.md", "We post a letter to the bank each month.\n")
     bench.write(".memories/b.md", "The bank closes at noon.\n")

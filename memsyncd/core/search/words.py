@@ -64,6 +64,8 @@ _JOINED = (
 )
 _DOTTED = re.compile(r"\.(?<=\d\.)\d++(?:\.\d++)*+")
 _GROUPS = re.compile(r"(?:\.\d{3})+")
+_STAMP_TIME = re.compile(r"T(?<=\b\d{4}-\d\d-\d\dT)\d\d:\d\d(?::\d\d)?(?!\d)")
+_DATE_CHARACTERS = len("2026-03-01")
 _JOINING = ("_", ".", ",")
 # Beginnings that nobody writes as a word of its own: `re-index` is `reindex`.
 _PREFIXED = re.compile(
@@ -299,8 +301,8 @@ def _other_subword_ranges(text: str) -> list[_Range]:
 
 
 def _joined_ranges(text: str) -> list[_Range]:
-    """The words of `snake_case`, `re-index` and `12,480` without signs, and the numbers of `v1.2`,
-    which the index has as `v1` and 2.
+    """The words of `snake_case`, `re-index` and `12,480` without signs, the numbers of `v1.2`,
+    which the index has as `v1` and 2, and of `2026-03-01T10:20:30Z`, which it has with letters.
     """
     found: list[_Range] = []
     for sign, rest, part, most in _JOINED:
@@ -310,6 +312,9 @@ def _joined_ranges(text: str) -> list[_Range]:
     if "." in text:
         for m in _DOTTED.finditer(text):
             found += _dotted_ranges(text, m)
+    if ":" in text:
+        for m in _STAMP_TIME.finditer(text):
+            found += _number_ranges(text, m.start() - _DATE_CHARACTERS, m.end())
     return sorted(found) if len(found) > 1 else found
 
 
