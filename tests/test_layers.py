@@ -40,7 +40,14 @@ IMPURE = """
 """
 IMPURE_METHODS = frozenset({"now", "today", "utcnow"})
 LOADING_CALLS = frozenset({"call_operation", "load_action", "load_parser"})
-IMPURE_PARTS = ("docs.py", "run.py", "show.py", "generate_cli.py", "generate_client.py")
+IMPURE_PARTS = (
+    "docs.py",
+    "generate.py",
+    "run.py",
+    "show.py",
+    "generate_cli.py",
+    "generate_client.py",
+)
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
 CLIENT_PATH = (
     "memsyncd.client",
@@ -65,6 +72,7 @@ FILE_LIMIT_LINES = 1000
 SHORT_MODULE_LINES = 60
 SHORT_FOR_A_REASON = {
     "memsyncd/__main__.py": "what `python -m memsyncd` runs",
+    "memsyncd/operations/generate.py": "what `python -m memsyncd.operations.generate` runs",
     "memsyncd/integrations/example.py": "a program to read and copy",
     "memsyncd/watch/fsevents.py": "what macOS needs, read only there",
 }

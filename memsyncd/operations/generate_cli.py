@@ -1,7 +1,7 @@
 """Generate `memsyncd/terminal/_generated.py` from the declarations: commands, options, help, and
 which operations only read.
 
-    python -m memsyncd.operations.generate_cli
+    python -m memsyncd.operations.generate
 
 The command line must not import msgspec, which costs four times a bare start, so the declarations
 become plain Python. A test fails while the file differs from the generated text.
@@ -37,7 +37,7 @@ TARGET = Path(__file__).parents[1] / "terminal" / "_generated.py"
 HEAD = '''\
 """The commands that call one operation each, and what of the operations reads.
 
-Generated from the declarations by `python -m memsyncd.operations.generate_cli`; do not edit.
+Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
 """
 
 from __future__ import annotations
@@ -405,9 +405,3 @@ def _render(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_render(k)}: {_render(v)}" for k, v in value.items()) + "}"
     return repr(value)
-
-
-if __name__ == "__main__":
-    from memsyncd.operations.table import COMMAND_GROUPS, OPERATIONS
-
-    TARGET.write_text(generate(OPERATIONS.values(), COMMAND_GROUPS), encoding="utf-8")

@@ -1,6 +1,6 @@
 """The commands that call one operation each, and what of the operations reads.
 
-Generated from the declarations by `python -m memsyncd.operations.generate_cli`; do not edit.
+Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
 """
 
 from __future__ import annotations

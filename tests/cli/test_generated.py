@@ -8,5 +8,5 @@ from memsyncd.operations.table import COMMAND_GROUPS, OPERATIONS
 
 def test_the_commands_are_those_that_are_generated_from_the_declarations() -> None:
     assert TARGET.read_text(encoding="utf-8") == generate(OPERATIONS.values(), COMMAND_GROUPS), (
-        "run: python -m memsyncd.operations.generate_cli"
+        "run: python -m memsyncd.operations.generate"
     )

@@ -46,7 +46,7 @@ def name_type(kind: Any) -> str:
 
 def test_types_and_methods_are_those_that_are_generated_from_the_declarations() -> None:
     made = generate_types(OPERATIONS.values(), NOTIFICATIONS.values())
-    remedy = "run: python -m memsyncd.operations.generate_client"
+    remedy = "run: python -m memsyncd.operations.generate"
     assert TYPES.read_text(encoding="utf-8") == made, remedy
     methods = generate_methods(OPERATIONS.values())
     assert METHODS.read_text(encoding="utf-8") == methods, remedy
