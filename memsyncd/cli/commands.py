@@ -27,7 +27,8 @@ class Entry:
         self.summary: Final = summary
 
 
-GROUPS: dict[str, dict[str, Entry]] = {
+_FIRST = frozenset({"init", "doctor"})
+_GROUPS: dict[str, dict[str, Entry]] = {
     "Find": {
         "ui": Entry("panel", "open the panel, a page of notes, search, history and state"),
     },
@@ -56,8 +57,23 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "doctor": Entry("doctor.command", "check everything, and name a remedy for each finding"),
     },
 }
-for _name, (_group, _summary, _) in COMMANDS.items():
-    GROUPS[_group][_name] = Entry("", _summary)
+
+
+def _list_groups() -> dict[str, dict[str, Entry]]:
+    """Return the commands by their headings: where people begin, what operations do, the rest."""
+    groups: dict[str, dict[str, Entry]] = {}
+    for group, entries in _GROUPS.items():
+        first = {name: entry for name, entry in entries.items() if name in _FIRST}
+        made = {
+            name: Entry("", summary)
+            for name, (heading, summary, _) in COMMANDS.items()
+            if heading == group
+        }
+        groups[group] = {**first, **made, **entries}
+    return groups
+
+
+GROUPS = _list_groups()
 ENTRIES: dict[str, Entry] = {
     name: entry for group in GROUPS.values() for name, entry in group.items()
 }
@@ -66,7 +82,10 @@ ENTRIES: dict[str, Entry] = {
 def load_command(name: str) -> Command:
     """Return a command; its module is imported now. Raises KeyError for an unknown name."""
     if name in COMMANDS:
-        return COMMANDS[name][2]()
+        generated = f"memsyncd.terminal._generated.{COMMANDS[name][2]}"
+        __import__(generated)
+        command: Command = getattr(sys.modules[generated], f"make_{name.replace('-', '_')}")()
+        return command
     module = f"memsyncd.cli.{ENTRIES[name].module}"
     # `importlib` itself imports `warnings`: half a millisecond of each command.
     __import__(module)

@@ -77,22 +77,6 @@ class GeneratedMethods(Closing):
         answer: types.Recalled = self._connection.ask("recall", params)
         return answer
 
-    def clear(
-        self,
-        *,
-        confirm: bool,
-    ) -> types.Cleared:
-        """Remove every note of memory; `undo` restores them. The result's `change_set` is what
-        `undo` takes.
-
-        `confirm`: Must be true: every note of memory is removed; `undo` restores them.
-        """
-        params: dict[str, Any] = {
-            "confirm": confirm,
-        }
-        answer: types.Cleared = self._connection.write("memory.clear", params)
-        return answer
-
     def add(
         self,
         content: str,
@@ -166,6 +150,22 @@ class GeneratedMethods(Closing):
             "on_similar": on_similar,
         }
         answer: types.Added = self._connection.write("note.add", params)
+        return answer
+
+    def clear(
+        self,
+        *,
+        confirm: bool,
+    ) -> types.Cleared:
+        """Remove every note of memory; `undo` restores them. The result's `change_set` is what
+        `undo` takes.
+
+        `confirm`: Must be true: every note of memory is removed; `undo` restores them.
+        """
+        params: dict[str, Any] = {
+            "confirm": confirm,
+        }
+        answer: types.Cleared = self._connection.write("memory.clear", params)
         return answer
 
     def validate(

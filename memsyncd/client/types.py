@@ -680,26 +680,6 @@ class Written(TypedDict):
     change_set: int | None
 
 
-class MemoryResult(Written):
-    # The answer in the wording of the memory tool.
-    text: str
-    # Digest of the note after the command; None for a folder and for a deleted note.
-    digest: str | None
-    # False if the command has written a file that is no note, such as `deploy` or `a.json`: it is
-    # kept, and searches do not read it.
-    is_searched: bool
-    # The notes whose links a rename has changed, by their paths before it.
-    updated_links: list[str]
-    # The notes whose links stay as they are: memsyncd may only read them, or another program has
-    # changed them meanwhile.
-    skipped_links: list[str]
-
-
-class Cleared(Written):
-    # Removed notes.
-    removed: int
-
-
 class WrittenSection(Written):
     """An answer with the place of a section, as in `AddedSection`."""
 
@@ -726,6 +706,26 @@ class Added(WrittenSection):
     similar: list[SimilarSection]
     # A configured kind that is similar to the given one, which is not configured.
     similar_kind: str | None
+
+
+class MemoryResult(Written):
+    # The answer in the wording of the memory tool.
+    text: str
+    # Digest of the note after the command; None for a folder and for a deleted note.
+    digest: str | None
+    # False if the command has written a file that is no note, such as `deploy` or `a.json`: it is
+    # kept, and searches do not read it.
+    is_searched: bool
+    # The notes whose links a rename has changed, by their paths before it.
+    updated_links: list[str]
+    # The notes whose links stay as they are: memsyncd may only read them, or another program has
+    # changed them meanwhile.
+    skipped_links: list[str]
+
+
+class Cleared(Written):
+    # Removed notes.
+    removed: int
 
 
 class AddedSection(TypedDict):

@@ -12,8 +12,12 @@ from memsyncd.operations.table import COMMAND_GROUPS, NOTIFICATIONS, OPERATIONS
 def main() -> None:
     """Write the commands, the client's types and methods, and the descriptions of fields."""
     operations, notifications = OPERATIONS.values(), NOTIFICATIONS.values()
+    commands = generate_cli.generate(operations, COMMAND_GROUPS)
     texts = {
-        generate_cli.TARGET: generate_cli.generate(operations, COMMAND_GROUPS),
+        **{
+            generate_cli.TARGET / f"{name or '__init__'}.py": text
+            for name, text in commands.items()
+        },
         generate_client.TYPES: generate_client.generate_types(operations, notifications),
         generate_client.METHODS: generate_client.generate_methods(operations),
         generate_client.FIELDS: generate_client.generate_fields(operations, notifications),

@@ -1,5 +1,5 @@
-"""Generate `memsyncd/terminal/_generated.py` from the declarations: commands, options, help, and
-which operations only read.
+"""Generate `memsyncd/terminal/_generated/` from the declarations: commands with options and help,
+and which operations only read.
 
     python -m memsyncd.operations.generate
 
@@ -33,18 +33,22 @@ from memsyncd.operations.operation import (
 APPLY = OptionWords("--apply", "do it; otherwise only what would change is shown")
 """The option of an operation whose dry run is the default."""
 
-TARGET = Path(__file__).parents[1] / "terminal" / "_generated.py"
-HEAD = '''\
-"""The commands that call one operation each, and what of the operations reads.
+TARGET = Path(__file__).parents[1] / "terminal" / "_generated"
+TABLES_HEAD = '''\
+"""The commands that call an operation, by name, and which operations only read.
 
 Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
 """
 
 from __future__ import annotations
+'''
+COMMANDS_HEAD = '''\
+"""The commands of one capability.
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
+"""
+
+from __future__ import annotations
 
 from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
@@ -60,23 +64,33 @@ from memsyncd.terminal.parser import (
 '''
 
 
-def generate(operations: Iterable[Operation], groups: Iterable[CommandGroup]) -> str:
-    """Return the text of the module for these operations."""
+def generate(operations: Iterable[Operation], groups: Iterable[CommandGroup]) -> dict[str, str]:
+    """Return the texts of the modules for these operations: one for each capability, so that a
+    command loads its own alone, and tables under an empty name.
+    """
     every = list(operations)
     named = {
         command.words: (operation, command) for operation in every for command in operation.commands
     }
     by_word = {group.words: group for group in groups}
-    parts = [HEAD, *_render_tables(every)]
     firsts = dict.fromkeys(words.partition(" ")[0] for words in named)
+    parts: dict[str, list[str]] = {"": [TABLES_HEAD, *_render_tables(every)]}
+    folders: dict[str, str] = {}
     for word in firsts:
         subs = [words for words in named if words.startswith(f"{word} ")]
-        parts += [_render_command(*named[words], ()) for words in subs]
+        folder = find_capability(named[word if word in named else subs[0]][0])
+        folders[word] = folder
+        own = parts.setdefault(folder, [COMMANDS_HEAD])
+        own += [_render_command(*named[words], ()) for words in subs]
         if word in by_word:
-            parts.append(_render_group(by_word[word], subs))
+            own.append(_render_group(by_word[word], subs))
         else:
-            parts.append(_render_command(*named[word], subs))
-    parts.append(_render_entries(firsts, named, by_word))
+            own.append(_render_command(*named[word], subs))
+    parts[""].append(_render_entries(folders, named, by_word))
+    return {name: _join(texts) for name, texts in parts.items()}
+
+
+def _join(parts: list[str]) -> str:
     return "\n\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
@@ -108,24 +122,26 @@ def _render_words(words: Iterable[str]) -> str:
 
 
 def _render_entries(
-    firsts: Iterable[str],
+    folders: dict[str, str],
     named: dict[str, tuple[Operation, Command]],
     groups: dict[str, CommandGroup],
 ) -> str:
-    lines = ["COMMANDS: dict[str, tuple[str, str, Callable[[], Command]]] = {"]
-    for word in firsts:
+    lines = ["COMMANDS: dict[str, tuple[str, str, str]] = {"]
+    for word, folder in folders.items():
         group, summary = (
             (groups[word].group, groups[word].summary)
             if word in groups
             else (named[word][1].group, _summarize(*named[word]))
         )
-        lines.append(f"    {_render(word)}: ({_render(group)}, {_render(summary)}, {_name(word)}),")
-    doc = '"""The heading, the summary and the definition of each command."""'
+        lines.append(
+            f"    {_render(word)}: ({_render(group)}, {_render(summary)}, {_render(folder)}),"
+        )
+    doc = '"""The heading, the summary and the module of each command."""'
     return "\n".join([*lines, "}", doc])
 
 
 def _name(words: str) -> str:
-    return "_make_" + re.sub(r"\W", "_", words)
+    return "make_" + re.sub(r"\W", "_", words)
 
 
 def _render_group(group: CommandGroup, subs: list[str]) -> str:

@@ -122,7 +122,8 @@ def load(name, text):
 
 
 load("memsyncd.client._generated", generate_methods(OPERATIONS.values()))
-load("memsyncd.terminal._generated", generate(OPERATIONS.values(), COMMAND_GROUPS))
+for name, text in generate(OPERATIONS.values(), COMMAND_GROUPS).items():
+    load(f"memsyncd.terminal._generated.{name}".rstrip("."), text)
 from memsyncd.cli.main import main
 from memsyncd.client.memory import Memsyncd
 

@@ -445,69 +445,6 @@ _KINDS = (
 
 OPERATIONS = (
     Operation(
-        name="memory",
-        params=MemoryParams,
-        result=MemoryResult,
-        summary="Carry out one command of the memory tool.",
-        shape=Shape.STEPS,
-        run="notes.run:carry_out_command",
-        errors=WRITES,
-        reads_if={"command": "view"},
-        command=_TOOL_COMMANDS,
-        tool=Tool(
-            name="memory",
-            title="Edit memory",
-            description=(
-                "View and edit the notes beneath /memories with one command: view (path, "
-                "view_range), create (path, file_text), str_replace (path, old_str, new_str), "
-                "insert (path, insert_line, insert_text), delete (path), rename (old_path, "
-                "new_path). /memories is `.memories/`, /memories/MEMORY.md is MEMORY.md. Use it "
-                "to correct what is outdated; history keeps the earlier text."
-            ),
-            arguments=(
-                ToolArgument("command", "The command.", is_required=True),
-                ToolArgument("path", "A path that begins with /memories."),
-                ToolArgument("view_range", "First and last line; -1 for the last of the note."),
-                ToolArgument("file_text", "The whole text of the new note."),
-                ToolArgument("old_str", "Text that occurs exactly once in the note."),
-                ToolArgument("new_str", "The text to put in its place."),
-                ToolArgument("insert_line", "Insert after this line; 0 for the beginning."),
-                ToolArgument("insert_text", "The lines to insert."),
-                ToolArgument("old_path", "The path before."),
-                ToolArgument("new_path", "The path after."),
-                TOOL_WORKSPACE,
-            ),
-            is_destructive=True,
-        ),
-        text="notes.text:render_memory",
-    ),
-    Operation(
-        name="memory.clear",
-        params=ClearParams,
-        result=Cleared,
-        summary="Remove every note of memory; `undo` restores them.",
-        shape=Shape.STEPS,
-        run="notes.run:clear_memory",
-        errors=WRITES,
-        worktree="wide",
-        command=Command(
-            words="clear",
-            group="Write",
-            summary="remove every note of memory, after a question",
-            usages={"confirm": "--yes"},
-            help={
-                "confirm": "do not ask",
-                "workspace": (
-                    "remove the notes of this workspace: a name, an id or a folder in it; by"
-                    " default the current folder's"
-                ),
-            },
-            action="clear",
-            examples=("memsyncd clear", "memsyncd clear -w scratch --yes"),
-        ),
-        python=Python(name="clear", doc="The result's `change_set` is what `undo` takes."),
-    ),
-    Operation(
         name="note.add",
         params=NoteAddParams,
         result=Added,
@@ -579,6 +516,69 @@ OPERATIONS = (
             ),
         ),
         text="notes.text:render_added",
+    ),
+    Operation(
+        name="memory",
+        params=MemoryParams,
+        result=MemoryResult,
+        summary="Carry out one command of the memory tool.",
+        shape=Shape.STEPS,
+        run="notes.run:carry_out_command",
+        errors=WRITES,
+        reads_if={"command": "view"},
+        command=_TOOL_COMMANDS,
+        tool=Tool(
+            name="memory",
+            title="Edit memory",
+            description=(
+                "View and edit the notes beneath /memories with one command: view (path, "
+                "view_range), create (path, file_text), str_replace (path, old_str, new_str), "
+                "insert (path, insert_line, insert_text), delete (path), rename (old_path, "
+                "new_path). /memories is `.memories/`, /memories/MEMORY.md is MEMORY.md. Use it "
+                "to correct what is outdated; history keeps the earlier text."
+            ),
+            arguments=(
+                ToolArgument("command", "The command.", is_required=True),
+                ToolArgument("path", "A path that begins with /memories."),
+                ToolArgument("view_range", "First and last line; -1 for the last of the note."),
+                ToolArgument("file_text", "The whole text of the new note."),
+                ToolArgument("old_str", "Text that occurs exactly once in the note."),
+                ToolArgument("new_str", "The text to put in its place."),
+                ToolArgument("insert_line", "Insert after this line; 0 for the beginning."),
+                ToolArgument("insert_text", "The lines to insert."),
+                ToolArgument("old_path", "The path before."),
+                ToolArgument("new_path", "The path after."),
+                TOOL_WORKSPACE,
+            ),
+            is_destructive=True,
+        ),
+        text="notes.text:render_memory",
+    ),
+    Operation(
+        name="memory.clear",
+        params=ClearParams,
+        result=Cleared,
+        summary="Remove every note of memory; `undo` restores them.",
+        shape=Shape.STEPS,
+        run="notes.run:clear_memory",
+        errors=WRITES,
+        worktree="wide",
+        command=Command(
+            words="clear",
+            group="Write",
+            summary="remove every note of memory, after a question",
+            usages={"confirm": "--yes"},
+            help={
+                "confirm": "do not ask",
+                "workspace": (
+                    "remove the notes of this workspace: a name, an id or a folder in it; by"
+                    " default the current folder's"
+                ),
+            },
+            action="clear",
+            examples=("memsyncd clear", "memsyncd clear -w scratch --yes"),
+        ),
+        python=Python(name="clear", doc="The result's `change_set` is what `undo` takes."),
     ),
     Operation(
         name="note.add_many",

@@ -1,0 +1,91 @@
+"""The commands of one capability.
+
+Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from memsyncd.terminal.actions import call_operation, load_action, load_parser
+from memsyncd.terminal.parser import (
+    JSON,
+    JSON_LINES,
+    Argument,
+    Command,
+    Option,
+    make_group,
+    parse_fraction,
+    parse_pair,
+)
+
+
+def make_history_purge() -> Command:
+    return Command(
+        call_operation("history", "history.purge", show="show_purged", prepare="find_purged", found="revisions"),
+        summary="delete revisions for good; notes stay unchanged",
+        arguments=(
+            Argument("target", "[ANCHOR|PATH]", "all revisions of a section, a note or a folder"),
+        ),
+        options=(
+            Option("--revision N", "delete revision N", field="revision"),
+            Option("--containing TEXT", "delete those whose text contained this; - reads it from stdin", field="containing"),
+            Option("--all", "delete every revision of the workspace", field="all"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd history purge --containing - < pasted-token.txt", "memsyncd history purge .memories/draft.md"),
+    )
+
+
+def make_history() -> Command:
+    return Command(
+        call_operation("history", "history", show="show_revisions", prepare="find_target", found="revisions"),
+        summary="list the changes of notes, with time and writer",
+        arguments=(
+            Argument("target", "[ANCHOR|PATH]", "a section, a note or a folder; by default the whole workspace"),
+        ),
+        options=(
+            Option("-n --limit N", "at most N revisions (default 20)", field="limit"),
+            Option("--before N", "only revisions older than N", field="before"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd history", "memsyncd history .memories/redis.md -n 5", "memsyncd history 'MEMORY.md#redis/timeouts'"),
+        commands={"purge": make_history_purge()},
+    )
+
+
+def make_diff() -> Command:
+    return Command(
+        call_operation("history", "diff", show="show_diff", prepare="find_change", found="diff"),
+        summary="show the change of a revision",
+        arguments=(
+            Argument("target", "[ANCHOR|PATH|N]", "a section, a note, or the number of a revision"),
+        ),
+        options=(
+            Option("--revision N", "revision N, as the number alone does", field="revision"),
+            Option("--to-now", "up to the present text instead of the revision's", field="to_now"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd diff .memories/redis.md", "memsyncd diff 42", "memsyncd diff 42 --to-now"),
+    )
+
+
+def make_undo() -> Command:
+    return Command(
+        load_action("history", "undo"),
+        summary="restore the text from before a revision",
+        arguments=(
+            Argument("target", "[ANCHOR|PATH|N]", "a section, a note, or the number of a revision"),
+        ),
+        options=(
+            Option("--revision N", "revision N, as the number alone does", field="revision"),
+            Option("--change-set N", "all changes of change set N, such as renaming a folder", field="change_set"),
+            Option("--yes", "undo without a question, even if that deletes a note that memsyncd did not make, or undoes changes of other programs to several notes", name="confirm", field="confirm"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd undo .memories/redis.md", "memsyncd undo 42", "memsyncd undo 'MEMORY.md#redis/timeouts'"),
+    )

@@ -1,0 +1,41 @@
+"""The commands of one capability.
+
+Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from memsyncd.terminal.actions import call_operation, load_action, load_parser
+from memsyncd.terminal.parser import (
+    JSON,
+    JSON_LINES,
+    Argument,
+    Command,
+    Option,
+    make_group,
+    parse_fraction,
+    parse_pair,
+)
+
+
+def make_links() -> Command:
+    return Command(
+        load_action("links", "list_links"),
+        summary="list links between notes, backlinks and dangling links",
+        arguments=(
+            Argument("target", "[ANCHOR|PATH]", "a note or section; without one, all links of the workspace"),
+        ),
+        options=(
+            Option("--relation R…", "only typed links of this relation, such as resolved_by", field="relation"),
+            Option("--depth N", "follow links this many steps from the note or section (default 1)", field="depth"),
+            Option("--format F", "draw the links as well: dot, the language of Graphviz", choices=("dot",), field="format"),
+            Option("--dangling", "only links to notes that do not exist", field="dangling"),
+            Option("-n --limit N", "at most so many links (default 100)", field="limit"),
+            Option("--out", "only links from it"),
+            Option("--backlinks", "only links to it"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd links .memories/redis.md", "memsyncd links '.memories/errors.md#timeouts' --relation resolved_by --depth 3", "memsyncd links --dangling", "memsyncd links .memories/redis.md --depth 2 --format dot | dot -Tsvg > redis.svg"),
+        gone={"--format svg": "Graphviz makes one: memsyncd links … --format dot | dot -Tsvg"},
+    )

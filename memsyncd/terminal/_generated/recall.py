@@ -1,0 +1,58 @@
+"""The commands of one capability.
+
+Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from memsyncd.terminal.actions import call_operation, load_action, load_parser
+from memsyncd.terminal.parser import (
+    JSON,
+    JSON_LINES,
+    Argument,
+    Command,
+    Option,
+    make_group,
+    parse_fraction,
+    parse_pair,
+)
+
+
+def make_recall() -> Command:
+    return Command(
+        call_operation("recall", "recall", show="show_recalled", found="memories"),
+        summary="recall memories by keywords, topic and kind, within a budget",
+        arguments=(
+            Argument("keywords", "[KEYWORD…]", "any of these keywords", field="keywords"),
+        ),
+        options=(
+            Option("--topic TEXT", "of this topic", field="topic"),
+            Option("--kind K", "of this kind", field="kind"),
+            Option("--text TEXT", "words, if nothing else finds a memory; by default the keywords", field="text"),
+            Option("--max-tokens N", "the budget of all texts together, 100 to 50,000 tokens (default 2000)", field="max_tokens"),
+            Option("--follow R…", "show what this relation leads to: resolved_by", field="follow"),
+            Option("--tag T…", "only with this tag", field="filters.tag"),
+            Option("--path P…", "only this note, folder or glob", field="filters.path"),
+            Option("--section TEXT…", "only below this heading or anchor", field="filters.section"),
+            Option("--task ID…", "only of this task", field="filters.task"),
+            Option("--session ID…", "only of this session", field="filters.session"),
+            Option("--source TEXT…", "only from this source", field="filters.source"),
+            Option("--priority P…", "only of this priority, P0 to P3", field="filters.priority"),
+            Option("--lifecycle L…", "only ephemeral, session, task or project", field="filters.lifecycle"),
+            Option("--status S…", "only of this status", field="filters.status"),
+            Option("--meta KEY=VALUE…", "only with this other metadata; 'rating>=7' compares", field="filters.meta"),
+            Option("--has KEY…", "only with any value of this key", field="filters.has"),
+            Option("--related-to NOTE…", "only notes linked to or from this one", field="filters.related_to"),
+            Option("--tier T…", "only hot, warm or cold by age and importance", field="filters.tier"),
+            Option("--min-importance S", "only of this importance or more, from 0 to 1", parse=parse_fraction, field="filters.min_importance"),
+            Option("--after DAY", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", field="filters.after"),
+            Option("--before DAY", "only before this day, month or year", field="filters.before"),
+            Option("--archived", "only archived sections, which are left out otherwise", field="filters.archived"),
+            Option("--expired", "only expired sections, which are left out otherwise", field="filters.expired"),
+            Option("--include-archived", "archived sections too", field="filters.include_archived"),
+            Option("--include-expired", "expired sections too", field="filters.include_expired"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd recall redis timeout", "memsyncd recall --topic auth --kind error --follow resolved_by"),
+    )

@@ -1,0 +1,59 @@
+"""The commands of one capability.
+
+Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from memsyncd.terminal.actions import call_operation, load_action, load_parser
+from memsyncd.terminal.parser import (
+    JSON,
+    JSON_LINES,
+    Argument,
+    Command,
+    Option,
+    make_group,
+    parse_fraction,
+    parse_pair,
+)
+
+
+def make_similar() -> Command:
+    return Command(
+        load_action("similar", "ask_for_similar"),
+        summary="find sections that say nearly what a section or text says",
+        arguments=(
+            Argument("anchor", "[SECTION]", "a section: PATH#heading", field="anchor"),
+        ),
+        options=(
+            Option("--text TEXT", "compare this text", field="text"),
+            Option("--topic TOPIC", "compare the sections of this topic", field="topic"),
+            Option("--min-similarity S", "from 0 to 1; from 0.7 of the words on both say nearly the same", parse=parse_fraction, field="min_similarity"),
+            Option("-n --limit N", "at most so many sections or groups", field="limit"),
+            Option("--include-archived", "archived sections too", field="include_archived"),
+            Option("--stdin", "compare a text read from stdin"),
+            Option("--duplicates", "plan which sections to merge: groups of near copies"),
+            Option("--path P…", "with --duplicates: only this note, folder or glob"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd similar '.memories/errors.md#redis-timeouts'", "memsyncd similar --text 'Redis gives up after 30 s.'", "memsyncd similar --duplicates --path .memories"),
+    )
+
+
+def make_patterns() -> Command:
+    return Command(
+        call_operation("similar", "patterns", show="show_patterns", prepare="compare_all", found="patterns"),
+        summary="list what recurs in several workspaces",
+        options=(
+            Option("--kind K…", "only of this kind", field="kind"),
+            Option("--topic TEXT", "only of this topic", field="topic"),
+            Option("--min-similarity S", "from 0.1 to 1 (default 0.5)", parse=parse_fraction, field="min_similarity"),
+            Option("--min-workspaces N", "in so many workspaces at least (default 2)", field="min_workspaces"),
+            Option("-n --limit N", "at most so many patterns (default 20)", field="limit"),
+            Option("-w --workspace WS…", "compare these workspaces: a name, an id or a folder in it; by default all", field="workspace"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd patterns", "memsyncd patterns --kind error --min-workspaces 3", "memsyncd patterns -w api -w web --topic redis"),
+    )

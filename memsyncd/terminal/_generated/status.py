@@ -1,0 +1,53 @@
+"""The commands of one capability.
+
+Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from memsyncd.terminal.actions import call_operation, load_action, load_parser
+from memsyncd.terminal.parser import (
+    JSON,
+    JSON_LINES,
+    Argument,
+    Command,
+    Option,
+    make_group,
+    parse_fraction,
+    parse_pair,
+)
+
+
+def make_status() -> Command:
+    return Command(
+        call_operation("status", "status", show="show_status", is_wide=True),
+        summary="show the state of the daemon and its workspaces",
+        options=(
+            Option("-w --workspace WS", "only this workspace", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd status", "memsyncd status -w notes --json"),
+    )
+
+
+def make_problems() -> Command:
+    return Command(
+        call_operation("status", "problems", show="show_problems", is_wide=True),
+        summary="list the problems of notes and folders",
+        options=(
+            Option("-w --workspace WS", "only this workspace", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd problems", "memsyncd problems -w ."),
+    )
+
+
+def make_metrics() -> Command:
+    return Command(
+        load_action("status", "print_metrics"),
+        summary="print the daemon's counters in Prometheus format",
+        options=(
+            JSON,
+        ),
+        examples=("memsyncd metrics", "memsyncd metrics --json"),
+    )

@@ -1,0 +1,210 @@
+"""The commands of one capability.
+
+Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from memsyncd.terminal.actions import call_operation, load_action, load_parser
+from memsyncd.terminal.parser import (
+    JSON,
+    JSON_LINES,
+    Argument,
+    Command,
+    Option,
+    make_group,
+    parse_fraction,
+    parse_pair,
+)
+
+
+def make_task_ready() -> Command:
+    return Command(
+        call_operation("tasks", "task.ready", show="show_ready", found="items"),
+        summary="list what can be worked on: P0 first, then the oldest",
+        arguments=(
+            Argument("task", "[TASK]", "the task, such as WU-123; without one, all tasks", field="task"),
+        ),
+        options=(
+            Option("--include-archived", "archived sections too", field="include_archived"),
+            Option("-n --limit N", "at most so many (default 50)", field="limit"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd task ready WU-123",),
+    )
+
+
+def make_task_list() -> Command:
+    return Command(
+        call_operation("tasks", "task.list", show="show_list", found="items"),
+        summary="list all sections of a task, by path and line",
+        arguments=(
+            Argument("task", "TASK", "the task, such as WU-123", field="task"),
+        ),
+        options=(
+            Option("--include-archived", "archived sections too", field="include_archived"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd task list WU-123",),
+    )
+
+
+def make_task_context() -> Command:
+    return Command(
+        call_operation("tasks", "task.context", show="show_text", found="text"),
+        summary="print profile, summaries, task and discoveries for a prompt",
+        arguments=(
+            Argument("task", "TASK", "the task, such as WU-123", field="task"),
+        ),
+        options=(
+            Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
+            Option("--sort S", "each part by recency or by decay (default recency)", choices=("recency", "decay"), field="sort"),
+            Option("--no-mark", "without the line that marks orders in notes", name="mark", value=False, field="mark"),
+            Option("--include-archived", "archived sections too", field="include_archived"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd task context WU-123 --max-bytes 4096",),
+    )
+
+
+def make_task_checkpoint() -> Command:
+    return Command(
+        call_operation("tasks", "task.checkpoint", show="show_checkpoint"),
+        summary="append the progress of a task or session",
+        arguments=(
+            Argument("content", "TEXT", "the progress: what is done, and what is next", field="content"),
+        ),
+        options=(
+            Option("--task ID", "the task, such as WU-123", field="task"),
+            Option("--session ID", "the session of an agent", field="session"),
+            Option("--meta KEY=VALUE…", "keys of the section's own, such as milestone=ports", name="metadata", parse=parse_pair, field="metadata", collect=dict),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd task checkpoint 'Criteria 1-3 are met.' --task WU-123",),
+    )
+
+
+def make_task_summarize() -> Command:
+    return Command(
+        call_operation("tasks", "task.summarize", show="show_summary", found="text"),
+        summary="print a summary of a task; --write keeps it",
+        arguments=(
+            Argument("task", "TASK", "the task, such as WU-123", field="task"),
+        ),
+        options=(
+            Option("--content TEXT", "the summary, if the caller has made it; else sentences of the sections are chosen", field="content"),
+            Option("--max-bytes N", "at most so many bytes (default 1000)", field="max_bytes"),
+            Option("--write", "append the summary as a section", name="dry_run", value=False, field="dry_run"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd task summarize WU-123 --write",),
+    )
+
+
+def make_task() -> Command:
+    return make_group(
+        "task",
+        {
+            "ready": make_task_ready(),
+            "list": make_task_list(),
+            "context": make_task_context(),
+            "checkpoint": make_task_checkpoint(),
+            "summarize": make_task_summarize(),
+        },
+        ("memsyncd task ready WU-123", "memsyncd task context WU-123"),
+    )
+
+
+def make_session_start() -> Command:
+    return Command(
+        call_operation("tasks", "session.start", show="show_start"),
+        summary="record that a session begins",
+        arguments=(
+            Argument("session", "SESSION", "the session's id", field="session"),
+            Argument("content", "[TEXT]", "the work that the session is to do", field="content"),
+        ),
+        options=(
+            Option("--task ID", "the task, such as WU-123", field="task"),
+            Option("--agent NAME", "show the signals to this agent, besides the signals to the session and the task", field="agent"),
+            Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
+            Option("--no-mark", "without the line that marks orders in notes", name="mark", value=False, field="mark"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd session start s-7 'Finish the ports.' --task WU-123",),
+    )
+
+
+def make_session_resume() -> Command:
+    return Command(
+        call_operation("tasks", "session.resume", show="show_text", found="text"),
+        summary="print what restores an agent after its context was cleared",
+        arguments=(
+            Argument("session", "[SESSION]", "the session's id", field="session"),
+        ),
+        options=(
+            Option("--task ID", "the task, such as WU-123", field="task"),
+            Option("--agent NAME", "show the signals to this agent, besides the signals to the session and the task", field="agent"),
+            Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
+            Option("--no-mark", "without the line that marks orders in notes", name="mark", value=False, field="mark"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd session resume s-7 --agent claude",),
+    )
+
+
+def make_session() -> Command:
+    return make_group(
+        "session",
+        {
+            "start": make_session_start(),
+            "resume": make_session_resume(),
+        },
+        ("memsyncd session resume s-7",),
+    )
+
+
+def make_triage() -> Command:
+    return Command(
+        call_operation("tasks", "triage", show="show_triage", found="open closed"),
+        summary="count sections tagged as bugs, and make tasks of them",
+        options=(
+            Option("--tag T…", "sections with this tag, by default bug", field="tag"),
+            Option("--promote ANCHOR", "make a task of this section: a new section that links to it", field="promote"),
+            Option("--task ID", "the name of the task to make", field="task"),
+            Option("--priority P", "its priority, P0 to P3", field="priority"),
+            Option("-n --limit N", "at most so many (default 50)", field="limit"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd triage", "memsyncd triage --promote '.memories/errors.md#timeouts' --task WU-130"),
+    )
+
+
+def make_profile() -> Command:
+    return Command(
+        call_operation("tasks", "profile", show="show_profile", found="items"),
+        summary="list what holds for the whole project",
+        options=(
+            Option("--tag T…", "only sections with one of these tags", field="tag"),
+            Option("-n --limit N", "at most so many (default 20)", field="limit"),
+            Option("--include-archived", "archived sections too", field="include_archived"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd profile", "memsyncd profile --tag decision --limit 5"),
+    )

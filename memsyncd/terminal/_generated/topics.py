@@ -1,0 +1,220 @@
+"""The commands of one capability.
+
+Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from memsyncd.terminal.actions import call_operation, load_action, load_parser
+from memsyncd.terminal.parser import (
+    JSON,
+    JSON_LINES,
+    Argument,
+    Command,
+    Option,
+    make_group,
+    parse_fraction,
+    parse_pair,
+)
+
+
+def make_topic_list() -> Command:
+    return Command(
+        call_operation("topics", "topic.list", show="show_topics", found="topics", places=("path",)),
+        summary="list topics, which are notes, with their fields and their salience",
+        arguments=(
+            Argument("path", "[PATH]", "only notes at this path, folder or glob", field="path"),
+        ),
+        options=(
+            Option("--sort S", "the most salient first, the latest first, or by path: salience (default), recency or file", choices=("salience", "recency", "file"), field="sort"),
+            Option("--include-archived", "archived ones too", field="include_archived"),
+            Option("-n --limit N", "at most so many (default 50)", field="limit"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd topic list", "memsyncd topic list .memories/services --sort recency"),
+    )
+
+
+def make_topic_get() -> Command:
+    return Command(
+        call_operation("topics", "topic.get", show="show_topic"),
+        summary="read a topic: its summary, its fields with their values, its relations",
+        arguments=(
+            Argument("topic", "TOPIC", "a note by its path, its name in the memory folder, its title or an alias", field="topic"),
+        ),
+        options=(
+            Option("--include-archived", "archived fields too", field="include_archived"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd topic get auth-service", "memsyncd topic get 'Auth service' --json"),
+    )
+
+
+def make_topic_create() -> Command:
+    return Command(
+        call_operation("topics", "topic.create", show="show_written"),
+        summary="create a note for a topic, with fields and relations",
+        arguments=(
+            Argument("title", "TITLE", "its title, of at most 200 characters", field="title"),
+            Argument("summary", "[TEXT]", "the text below the title", field="summary"),
+        ),
+        options=(
+            Option("--field NAME=TEXT…", "a field by its name, with its first value", name="fields", parse=load_parser("topics", "parse_pair_or_name"), field="fields", collect=dict),
+            Option("--relate KIND=NOTE…", "a relation, such as resolved_by=redis-timeouts", name="relations", parse=load_parser("topics", "parse_relation"), field="relations"),
+            Option("--kind K", "the kind of memory, one word such as decision", field="kind"),
+            Option("--tag T…", "a word to filter by; at most 32", name="tags", field="tags"),
+            Option("--importance S", "from 0 to 1; by default that of the kind", parse=parse_fraction, field="importance"),
+            Option("--priority P", "P0 to P3", field="priority"),
+            Option("--lifecycle L", "ephemeral, session, task or project", field="lifecycle"),
+            Option("--source TEXT", "where it comes from", field="source"),
+            Option("--task ID", "the task, such as WU-123", field="task"),
+            Option("--session ID", "the session of an agent", field="session"),
+            Option("--scope TEXT", "a scope of your own", field="scope"),
+            Option("--keyword K…", "a word that recall finds it by; at most 20", name="keywords", field="keywords"),
+            Option("--expires DAY", "a day or a time, from which on searches leave it out", field="expires"),
+            Option("--meta KEY=VALUE…", "keys of your own", name="metadata", parse=load_parser("topics", "parse_pair_or_name"), field="metadata", collect=dict),
+            Option("--note PATH", "the note to create, by default one of the memory folder that is named after the title", field="note"),
+            Option("--on-similar DO", "if a topic or section says nearly the same: add creates the topic, append appends summary and fields to the topic that is there, report writes nothing (default add)", choices=("add", "append", "report"), field="on_similar"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd topic create 'Auth service' 'Who you are.' --field 'Status=Redis 7'",),
+    )
+
+
+def make_topic_patch() -> Command:
+    return Command(
+        call_operation("topics", "topic.patch", show="show_written", prepare="make_patch"),
+        summary="change title, summary, metadata or relations; '' removes one",
+        arguments=(
+            Argument("topic", "TOPIC", "the note by its path, its name in the memory folder, its title or an alias", field="topic"),
+        ),
+        options=(
+            Option("--title TEXT", "the title; it is kept in the front matter, so that the anchors of the sections stay", field="title"),
+            Option("--summary TEXT", "the text below the title; its relations stay", field="summary"),
+            Option("--kind K", "the kind of memory, one word such as decision", field="kind"),
+            Option("--tag T…", "a tag that it is to have; others go", name="tags", field="tags"),
+            Option("--importance S", "from 0 to 1; by default that of the kind", parse=parse_fraction, field="importance"),
+            Option("--priority P", "P0 to P3", field="priority"),
+            Option("--lifecycle L", "ephemeral, session, task or project", field="lifecycle"),
+            Option("--source TEXT", "where it comes from", field="source"),
+            Option("--task ID", "the task, such as WU-123", field="task"),
+            Option("--session ID", "the session of an agent", field="session"),
+            Option("--scope TEXT", "a scope of your own", field="scope"),
+            Option("--keyword K…", "a word that recall finds it by; at most 20", name="keywords", field="keywords"),
+            Option("--expires DAY", "a day or a time, from which on searches leave it out", field="expires"),
+            Option("--meta KEY=VALUE…", "keys of one's own; an empty text removes one", name="metadata", parse=load_parser("topics", "parse_pair_or_name"), field="metadata", collect=dict),
+            Option("--relate KIND=NOTE…", "a relation to add, such as resolved_by=redis-timeouts; one that is there already stays", parse=load_parser("topics", "parse_relation"), field="relate"),
+            Option("--unrelate KIND=NOTE…", "a relation to remove", parse=load_parser("topics", "parse_relation"), field="unrelate"),
+            Option("--if-digest DIGEST", "only if the note still has this digest; if it has another, nothing is done", field="if_digest"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd topic patch auth-service --importance 0.9 --relate part_of=platform",),
+    )
+
+
+def make_topic_archive() -> Command:
+    return Command(
+        call_operation("topics", "topic.archive", show="upkeep:show_plan", found="archived restored"),
+        summary="archive whole topics; a dry run first",
+        arguments=(
+            Argument("topics", "TOPIC…", "notes by path, name in the memory folder, title or alias", field="topics"),
+        ),
+        options=(
+            Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
+            Option("--plan DIGEST", "only if the plan is still this one, as a dry run names it", field="plan"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd topic archive auth-service --apply",),
+    )
+
+
+def make_topic_restore() -> Command:
+    return Command(
+        call_operation("topics", "topic.restore", show="upkeep:show_plan", found="archived restored"),
+        summary="restore archived topics, byte for byte",
+        arguments=(
+            Argument("topics", "TOPIC…", "notes by path, name in the memory folder, title or alias", field="topics"),
+        ),
+        options=(
+            Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
+            Option("--plan DIGEST", "only if the plan is still this one, as a dry run names it", field="plan"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd topic restore auth-service --apply",),
+    )
+
+
+def make_topic_append() -> Command:
+    return Command(
+        call_operation("topics", "field.append", show="show_written", stdin="content"),
+        summary="append a value to a field of a topic, above the earlier ones",
+        arguments=(
+            Argument("topic", "TOPIC", "the note by its path, its name in the memory folder, its title or an alias", field="topic"),
+            Argument("field", "FIELD", "the heading of a section, or its anchor", field="field"),
+            Argument("content", "[TEXT…]", "the value; - or none to read it from stdin", field="content"),
+        ),
+        options=(
+            Option("--kind K", "the kind of the field; by default it stays as it is, like the following ones", field="kind"),
+            Option("--tag T…", "a tag that the field gets besides its others", name="tags", field="tags"),
+            Option("--importance S", "from 0 to 1; by default that of the kind", parse=parse_fraction, field="importance"),
+            Option("--source TEXT", "where it comes from", field="source"),
+            Option("--keep N", "so many values stay in the note, by default memory.field_values of the configuration; the others are in field.history", field="keep"),
+            Option("--on-similar DO", "if a section says nearly the same: add appends to the field that is named, append to the section that is there, report writes nothing (default add)", choices=("add", "append", "report"), field="on_similar"),
+            Option("--if-digest DIGEST", "only if the note still has this digest; if it has another, nothing is done", field="if_digest"),
+            Option("--stdin", "read the text from stdin, like TEXT -"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd topic append auth-service Status 'Redis 8 runs in production.'",),
+    )
+
+
+def make_topic_history() -> Command:
+    return Command(
+        call_operation("topics", "field.history", show="show_history", found="values"),
+        summary="list the values that a field has and had, the newest first",
+        arguments=(
+            Argument("topic", "TOPIC", "the note by its path, its name in the memory folder, its title or an alias", field="topic"),
+            Argument("field", "FIELD", "the heading of a section, or its anchor", field="field"),
+        ),
+        options=(
+            Option("-n --limit N", "at most so many (default 50)", field="limit"),
+            Option("--before N", "only values of revisions older than this one", field="before"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd topic history auth-service Status",),
+    )
+
+
+def make_topic() -> Command:
+    return make_group(
+        "topic",
+        {
+            "list": make_topic_list(),
+            "get": make_topic_get(),
+            "create": make_topic_create(),
+            "patch": make_topic_patch(),
+            "archive": make_topic_archive(),
+            "restore": make_topic_restore(),
+            "append": make_topic_append(),
+            "history": make_topic_history(),
+        },
+        ("memsyncd topic list", "memsyncd topic append auth-service Status 'Redis 8'"),
+    )

@@ -1,0 +1,137 @@
+"""The commands of one capability.
+
+Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from memsyncd.terminal.actions import call_operation, load_action, load_parser
+from memsyncd.terminal.parser import (
+    JSON,
+    JSON_LINES,
+    Argument,
+    Command,
+    Option,
+    make_group,
+    parse_fraction,
+    parse_pair,
+)
+
+
+def make_archive() -> Command:
+    return Command(
+        call_operation("upkeep", "archive", show="show_plan", prepare="name_memories", found="archived restored"),
+        summary="archive memories by name, filters or decay; a dry run first",
+        arguments=(
+            Argument("anchors", "[ANCHOR…]", "memories by their anchors", field="anchors"),
+        ),
+        options=(
+            Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
+            Option("--plan DIGEST", "only if the plan is still this one, as a dry run names it", field="plan"),
+            Option("--below S", "only memories whose decay is below this; if nothing else selects memories, by default that of the configuration, 0.1", parse=load_parser("upkeep", "parse_decay"), field="below"),
+            Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
+            Option("--tag T…", "only with this tag", field="filters.tag"),
+            Option("--path P…", "only this note, folder or glob", field="filters.path"),
+            Option("--section TEXT…", "only below this heading or anchor", field="filters.section"),
+            Option("--task ID…", "only of this task", field="filters.task"),
+            Option("--session ID…", "only of this session", field="filters.session"),
+            Option("--source TEXT…", "only from this source", field="filters.source"),
+            Option("--priority P…", "only of this priority, P0 to P3", field="filters.priority"),
+            Option("--lifecycle L…", "only ephemeral, session, task or project", field="filters.lifecycle"),
+            Option("--status S…", "only of this status", field="filters.status"),
+            Option("--meta KEY=VALUE…", "only with this other metadata; 'rating>=7' compares", field="filters.meta"),
+            Option("--has KEY…", "only with any value of this key", field="filters.has"),
+            Option("--related-to NOTE…", "only notes linked to or from this one", field="filters.related_to"),
+            Option("--tier T…", "only hot, warm or cold by age and importance", field="filters.tier"),
+            Option("--min-importance S", "only of this importance or more, from 0 to 1", parse=parse_fraction, field="filters.min_importance"),
+            Option("--after DAY", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", field="filters.after"),
+            Option("--before DAY", "only before this day, month or year", field="filters.before"),
+            Option("--archived", "only archived sections, which are left out otherwise", field="filters.archived"),
+            Option("--expired", "only expired sections, which are left out otherwise", field="filters.expired"),
+            Option("--include-archived", "archived sections too", field="filters.include_archived"),
+            Option("--include-expired", "expired sections too", field="filters.include_expired"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd archive", "memsyncd archive --kind tool_run --before 30d --apply", "memsyncd archive '.memories/runs.md#runs/build' --apply"),
+    )
+
+
+def make_unarchive() -> Command:
+    return Command(
+        call_operation("upkeep", "archive.restore", show="show_plan", prepare="name_memories", found="archived restored"),
+        summary="restore archived memories, byte for byte",
+        arguments=(
+            Argument("anchors", "[ANCHOR…]", "memories by their anchors", field="anchors"),
+        ),
+        options=(
+            Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
+            Option("--plan DIGEST", "only if the plan is still this one, as a dry run names it", field="plan"),
+            Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
+            Option("--tag T…", "only with this tag", field="filters.tag"),
+            Option("--path P…", "only this note, folder or glob", field="filters.path"),
+            Option("--section TEXT…", "only below this heading or anchor", field="filters.section"),
+            Option("--task ID…", "only of this task", field="filters.task"),
+            Option("--session ID…", "only of this session", field="filters.session"),
+            Option("--source TEXT…", "only from this source", field="filters.source"),
+            Option("--priority P…", "only of this priority, P0 to P3", field="filters.priority"),
+            Option("--lifecycle L…", "only ephemeral, session, task or project", field="filters.lifecycle"),
+            Option("--status S…", "only of this status", field="filters.status"),
+            Option("--meta KEY=VALUE…", "only with this other metadata; 'rating>=7' compares", field="filters.meta"),
+            Option("--has KEY…", "only with any value of this key", field="filters.has"),
+            Option("--related-to NOTE…", "only notes linked to or from this one", field="filters.related_to"),
+            Option("--tier T…", "only hot, warm or cold by age and importance", field="filters.tier"),
+            Option("--min-importance S", "only of this importance or more, from 0 to 1", parse=parse_fraction, field="filters.min_importance"),
+            Option("--after DAY", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", field="filters.after"),
+            Option("--before DAY", "only before this day, month or year", field="filters.before"),
+            Option("--archived", "only archived sections, which are left out otherwise", field="filters.archived"),
+            Option("--expired", "only expired sections, which are left out otherwise", field="filters.expired"),
+            Option("--include-archived", "archived sections too", field="filters.include_archived"),
+            Option("--include-expired", "expired sections too", field="filters.include_expired"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd unarchive --kind tool_run", "memsyncd unarchive --path '**' --apply"),
+    )
+
+
+def make_cleanup() -> Command:
+    return Command(
+        call_operation("upkeep", "cleanup", show="show_plan", found="archived restored"),
+        summary="archive memories past their time; a dry run first",
+        options=(
+            Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
+            Option("--plan DIGEST", "only if the plan is still this one, as a dry run names it", field="plan"),
+            Option("--below S", "also archive memories whose decay is below this", parse=load_parser("upkeep", "parse_decay"), field="below"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd cleanup", "memsyncd cleanup --below 0.1 --apply"),
+    )
+
+
+def make_promote() -> Command:
+    return Command(
+        call_operation("upkeep", "promote", show="show_promoted", places=("anchor", "note")),
+        summary="copy a memory to the project's note, as lasting knowledge",
+        arguments=(
+            Argument("anchor", "[ANCHOR]", "a memory by its anchor", field="anchor"),
+        ),
+        options=(
+            Option("--task ID", "all summaries of this task instead", field="task"),
+            Option("--tag T", "decision, convention, pattern, pitfall, interface, invariant, faq, or as configured", field="tag"),
+            Option("--note PATH", "the note to promote to; by default the configured one, .memories/project.md", field="note"),
+            Option("--dry-run", "change nothing, and answer what would be promoted", field="dry_run"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd promote '.memories/summaries.md#summaries/retries' --tag pattern", "memsyncd promote --task WU-123 --tag decision"),
+    )
