@@ -51,7 +51,7 @@ from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, Literal, Unpack
 
     from memsyncd.client.types import (
@@ -61,8 +61,11 @@ if TYPE_CHECKING:
         MemoryCommand,
         MemoryResult,
         NewSection,
+        Signal,
         Sort,
         SyncReport,
+        TaskSection,
+        TaskSummary,
         Words,
     )
     from memsyncd.client.words import WorkspaceNames
@@ -267,6 +270,59 @@ class Memsyncd(GeneratedMethods):
         """
         notes = self._connection.ask("list", {"kind": kind, "tag": tag})["notes"]
         return sum(len(note["sections"]) for note in notes)
+
+    # --- tasks and signals ---
+
+    def summarize_task(
+        self,
+        task: str,
+        *,
+        model: Callable[[list[TaskSection]], str] | None = None,
+        max_bytes: int = 1000,
+        dry_run: bool = True,
+    ) -> TaskSummary:
+        """Summarise a task, and write the summary as a section unless it is a dry run.
+
+        `model` makes the summary from the task's sections; without a model, the summary is some of
+        their sentences.
+        """
+        # A model is a function of the caller's program: no declaration has it.
+        params = {
+            "task": task,
+            "content": None if model is None else model(self.task_sections(task)),
+            "max_bytes": max_bytes,
+            "dry_run": dry_run,
+        }
+        answer: TaskSummary = self._connection.write("task.summarize", params)
+        return answer
+
+    def watch_signals(
+        self,
+        *,
+        agent: str | None = None,
+        session: str | None = None,
+        task: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Iterator[Signal]:
+        """Yield the unread signals to a reader, then each new one as it is sent.
+
+        The iterator has a connection of its own, until it is closed. With `timeout_s`, waiting
+        longer for a signal raises NoAnswer.
+        """
+        # A stream of notifications is no answer to one call.
+        reader = {"agent": agent, "session": session, "task": task}
+        named = {name: value for name, value in reader.items() if value is not None}
+        connection = self._connection.connect()
+        try:
+            connection.call("subscribe", workspace=self._connection.workspace, signals=named)
+            for method, params in connection.notifications(timeout_s=timeout_s):
+                notice: Any = params
+                if method == "signal":
+                    yield notice["signal"]
+        finally:
+            connection.close()
+
+    # --- the index ---
 
     # --- the index ---
 
