@@ -55,8 +55,8 @@ class GeneratedMethods(Closing):
         exactly but for case.
         `track_access`: Count an access for each section that is returned; `access.stats` has the
         counts.
-        `topic`: Of this topic.
-        `kind`: Of this kind.
+        `topic`: Only memories of this topic.
+        `kind`: Only memories of this kind.
         `text`: Words, if nothing else finds a memory; by default the keywords.
         `max_tokens`: The budget of all texts together, 100 to 50,000 tokens.
         `follow`: Show what this relation leads to: `resolved_by`. The memories that typed links

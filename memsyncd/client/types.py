@@ -199,7 +199,7 @@ class Pong(TypedDict):
 
 
 class WorkspaceCounts(TypedDict):
-    """What `status` and `metrics` report of a workspace."""
+    """The counts of a workspace that `status` and `metrics` report."""
 
     id: str
     name: str
@@ -498,8 +498,8 @@ class Hit(RelatedMeta):
     """A passage of one section, or of neighbouring ones that state no metadata of their own."""
 
     workspace: str
-    # Those of a passage of several, by line; empty for one. Anchor and heading of the hit are those
-    # of the snippet.
+    # The sections of a passage of several, by line; empty for one section. Anchor and heading of
+    # the hit belong to the snippet.
     sections: list[SectionPlace]
     # Plain text of one line, with matched words between `**` and `**`.
     snippet: str
@@ -512,10 +512,10 @@ class Hit(RelatedMeta):
     # The words of the query that the hit holds, themselves or in another form of the same stem,
     # such as `timeouts` for `timeout`.
     matched: list[str]
-    # Those of which it holds related words alone, such as `electrician` for `electrics`. If it has
-    # neither, its meaning alone is near.
+    # The words of which it holds related words alone, such as `electrician` for `electrics`. A hit
+    # without both is near by its meaning alone.
     matched_related: list[str]
-    # What the relations to `follow` lead to, at most 20 sections, in order of the links.
+    # The sections that the relations to `follow` lead to, at most 20, in order of the links.
     related: list[RelatedSection]
     explain: dict[str, float] | None
 
@@ -571,13 +571,13 @@ class Freshness(TypedDict):
 
 
 class SearchResult(SearchAnswer):
-    # What of the query does not count as it was typed, such as `after:2026-02-30`, which was read
+    # The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read
     # as words, and words beyond the limits of 32 terms and 1,024 characters.
     query_problems: list[str]
-    # What the query excludes, as it was typed: `-m`, `-kind:todo`. A passage that holds the word
-    # and the one before it as they were typed, such as `commit -m`, is found all the same.
+    # The exclusions of the query, as they were typed: `-m`, `-kind:todo`. A passage that holds the
+    # word and the word before it as they were typed, such as `commit -m`, is found all the same.
     excluded: list[str]
-    # Those that were asked, in order of the request.
+    # The workspaces that were asked, in order of the request.
     workspaces: list[AnsweringWorkspace]
     freshness: Freshness
     took_ms: float
@@ -631,7 +631,7 @@ class ContextResult(ContextAnswer):
     query_problems: list[str]
     # As in the result of `search`.
     excluded: list[str]
-    # Those that were asked, in order of the request, and the user-wide one.
+    # The workspaces that were asked, in order of the request, and the user-wide one.
     workspaces: list[AnsweringWorkspace]
     freshness: Freshness
     took_ms: float
@@ -950,7 +950,7 @@ class MemoryStats(TypedDict):
     workspace: str
     sections: int
     notes: int
-    # Of these notes as a whole.
+    # The size of these notes as a whole.
     bytes: int
     # By group; a section counts once for each of its tags.
     counts: dict[str, list[ValueCount]]
@@ -995,7 +995,7 @@ class Captured(Written):
 
 class SourceChange(TypedDict):
     path: str
-    # What is done with the section of this file; it is removed with the file.
+    # The act on the section of this file; the section is removed with the file.
     action: Literal["created", "updated", "unchanged", "removed"]
 
 
@@ -1015,7 +1015,7 @@ class ProjectIndexed(Written):
 class SourceInfo(TypedDict):
     path: str
     tags: list[str]
-    # Those that exist now.
+    # The files that exist now.
     files: list[str]
 
 
@@ -1309,7 +1309,7 @@ class Triage(TypedDict):
     closed: int
     # Open ones without a task.
     untriaged: int
-    # Of the open ones; those without a priority under `none`.
+    # The open sections by priority; sections without one count under `none`.
     by_priority: dict[str, int]
     # The first open section without a task: P0 first, then the oldest.
     next: TaskSection | None
@@ -1320,12 +1320,12 @@ class Triage(TypedDict):
 
 
 class Profile(TypedDict):
-    """What holds for the whole project: the sections with the lifecycle `project`."""
+    """The sections that hold for the whole project: their lifecycle is `project`."""
 
     workspace: str
     # The most important first.
     items: list[TaskSection]
-    # Of all of them, the commonest first.
+    # The tags of all sections with their counts, the commonest first.
     tags: dict[str, int]
     kinds: dict[str, int]
     # Before `limit`.
@@ -1421,7 +1421,7 @@ class WorkspaceInfo(TypedDict):
 
 
 class Found(TypedDict):
-    # What the folder was recognised as.
+    # The kind of folder that was recognised.
     what: str
     # Notes that the workspace has.
     notes: int

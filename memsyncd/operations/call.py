@@ -1,4 +1,4 @@
-"""What a function that carries out an operation may use: one call, by one client.
+"""One call of an operation by one client: everything that its function may use.
 
 The dispatcher (`server/dispatch`) makes it. No operation imports the server.
 """

@@ -1,4 +1,4 @@
-"""What a function may use that carries out an operation about the daemon and its workspaces.
+"""Everything that an operation about the daemon and its workspaces may use.
 
 The server (`server/operations`) makes it. No operation imports the server.
 """

@@ -132,4 +132,4 @@ FIELD_DOCS: dict[str, str] = {
     "max_tokens": "At most so many tokens, from 100 to 50,000.",
     "max_bytes": "At most so many bytes.",
 }
-"""What a field means wherever it stands, unless its declaration says more."""
+"""The meaning of a field wherever it stands, unless its declaration says more."""

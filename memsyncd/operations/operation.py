@@ -113,7 +113,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     keeps_exclusions: bool = False
     """True if a word such as `-draft` is no mistyped option."""
     gone: dict[str, str] = {}
-    """What to do in place of a former option, or of an option with a former value."""
+    """Advice in place of a former option, or of an option with a former value."""
     examples: tuple[str, ...] = ()
 
 
@@ -224,7 +224,7 @@ class Python(msgspec.Struct, frozen=True, kw_only=True):
     kwargs: str = ""
     """The field whose fields are keyword arguments: `filters`."""
     doc: str = ""
-    """What the docstring says besides the operation's summary."""
+    """Text of the docstring besides the operation's summary."""
 
 
 class ToolArgument(msgspec.Struct, frozen=True):

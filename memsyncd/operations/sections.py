@@ -1,4 +1,4 @@
-"""What an answer says of a section, and the filters that select sections."""
+"""The description of a section in answers, and the filters that select sections."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Filters(Params, frozen=True, kw_only=True):
 
 
 Sort = Literal["relevance", "decay", "importance", "priority", "recency", "file"]
-"""What is worth most at its age, the most important, the highest priority or the latest day first,
+"""The order: by worth at its age, importance, priority or day, the highest and the latest first,
 or by path and line."""
 
 

@@ -91,9 +91,9 @@ def measure_freshness(
 def watch_freshness(
     workspaces: Workspaces, chosen: Sequence[Workspace], clock: Clock
 ) -> Callable[[], Freshness]:
-    """Return a call for after a read that begins now. What is pending now, unread events included,
-    may be indexed during the read without being in it: it counts as pending, and the generation is
-    the one that surely was read.
+    """Return a call for after a read that begins now. Changes that are pending now, unread events
+    included, may be indexed during the read without being in it: they count as pending, and the
+    generation is the last that surely was read.
     """
     n_unread = int(workspaces.watching.find_unhandled() is not None)
     before = describe_freshness(chosen, workspaces.config, now_s=clock.now_s())

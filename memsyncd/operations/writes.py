@@ -26,11 +26,11 @@ does not mean all notes."""
 
 
 OnSimilar = Literal["add", "append", "report"]
-"""What is done if a section says nearly the same as what is to be written."""
+"""The act if a section says nearly the same as the new text."""
 
 
 WriteAction = Literal["added", "appended", "changed", "reported", "unchanged"]
-"""What was done; after `reported` and `unchanged` nothing is written."""
+"""The act that was done; after `reported` and `unchanged` nothing is written."""
 
 
 class Written(Result, frozen=True, kw_only=True):

@@ -1,12 +1,10 @@
-"""Give commands the terminal, the environment and the connection to the daemon; make those that
-call one method and print its answer; draw progress.
+"""Give commands the terminal, the environment and the connection to the daemon; show answers; draw
+progress.
 
 The connection is opened on first use. Without -w, the workspace is that of the current folder; in a
 folder that is in none, commands that only read use the only one there is, and say so.
 
-Of a command that calls one method, options and arguments are the parameters of the request, by
-their names. What an answer says of itself (how fresh it is, whether a write is indexed) is reported
-here, alike for all commands.
+How fresh an answer is, and whether a write is indexed, is reported here, alike for all commands.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     Action = Callable[[Args, Any], int]
-    """What a command does with its words and the console; it returns the exit status."""
+    """The function of a command: from its words and the console to the exit status."""
     from collections.abc import Iterable, Sequence
     from types import SimpleNamespace
     from typing import NoReturn

@@ -37,7 +37,7 @@ class CapturedText(Params, frozen=True, kw_only=True):
 
 
 class CaptureParams(WriteParams, frozen=True, kw_only=True):
-    """What one step of a run produced: artifacts, an error, answers. Secrets in it are masked, and
+    """The results of one step of a run: artifacts, an error, answers. Secrets in it are masked, and
     what the notes hold already of the same run is not written again.
     """
 

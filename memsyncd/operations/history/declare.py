@@ -30,7 +30,7 @@ from memsyncd.operations.writes import (
 )
 
 UndoNeeds = Literal["nothing", "confirm", "never"]
-"""What an undo of a change needs."""
+"""Whether an undo of a change needs a confirmation."""
 
 
 Searched = Annotated[str, msgspec.Meta(min_length=4, max_length=4096)]
@@ -100,7 +100,7 @@ class Diff(Result, frozen=True, kw_only=True):
 
 
 class UndoParams(WriteParams, frozen=True, kw_only=True):
-    """What to undo: a revision, all revisions of a change set, or the latest one of a note or
+    """An undo names a revision, all revisions of a change set, or the latest one of a note or
     section.
     """
 

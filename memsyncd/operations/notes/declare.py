@@ -252,7 +252,7 @@ class Got(SectionMeta, frozen=True, kw_only=True):
 class RenderParams(WorkspaceParams, frozen=True, kw_only=True):
     path: Name
     line: Line = 1
-    """Of a long note, the window of some thousand lines with this line is rendered."""
+    """A line of a long note: the window of some thousand lines around it is rendered."""
 
 
 class Rendered(Result, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ class IndexProjectParams(WriteParams, frozen=True, kw_only=True):
 class SourceChange(Result, frozen=True, kw_only=True):
     path: str
     action: Literal["created", "updated", "unchanged", "removed"]
-    """What is done with the section of this file; it is removed with the file."""
+    """The act on the section of this file; the section is removed with the file."""
 
 
 class SkippedSource(Result, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class SourceInfo(Result, frozen=True, kw_only=True):
     path: str
     tags: list[str]
     files: list[str]
-    """Those that exist now."""
+    """The files that exist now."""
 
 
 class Sources(Result, frozen=True, kw_only=True):

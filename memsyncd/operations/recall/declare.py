@@ -43,9 +43,9 @@ class RecallParams(TrackedParams, frozen=True, kw_only=True):
     """Any of these keywords. They are compared with the `keywords` of a section, exactly but for
     case."""
     topic: Keyword | None = None
-    """Of this topic."""
+    """Only memories of this topic."""
     kind: Name | None = None
-    """Of this kind."""
+    """Only memories of this kind."""
     text: str = ""
     """Words, if nothing else finds a memory; by default the keywords."""
     max_tokens: MaxTokens = 2000

@@ -83,8 +83,8 @@ class Hit(RelatedMeta, frozen=True, kw_only=True):
 
     workspace: str
     sections: list[SectionPlace] = msgspec.field(default_factory=list)
-    """Those of a passage of several, by line; empty for one. Anchor and heading of the hit are
-    those of the snippet."""
+    """The sections of a passage of several, by line; empty for one section. Anchor and heading of
+    the hit belong to the snippet."""
     snippet: str
     """Plain text of one line, with matched words between `**` and `**`."""
     mark: str = ""
@@ -97,10 +97,10 @@ class Hit(RelatedMeta, frozen=True, kw_only=True):
     """The words of the query that the hit holds, themselves or in another form of the same stem,
     such as `timeouts` for `timeout`."""
     matched_related: list[str]
-    """Those of which it holds related words alone, such as `electrician` for `electrics`. If it has
-    neither, its meaning alone is near."""
+    """The words of which it holds related words alone, such as `electrician` for `electrics`. A hit
+    without both is near by its meaning alone."""
     related: list[RelatedSection] = msgspec.field(default_factory=list)
-    """What the relations to `follow` lead to, at most 20 sections, in order of the links."""
+    """The sections that the relations to `follow` lead to, at most 20, in order of the links."""
     explain: dict[str, float] | None = None
 
 
@@ -147,13 +147,13 @@ class AnsweringWorkspace(Result, frozen=True, kw_only=True):
 
 class SearchResult(SearchAnswer, frozen=True, kw_only=True):
     query_problems: list[str] = msgspec.field(default_factory=list)
-    """What of the query does not count as it was typed, such as `after:2026-02-30`, which was read
+    """The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read
     as words, and words beyond the limits of 32 terms and 1,024 characters."""
     excluded: list[str] = msgspec.field(default_factory=list)
-    """What the query excludes, as it was typed: `-m`, `-kind:todo`. A passage that holds the word
-    and the one before it as they were typed, such as `commit -m`, is found all the same."""
+    """The exclusions of the query, as they were typed: `-m`, `-kind:todo`. A passage that holds the
+    word and the word before it as they were typed, such as `commit -m`, is found all the same."""
     workspaces: list[AnsweringWorkspace]
-    """Those that were asked, in order of the request."""
+    """The workspaces that were asked, in order of the request."""
     freshness: Freshness
     took_ms: float
 
@@ -240,7 +240,7 @@ class ContextResult(ContextAnswer, frozen=True, kw_only=True):
     excluded: list[str] = msgspec.field(default_factory=list)
     """As in the result of `search`."""
     workspaces: list[AnsweringWorkspace]
-    """Those that were asked, in order of the request, and the user-wide one."""
+    """The workspaces that were asked, in order of the request, and the user-wide one."""
     freshness: Freshness
     took_ms: float
 

@@ -16,7 +16,7 @@ from memsyncd.operations.search import declare as search
 from memsyncd.operations.sections import describe_contradictions, mark_warning
 
 TEXT_LIMIT_CHARS = 40_000
-"""Of the text of a note in one result; the rest is asked for by its lines."""
+"""The most text of a note in one result; a model reads the rest by its lines."""
 
 FindWarning = Callable[[str], str]
 """Says how a text tries to instruct its reader; empty if it does not."""

@@ -59,7 +59,7 @@ class MemoryStats(Result, frozen=True, kw_only=True):
     sections: int
     notes: int
     bytes: int
-    """Of these notes as a whole."""
+    """The size of these notes as a whole."""
     counts: dict[str, list[ValueCount]]
     """By group; a section counts once for each of its tags."""
     freshness: Freshness

@@ -39,7 +39,7 @@ class Pong(Result, frozen=True, kw_only=True):
 
 
 class WorkspaceCounts(Result, frozen=True, kw_only=True):
-    """What `status` and `metrics` report of a workspace."""
+    """The counts of a workspace that `status` and `metrics` report."""
 
     id: str
     name: str

@@ -190,7 +190,7 @@ class Triage(Result, frozen=True, kw_only=True):
     untriaged: int
     """Open ones without a task."""
     by_priority: dict[str, int]
-    """Of the open ones; those without a priority under `none`."""
+    """The open sections by priority; sections without one count under `none`."""
     next: TaskSection | None
     """The first open section without a task: P0 first, then the oldest."""
     items: list[TaskSection]
@@ -208,13 +208,13 @@ class ProfileParams(WorkspaceParams, frozen=True, kw_only=True):
 
 
 class Profile(Result, frozen=True, kw_only=True):
-    """What holds for the whole project: the sections with the lifecycle `project`."""
+    """The sections that hold for the whole project: their lifecycle is `project`."""
 
     workspace: str
     items: list[TaskSection]
     """The most important first."""
     tags: dict[str, int]
-    """Of all of them, the commonest first."""
+    """The tags of all sections with their counts, the commonest first."""
     kinds: dict[str, int]
     sections: int
     """Before `limit`."""

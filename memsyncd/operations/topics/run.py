@@ -1,6 +1,6 @@
 """Lists, reads, makes and changes topics, and appends to their fields.
 
-A topic is a note and its fields are sections. What writes is a decision for `edit`, as of any other
+A topic is a note and its fields are sections. A write is a decision for `edit`, as of any other
 write; the values that a field had before are read from the history of its note.
 """
 

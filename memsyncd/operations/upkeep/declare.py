@@ -71,7 +71,7 @@ class UpkeepItem(SectionPlace, frozen=True, kw_only=True):
 
 
 class UpkeepPlan(Result, frozen=True, kw_only=True):
-    """What an act changes, in the order of notes and lines."""
+    """The changes of an act, in the order of notes and lines."""
 
     plan: str
     """A digest of the changes."""

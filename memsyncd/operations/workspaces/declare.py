@@ -103,7 +103,7 @@ class WorkspaceList(Result, frozen=True, kw_only=True):
 
 class Found(Result, frozen=True, kw_only=True):
     what: str
-    """What the folder was recognised as."""
+    """The kind of folder that was recognised."""
     notes: int
     """Notes that the workspace has."""
     is_complete: bool

@@ -26,8 +26,8 @@ def make_recall() -> Command:
             Argument("keywords", "[KEYWORD…]", "any of these keywords", field="keywords"),
         ),
         options=(
-            Option("--topic TEXT", "of this topic", field="topic"),
-            Option("--kind K", "of this kind", field="kind"),
+            Option("--topic TEXT", "only memories of this topic", field="topic"),
+            Option("--kind K", "only memories of this kind", field="kind"),
             Option("--text TEXT", "words, if nothing else finds a memory; by default the keywords", field="text"),
             Option("--max-tokens N", "the budget of all texts together, 100 to 50,000 tokens (default 2000)", field="max_tokens"),
             Option("--follow R…", "show what this relation leads to: resolved_by", field="follow"),
