@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
 from memsyncd.operations.docs import read_field_docs
+from memsyncd.operations.field_types import find_plain_type, takes_list
 from memsyncd.operations.operation import (
     NO_OPTIONS,
     OPTIONS,
@@ -156,9 +156,10 @@ def _render_group(group: CommandGroup, subs: list[str]) -> str:
 def _render_command(operation: Operation, command: Command, subs: Iterable[str]) -> str:
     folder = find_capability(operation)
     lines = [f"def {_name(command.words)}() -> Command:", "    return Command("]
-    lines.append(f"        {_render_action(operation, command, folder)},")
-    lines.append(f"        summary={_render(_summarize(operation, command))},")
     options = list(list_options(operation, command))
+    places = tuple(option.field for option in options if option.is_place)
+    lines.append(f"        {_render_action(operation, command, folder, places)},")
+    lines.append(f"        summary={_render(_summarize(operation, command))},")
     arguments = [one for one in options if one.is_argument]
     if arguments:
         lines.append("        arguments=(")
@@ -191,7 +192,9 @@ def find_capability(operation: Operation) -> str:
     raise ValueError(f"no folder is known of {operation.name}")
 
 
-def _render_action(operation: Operation, command: Command, folder: str) -> str:
+def _render_action(
+    operation: Operation, command: Command, folder: str, places: tuple[str, ...]
+) -> str:
     if command.action:
         return f"load_action({_render(folder)}, {_render(command.action)})"
     words = [_render(folder), _render(operation.name)]
@@ -204,9 +207,8 @@ def _render_action(operation: Operation, command: Command, folder: str) -> str:
         words.append(f"fixed={_render(command.fixed)}")
     if operation.shape is Shape.DAEMON:
         words.append("is_wide=True")
-    places = [one.field for one in list_options(operation, command) if one.is_place]
     if places:
-        words.append(f"places={_render(tuple(places))}")
+        words.append(f"places={_render(places)}")
     return f"call_operation({', '.join(words)})"
 
 
@@ -307,12 +309,12 @@ def _make_option(
     place: str,
 ) -> RenderedOption:
     name = field.encode_name
-    kind = _strip(field.type)
+    kind = find_plain_type(field.type)
     is_applied = name == "dry_run" and field.default is True
     words = APPLY if is_applied else OPTIONS.get(name, OptionWords(""))
     usage = command.usages.get(place) or words.usage or _write_usage(name, kind, field)
     value = field.default is not True if kind is bool else words.value
-    is_repeated = get_origin(kind) is dict or _takes_list(field.type)
+    is_repeated = get_origin(kind) is dict or takes_list(field.type)
     usage = usage.removesuffix("…") + "…" * (is_repeated and " " in usage.partition("--")[2])
     text = command.help.get(place) or words.help or first_sentence(docs.get(field.name, ""))
     default = field.default
@@ -346,10 +348,6 @@ def _describe_choices(text: str, choices: tuple[str, ...], default: Any) -> str:
     return f": {', '.join(words[:-1])} or {words[-1]}"
 
 
-def _takes_list(kind: Any) -> bool:
-    return get_origin(kind) is list or any(map(_takes_list, get_args(kind)))
-
-
 def _has_paths(operation: Operation) -> bool:
     return bool(operation.paths.absolute) or operation.paths.are_from_root
 
@@ -379,21 +377,8 @@ def _write_usage(name: str, kind: Any, field: msgspec.structs.FieldInfo) -> str:
     return f"{flag} {'S' if kind is float else 'TEXT'}"
 
 
-def _strip(kind: Any) -> Any:
-    """Return a type without its limits and without None."""
-    while get_origin(kind) is Annotated or get_origin(kind) in (Union, UnionType):
-        if get_origin(kind) is Annotated:
-            kind = get_args(kind)[0]
-            continue
-        rest = [part for part in get_args(kind) if part is not NoneType]
-        if len(rest) != 1:
-            break
-        kind = rest[0]
-    return kind
-
-
 def _choose_parser(kind: Any) -> str:
-    plain = _strip(kind)
+    plain = find_plain_type(kind)
     if plain is float:
         return "parse_fraction"
     if get_origin(plain) is dict:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from types import NoneType
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
 from memsyncd.operations import sections
 from memsyncd.operations.docs import read_comments, read_field_docs
+from memsyncd.operations.field_types import find_plain_type, takes_list
 from memsyncd.operations.notes.declare import MemoryParams, NewSection
 from memsyncd.operations.operation import Notification, Operation, Python
 
@@ -315,7 +316,7 @@ def _list_parameters(operation: Operation, python: Python) -> Iterator[_Paramete
         if name in python.omit or ("target" in python.positional and name in ("anchor", "path")):
             continue
         doc = docs.get(field.name, "")
-        if name == "workspace" and _takes_several(field.type):
+        if name == "workspace" and takes_list(field.type):
             doc = "Others in place of this one: names, ids or paths, or `*` for all."
             entry = "**convert_workspaces(workspaces)"
             if field.default == ALL_WORKSPACES:
@@ -329,14 +330,10 @@ def _list_parameters(operation: Operation, python: Python) -> Iterator[_Paramete
             yield _make_parameter(field, python, doc)
 
 
-def _takes_several(kind: Any) -> bool:
-    return any(get_origin(part) is list or _takes_several(part) for part in get_args(kind))
-
-
 def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) -> _Parameter:
     name = field.encode_name
     shown = python.rename.get(name, name)
-    plain = _strip(field.type)
+    plain = find_plain_type(field.type)
     if isinstance(plain, type) and issubclass(plain, msgspec.Struct):
         if shown == python.kwargs:
             entry = f'"{name}": convert_filters({shown})'
@@ -344,7 +341,7 @@ def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) 
         entry = f'"{name}": convert_filters({shown} or {{}})'
         return _Parameter(shown, f"{plain.__name__} | None", "None", entry, doc)
     is_starred = f"*{name}" in python.positional
-    item = _strip(get_args(plain)[0]) if is_starred else None
+    item = find_plain_type(get_args(plain)[0]) if is_starred else None
     if is_starred and not (isinstance(item, type) and issubclass(item, msgspec.Struct)):
         kind = _render_type(item)
         return _Parameter(f"*{shown}", kind, None, f'"{name}": [*{shown}] or None', doc)
@@ -369,7 +366,7 @@ def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) 
 def _make_list_parameter(
     field: msgspec.structs.FieldInfo, plain: Any, shown: str, doc: str, *, is_starred: bool
 ) -> _Parameter:
-    name, item = field.encode_name, _strip(get_args(plain)[0])
+    name, item = field.encode_name, find_plain_type(get_args(plain)[0])
     if isinstance(item, type) and issubclass(item, msgspec.Struct):
         main = next(one.encode_name for one in msgspec.structs.fields(item) if one.required)
         kind, entry = f"types.{item.__name__} | str", f'"{name}": convert_items({shown}, "{main}")'
@@ -384,16 +381,6 @@ def _make_list_parameter(
         return _Parameter(shown, f"{kind} | None", "None", f'"{name}": {convert}({shown})', doc)
     default = None if field.required else "()"
     return _Parameter(shown, kind, default, f'"{name}": {convert}({shown})', doc)
-
-
-def _strip(kind: Any) -> Any:
-    """Return a type without its limits and without None."""
-    while get_origin(kind) in (Annotated, Union, UnionType):
-        parts = [part for part in get_args(kind) if part is not NoneType]
-        if get_origin(kind) is not Annotated and len(parts) > 1:
-            break
-        kind = parts[0]
-    return kind
 
 
 # --- descriptions -------------------------------------------------------------------------------

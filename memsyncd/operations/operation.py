@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from importlib import import_module
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -329,14 +329,3 @@ def load_function(name: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
     found: Callable[..., Any] = getattr(import_module(f"memsyncd.operations.{module}"), function)
     return found
-
-
-def is_list_type(kind: Any) -> bool:
-    """True for a type that accepts lists alone."""
-    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
-    return get_origin(kind) is list
-
-
-def may_be_list(kind: Any) -> bool:
-    """True for a type that accepts a list or an array of fixed length, among others."""
-    return get_origin(kind) in (list, tuple) or any(map(may_be_list, get_args(kind)))

@@ -15,13 +15,12 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from memsyncd.errors import BadRequest, MemsyncdError
+from memsyncd.operations.field_types import is_list_type, may_be_list
 from memsyncd.operations.operation import (
     Operation,
     Tool,
     ToolAction,
-    is_list_type,
     load_function,
-    may_be_list,
 )
 from memsyncd.operations.search.text import FindWarning
 from memsyncd.operations.sections import MaxTokens

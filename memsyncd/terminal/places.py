@@ -185,16 +185,11 @@ def find_named(text: str | None, console: Console) -> dict[str, Any]:
     return {**named, "workspace": root}
 
 
-def take_named(args: Args, console: Console) -> dict[str, Any]:
-    """Return `find_named` of the argument `target`, which is no parameter."""
-    return {"target": None, **find_named(args.target, console)}
-
-
 def find_revision(args: Args, console: Console) -> dict[str, Any]:
     """Return the parameters that name a revision, or the latest one of a section or note. A number
     alone names a revision.
     """
     target: str | None = args.target
     if target is not None and target.isdecimal() and args.revision is None:
-        return {"target": None, "revision": int(target)}
-    return take_named(args, console)
+        return {"revision": int(target)}
+    return find_named(target, console)
