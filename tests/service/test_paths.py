@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import site
 import subprocess
 import sys
 from pathlib import Path
@@ -28,9 +27,9 @@ def make_program(folder: Path) -> str:
         [sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(folder)], check=True
     )
     (packages,) = folder.glob("lib/python3*/site-packages")
-    (packages / "borrowed.pth").write_text(
-        "\n".join(site.getsitepackages()) + "\n", encoding="utf-8"
-    )
+    # An editable install, and one that borrows packages itself, has them in other folders too.
+    folders = [path for path in sys.path if Path(path).is_dir()]
+    (packages / "borrowed.pth").write_text("\n".join(folders) + "\n", encoding="utf-8")
     return str(folder / "bin" / "python")
 
 
