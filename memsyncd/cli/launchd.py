@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LABEL = "org.memsyncd.agent"
 TEMPLATE_PROGRAM = '"$HOME/.local/bin/memsyncd" run'
-COMMAND_TIMEOUT_S = 60.0
+LAUNCHCTL_TIMEOUT_S = 60.0
 # `bootout` may return before the agent has ended, which may take ExitTimeOut; until then it cannot
 # be loaded again.
 UNLOAD_TIMEOUT_S = 20.0
@@ -166,7 +166,7 @@ class Launchd:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=COMMAND_TIMEOUT_S,
+                timeout=LAUNCHCTL_TIMEOUT_S,
             )
         except FileNotFoundError:
             raise BadRequest(

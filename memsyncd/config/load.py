@@ -35,9 +35,8 @@ from memsyncd.config import (
 )
 from memsyncd.core.changes.watchplan import find_include_refusal
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults, is_kind
-from memsyncd.core.globs import find_file_glob_refusal, find_glob_refusal
-from memsyncd.core.notepath import find_refusal as find_path_refusal
-from memsyncd.core.notepath import is_markdown
+from memsyncd.core.paths import find_file_glob_refusal, find_glob_refusal, is_markdown
+from memsyncd.core.paths import find_refusal as find_path_refusal
 from memsyncd.dirs import CONFIG_VARIABLE, SOCKET_VARIABLES, expand_home
 from memsyncd.errors import BadConfig
 

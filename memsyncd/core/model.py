@@ -8,14 +8,60 @@ exactly, so a caller can sum them line by line and round once.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Final, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 import msgspec
 
-from memsyncd.core.decay import Tier
+_DAY_S = 86_400.0
+IMPORTANCE_BY_PRIORITY: Final = {"P0": 2.0, "P1": 1.5, "P2": 1.0, "P3": 0.5}
+USUAL_IMPORTANCE: Final = 0.7
+
+Tier = Literal["hot", "warm", "cold"]
+
+
+class Decay(msgspec.Struct, frozen=True):
+    """The decay of a memory and the factors whose product it is."""
+
+    score: float
+    recency: float
+    accesses: float
+    importance: float
+
+
+def compute_decay(
+    *, age_s: float, half_life: float, n_accesses: int, priority: str | None, importance: float
+) -> Decay:
+    """Compute the decay; `half_life` is in days. An age in the future counts as none."""
+    recency = math.exp(-max(0.0, age_s) / (half_life * _DAY_S))
+    accesses = _weigh_accesses(n_accesses)
+    factor = IMPORTANCE_BY_PRIORITY.get(priority or "", importance / USUAL_IMPORTANCE)
+    return Decay(recency * accesses * factor, recency, accesses, factor)
+
+
+def compute_salience(fields: Sequence[tuple[float, int]]) -> float:
+    """Compute the salience of a topic, from 0 to 1, from the importance and the accesses of each of
+    its fields. A topic without fields has none.
+    """
+    if not fields:
+        return 0.0
+    each = [min(1.0, importance * _weigh_accesses(n)) for importance, n in fields]
+    return sum(each) / len(each)
+
+
+def _weigh_accesses(n: int) -> float:
+    return 1 + math.log1p(n) / 10
+
+
+def find_tier(score: float, *, hot_from: float, warm_from: float) -> Tier:
+    """Return the tier of a decay."""
+    if score >= hot_from:
+        return "hot"
+    return "warm" if score >= warm_from else "cold"
+
 
 # --- Notes ----------------------------------------------------------------------------------------
 

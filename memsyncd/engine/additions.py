@@ -21,9 +21,9 @@ from memsyncd.core.editing.additions import (
 )
 from memsyncd.core.editing.capture import find_new
 from memsyncd.core.editing.kinds import find_kind
-from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
+from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.notepath import (
+from memsyncd.core.paths import (
     MEMORY_FILE,
     MEMORY_FOLDER,
     NotePath,

@@ -21,7 +21,7 @@ from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.model import Problem, Span
-from memsyncd.core.notepath import NOTE_SUFFIXES, NotePath, parse_note_path
+from memsyncd.core.paths import NOTE_SUFFIXES, NotePath, parse_note_path
 from memsyncd.core.search.query import EVERYTHING, Filters
 from memsyncd.engine.checks import find_remedy
 from memsyncd.engine.metadata import (
@@ -130,7 +130,7 @@ def _name_anchor(scope: Scope, anchor: str) -> str:
 def _name_from_root(scope: Scope, path: str, end: str, *, may_be_folder: bool) -> str:
     if not path.startswith("/"):
         return f"{path}{end}"
-    from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
+    from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 
     if not is_within_folder(path, MEMORIES):
         return f"{path}{end}"

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.model import Attributes
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.rebuild import update_index
 from memsyncd.engine.records import open_records, report_wal_sizes

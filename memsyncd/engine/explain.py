@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.notepath import show_path
+from memsyncd.core.paths import show_path
 from memsyncd.core.search.folding import fold
 from memsyncd.core.search.properties import EQUAL, parse_condition
 from memsyncd.core.search.query import (

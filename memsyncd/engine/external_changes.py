@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.changes.diff import is_within
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.engine.accesses import follow_notes, store_noted
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import record_external

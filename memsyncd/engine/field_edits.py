@@ -21,7 +21,7 @@ from memsyncd.core.editing.topics import (
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.model import ARCHIVED, Meta, Section
-from memsyncd.core.notepath import NotePath, is_markdown
+from memsyncd.core.paths import NotePath, is_markdown
 from memsyncd.engine.additions import choose_note
 from memsyncd.engine.edit import Decide, Edit, check_digest, make_put
 from memsyncd.engine.similar import find_nearly_same

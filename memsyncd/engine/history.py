@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import msgspec
 
 from memsyncd.config import Config
-from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
-from memsyncd.core.notepath import MEMORY_FOLDER, parse_note_path
+from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
+from memsyncd.core.paths import MEMORY_FOLDER, parse_note_path
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import (
     find_history,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.guard.warnings import PROMPT_INJECTION
+from memsyncd.core.guard.injection import PROMPT_INJECTION
 from memsyncd.operations.search.declare import Hit
 from memsyncd.operations.sections import SHORT_MARK, mark_warning
 from memsyncd.store.lookup import has_problem

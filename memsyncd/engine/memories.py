@@ -14,7 +14,7 @@ import msgspec
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.sections import SECTION_LEVEL, find_sections_bytes
 from memsyncd.core.markdown.decode import decode_note
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.core.search.query import Filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NoteNotFound

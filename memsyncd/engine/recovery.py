@@ -32,7 +32,7 @@ from memsyncd.core.editing.recovery import (
     find_to_change,
     plan_recovery,
 )
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.sync import is_root_away
 from memsyncd.engine.workspace import Workspace

@@ -15,8 +15,8 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from memsyncd.config import Config, GuardConfig
+from memsyncd.core.guard.injection import find_warnings
 from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, redaction_label
-from memsyncd.core.guard.warnings import find_warnings
 from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.search.folding import fold
 from memsyncd.core.search.query import NO_FILTERS

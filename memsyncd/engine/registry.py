@@ -26,7 +26,7 @@ from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
 from memsyncd.core.changes.watchplan import NO_INCLUDES, Watch, plan_watches
-from memsyncd.core.claude_code import list_project_folders, name_project_memory, slug_project
+from memsyncd.core.paths import list_project_folders, name_project_memory, slug_project
 from memsyncd.engine.workspace import Entry, Settings
 from memsyncd.errors import (
     AmbiguousWorkspace,

@@ -31,7 +31,7 @@ from memsyncd.core.changes.diff import (
     track_missing,
 )
 from memsyncd.core.model import Problem
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
@@ -495,7 +495,7 @@ def _find_patch(file: ReadFile, config: Config, index: Index) -> PatchNote | Non
     """An edit of a large note, if only its lines need be parsed and written."""
     if len(file.data) < PATCH_BYTES or (old := index.read_outline(file.path.text)) is None:
         return None
-    from memsyncd.core.markdown.rechunk import rechunk_note
+    from memsyncd.core.markdown.parse import rechunk_note
 
     patch = rechunk_note(file.path, file.data, old, config.chunking, config.guard)
     if patch is None:

@@ -17,7 +17,7 @@ import msgspec
 
 from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.engine.checks import (
     TABLE,
     make_finding,

@@ -23,9 +23,8 @@ from memsyncd.config import Config
 from memsyncd.core.changes.debounce import AnnouncedPaths, describe_overdue
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState, is_within
 from memsyncd.core.changes.watchplan import Watch, parse_include, plan_watches
-from memsyncd.core.ignore_rules import is_pruned_path
 from memsyncd.core.model import Problem
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER
+from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, is_pruned_path
 from memsyncd.errors import Busy, StoreFailed, WorkspaceNotFound
 from memsyncd.files.folder_kinds import AGENT_GLOBS, Preset
 from memsyncd.files.ignore_rules import WorkspaceRules

@@ -16,9 +16,14 @@ from typing import Literal
 
 import msgspec
 
-from memsyncd.core.claude_code import find_project
-from memsyncd.core.globs import find_glob_refusal, has_wildcard
-from memsyncd.core.notepath import MEMORY_FOLDER, RULE_GLOBS, is_note_name
+from memsyncd.core.paths import (
+    MEMORY_FOLDER,
+    RULE_GLOBS,
+    find_glob_refusal,
+    find_project,
+    has_wildcard,
+    is_note_name,
+)
 
 Preset = Literal["memory", "vault", "claude-code"]
 # Claude Code's folder for its projects, and that of the memory in the folder of a project.

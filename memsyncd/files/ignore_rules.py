@@ -19,7 +19,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from memsyncd.core.ignore_rules import (
+from memsyncd.core.paths import (
     BUILD_FILES,
     IGNORE_FILE,
     PRUNED_MARKERS,

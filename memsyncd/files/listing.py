@@ -19,12 +19,12 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from memsyncd.core.ignore_rules import PRUNED_NAMES
-from memsyncd.core.notepath import (
+from memsyncd.core.paths import (
     MEMORY_FILE,
     MEMORY_FOLDER,
     NAME_LIMIT_BYTES,
     PATH_LIMIT_BYTES,
+    PRUNED_NAMES,
     NotePath,
     find_refusal,
     is_memory,

@@ -13,7 +13,7 @@ import errno
 from collections.abc import Iterator
 
 from memsyncd.core.model import Problem
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.errors import Conflict, MemsyncdError, PathRefused, StoreFull, Unwritable
 from memsyncd.files.confined import NotRegularError
 from memsyncd.files.scope import show_name
@@ -84,7 +84,7 @@ def problem(path: str, code: str, *, why: str = "") -> Problem:
 # --- errors -------------------------------------------------------------------------------------
 
 FULL_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-LINK_ERRORS = frozenset({errno.ELOOP, errno.EXDEV})
+ESCAPE_ERRORS = frozenset({errno.ELOOP, errno.EXDEV})
 SPECIAL_ERRORS = frozenset({errno.EISDIR, errno.ENXIO, errno.ENODEV})
 GONE_ERRORS = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTEMPTY, errno.EEXIST})
 
@@ -103,7 +103,7 @@ def translate_error(path: NotePath, error: OSError) -> MemsyncdError:
     code = error.errno or 0
     if isinstance(error, NotRegularError) or code in SPECIAL_ERRORS:
         return make_refusal(path, "it is not a regular file")
-    if code in LINK_ERRORS:
+    if code in ESCAPE_ERRORS:
         return make_refusal(path, "a link on the way leads elsewhere")
     if code == errno.ENOTDIR:
         return make_refusal(path, "a part of it is a file, not a folder")

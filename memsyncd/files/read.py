@@ -27,7 +27,7 @@ import msgspec
 from memsyncd.core.changes.diff import FileStat, Recorded
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.model import Attributes, Problem
-from memsyncd.core.notepath import NotePath, find_refusal
+from memsyncd.core.paths import NotePath, find_refusal
 from memsyncd.errors import PathRefused, TooLarge, Unwritable
 from memsyncd.files.confined import (
     ConfinedPath,

@@ -41,7 +41,7 @@ from memsyncd.core.changes.diff import (
 )
 from memsyncd.core.changes.watchplan import ANY_DEPTH, Include
 from memsyncd.core.model import Problem
-from memsyncd.core.notepath import (
+from memsyncd.core.paths import (
     MEMORY_FILE,
     MEMORY_FOLDER,
     find_refusal,

@@ -25,18 +25,22 @@ import msgspec
 
 from memsyncd.core.changes.watchplan import NO_INCLUDES, Includes
 from memsyncd.core.digest import digest_text
-from memsyncd.core.globs import NO_GLOBS, Globs, has_wildcard
-from memsyncd.core.ignore_rules import is_pruned_path
-from memsyncd.core.notepath import (
+from memsyncd.core.paths import (
     MEMORY_FILE,
     MEMORY_FOLDER,
+    NO_GLOBS,
+    Globs,
+    Worktree,
     find_refusal,
+    has_wildcard,
+    identify_worktree,
     is_instruction,
     is_memory,
     is_note_name,
+    is_pruned_path,
     is_rule_path,
+    read_pointer,
 )
-from memsyncd.core.worktrees import Worktree, identify_worktree, read_pointer
 from memsyncd.errors import BadRequest, MemsyncdError, Unsafe
 
 SLUG_LIMIT_CHARACTERS = 40

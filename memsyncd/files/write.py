@@ -25,7 +25,7 @@ from functools import partial
 from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.model import Attributes
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NAME_LIMIT_BYTES, NotePath
+from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, NAME_LIMIT_BYTES, NotePath
 from memsyncd.errors import AlreadyExists, Conflict, PathRefused, Unwritable
 from memsyncd.files.atomic import (
     ExchangeUnsupportedError,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Provider = Literal["openai", "openai-responses", "anthropic", "bedrock"]
 
-CLIENT = "tools"
+TOOLS_CLIENT = "tools"
 DOWN = "Memory is not available now: go on without it, and tell the user"
 
 
@@ -88,7 +88,7 @@ def call(
     input: Mapping[str, Any] | str,  # noqa: A002 - what providers call it
     *,
     workspace: str | os.PathLike[str] | None = None,
-    client: str = CLIENT,
+    client: str = TOOLS_CLIENT,
     is_read_only: bool = False,
     timeout_s: float = TIMEOUT_S,
 ) -> ToolAnswer:
@@ -140,7 +140,7 @@ def remember(
     content: str,
     *,
     workspace: str | os.PathLike[str] | None = None,
-    client: str = CLIENT,
+    client: str = TOOLS_CLIENT,
     timeout_s: float = TIMEOUT_S,
     **section: Any,
 ) -> Added:

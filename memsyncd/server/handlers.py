@@ -21,7 +21,7 @@ from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
 from memsyncd import __version__
-from memsyncd.core.notepath import MEMORY_FILE
+from memsyncd.core.paths import MEMORY_FILE
 from memsyncd.engine import browse
 from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
@@ -122,7 +122,7 @@ def _find_absolute(params: Any, fields: Iterable[str]) -> tuple[str, str]:
         value = str(getattr(params, field, None) or "")
         named = value.rpartition("#")[0] if field == "anchor" else value
         if named.startswith("/"):
-            from memsyncd.core.editing.memory_path import MEMORIES
+            from memsyncd.core.editing.memory_tool import MEMORIES
 
             if not is_within_folder(named, MEMORIES):
                 return field, named
@@ -141,7 +141,7 @@ def _replace_path(params: Any, field: str, path: str, workspace: Workspace) -> A
 
 def _find_notes(params: Any, memory_dir: str) -> list[str]:
     """Return the paths, from the root, of the notes and folders that the parameters name."""
-    from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
+    from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 
     texts = [getattr(params, field, None) for field in ("path", "old_path", "new_path")]
     anchors = [getattr(params, "anchor", None), *getattr(params, "anchors", ())]

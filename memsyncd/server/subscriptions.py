@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from memsyncd.core.globs import Globs
+from memsyncd.core.paths import Globs
 from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace

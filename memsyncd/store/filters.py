@@ -14,9 +14,8 @@ from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Any
 
-from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.model import ARCHIVED
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER
+from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, Globs, has_wildcard
 from memsyncd.core.search.properties import EQUAL, PropertyCondition, fold_value, parse_condition
 from memsyncd.core.search.query import Filters
 from memsyncd.store.pool import MEMO_LIMIT, META_FUNCTION, Reader, encode_numbers

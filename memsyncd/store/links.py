@@ -20,7 +20,7 @@ from memsyncd.core.markdown.linkgraph import (
     stream_edges,
     walk_links,
 )
-from memsyncd.core.markdown.notenames import NamedNote, NameTable, NoteNames
+from memsyncd.core.markdown.links import NamedNote, NameTable, NoteNames
 from memsyncd.core.model import NAME_LINK, PATH_LINK, Link
 from memsyncd.core.search.ranking import Candidate
 from memsyncd.store.lookup import read_anchors

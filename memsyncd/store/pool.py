@@ -16,7 +16,7 @@ from typing import Any, cast
 import apsw
 import msgspec
 
-from memsyncd.core.notepath import MEMORY_FOLDER
+from memsyncd.core.paths import MEMORY_FOLDER
 from memsyncd.core.search.folding import fold
 from memsyncd.core.search.properties import is_passing
 from memsyncd.store.connection import (

@@ -17,7 +17,7 @@ import msgspec
 
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_to_bytes
-from memsyncd.core.markdown.notenames import list_names, make_key, make_path_name
+from memsyncd.core.markdown.links import list_names, make_key, make_path_name
 from memsyncd.core.model import (
     Note,
     NotePatch,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from memsyncd.core.model import SecretLines, Span, path_words
-from memsyncd.core.notepath import MEMORY_FILE
+from memsyncd.core.paths import MEMORY_FILE
 from memsyncd.core.search.folding import fold
 from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.query import Filters

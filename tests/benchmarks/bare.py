@@ -16,7 +16,7 @@ from watchdog.observers import Observer, inotify_c
 
 from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.core.search.folding import fold
 from memsyncd.core.search.words import find_subwords
 from memsyncd.store.rows import make_fts_rows

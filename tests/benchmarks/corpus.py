@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 
 PACKAGES = (
     "react-scripts@5", "gatsby@5", "@angular/cli", "@nestjs/cli", "webpack-cli", "eslint", "jest", "mocha", "express", "lodash",

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from memsyncd.client import types
-from memsyncd.operations import fields, sections, writes
+from memsyncd.operations import fields, sections
 from memsyncd.operations.generate_client import (
     FIELDS,
     METHODS,
@@ -23,7 +23,7 @@ from memsyncd.operations.search import declare as search
 from memsyncd.operations.status import declare as operations
 from memsyncd.operations.table import NOTIFICATIONS, OPERATIONS
 
-PROTOCOL = (fields, sections, writes, memory, operations, search)
+PROTOCOL = (fields, sections, memory, operations, search)
 GIVEN = [
     name
     for name in vars(types)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.claude_code import (
+from memsyncd.core.paths import (
     find_project,
     list_project_folders,
     name_project_memory,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.decay import Decay, compute_decay, compute_salience, find_tier
+from memsyncd.core.model import Decay, compute_decay, compute_salience, find_tier
 
 DAY_S = 86_400.0
 ages = st.floats(0, 3650 * DAY_S)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.globs import NO_GLOBS, Globs, find_glob_refusal
+from memsyncd.core.paths import NO_GLOBS, Globs, find_glob_refusal
 from memsyncd.errors import BadRequest
 
 MATCHING = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.core.notepath import find_copied, is_conflict_copy
+from memsyncd.core.paths import find_copied, is_conflict_copy
 
 
 @pytest.mark.parametrize(

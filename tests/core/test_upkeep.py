@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.core.upkeep import (
     archive_note,
     archive_sections,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.worktrees import GONE, MOVED, Worktree, identify_worktree, read_pointer
+from memsyncd.core.paths import GONE, MOVED, Worktree, identify_worktree, read_pointer
 
 LINKED = {
     "/wt/.git": "gitdir: /main/.git/worktrees/wt\n",

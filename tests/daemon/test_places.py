@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.ignore_rules import is_pruned_path
-from memsyncd.core.notepath import RULE_GLOBS, is_note_name
+from memsyncd.core.paths import RULE_GLOBS, is_note_name, is_pruned_path
 from memsyncd.errors import BadRequest, MemsyncdError, PathRefused
 from tests.daemon.conftest import wait_until
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memsyncd.core.claude_code import slug_project
+from memsyncd.core.paths import slug_project
 from memsyncd.errors import Busy, WorkspaceNotFound
 from tests.daemon.conftest import wait_until
 

@@ -6,7 +6,7 @@ import pytest
 
 from memsyncd.config import ChunkingConfig, Config
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.engine.additions import make_addition_decision
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, PathRefused, TooLarge
 from memsyncd.operations.notes.declare import NewSection

@@ -24,7 +24,7 @@ from msgspec import structs
 from memsyncd.config import HistoryConfig
 from memsyncd.core.changes.diff import GRAIN_NS
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.engine import edit as edit_module
 from memsyncd.engine import sync as sync_module
 from memsyncd.engine.edit import Delete, Edit, Put

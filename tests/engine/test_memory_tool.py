@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.engine import edit as edit_module
 from memsyncd.errors import (
     AlreadyExists,

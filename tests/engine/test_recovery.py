@@ -18,7 +18,7 @@ from msgspec import structs
 
 from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.engine import browse, edit, recovery
 from memsyncd.engine.edit import Edit, Put
 from memsyncd.engine.recovery import recover

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memsyncd.core.claude_code import slug_project
+from memsyncd.core.paths import slug_project
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspace import Entry, Settings
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config, HistoryConfig
 from memsyncd.core.editing.topics import trim_text
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.engine.external_changes import prune_slice
 from memsyncd.engine.field_edits import choose_near
 from memsyncd.engine.metadata import make_valuation

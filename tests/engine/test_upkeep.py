@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from memsyncd.config import Config
-from memsyncd.core.globs import Globs
+from memsyncd.core.paths import Globs
 from memsyncd.engine.browse import list_notes
 from memsyncd.engine.metadata import make_valuation
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound

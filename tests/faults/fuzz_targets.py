@@ -106,8 +106,7 @@ def make_query() -> Callable[[bytes], None]:
 
 
 def make_outline() -> Callable[[bytes], None]:
-    from memsyncd.core.markdown.blockrules import is_deep
-    from memsyncd.core.markdown.scanner import split_blocks
+    from memsyncd.core.markdown.scanner import is_deep, split_blocks
     from tests.core.markdown.test_scanner import split_blocks_slowly
 
     def feed(data: bytes) -> None:
@@ -128,7 +127,7 @@ def make_outline() -> Callable[[bytes], None]:
 def make_note() -> Callable[[bytes], None]:
     from memsyncd.config import ChunkingConfig, GuardConfig
     from memsyncd.core.markdown.parse import parse_note
-    from memsyncd.core.notepath import NotePath
+    from memsyncd.core.paths import NotePath
 
     def feed(data: bytes) -> None:
         note = parse_note(NotePath(".memories/a.md"), data, ChunkingConfig(), GuardConfig())
@@ -140,8 +139,8 @@ def make_note() -> Callable[[bytes], None]:
 
 
 def make_memory_path() -> Callable[[bytes], None]:
-    from memsyncd.core.editing.memory_path import parse_memory_path
-    from memsyncd.core.notepath import find_refusal
+    from memsyncd.core.editing.memory_tool import parse_memory_path
+    from memsyncd.core.paths import find_refusal
     from memsyncd.errors import PathRefused
 
     def feed(data: bytes) -> None:
@@ -174,7 +173,7 @@ def make_secrets() -> Callable[[bytes], None]:
 
 
 def make_globs() -> Callable[[bytes], None]:
-    from memsyncd.core.globs import Globs
+    from memsyncd.core.paths import Globs
     from memsyncd.errors import BadRequest
 
     def feed(data: bytes) -> None:

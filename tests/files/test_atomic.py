@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.core.notepath import is_note_name
+from memsyncd.core.paths import is_note_name
 from memsyncd.files import atomic
 from memsyncd.files.atomic import (
     ExchangeUnsupportedError,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.core.notepath import NotePath, is_conflict_copy
+from memsyncd.core.paths import NotePath, is_conflict_copy
 from memsyncd.files.write import remove_temporary_files
 from tests.files.conftest import parse_scope
 

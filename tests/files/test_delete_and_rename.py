@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.errors import AlreadyExists, Conflict, PathRefused, Unwritable
 from memsyncd.files import write
 from memsyncd.files.listing import find_files
@@ -392,7 +392,7 @@ def test_nothing_is_renamed_out_of_or_into_a_read_only_folder(plain_root: Path) 
 
 DELETER = """
 import sys
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.files.scope import parse_scope
 from memsyncd.files.listing import find_files
 from memsyncd.files.read import read_text_file

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.claude_code import slug_project
+from memsyncd.core.paths import slug_project
 from memsyncd.files.folder_kinds import (
     AWAITED_LIMIT,
     AgentProject,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.notepath import NotePath, find_refusal
+from memsyncd.core.paths import NotePath, find_refusal
 from memsyncd.errors import PathRefused, Unwritable
 from memsyncd.files.listing import find_files, is_folder, is_plain_entry, list_folder
 from memsyncd.files.scope import Scope

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.errors import Conflict, MemsyncdError, PathRefused, StoreFull, Unwritable
 from memsyncd.files.confined import NotRegularError
 from memsyncd.files.problems import PROBLEMS, problem, translate_error, translating_errors

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.notepath import NotePath, parse_note_path
+from memsyncd.core.paths import NotePath, parse_note_path
 from memsyncd.errors import MemsyncdError, PathRefused, TooLarge, Unwritable
 from memsyncd.files import read
 from memsyncd.files.read import ReadFile, TextFile, Unread, read_note_file, read_text_file

@@ -19,7 +19,7 @@ from memsyncd.core.changes.diff import (
     has_ordinary_name,
     hash_stat,
 )
-from memsyncd.core.notepath import RULE_GLOBS
+from memsyncd.core.paths import RULE_GLOBS
 from memsyncd.errors import BadRequest
 from memsyncd.files.scan import Walk, scan, stat_root
 from tests.files.conftest import parse_scope

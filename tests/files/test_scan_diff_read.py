@@ -21,7 +21,7 @@ from memsyncd.core.changes.diff import (
     plan_changes,
     track_missing,
 )
-from memsyncd.core.notepath import parse_note_path
+from memsyncd.core.paths import parse_note_path
 from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.files.scan import scan
 from memsyncd.files.scope import Scope

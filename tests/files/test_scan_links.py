@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.core.changes.diff import Snapshot
-from memsyncd.core.notepath import parse_note_path
+from memsyncd.core.paths import parse_note_path
 from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.files.scan import scan
 from memsyncd.files.scope import Scope

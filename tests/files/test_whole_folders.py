@@ -14,8 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import KnownStats, Snapshot, hash_stat
-from memsyncd.core.ignore_rules import is_pruned_path
-from memsyncd.core.notepath import is_note_name
+from memsyncd.core.paths import is_note_name, is_pruned_path
 from memsyncd.files.ignore_rules import WorkspaceRules
 from memsyncd.files.scan import count_notes, scan
 from tests.files.conftest import parse_scope

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.core.worktrees import Worktree
+from memsyncd.core.paths import Worktree
 from memsyncd.files.scan import scan
 from memsyncd.files.scope import (
     find_owner,

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.model import Attributes
-from memsyncd.core.notepath import NotePath, is_conflict_copy, parse_note_path
+from memsyncd.core.paths import NotePath, is_conflict_copy, parse_note_path
 from memsyncd.errors import (
     AlreadyExists,
     Conflict,
@@ -813,7 +813,7 @@ def test_a_disk_that_is_mounted_read_only_is_unwritable(small_disk: Path) -> Non
 
 WRITER = """
 import sys
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.files.scope import parse_scope
 from memsyncd.files.read import read_text_file
 from memsyncd.files.write import put_text_file

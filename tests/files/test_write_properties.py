@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.notepath import NotePath, parse_note_path
+from memsyncd.core.paths import NotePath, parse_note_path
 from memsyncd.errors import AlreadyExists, Conflict, MemsyncdError, PathRefused
 from memsyncd.files.listing import find_files, is_folder
 from memsyncd.files.read import read_text_file

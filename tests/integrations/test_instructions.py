@@ -11,7 +11,7 @@ from memsyncd.cli.commands import ENTRIES
 from memsyncd.config import ChunkingConfig
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import count_tokens
-from memsyncd.core.notepath import parse_note_path
+from memsyncd.core.paths import parse_note_path
 from memsyncd.integrations.instructions import INSTRUCTIONS
 
 MOST_TOKENS = 1000

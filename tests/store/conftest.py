@@ -10,7 +10,7 @@ import pytest
 from memsyncd.config import ChunkingConfig, GuardConfig
 from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.store.index import Index, PutNote
 from memsyncd.store.pool import Reader
 from memsyncd.store.schema import compute_fingerprint

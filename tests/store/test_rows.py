@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig, GuardConfig
-from memsyncd.core.markdown.notenames import list_names
-from memsyncd.core.markdown.rechunk import rechunk_note
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.markdown.links import list_names
+from memsyncd.core.markdown.parse import rechunk_note
+from memsyncd.core.paths import NotePath
 from memsyncd.store.index import FTS_TABLES, DropNote, Index, PatchNote, PutNote, Update
 from memsyncd.store.lookup import read_anchors
 from memsyncd.store.rows import pack_name, to_json_list, unpack_name

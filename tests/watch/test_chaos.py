@@ -19,7 +19,7 @@ import pytest
 from memsyncd.config import SyncConfig
 from memsyncd.core.changes.debounce import Debouncer, Settled
 from memsyncd.core.changes.watchplan import is_relevant, plan_watches
-from memsyncd.core.notepath import is_note_name
+from memsyncd.core.paths import is_note_name
 from memsyncd.engine.worker import WorkerPool
 from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.faults import fake_overflow, kill_reader

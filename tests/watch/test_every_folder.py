@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 )
 
 from memsyncd.core.changes.watchplan import NO_INCLUDES, Includes, is_relevant, plan_watches
-from memsyncd.core.ignore_rules import is_pruned_path
+from memsyncd.core.paths import is_pruned_path
 from memsyncd.engine.worker import WorkerPool
 from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.faults import exchange, fake_overflow, find_reader, kill_reader

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.core.changes.watchplan import Includes, plan_watches
-from memsyncd.core.ignore_rules import is_pruned_path
+from memsyncd.core.paths import is_pruned_path
 from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.conftest import Recorder, is_folder

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from rich.cells import get_character_cell_size
 
 from memsyncd.client.anchors import split_anchor
-from memsyncd.core.markdown.blockrules import follow_fence
+from memsyncd.core.markdown.scanner import follow_fence
 from memsyncd.operations.history.show import (
     TEXTS_GONE,
     describe_change,

@@ -29,7 +29,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from memsyncd.core.model import Problem
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, is_note_name, is_rule_path
+from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, is_note_name, is_rule_path
 
 # --- The result of a scan -------------------------------------------------------------------------
 

@@ -14,13 +14,18 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from memsyncd.core.globs import NO_GLOBS, WILDCARDS, Globs, find_glob_refusal, has_wildcard
-from memsyncd.core.ignore_rules import IGNORE_FILE, is_pruned_path
-from memsyncd.core.notepath import (
+from memsyncd.core.paths import (
+    IGNORE_FILE,
     MEMORY_FILE,
     MEMORY_FOLDER,
+    NO_GLOBS,
     NOTE_SUFFIXES,
+    WILDCARDS,
+    Globs,
+    find_glob_refusal,
+    has_wildcard,
     is_note_name,
+    is_pruned_path,
     is_rule_path,
 )
 from memsyncd.errors import BadRequest

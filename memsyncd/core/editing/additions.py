@@ -23,20 +23,18 @@ from typing import Final, NoReturn
 import msgspec
 
 from memsyncd.core.editing.kinds import is_kind
-from memsyncd.core.editing.notetext import (
-    check_text,
-    count_lines,
-    join_texts,
-    open_text,
-    unify_line_ends,
-    write_line_ends,
-)
 from memsyncd.core.editing.sections import (
     SECTION_LEVEL,
+    check_text,
     contain,
+    count_lines,
     find_closing_lines,
+    join_texts,
     make_heading_line,
+    open_text,
     split_note_sections,
+    unify_line_ends,
+    write_line_ends,
 )
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import distinct_tags, find_front_matter
@@ -51,7 +49,7 @@ from memsyncd.core.model import (
     parse_expiry,
     path_words,
 )
-from memsyncd.core.notepath import MARKDOWN_SUFFIXES, MEMORY_FILE, is_markdown
+from memsyncd.core.paths import MARKDOWN_SUFFIXES, MEMORY_FILE, is_markdown
 from memsyncd.errors import BadRequest, EditRefused, TooLarge
 
 # --- Checks ---------------------------------------------------------------------------------------

@@ -9,12 +9,11 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 
-from memsyncd.core.editing.notetext import UnifiedText, open_text
+from memsyncd.core.editing.sections import UnifiedText, open_text
 from memsyncd.core.markdown.frontmatter import find_front_matter
-from memsyncd.core.markdown.links import LinkTarget, find_link_targets
-from memsyncd.core.markdown.notenames import NoteNames, decode_target
+from memsyncd.core.markdown.links import LinkTarget, NoteNames, decode_target, find_link_targets
 from memsyncd.core.markdown.scanner import split_blocks, split_paragraphs
-from memsyncd.core.notepath import NOTE_SUFFIXES, is_plain
+from memsyncd.core.paths import NOTE_SUFFIXES, is_plain
 from memsyncd.errors import EditRefused
 
 _UNSAFE = re.compile(r"[ ()<>%#?\\]")

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from memsyncd.core.editing.additions import quote_values
-from memsyncd.core.editing.notetext import NoteText, open_text, unify_line_ends
+from memsyncd.core.editing.sections import NoteText, open_text, unify_line_ends
 from memsyncd.core.editing.topics import KEY_LINE, read_pairs
 from memsyncd.core.markdown.frontmatter import (
     find_front_matter,
@@ -34,7 +34,7 @@ from memsyncd.core.markdown.frontmatter import (
 from memsyncd.core.markdown.parse import DATED_VALUE
 from memsyncd.core.markdown.scanner import HEADING, HTML, ITEM, Block, split_blocks
 from memsyncd.core.markdown.sections import RawSection, heading_text, split_sections
-from memsyncd.core.notepath import is_markdown
+from memsyncd.core.paths import is_markdown
 from memsyncd.errors import EditRefused
 
 OURS: Final = "ours"

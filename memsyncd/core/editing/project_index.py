@@ -18,14 +18,18 @@ import msgspec
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.additions import Addition, append_section, render_section
-from memsyncd.core.editing.notetext import open_text, write_line_ends
-from memsyncd.core.editing.sections import replace_section, split_note_sections
+from memsyncd.core.editing.sections import (
+    open_text,
+    replace_section,
+    split_note_sections,
+    write_line_ends,
+)
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import find_front_matter, find_section_meta, load_yaml
 from memsyncd.core.markdown.scanner import HEADING, split_blocks
 from memsyncd.core.markdown.sections import heading_text
-from memsyncd.core.notepath import is_markdown
+from memsyncd.core.paths import is_markdown
 
 INDEX_KIND: Final = "summary"
 INDEX_LIFECYCLE: Final = "project"

@@ -35,13 +35,15 @@ from memsyncd.core.editing.additions import (
     quote_values,
     render_metadata,
 )
-from memsyncd.core.editing.notetext import NoteText, open_text, unify_line_ends
 from memsyncd.core.editing.sections import (
+    NoteText,
     contain,
     find_sections_bytes,
     make_heading_line,
+    open_text,
     replace_section,
     split_note_sections,
+    unify_line_ends,
 )
 from memsyncd.core.markdown.frontmatter import (
     distinct_tags,
@@ -49,8 +51,7 @@ from memsyncd.core.markdown.frontmatter import (
     load_yaml,
     parse_meta,
 )
-from memsyncd.core.markdown.links import Mention, find_mentions
-from memsyncd.core.markdown.notenames import make_key
+from memsyncd.core.markdown.links import Mention, find_mentions, make_key
 from memsyncd.core.markdown.parse import DATED_VALUE
 from memsyncd.core.markdown.scanner import HEADING, HTML, ITEM, Block, split_blocks
 from memsyncd.core.markdown.sections import RawSection, make_slug

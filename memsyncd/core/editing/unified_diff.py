@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from memsyncd.core.notepath import show_path
+from memsyncd.core.paths import show_path
 
 CONTEXT_LINES = 3
 # Above this product of old and new lines, the lines between are shown as replaced whole.

@@ -13,8 +13,8 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from memsyncd.core.markdown.blockrules import follow_fence
 from memsyncd.core.markdown.frontmatter import find_front_matter
+from memsyncd.core.markdown.scanner import follow_fence
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -17,16 +17,214 @@ continue, and blocks that may look further than the next line are taken only fro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from memsyncd.core.markdown import blockrules as rules
-from memsyncd.core.markdown.blockrules import BLANKS
-
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+
+
+BLANKS: Final = " \t"
+
+# First characters of lines that may be more than the text of a paragraph.
+SPECIAL_STARTS: Final = frozenset("#>*-+_=~`<|:[0123456789 \t")
+
+# Characters that markdown-it strips from the ends of a table's row and cells.
+TRIMMED: Final = (
+    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008"
+    "\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+
+# A table whose rows lack more cells than this ends there: markdown-it's guard against tiny texts
+# with huge tables.
+MISSING_CELLS_LIMIT: Final = 0x10000
+
+_MARKER_STARTS = frozenset("#*_`~+[0123456789")
+
+_INDENTED_CODE = re.compile(r" {4}| {0,3}\t")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
+_RULE = re.compile(r" {0,3}(?P<rule>[-_*])[ \t]*(?:(?P=rule)[ \t]*){2,}$")
+_QUOTE = re.compile(r" {0,3}> ?")
+_QUOTED = re.compile(r"[ \t]*> ?")
+_MARKER = re.compile(r" {0,3}(?:[-+*]|[0-9]{1,9}[.)])(?:[ \t]|$)")
+_MARGIN_MARKER = re.compile(r"(?:[-+*]|[0-9]{1,9}[.)])[ \t]")
+_INTERRUPTING_MARKER = re.compile(r" {0,3}(?:[-+*]|0{0,8}1[.)])[ \t]+[^ \t]")
+_ITEM = re.compile(r" {0,3}(?:([-+*])|[0-9]{1,9}([.)]))(?: {1,4}(?=[^ \t])|[ \t]*$)")
+_HTML = re.compile(r" {0,3}<[/!?A-Za-z]")
+_DELIMITER = re.compile(r" {0,3}(?:[|:]|-(?![ \t]))[-|: \t]+$")
+_DELIMITER_CELL = re.compile(r":?-+:?")
+_BARE_PIPE = re.compile(r"(?<!\\)\|")
+_REFERENCE = re.compile(
+    r" {0,3}\[[^\[\]\\]*[A-Za-z0-9][^\[\]\\]*\]:[ \t]+(?:https?://)?[A-Za-z0-9_./?#=~+,;!-]+[ \t]*$"
+)
+_TITLE_STARTS = ('"', "'", "(")
+_TERMINATOR = re.compile(
+    "|".join(rule.pattern for rule in (_MARKER, _QUOTE, _HEADING, _FENCE, _RULE))
+)
+_INTERRUPTER = re.compile(
+    "|".join(rule.pattern for rule in (_INTERRUPTING_MARKER, _QUOTE, _HEADING, _FENCE, _RULE))
+)
+_DEEP = re.compile(r"(?:[ \t]*(?:[->*+]|[0-9]{1,9}[.)])){16}")
+
+
+class Item(NamedTuple):
+    """A list item's first line.
+
+    `kind` says lists apart; `indent` is the column at which its content begins, if it has any.
+    """
+
+    kind: str
+    indent: int
+    content: str
+
+
+def is_paragraph_text(text: str) -> bool:
+    """True if a line without its indent is certainly only text of a paragraph: no head of a table,
+    no part of a reference.
+    """
+    if not text or "|" in text or "]:" in text:
+        return False
+    return text[0] not in SPECIAL_STARTS or (text[0] in _MARKER_STARTS and not is_terminator(text))
+
+
+def is_indented_code(line: str) -> bool:
+    """True if the line is indented by four columns or more, blank or not."""
+    return _INDENTED_CODE.match(line) is not None
+
+
+def indent_width(line: str) -> int:
+    """The columns before the first character that is not blank."""
+    blank = line[: len(line) - len(line.lstrip(BLANKS))]
+    return len(blank.expandtabs(4)) if "\t" in blank else len(blank)
+
+
+def heading_level(line: str) -> int:
+    """1-6 for an ATX heading, else 0."""
+    found = _HEADING.match(line)
+    return len(found[1]) if found else 0
+
+
+def underline_level(line: str) -> int:
+    """1 or 2 for a line that makes a heading of the paragraph above it, else 0."""
+    if not _UNDERLINE.match(line):
+        return 0
+    return 1 if "=" in line else 2
+
+
+def fence_mark(line: str) -> str:
+    """The run of backticks or tildes that opens a fence, empty if the line opens none."""
+    found = _FENCE.match(line)
+    return found[1] if found else ""
+
+
+def is_closing_fence(line: str, mark: str) -> bool:
+    """True if the line closes a fence that `mark` opened."""
+    text = line.strip(BLANKS)
+    return text.startswith(mark) and not text.strip(mark[0]) and not is_indented_code(line)
+
+
+def follow_fence(fence: str, line: str) -> str:
+    """The mark of the fence that is open behind the line; empty if none is. `fence` is open before
+    it.
+    """
+    if not fence:
+        return fence_mark(line)
+    return "" if is_closing_fence(line, fence) else fence
+
+
+def is_rule(line: str) -> bool:
+    return _RULE.match(line) is not None
+
+
+def is_marker(line: str) -> bool:
+    """True if a list item could begin here, empty ones included."""
+    return _MARKER.match(line) is not None
+
+
+def is_marker_at_margin(line: str) -> bool:
+    """True for most of the lines that begin a list item: no indent, and text after the marker."""
+    return _MARGIN_MARKER.match(line) is not None
+
+
+def parse_item(line: str) -> Item | None:
+    """Parse a list item in one of its plain forms: text after one to four spaces, or no text."""
+    found = _ITEM.match(line)
+    if not found:
+        return None
+    content = line[found.end() :]
+    indent = found.end() if content else len(line.rstrip(BLANKS)) + 1
+    return Item(found[1] or found[2], indent, content)
+
+
+def is_deep(line: str) -> bool:
+    """True if the line nests so many lists and quotes that a parser takes long and then gives up on
+    the whole text.
+    """
+    return _DEEP.match(line) is not None
+
+
+def quoted_text(line: str) -> str | None:
+    """The text after the `>` and one space, None if the line has no `>`.
+
+    Within a quote any indent is allowed.
+    """
+    found = _QUOTED.match(line)
+    return line[found.end() :] if found else None
+
+
+def may_be_html(line: str) -> bool:
+    return _HTML.match(line) is not None
+
+
+def is_terminator(line: str) -> bool:
+    """True if the line, not indented as code, ends quotes, tables and items; html is not
+    considered.
+    """
+    return _TERMINATOR.match(line) is not None
+
+
+def is_interrupting(line: str) -> bool:
+    """True if the line ends a paragraph above it; html and tables are not considered."""
+    return _INTERRUPTER.match(line) is not None
+
+
+def is_reference(line: str, below: str) -> bool:
+    """True if the line is certainly a link reference definition of one line."""
+    return _REFERENCE.match(line) is not None and not below.lstrip(BLANKS).startswith(_TITLE_STARTS)
+
+
+def is_delimiter(line: str) -> bool:
+    """True if the line could be the delimiter row under a table's head."""
+    return _DELIMITER.match(line) is not None
+
+
+def is_table(head: str, below: str) -> bool:
+    """True if these two lines begin a table."""
+    if "|" not in head or not is_delimiter(below) or is_indented_code(head):
+        return False
+    cells = [cell.strip(TRIMMED) for cell in below.lstrip(BLANKS).split("|")]
+    if "" in cells[1:-1]:
+        return False
+    filled = [cell for cell in cells if cell]
+    return all(_DELIMITER_CELL.fullmatch(cell) for cell in filled) and 0 < count_cells(head) == len(
+        filled
+    )
+
+
+def count_cells(row: str) -> int:
+    """The number of cells in a table's row, without empty ones outside the outermost pipes."""
+    cells = _BARE_PIPE.split(row.strip(TRIMMED))
+    if cells and not cells[0]:
+        cells.pop(0)
+    if cells and not cells[-1]:
+        cells.pop()
+    return len(cells)
+
 
 # --- Blocks ---------------------------------------------------------------------------------------
 
@@ -173,7 +371,7 @@ class _Scan:
         self._undefined_until = 0
 
     def run(self, first: int) -> list[Block]:
-        lines, n, special = self._lines, self._n, rules.SPECIAL_STARTS
+        lines, n, special = self._lines, self._n, SPECIAL_STARTS
         at = first
         while at < n:
             line = lines[at]
@@ -196,15 +394,15 @@ class _Scan:
             text = line.lstrip(BLANKS)
             if not text:
                 return at + 1
-            if rules.is_indented_code(line):
+            if is_indented_code(line):
                 return self._scan_code(at)
-        if "|" in text and at + 1 < self._n and rules.is_table(line, self._lines[at + 1]):
+        if "|" in text and at + 1 < self._n and is_table(line, self._lines[at + 1]):
             return self._scan_table(at)
         scan = self._SCANS.get(text[0])
         return scan(self, at) if scan else self._scan_paragraph(at)
 
     def _scan_paragraph(self, at: int) -> int:
-        lines, n, special = self._lines, self._n, rules.SPECIAL_STARTS
+        lines, n, special = self._lines, self._n, SPECIAL_STARTS
         end = at + 1
         while end < n:
             line = lines[end]
@@ -224,14 +422,14 @@ class _Scan:
         """The line at which to continue if this line turns the lines before it into something else
         than a paragraph; 0 if not.
         """
-        if rules.is_delimiter(line):
-            if rules.is_table(self._lines[end - 1], line):
+        if is_delimiter(line):
+            if is_table(self._lines[end - 1], line):
                 if end - 1 > at:
                     self._blocks.append(Block(at, end - 1, PARAGRAPH))
                 return self._scan_table(end - 1)
-        elif rules.may_be_html(line):
+        elif may_be_html(line):
             return UNCERTAIN
-        level = rules.underline_level(line)
+        level = underline_level(line)
         if level:
             self._blocks.append(Block(at, end + 1, HEADING, level))
             return end + 1
@@ -242,11 +440,11 @@ class _Scan:
         """True if the line, which is no underline, continues a paragraph."""
         if not line.strip(BLANKS):
             return False
-        return rules.is_indented_code(line) or not rules.is_interrupting(line)
+        return is_indented_code(line) or not is_interrupting(line)
 
     def _scan_reference(self, at: int) -> int:
         line = self._lines[at]
-        if rules.is_reference(line, self._lines[at + 1] if at + 1 < self._n else ""):
+        if is_reference(line, self._lines[at + 1] if at + 1 < self._n else ""):
             return at + 1
         return UNCERTAIN if self._may_define(at) else self._scan_paragraph(at)
 
@@ -259,7 +457,7 @@ class _Scan:
             line = self._lines[end]
             if "]:" in line:
                 return True
-            if end > at and rules.is_terminator(line):
+            if end > at and is_terminator(line):
                 break
             end += 1
         self._undefined_until = end
@@ -268,7 +466,7 @@ class _Scan:
     # --- leaves -----------------------------------------------------------------------------------
 
     def _scan_heading(self, at: int) -> int:
-        level = rules.heading_level(self._lines[at])
+        level = heading_level(self._lines[at])
         if not level:
             return self._scan_paragraph(at)
         self._blocks.append(Block(at, at + 1, HEADING, level))
@@ -279,7 +477,7 @@ class _Scan:
         while after < self._n:
             line = self._lines[after]
             after += 1
-            if rules.is_indented_code(line) and line.strip(BLANKS):
+            if is_indented_code(line) and line.strip(BLANKS):
                 end = after
             elif line.strip(BLANKS):
                 break
@@ -287,14 +485,14 @@ class _Scan:
         return end
 
     def _scan_fence(self, at: int) -> int:
-        mark = rules.fence_mark(self._lines[at])
+        mark = fence_mark(self._lines[at])
         if not mark:
             return self._scan_paragraph(at)
         end = at + 1
         while end < self._n:
             line = self._lines[end]
             end += 1
-            if mark in line and rules.is_closing_fence(line, mark):
+            if mark in line and is_closing_fence(line, mark):
                 break
         self._blocks.append(Block(at, end, FENCE))
         return end
@@ -302,7 +500,7 @@ class _Scan:
     def _scan_html(self, at: int) -> int:
         """Scan comments, because they hold metadata; other html is uncertain."""
         if not self._lines[at].lstrip(BLANKS).startswith("<!--"):
-            return UNCERTAIN if rules.may_be_html(self._lines[at]) else self._scan_paragraph(at)
+            return UNCERTAIN if may_be_html(self._lines[at]) else self._scan_paragraph(at)
         end = at + 1
         while end <= self._n and "-->" not in self._lines[end - 1]:
             end += 1
@@ -310,21 +508,17 @@ class _Scan:
         return min(end, self._n)
 
     def _scan_table(self, at: int) -> int:
-        n_columns = rules.count_cells(self._lines[at])
+        n_columns = count_cells(self._lines[at])
         end, n_missing = at + 2, 0
         while end < self._n:
             line = self._lines[end]
             if not line.startswith("|"):
-                if rules.may_be_html(line):
+                if may_be_html(line):
                     return UNCERTAIN
-                if (
-                    not line.strip(rules.TRIMMED)
-                    or rules.is_indented_code(line)
-                    or rules.is_terminator(line)
-                ):
+                if not line.strip(TRIMMED) or is_indented_code(line) or is_terminator(line):
                     break
-            n_missing += n_columns - rules.count_cells(line)
-            if n_missing > rules.MISSING_CELLS_LIMIT:
+            n_missing += n_columns - count_cells(line)
+            if n_missing > MISSING_CELLS_LIMIT:
                 break
             end += 1
         self._blocks.append(Block(at, end, TABLE))
@@ -337,20 +531,20 @@ class _Scan:
         paragraph.
         """
         end, is_plain, is_empty = at, True, False
-        is_deep = rules.is_deep(self._lines[at])
+        is_code = is_deep(self._lines[at])
         while end < self._n:
             line = self._lines[end]
-            content = rules.quoted_text(line)
+            content = quoted_text(line)
             if content is not None:
-                is_plain = is_plain and rules.is_paragraph_text(content)
+                is_plain = is_plain and is_paragraph_text(content)
                 is_empty = not content.strip(BLANKS)
             elif (
                 is_empty
                 or not line.strip(BLANKS)
-                or (not rules.is_indented_code(line) and rules.is_terminator(line))
+                or (not is_indented_code(line) and is_terminator(line))
             ):
                 break
-            elif not (is_deep or (is_plain and rules.is_paragraph_text(line))):
+            elif not (is_code or (is_plain and is_paragraph_text(line))):
                 return UNCERTAIN
             end += 1
         self._blocks.append(Block(at, end, QUOTE))
@@ -358,10 +552,10 @@ class _Scan:
 
     def _scan_rule_or_list(self, at: int) -> int:
         line = self._lines[at]
-        if rules.is_rule(line):
+        if is_rule(line):
             self._blocks.append(Block(at, at + 1, RULE))
             return at + 1
-        if not rules.is_marker(line):
+        if not is_marker(line):
             return self._scan_paragraph(at)
         return self._scan_list(at)
 
@@ -369,12 +563,10 @@ class _Scan:
         kind = ""
         while at < self._n:
             line = self._lines[at]
-            item = rules.parse_item(line)
+            item = parse_item(line)
             if item is None:
-                return self._leave_list(at) if rules.is_marker(line) else at
-            if kind not in ("", item.kind) or (
-                item.content[:1] == item.kind and rules.is_rule(line)
-            ):
+                return self._leave_list(at) if is_marker(line) else at
+            if kind not in ("", item.kind) or (item.content[:1] == item.kind and is_rule(line)):
                 return at
             kind = item.kind
             end = self._item_end(at, item)
@@ -384,30 +576,28 @@ class _Scan:
             at = end
         return at
 
-    def _item_end(self, at: int, item: rules.Item) -> int:
+    def _item_end(self, at: int, item: Item) -> int:
         """The line after an item and the blank lines that follow it."""
         end = at + 1
-        if end < self._n and rules.is_marker_at_margin(self._lines[end]):
+        if end < self._n and is_marker_at_margin(self._lines[end]):
             return end
-        is_plain, was_blank = rules.is_paragraph_text(item.content), not item.content
+        is_plain, was_blank = is_paragraph_text(item.content), not item.content
         if was_blank and end < self._n and not self._lines[end].strip(BLANKS):
             return end + 1
         while end < self._n:
             line = self._lines[end]
             text = line.lstrip(BLANKS)
-            if rules.is_marker_at_margin(line):
+            if is_marker_at_margin(line):
                 return end
             if not text:
                 is_plain, was_blank = False, True
-            elif rules.indent_width(line) >= item.indent:
-                is_plain, was_blank = is_plain and rules.is_paragraph_text(text), False
-            elif rules.is_indented_code(line):
+            elif indent_width(line) >= item.indent:
+                is_plain, was_blank = is_plain and is_paragraph_text(text), False
+            elif is_indented_code(line):
                 return UNCERTAIN
-            elif was_blank or rules.is_terminator(line):
+            elif was_blank or is_terminator(line):
                 return end
-            elif not (is_plain and rules.is_paragraph_text(text)) and not rules.is_deep(
-                self._lines[at]
-            ):
+            elif not (is_plain and is_paragraph_text(text)) and not is_deep(self._lines[at]):
                 return UNCERTAIN
             end += 1
         return end
@@ -471,7 +661,7 @@ def read_region(lines: Sequence[str], at: int) -> tuple[list[Block], int]:
 
 def is_before_delimiter(lines: Sequence[str], at: int) -> bool:
     """True if line `at` could be a table's head outside of a list."""
-    return at + 1 < len(lines) and rules.is_delimiter(lines[at + 1])
+    return at + 1 < len(lines) and is_delimiter(lines[at + 1])
 
 
 def _is_uncertain(lines: Sequence[str], block: Block, after: int) -> bool:
@@ -487,6 +677,6 @@ def _cut_line(lines: Sequence[str], at: int) -> int:
     """The first line from `at` on before which a text can be cut: under a blank line, or a list
     item at the margin.
     """
-    while at < len(lines) and lines[at - 1].strip(BLANKS) and not rules.is_marker(lines[at]):
+    while at < len(lines) and lines[at - 1].strip(BLANKS) and not is_marker(lines[at]):
         at += 1
     return min(at, len(lines))

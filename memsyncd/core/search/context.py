@@ -27,7 +27,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.model import QUARTERS_PER_TOKEN, Span, count_quarters, count_tokens
-from memsyncd.core.notepath import find_copied, show_path
+from memsyncd.core.paths import find_copied, show_path
 
 # --- Filling a budget -----------------------------------------------------------------------------
 

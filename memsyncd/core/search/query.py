@@ -28,9 +28,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from memsyncd.core.globs import find_glob_refusal, has_wildcard
 from memsyncd.core.model import ARCHIVED, CHOICES, find_choice
-from memsyncd.core.notepath import NOTE_SUFFIXES
+from memsyncd.core.paths import NOTE_SUFFIXES, find_glob_refusal, has_wildcard
 from memsyncd.core.search.dates import DAY_FORM, NamedDate, find_named_dates, parse_day
 from memsyncd.core.search.folding import fold
 from memsyncd.core.search.properties import parse_condition

@@ -9,7 +9,7 @@ from memsyncd.core.editing.additions import (
     check_addition,
 )
 from memsyncd.core.editing.capture import StepResult, make_additions
-from memsyncd.core.notepath import (
+from memsyncd.core.paths import (
     MEMORY_FOLDER,
 )
 from memsyncd.engine.additions import append_additions, choose_note

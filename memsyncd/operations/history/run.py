@@ -22,7 +22,7 @@ from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.sections import find_sections_bytes, replace_section, split_note_sections
 from memsyncd.core.editing.unified_diff import render_diff
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.engine.accesses import purge_accesses
 from memsyncd.engine.browse import require_place
 from memsyncd.engine.clock import Clock

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.notepath import parse_note_path
+from memsyncd.core.paths import parse_note_path
 from memsyncd.engine.browse import LINKS_LIMIT_S, find_stored_section
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
@@ -23,7 +23,7 @@ from memsyncd.store.pool import Reader
 
 if TYPE_CHECKING:
     from memsyncd.core.markdown.linkgraph import Edge
-    from memsyncd.core.markdown.notenames import NoteNames
+    from memsyncd.core.markdown.links import NoteNames
 
 
 def find_links(
@@ -94,7 +94,7 @@ def draw_links(links: Sequence[LinkInfo], params: LinksParams) -> str | None:
     """Draw links, if the request names a format."""
     if params.format is None:
         return None
-    from memsyncd.core.markdown.drawing import render_dot
+    from memsyncd.core.markdown.linkgraph import render_dot
 
     return render_dot(links, params.anchor or params.path)
 
@@ -102,7 +102,7 @@ def draw_links(links: Sequence[LinkInfo], params: LinksParams) -> str | None:
 def _make_link_info(edge: Edge, names: NoteNames, *, is_masking: bool) -> LinkInfo:
     # Few questions ask for links.
     from memsyncd.core.markdown.linkgraph import note_of
-    from memsyncd.core.markdown.notenames import leads_outside
+    from memsyncd.core.markdown.links import leads_outside
 
     show = redact if is_masking else str
     is_outside = edge.to is None and leads_outside(note_of(edge.source), edge.target)

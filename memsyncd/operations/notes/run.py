@@ -30,17 +30,18 @@ from memsyncd.core.editing.additions import (
     find_faults,
 )
 from memsyncd.core.editing.link_updates import update_links
-from memsyncd.core.editing.memory_path import (
+from memsyncd.core.editing.memory_tool import (
     MEMORIES,
+    EditResult,
+    FolderEntry,
     MemoryPath,
     parse_file_path,
     parse_memory_path,
     show_memory_path,
 )
-from memsyncd.core.editing.memory_tool import EditResult, FolderEntry
-from memsyncd.core.markdown.notenames import NoteNames
+from memsyncd.core.markdown.links import NoteNames
 from memsyncd.core.model import PATH_LINK, Link
-from memsyncd.core.notepath import (
+from memsyncd.core.paths import (
     MEMORY_FOLDER,
     NotePath,
     is_memory,

@@ -20,8 +20,7 @@ from memsyncd.core.editing.project_index import (
     merge_sources,
     plan_index,
 )
-from memsyncd.core.globs import Globs, find_file_glob_refusal, has_wildcard
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import Globs, NotePath, find_file_glob_refusal, has_wildcard
 from memsyncd.engine.additions import choose_note
 from memsyncd.engine.edit import Decide, Edit, make_put
 from memsyncd.engine.workspace import Workspace

@@ -15,9 +15,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from memsyncd.core.globs import has_wildcard
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.notepath import is_note_name
+from memsyncd.core.paths import has_wildcard, is_note_name
 from memsyncd.core.search.tasks import (
     CLOSED,
     FINISHED,

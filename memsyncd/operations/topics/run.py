@@ -17,7 +17,6 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
-from memsyncd.core.decay import compute_salience
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.additions import (
     Addition,
@@ -47,10 +46,10 @@ from memsyncd.core.editing.topics import (
 )
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.frontmatter import distinct_tags, find_front_matter
-from memsyncd.core.markdown.notenames import NoteNames, make_key
+from memsyncd.core.markdown.links import NoteNames, make_key
 from memsyncd.core.markdown.sections import make_slug
-from memsyncd.core.model import ARCHIVED
-from memsyncd.core.notepath import NotePath, is_markdown
+from memsyncd.core.model import ARCHIVED, compute_salience
+from memsyncd.core.paths import NotePath, is_markdown
 from memsyncd.core.search.query import EVERYTHING, Filters
 from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.additions import choose_note, copy_fields

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memsyncd.core.globs import Globs
-from memsyncd.core.notepath import is_instruction
+from memsyncd.core.paths import Globs, is_instruction
 from memsyncd.engine.registry import DEFAULT_SETTINGS, FolderCheck
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Entry, Settings, Workspace

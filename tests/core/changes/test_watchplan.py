@@ -19,8 +19,7 @@ from memsyncd.core.changes.watchplan import (
     parse_include,
     plan_watches,
 )
-from memsyncd.core.globs import Globs
-from memsyncd.core.notepath import RULE_GLOBS, find_refusal, is_rule_path
+from memsyncd.core.paths import RULE_GLOBS, Globs, find_refusal, is_rule_path
 from memsyncd.errors import BadRequest
 
 ROOT = "/home/ada/proj"

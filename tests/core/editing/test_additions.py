@@ -27,7 +27,7 @@ from memsyncd.core.markdown.frontmatter import distinct_tags, find_section_meta
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.markdown.scanner import HEADING, split_blocks
 from memsyncd.core.model import Meta, Span
-from memsyncd.core.notepath import NotePath, is_markdown, is_note_name, parse_note_path
+from memsyncd.core.paths import NotePath, is_markdown, is_note_name, parse_note_path
 from memsyncd.errors import BadRequest, EditRefused, TooLarge
 
 # --- Checks ---------------------------------------------------------------------------------------

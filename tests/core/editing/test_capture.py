@@ -19,7 +19,7 @@ from memsyncd.core.editing.capture import (
 )
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, DEFAULT_STEPS
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.notepath import parse_note_path
+from memsyncd.core.paths import parse_note_path
 from memsyncd.errors import MemsyncdError
 
 PATH = ".memories/research.md"

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig
 from memsyncd.core.editing.link_updates import update_links
-from memsyncd.core.markdown.notenames import NoteNames
+from memsyncd.core.markdown.links import NoteNames
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import PATH_LINK
-from memsyncd.core.notepath import parse_note_path
+from memsyncd.core.paths import parse_note_path
 from memsyncd.errors import EditRefused
 
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.editing.memory_path import (
+from memsyncd.core.editing.memory_tool import (
     MEMORIES,
     SHOWN_PATH_CHARS,
     parse_file_path,
     parse_memory_path,
     show_memory_path,
 )
-from memsyncd.core.notepath import NAME_LIMIT_BYTES, NotePath, find_refusal
+from memsyncd.core.paths import NAME_LIMIT_BYTES, NotePath, find_refusal
 from memsyncd.errors import PathRefused
 
 AWKWARD = [

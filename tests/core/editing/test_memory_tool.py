@@ -24,7 +24,7 @@ from memsyncd.core.editing.memory_tool import (
     view_folder,
     view_text,
 )
-from memsyncd.core.editing.notetext import unify_line_ends
+from memsyncd.core.editing.sections import unify_line_ends
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.errors import (
     AlreadyExists,

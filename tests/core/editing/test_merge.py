@@ -18,7 +18,7 @@ from memsyncd.core.editing.sections import find_sections_bytes, replace_section,
 from memsyncd.core.editing.topics import append_value, patch_front_matter
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Note
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.core.upkeep import archive_sections, restore_sections
 
 PATH = "n.md"

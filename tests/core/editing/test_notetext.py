@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.editing.notetext import (
+from memsyncd.core.editing.sections import (
     UnifiedText,
     check_text,
     count_lines,

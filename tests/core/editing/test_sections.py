@@ -19,7 +19,7 @@ from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.markdown.scanner import HEADING, split_blocks
 from memsyncd.core.markdown.sections import heading_text
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.errors import NoteNotFound
 
 # --- The bytes of a section -----------------------------------------------------------------------

@@ -21,7 +21,7 @@ from memsyncd.core.editing.topics import (
     trim_text,
 )
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
 
 PATH = "n.md"

@@ -18,7 +18,7 @@ from memsyncd.core.editing.topics import (
     replace_summary,
 )
 from memsyncd.core.markdown.frontmatter import find_front_matter
-from memsyncd.core.markdown.notenames import make_key
+from memsyncd.core.markdown.links import make_key
 from memsyncd.errors import EditRefused
 
 PATH = "auth.md"

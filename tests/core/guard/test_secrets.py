@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.guard.prefilter import Prefilter, fold_case
 from memsyncd.core.guard.secrets import (
     KEYWORDS,
     MIN_RUN_CHARS,
@@ -20,8 +19,10 @@ from memsyncd.core.guard.secrets import (
     REDACTED_LINE,
     TOKEN_PATTERNS,
     TOKEN_STARTS,
+    Prefilter,
     find_keywords,
     find_secrets,
+    fold_case,
     redact,
     redact_secrets,
     token_pattern,

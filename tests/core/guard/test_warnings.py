@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig, GuardConfig
-from memsyncd.core.guard.warnings import (
+from memsyncd.core.guard.injection import (
     NO_WARNINGS,
     PROMPT_INJECTION,
     REPORTED_SECRETS_LIMIT,
@@ -15,7 +15,7 @@ from memsyncd.core.guard.warnings import (
 )
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import SecretLines, Span
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 from tests.core.guard.test_secrets import KEY, make
 
 PATH = ".memories/hosts.md"

@@ -16,7 +16,7 @@ import pytest
 from memsyncd.config import ChunkingConfig, GuardConfig
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Meta, Note
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 
 CASES = sorted(
     path

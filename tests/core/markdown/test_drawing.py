@@ -7,8 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.drawing import render_dot
-from memsyncd.core.markdown.linkgraph import Edge
+from memsyncd.core.markdown.linkgraph import Edge, render_dot
 
 NAMES = st.text('ab#/.<&"\\é\x00', min_size=1, max_size=12)
 LINKS = st.lists(

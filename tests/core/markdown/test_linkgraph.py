@@ -12,7 +12,7 @@ from memsyncd.core.markdown.linkgraph import (
     stream_edges,
     walk_links,
 )
-from memsyncd.core.markdown.notenames import NoteNames
+from memsyncd.core.markdown.links import NoteNames
 from memsyncd.core.model import Link
 
 NAMES = NoteNames.of(

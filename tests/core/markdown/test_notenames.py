@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown import notenames
-from memsyncd.core.markdown.notenames import (
+from memsyncd.core.markdown import links
+from memsyncd.core.markdown.links import (
     NameTable,
     NoteNames,
     leads_outside,
@@ -64,7 +64,7 @@ def test_names_are_found_however_few_are_remembered(monkeypatch: pytest.MonkeyPa
     notes = [(f".memories/{word}.md", "") for word in ("red", "blue", "green")]
     targets = ["red", "blue", "gone", "green", "red", "blue"]
     found = [NoteNames.of(notes).find("MEMORY.md", target) for target in targets]
-    monkeypatch.setattr(notenames, "_MAX_FOUND", 1)
+    monkeypatch.setattr(links, "_MAX_FOUND", 1)
     names = NoteNames.of(notes)
     assert [names.find("MEMORY.md", target) for target in targets] == found
     assert found[:4] == [".memories/red.md", ".memories/blue.md", None, ".memories/green.md"]

@@ -11,7 +11,7 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import CHUNK_LIMIT_CHARS, Note, count_tokens
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 
 PATH = NotePath(".memories/note.md")
 LINES = st.sampled_from(

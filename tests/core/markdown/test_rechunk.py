@@ -5,9 +5,9 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.config import Config
-from memsyncd.core.markdown import parse, rechunk
+from memsyncd.core.markdown import parse
 from memsyncd.core.model import Note, NotePatch, Outline, OutlineSection
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.paths import NotePath
 
 PATH = NotePath(".memories/a.md")
 CONFIG = Config()
@@ -31,7 +31,7 @@ def parse_note(path: NotePath, data: bytes) -> Note:
 
 
 def rechunk_note(path: NotePath, data: bytes, old: Outline) -> NotePatch | None:
-    return rechunk.rechunk_note(path, data, old, CONFIG.chunking, CONFIG.guard)
+    return parse.rechunk_note(path, data, old, CONFIG.chunking, CONFIG.guard)
 
 
 def make_outline(note: Note) -> Outline:
