@@ -19,7 +19,7 @@ from memsyncd.engine.index_process import running_pids
 from memsyncd.errors import BadConfig
 from memsyncd.logs import Event, count_lost_lines, get_log
 from memsyncd.operations.status.declare import ProcessMetrics
-from memsyncd.store.open_files import find_file_limit
+from memsyncd.store.connection import find_file_limit
 
 # Enough for all clients and some hundred workspaces, each of which takes several descriptors.
 # Systems start programs with a lower limit for the sake of those that use select().

@@ -33,9 +33,9 @@ from memsyncd.errors import (
     StoreFull,
 )
 from memsyncd.logs import Event, get_log
+from memsyncd.store.connection import check_room
 from memsyncd.store.index import Counts, Index, read_counts, remove_index, replace_index
 from memsyncd.store.integrity import read_generation, read_text_bytes
-from memsyncd.store.open_files import check_room
 from memsyncd.store.pool import ConnectionPool
 from memsyncd.store.records import Records
 

@@ -46,8 +46,7 @@ from memsyncd.errors import (
     Unwritable,
 )
 from memsyncd.files.listing import find_files, is_folder
-from memsyncd.files.problems import make_conflict
-from memsyncd.files.read import read_text_file
+from memsyncd.files.read import make_conflict, read_text_file
 from memsyncd.files.scope import Scope
 from memsyncd.files.write import (
     KeepText,

@@ -27,7 +27,7 @@ from memsyncd.core.model import Problem
 from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, is_pruned_path
 from memsyncd.errors import Busy, StoreFailed, WorkspaceNotFound
 from memsyncd.files.folder_kinds import AGENT_GLOBS, Preset
-from memsyncd.files.ignore_rules import WorkspaceRules
+from memsyncd.files.scan import WorkspaceRules
 from memsyncd.files.scope import Scope, has_memory, parse_scope
 from memsyncd.semantic import NoVectors, VectorSearch
 from memsyncd.store.accesses import AccessCount, Recalls

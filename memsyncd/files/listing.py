@@ -38,8 +38,7 @@ from memsyncd.files.confined import (
     open_folder_beneath,
     open_folder_in,
 )
-from memsyncd.files.problems import translate_error
-from memsyncd.files.read import check_root, find_place, resolve
+from memsyncd.files.read import check_root, find_place, resolve, translate_error
 from memsyncd.files.scope import Scope
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from memsyncd.files.scan import NoteCount
 from memsyncd.operations.status.declare import PanelAddress, ProcessMetrics
 
 if TYPE_CHECKING:
-    from memsyncd.files.discovery import KnownPlace
+    from memsyncd.files.folder_kinds import KnownPlace
 
 T = TypeVar("T")
 

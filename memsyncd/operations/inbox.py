@@ -20,7 +20,7 @@ from memsyncd.operations.signals.declare import (
     SignalReader,
     SignalReceipt,
 )
-from memsyncd.store.signals import StoredSignal
+from memsyncd.store.records import StoredSignal
 
 NAME_ONE = "name an agent, a session or a task"
 

@@ -48,7 +48,7 @@ from memsyncd.semantic.messages import (
     encode_frame,
 )
 from memsyncd.semantic.vector_matrix import ChunkIds, Compared, Matrix, Vectors
-from memsyncd.store.check_state import lower_thread_priority
+from memsyncd.store.integrity import lower_thread_priority
 from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.vectors import (
     VectorFile,

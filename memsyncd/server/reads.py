@@ -41,7 +41,7 @@ from memsyncd.server.waits import (
 from memsyncd.store.connection import CancellationToken
 
 if TYPE_CHECKING:
-    from memsyncd.files.discovery import KnownPlace
+    from memsyncd.files.folder_kinds import KnownPlace
 
 REST_FACTOR = 10
 """After a failed try on the event loop the next one waits for the try's duration times this."""

@@ -43,8 +43,7 @@ from memsyncd.protocol.jsonrpc import (
     encode_result,
 )
 from memsyncd.server.session import Dispatch, Limits, RequestOrigin, Session, current_request
-from memsyncd.store.connection import short_read
-from memsyncd.store.open_files import find_shortage
+from memsyncd.store.connection import find_shortage, short_read
 
 if TYPE_CHECKING:
     from memsyncd.server.http_mcp import McpSessions

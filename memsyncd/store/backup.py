@@ -19,7 +19,6 @@ import apsw
 import msgspec
 
 from memsyncd.errors import BadRequest, StoreCorrupt, StoreFailed, StoreFull
-from memsyncd.store.check_state import forget_checks
 from memsyncd.store.connection import (
     Durability,
     open_reader,
@@ -28,7 +27,7 @@ from memsyncd.store.connection import (
     translating_errors,
 )
 from memsyncd.store.history import UNWIPED
-from memsyncd.store.integrity import find_damage
+from memsyncd.store.integrity import find_damage, forget_checks
 from memsyncd.store.records import (
     NO_NUMBERS,
     REPLACED_MARK,

@@ -23,7 +23,6 @@ from msgspec.structs import astuple, replace
 from memsyncd.core.changes.diff import FileStat, KnownStats, Recorded, hash_record
 from memsyncd.core.model import Note, NotePatch, Outline
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
-from memsyncd.store.check_state import SUFFIX, CheckState, Ending, measure_file
 from memsyncd.store.connection import (
     ACCESS_HINT,
     Durability,
@@ -33,7 +32,7 @@ from memsyncd.store.connection import (
     transaction,
     translating_errors,
 )
-from memsyncd.store.integrity import FileGuard, Tampering
+from memsyncd.store.integrity import SUFFIX, CheckState, Ending, FileGuard, Tampering, measure_file
 from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.rows import (
     Ids,

@@ -19,8 +19,7 @@ from watchdog.observers.inotify_c import InotifyConstants, Mask
 from watchdog.observers.inotify_move_event_grouper import GroupedInotifyEvent, PathedInotifyEvent
 from watchdog.utils import Seconds
 
-from memsyncd.watch.backlog import RunLater
-from memsyncd.watch.health import OnEventsLost, OnUnwatched
+from memsyncd.watch.health import OnEventsLost, OnUnwatched, RunLater
 from memsyncd.watch.inotify_reader import EventReader
 from memsyncd.watch.watch_group import WatchGroup, WatchLimits
 

@@ -40,8 +40,13 @@ from watchdog.events import (
 )
 from watchdog.observers.api import BaseObserver, EventEmitter, ObservedWatch
 
-from memsyncd.watch.backlog import RunLater
-from memsyncd.watch.health import OnEventsLost, OnUnwatched, describe_limit, is_worth_reporting
+from memsyncd.watch.health import (
+    OnEventsLost,
+    OnUnwatched,
+    RunLater,
+    describe_limit,
+    is_worth_reporting,
+)
 
 if TYPE_CHECKING:
     from memsyncd.watch.watch_group import WatchLimits

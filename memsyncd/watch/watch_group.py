@@ -29,8 +29,7 @@ import msgspec
 from watchdog.observers.inotify_c import InotifyConstants, InotifyEvent, Mask, WatchDescriptor
 from watchdog.observers.inotify_move_event_grouper import GroupedInotifyEvent, PathedInotifyEvent
 
-from memsyncd.watch.backlog import Backlog, RunLater
-from memsyncd.watch.health import OnEventsLost, is_worth_reporting
+from memsyncd.watch.health import Backlog, OnEventsLost, RunLater, is_worth_reporting
 from memsyncd.watch.inotify_reader import PAIR_LIMIT_MS, EventReader
 
 NO_WAIT = float("-inf")

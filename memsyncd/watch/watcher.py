@@ -29,8 +29,14 @@ from watchdog.events import (
 
 from memsyncd.core.changes.watchplan import Watch
 from memsyncd.core.paths import is_note_name
-from memsyncd.watch.backlog import Backlog, RunLater
-from memsyncd.watch.health import MissedChanges, OnEventsLost, WatchHealth, describe_health
+from memsyncd.watch.health import (
+    Backlog,
+    MissedChanges,
+    OnEventsLost,
+    RunLater,
+    WatchHealth,
+    describe_health,
+)
 from memsyncd.watch.targets import WatchTarget, WatchTargets, find_reader, is_within
 from memsyncd.watch.watch_group import WatchLimits
 

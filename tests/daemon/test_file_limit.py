@@ -12,7 +12,7 @@ import pytest
 
 from memsyncd.daemon.resources import OPEN_FILES_NEEDED
 from memsyncd.errors import StoreFailed
-from memsyncd.store.open_files import FILES_PER_WORKSPACE, FILES_RESERVED
+from memsyncd.store.connection import FILES_PER_WORKSPACE, FILES_RESERVED
 from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from memsyncd.engine.alarm import Alarm, FileAlarm, LoopAlarm, make_alarm
+from memsyncd.engine.stalls import Alarm, FileAlarm, LoopAlarm, make_alarm
 from tests.engine.test_job_completions import count_turns
 
 LIMIT_S = 30.0

@@ -17,7 +17,7 @@ from memsyncd.engine.checks import (
     name_places,
 )
 from memsyncd.engine.workspace import Condition, Freshness
-from memsyncd.files import problems
+from memsyncd.files import read
 from memsyncd.operations.status.declare import FindingInfo, ProblemInfo
 from memsyncd.watch.health import WatchHealth
 
@@ -152,9 +152,9 @@ def test_a_disabled_function_is_not_a_warning() -> None:
     } == {"info"}
 
 
-@pytest.mark.parametrize("code", problems.PROBLEMS)
+@pytest.mark.parametrize("code", read.PROBLEMS)
 def test_every_kind_of_file_problem_is_found(code: str) -> None:
-    [finding] = check_problems([problems.problem("a.md", code)])
+    [finding] = check_problems([read.problem("a.md", code)])
     assert finding.level in ("info", "warning")
     assert finding.remedy
 

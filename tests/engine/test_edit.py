@@ -39,7 +39,7 @@ from memsyncd.errors import (
     StoreFull,
     Unwritable,
 )
-from memsyncd.files import atomic, write
+from memsyncd.files import write
 from memsyncd.files.read import read_text_file
 from memsyncd.operations.notes.declare import MemoryParams
 from memsyncd.operations.notes.run import make_decision
@@ -332,7 +332,7 @@ class Exchanges:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.before: list[Callable[[], object]] = []
         self.after: list[Callable[[], object]] = []
-        self._real = atomic.exchange
+        self._real = write.exchange
         monkeypatch.setattr(write, "exchange", self)
 
     def __call__(self, *names: Any) -> None:
@@ -485,7 +485,7 @@ def test_the_note_is_compared_again_right_before_the_exchange(
     def count(*names: Any) -> None:
         nonlocal n_exchanged
         n_exchanged += 1
-        atomic.exchange(*names)
+        write.exchange(*names)
 
     monkeypatch.setattr(write, "write_temporary", save_meanwhile)
     monkeypatch.setattr(write, "exchange", count)

@@ -11,8 +11,8 @@ from typing import Any
 import apsw
 import pytest
 
-from memsyncd.engine import idle_checks
-from memsyncd.engine.idle_checks import IdleChecks
+from memsyncd.engine import checks
+from memsyncd.engine.checks import IdleChecks
 
 WAIT_S = 60.0
 
@@ -95,7 +95,7 @@ def test_damage_is_reported_and_not_taken_for_checked(bench: Any) -> None:
 def test_a_check_yields_to_work_and_begins_again_when_that_is_done(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idle_checks, "MAX_SLEEP_S", 0.2)
+    monkeypatch.setattr(checks, "MAX_SLEEP_S", 0.2)
 
     async def story() -> None:
         checked = Checked()

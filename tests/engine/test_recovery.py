@@ -47,7 +47,7 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import History
-from memsyncd.files import atomic
+from memsyncd.files import write
 from memsyncd.operations.plans import make_upkeep_decision
 from memsyncd.operations.upkeep.declare import ArchiveParams
 from memsyncd.operations.upkeep.run import plan_archive
@@ -70,8 +70,8 @@ def kill_at(n_left):
     os_open = os.open
     for name in ("open", "rename", "unlink", "rmdir", "mkdir", "link", "fsync"):
         setattr(os, name, count(getattr(os, name)))
-    rename_at = count(atomic.choose_rename())
-    atomic.choose_rename = lambda: rename_at
+    rename_at = count(write.choose_rename())
+    write.choose_rename = lambda: rename_at
     for name in ("begin", "settle", "record_external"):
         setattr(History, name, count(getattr(History, name)))
 

@@ -147,8 +147,8 @@ READERS = st.sampled_from(["ada", "bob", "eve"])
 def test_each_addressee_receives_each_signal_once(steps: list[tuple[bool, str]]) -> None:
     import apsw
 
+    from memsyncd.store.records import NewSignal, Signals
     from memsyncd.store.schema import MIGRATIONS
-    from memsyncd.store.signals import NewSignal, Signals
 
     connection = apsw.Connection(":memory:")
     connection.execute(str(MIGRATIONS[6]))

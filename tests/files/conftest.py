@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.config import SyncConfig
-from memsyncd.files import atomic, confined, scope, write
+from memsyncd.files import confined, scope, write
 from tests.programs import succeeds
 
 NOBODY = 65534
@@ -43,7 +43,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Open and rename in the best way of this system, and without openat2 and rename flags."""
     if request.param == "plain":
         monkeypatch.setattr(confined, "choose_opener", lambda: confined.open_part_by_part)
-        monkeypatch.setattr(atomic, "choose_rename", lambda: None)
+        monkeypatch.setattr(write, "choose_rename", lambda: None)
     return str(request.param)
 
 
@@ -62,8 +62,8 @@ def exchanging(root: Path) -> None:
     for name in ("x", "y"):
         (root / name).mkdir()
     try:
-        atomic.exchange(folder, "x", "y")
-    except atomic.ExchangeUnsupportedError:
+        write.exchange(folder, "x", "y")
+    except write.ExchangeUnsupportedError:
         pytest.skip("names cannot be exchanged here")
     finally:
         os.close(folder)

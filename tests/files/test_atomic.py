@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from memsyncd.core.paths import is_note_name
-from memsyncd.files import atomic
-from memsyncd.files.atomic import (
+from memsyncd.files import write
+from memsyncd.files.scan import scan
+from memsyncd.files.write import (
     ExchangeUnsupportedError,
     OpenFolder,
     choose_rename,
@@ -22,7 +23,6 @@ from memsyncd.files.atomic import (
     rename_noreplace,
     write_temporary,
 )
-from memsyncd.files.scan import scan
 from tests.files.conftest import parse_scope
 
 # --- temporary files ----------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def fd(root: Path) -> Iterator[int]:
     os.close(opened)
 
 
-def refuse_with(code: int) -> atomic.RenameAt:
+def refuse_with(code: int) -> write.RenameAt:
     """Return a rename that fails as on a file system without rename flags."""
 
     def rename_at(*_: object) -> None:
@@ -105,9 +105,9 @@ def refuse_with(code: int) -> atomic.RenameAt:
 @pytest.fixture(params=["best", "no call", "no flag", "no links"])
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "no call":
-        monkeypatch.setattr(atomic, "choose_rename", lambda: None)
+        monkeypatch.setattr(write, "choose_rename", lambda: None)
     elif request.param != "best":
-        monkeypatch.setattr(atomic, "choose_rename", lambda: refuse_with(errno.EINVAL))
+        monkeypatch.setattr(write, "choose_rename", lambda: refuse_with(errno.EINVAL))
     if request.param == "no links":
 
         def refuse_link(*_: object, **__: object) -> None:
@@ -171,7 +171,7 @@ def test_an_unsupported_exchange_and_other_errors_are_raised(
         with pytest.raises(ExchangeUnsupportedError):
             exchange(fd, "a", "b")
         assert (root / "a").read_text() == "a"
-    monkeypatch.setattr(atomic, "choose_rename", lambda: refuse_with(errno.EROFS))
+    monkeypatch.setattr(write, "choose_rename", lambda: refuse_with(errno.EROFS))
     for rename in (lambda: exchange(fd, "a", "b"), lambda: rename_noreplace(fd, "a", fd, "c")):
         with pytest.raises(OSError, match="Read-only"):
             rename()
@@ -187,7 +187,7 @@ def test_a_rename_by_link_that_cannot_remove_the_old_name_leaves_one_name(
     root: Path, fd: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "a").write_text("a")
-    monkeypatch.setattr(atomic, "choose_rename", lambda: None)
+    monkeypatch.setattr(write, "choose_rename", lambda: None)
     real = os.unlink
 
     def refuse_old(path: str, *, dir_fd: int) -> None:

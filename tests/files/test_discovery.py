@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.files.discovery import (
+from memsyncd.files.folder_kinds import (
     ToolFolders,
     find_places,
     parse_graph_name,

@@ -9,8 +9,7 @@ import pytest
 from memsyncd.core.paths import NotePath
 from memsyncd.errors import Conflict, MemsyncdError, PathRefused, StoreFull, Unwritable
 from memsyncd.files.confined import NotRegularError
-from memsyncd.files.problems import PROBLEMS, problem, translate_error, translating_errors
-from memsyncd.files.read import UnreadReason
+from memsyncd.files.read import PROBLEMS, UnreadReason, problem, translate_error, translating_errors
 
 PATH = NotePath(".memories/a.md")
 

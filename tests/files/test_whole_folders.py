@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import KnownStats, Snapshot, hash_stat
 from memsyncd.core.paths import is_note_name, is_pruned_path
-from memsyncd.files.ignore_rules import WorkspaceRules
-from memsyncd.files.scan import count_notes, scan
+from memsyncd.files.scan import WorkspaceRules, count_notes, scan
 from tests.files.conftest import parse_scope
 from tests.files.test_scan import write
 

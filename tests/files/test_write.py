@@ -30,15 +30,16 @@ from memsyncd.errors import (
     Unwritable,
 )
 from memsyncd.files import write
-from memsyncd.files.atomic import OpenFolder, open_folder
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.files.scan import scan
 from memsyncd.files.write import (
     KeepText,
+    OpenFolder,
     delete_path,
     has_content,
     keep_nothing,
     make_copy_name,
+    open_folder,
     put_text_file,
     remove_if,
     remove_temporary_files,

@@ -12,14 +12,14 @@ import apsw
 import pytest
 
 from memsyncd.errors import IndexUnfit, NotFresh, StoreCorrupt
-from memsyncd.store.check_state import (
+from memsyncd.store.index import Index
+from memsyncd.store.integrity import (
     CHECK_INTERVAL_S,
     PAGES,
     CheckState,
     Ending,
     check_part,
 )
-from memsyncd.store.index import Index
 from memsyncd.store.records import Records
 
 Open = Callable[..., Index]

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from memsyncd.errors import StoreFailed
-from memsyncd.store import open_files
-from memsyncd.store.connection import open_reader
-from memsyncd.store.open_files import (
+from memsyncd.store import connection
+from memsyncd.store.connection import (
     FILES_PER_WORKSPACE,
     FILES_RESERVED,
     check_room,
     find_file_limit,
     find_shortage,
+    open_reader,
 )
 
 OPEN_WITHOUT_FILES = """
@@ -52,12 +52,12 @@ def test_there_is_room_for_a_workspace_while_its_files_are_within_the_limit(
     monkeypatch: pytest.MonkeyPatch, n_open: int
 ) -> None:
     needed = FILES_RESERVED + FILES_PER_WORKSPACE * (n_open + 1)
-    monkeypatch.setattr(open_files, "find_file_limit", lambda: needed)
+    monkeypatch.setattr(connection, "find_file_limit", lambda: needed)
     check_room(n_open)
-    monkeypatch.setattr(open_files, "find_file_limit", lambda: needed - 1)
+    monkeypatch.setattr(connection, "find_file_limit", lambda: needed - 1)
     with pytest.raises(StoreFailed, match="too many open files"):
         check_room(n_open)
-    monkeypatch.setattr(open_files, "find_file_limit", lambda: None)
+    monkeypatch.setattr(connection, "find_file_limit", lambda: None)
     check_room(n_open)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from memsyncd.core.changes.watchplan import NO_INCLUDES, Includes, plan_watches
 from memsyncd.engine.worker import WorkerPool
-from memsyncd.watch.backlog import RunLater
+from memsyncd.watch.health import RunLater
 from memsyncd.watch.watcher import Plan, Watcher
 
 Event = tuple[str, str, bool, bool]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from memsyncd.watch import backlog
-from memsyncd.watch.backlog import AT_A_TIME, Backlog
+from memsyncd.watch import health
+from memsyncd.watch.health import AT_A_TIME, Backlog
 
 
 class Calls:
@@ -69,7 +69,7 @@ def test_an_item_that_fails_is_a_loss_and_those_behind_it_are_handled() -> None:
 def test_a_backlog_behind_a_hung_disk_does_not_grow_without_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(backlog, "LIMIT", 3)
+    monkeypatch.setattr(health, "LIMIT", 3)
     calls, handled, losses = Calls(), list[int](), list[str]()
     items = Backlog(
         handled.append, key="a", run_later=calls.run_later, on_events_lost=losses.append

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.core.changes.watchplan import Watch
-from memsyncd.watch.backlog import RunLater
+from memsyncd.watch.health import RunLater
 from memsyncd.watch.watcher import Plan, Watcher
 from tests.programs import succeeds
 from tests.watch.faults import fake_overflow, find_reader, kill_reader

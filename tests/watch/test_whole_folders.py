@@ -12,7 +12,7 @@ import pytest
 
 from memsyncd.core.changes.watchplan import Includes, plan_watches
 from memsyncd.core.paths import is_pruned_path
-from memsyncd.watch.backlog import RunLater
+from memsyncd.watch.health import RunLater
 from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.conftest import Recorder, is_folder
 

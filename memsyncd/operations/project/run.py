@@ -26,8 +26,7 @@ from memsyncd.engine.edit import Decide, Edit, make_put
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
 from memsyncd.files.confined import open_beneath, open_folder_beneath
-from memsyncd.files.problems import translating_errors
-from memsyncd.files.read import read_content, read_text_file
+from memsyncd.files.read import read_content, read_text_file, translating_errors
 from memsyncd.operations.call import Call
 from memsyncd.operations.fields import WorkspaceParams
 from memsyncd.operations.project.declare import (

@@ -27,7 +27,7 @@ from memsyncd.operations.signals.declare import (
     SignalSendParams,
     SignalSent,
 )
-from memsyncd.store.signals import NewSignal
+from memsyncd.store.records import NewSignal
 
 
 async def send(call: Call, params: SignalSendParams) -> SignalSent:

@@ -43,7 +43,7 @@ from memsyncd.operations.workspaces.declare import (
 )
 
 if TYPE_CHECKING:
-    from memsyncd.files.discovery import KnownPlace, ToolFolders
+    from memsyncd.files.folder_kinds import KnownPlace, ToolFolders
 
 SYNC_S = 600.0
 # How long the notes of an added folder are counted.
@@ -193,7 +193,7 @@ def _make_size_error(root: str, n_notes: int) -> BadRequest:
 async def discover(daemon: Daemon, params: DiscoverParams) -> Discovered:
     """Find the places. Raises BadRequest for a relative path, Busy if a disk stalls."""
     # Late: it loads the parser of TOML.
-    from memsyncd.files.discovery import find_places
+    from memsyncd.files.folder_kinds import find_places
 
     end_s = daemon.clock.now_s() + DISCOVER_S
     folders = _choose_folders(params)
@@ -243,7 +243,7 @@ def _find_known(workspaces: Workspaces, entry: Entry, seen: FolderCheck) -> Entr
 
 
 def _choose_folders(params: DiscoverParams) -> ToolFolders:
-    from memsyncd.files.discovery import ToolFolders
+    from memsyncd.files.folder_kinds import ToolFolders
 
     home = os.path.expanduser("~")
     named = (params.path, params.claude_dir, params.codex_dir, params.config_dir, params.zk_dir)
