@@ -16,8 +16,7 @@ import select
 import sys
 import time
 
-from memsyncd.client.connection import connect
-from memsyncd.client.fastjson import encode_json, parse_json
+from memsyncd.client.connection import connect, encode_json, parse_json
 from memsyncd.errors import MemsyncdError, NoDaemon
 from memsyncd.terminal.parser import Command, Option, make_group, make_workspace_option
 

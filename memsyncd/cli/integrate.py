@@ -19,7 +19,7 @@ from functools import cached_property
 
 import memsyncd
 from memsyncd.cli.service_files import make_private_folders
-from memsyncd.client.fastjson import encode_json, parse_json
+from memsyncd.client.connection import encode_json, parse_json
 from memsyncd.dirs import VARIABLES, find_user_dirs
 from memsyncd.errors import BadRequest, EditRefused, MemsyncdError
 from memsyncd.integrations.coding_agents import (

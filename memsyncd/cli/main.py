@@ -107,7 +107,7 @@ def _run(words: Sequence[str], console: Console) -> int:
         summary = command.summary
     args = parse_command(name, command, rest)
     if args.help:
-        from memsyncd.cli.help import render_help
+        from memsyncd.cli.commands import render_help
 
         terminal = console.terminal
         terminal.print(render_help(name, summary, command, terminal.paint, width=terminal.width))
@@ -116,7 +116,7 @@ def _run(words: Sequence[str], console: Console) -> int:
         return command.run(args, console)
     except (AlreadyExists, BadRequest, Busy, NotFresh) as error:
         # Others name no parameters; a daemon that cannot start may be unable to read this module.
-        from memsyncd.cli.help import name_options
+        from memsyncd.cli.commands import name_options
 
         error.message, error.hint = name_options(error, name, command)
         raise
@@ -125,7 +125,7 @@ def _run(words: Sequence[str], console: Console) -> int:
 def _help(words: Sequence[str], console: Console) -> int:
     if words and not words[0].startswith("-"):
         return _run([*words[:2], "--help"], console)
-    from memsyncd.cli.help import render_overview
+    from memsyncd.cli.commands import render_overview
 
     console.terminal.print(render_overview(console.terminal.paint))
     return 0

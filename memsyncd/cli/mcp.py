@@ -16,8 +16,7 @@ import select
 import time
 
 import memsyncd
-from memsyncd.client.connection import RESTART_HINT, describe_versions
-from memsyncd.client.fastjson import encode_json, parse_json
+from memsyncd.client.connection import RESTART_HINT, describe_versions, encode_json, parse_json
 from memsyncd.errors import (
     Busy,
     MemsyncdError,

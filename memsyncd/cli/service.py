@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any
 
-    from memsyncd.cli.launchd import Launchd
-    from memsyncd.cli.systemd_units import Systemd
+    from memsyncd.cli.service_units import Launchd, Systemd
     from memsyncd.terminal.console import Console
 
     Supervisor = Systemd | Launchd
@@ -44,10 +43,10 @@ SIGNALLED = 128
 def find_supervisor(console: Console) -> Supervisor:
     """Return the supervisor of this system. Raises BadRequest if there is none."""
     if sys.platform == "darwin":
-        from memsyncd.cli.launchd import Launchd
+        from memsyncd.cli.service_units import Launchd
 
         return Launchd(console.env)
-    from memsyncd.cli.systemd_units import Systemd
+    from memsyncd.cli.service_units import Systemd
 
     return Systemd(console.env)
 

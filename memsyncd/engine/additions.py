@@ -35,9 +35,8 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, PathRefused
 from memsyncd.files.read import read_text_file
 from memsyncd.files.scope import Scope
-from memsyncd.operations.fields import Params
+from memsyncd.operations.fields import AddedSection, Params
 from memsyncd.operations.notes.declare import NewSection
-from memsyncd.operations.writes import AddedSection
 
 _SECTION = re.compile(r"(?P<note>.+\.(?:md|markdown|txt))#", re.IGNORECASE)
 

@@ -32,8 +32,8 @@ from memsyncd.errors import (
     NoteNotFound,
 )
 from memsyncd.files.read import TextFile, read_text_file
+from memsyncd.operations.fields import AddedSection, OnSimilar
 from memsyncd.operations.similar.declare import SimilarSection
-from memsyncd.operations.writes import AddedSection, OnSimilar
 
 READ_LIMIT_S = 5.0
 

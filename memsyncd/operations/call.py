@@ -13,11 +13,10 @@ from memsyncd.engine.edit import Decide, EditOutcome
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NoteNotFound
-from memsyncd.operations.fields import Freshness, TrackedParams
+from memsyncd.operations.fields import Freshness, OnSimilar, TrackedParams
 from memsyncd.operations.notes.declare import Added
 from memsyncd.operations.signals.declare import Signal
 from memsyncd.operations.similar.declare import SimilarSection
-from memsyncd.operations.writes import OnSimilar
 
 T = TypeVar("T")
 

@@ -16,8 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
-from memsyncd.operations.docs import read_field_docs
-from memsyncd.operations.field_types import find_plain_type, takes_list
+from memsyncd.operations.docs import find_plain_type, read_field_docs, takes_list
 from memsyncd.operations.operation import (
     NO_OPTIONS,
     OPTIONS,

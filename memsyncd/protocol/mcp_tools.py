@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from memsyncd.errors import BadRequest, MemsyncdError
-from memsyncd.operations.field_types import is_list_type, may_be_list
+from memsyncd.operations.docs import is_list_type, may_be_list
 from memsyncd.operations.operation import (
     Operation,
     Tool,

@@ -34,7 +34,7 @@ from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol import http
 from memsyncd.protocol.http import ErrorProblem, HttpRoute, Response
 from memsyncd.protocol.jsonrpc import MAX_BATCH, ErrorBody, Id
-from memsyncd.protocol.schemas import describe_structs
+from memsyncd.protocol.openrpc import describe_structs
 
 OPENAPI_VERSION = "3.1.0"
 _REFERENCE = "#/components/schemas/{name}"

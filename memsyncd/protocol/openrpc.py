@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -12,7 +12,22 @@ from memsyncd.errors import MemsyncdError
 from memsyncd.operations.operation import Operation
 from memsyncd.operations.status.declare import Discovery
 from memsyncd.operations.table import NOTIFICATIONS, OPERATIONS
-from memsyncd.protocol.schemas import describe_structs
+from memsyncd.protocol._generated import FIELDS
+
+
+def describe_structs(
+    structs: Iterable[type[msgspec.Struct]], reference: str
+) -> dict[str, dict[str, Any]]:
+    """Return the schemas of structs and of what they contain, by name. `reference` is how one
+    schema refers to another, with `{name}`.
+    """
+    _, schemas = msgspec.json.schema_components(list(structs), ref_template=reference)
+    for name, schema in schemas.items():
+        for field, text in FIELDS.get(name, {}).items():
+            if field in schema.get("properties", {}):
+                schema["properties"][field].setdefault("description", text)
+    return schemas
+
 
 OPENRPC_VERSION = "1.3.2"
 

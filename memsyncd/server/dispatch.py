@@ -27,13 +27,12 @@ from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import Busy, MemsyncdError, NotFresh
-from memsyncd.operations.fields import Freshness, TrackedParams
+from memsyncd.operations.fields import Freshness, OnSimilar, TrackedParams
 from memsyncd.operations.notes.declare import Added, NewSection
 from memsyncd.operations.operation import Operation, Shape, load_function
 from memsyncd.operations.signals.declare import Signal
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.workspace_info import watch_freshness
-from memsyncd.operations.writes import OnSimilar
 from memsyncd.server.reads import Reads
 from memsyncd.server.session import Session
 from memsyncd.server.subscriptions import Subscriptions

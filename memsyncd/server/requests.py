@@ -30,7 +30,7 @@ from memsyncd.errors import (
 )
 from memsyncd.logs import Event, get_log, is_debugging
 from memsyncd.operations.daemon import ServerCounters
-from memsyncd.operations.writes import Written
+from memsyncd.operations.fields import Written
 from memsyncd.protocol.jsonrpc import (
     ErrorBody,
     Fault,

@@ -9,10 +9,9 @@ from __future__ import annotations
 import sys
 
 from memsyncd.errors import BadRequest
-from memsyncd.terminal.console import CLIENT, WRITE_MS, show_answer
+from memsyncd.terminal.console import CLIENT, WRITE_MS, read_typed, show_answer
 from memsyncd.terminal.places import resolve_places
 from memsyncd.terminal.terminal import clean_values
-from memsyncd.terminal.texts import read_typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,13 +15,19 @@ import time
 
 from memsyncd.client import TIMEOUT_S, NoAnswer, OtherVersion, connect
 from memsyncd.client.connection import check_version
-from memsyncd.errors import WorkspaceNotFound
-from memsyncd.terminal.format import render_bar, render_freshness, render_place, truncate
+from memsyncd.errors import BadRequest, WorkspaceNotFound
+from memsyncd.terminal.format import (
+    render_bar,
+    render_freshness,
+    render_place,
+    render_span,
+    truncate,
+)
 from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from types import SimpleNamespace as Args
     from typing import Any, Final
 
@@ -349,3 +355,100 @@ def report_state(answer: Answer, console: Console) -> None:
         console.terminal.warn(render_freshness(answer["freshness"]))
     if not answer.get("is_indexed", True):
         console.terminal.warn("written, but not indexed yet; see `memsyncd status`")
+
+
+DASH = "-"
+
+
+def read_text(text: str | None, console: Console, *, is_piped: bool) -> str:
+    """Return the typed text, or stdin where `-` or --stdin requests it, or where no text was typed
+    and stdin is not a terminal.
+
+    Raises BadRequest if there is no text, or two.
+    """
+    if is_piped and text not in (None, DASH):
+        raise BadRequest("--stdin and a text do not go together", hint="use only one of them")
+    if is_piped or text == DASH:
+        return read_stdin(console)
+    if text is None and sys.stdin is not None and not sys.stdin.isatty():
+        # Without a terminal, stdin may be inherited and empty: that is not a text.
+        text = read_stdin(console) or None
+    if text is None:
+        raise BadRequest("the text is missing", hint="give it after the other words, or pipe it in")
+    return text
+
+
+def read_stdin(console: Console) -> str:
+    """Return all of stdin. Raises BadRequest for text that is not valid UTF-8."""
+    if sys.stdin is None:
+        raise BadRequest("stdin is closed", hint="give the text as a word")
+    if sys.stdin.isatty():
+        console.terminal.note("type the text; Ctrl-D on a line of its own ends it")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(
+            "the text on stdin is not valid UTF-8", hint="convert it first, as with: iconv -t UTF-8"
+        ) from error
+
+
+def read_typed(words: Sequence[str] | str | None, console: Console, *, is_piped: bool) -> str:
+    """Return the words as one text, or stdin as `read_text` does."""
+    text = words if isinstance(words, str) else " ".join(words or ()) or None
+    return read_text(text, console, is_piped=is_piped)
+
+
+def report_left_out(answer: dict[str, Any], console: Console) -> None:
+    """Name the workspaces that the answer lacks."""
+    for one in clean_values(answer["workspaces"]):
+        if one["failure"]:
+            text = f"without {one['name']}: {one['failure']}"
+            console.terminal.warn(text)
+
+
+def describe_relaxed(hits: list[dict[str, Any]]) -> str:
+    """Say what hits contain, none of which contains every word itself."""
+    if any(hit["matched"] for hit in hits):
+        return "no passage contains every word; these contain some"
+    if not any(hit.get("matched_related") for hit in hits):
+        return "no passage contains any of these words; these are near in meaning"
+    return "no passage contains any of these words; these contain related ones"
+
+
+def report_query(answer: dict[str, Any], console: Console) -> None:
+    """Report what of the query did not count as it was typed, and what it excluded."""
+    # A daemon that was started before an update sends none.
+    for problem in answer.get("query_problems", ()):
+        console.terminal.warn(clean_line(problem))
+    console.terminal.note(describe_excluded(answer))
+
+
+def describe_excluded(answer: Mapping[str, Any]) -> str:
+    """Say what the query excluded; empty if nothing."""
+    excluded = clean_line(" ".join(answer.get("excluded", ())))
+    return f"excluded: {excluded} (in quotes it would be searched for)" if excluded else ""
+
+
+def describe_semantic(answer: Mapping[str, Any]) -> str:
+    """Say why not all was searched by meaning although that is switched on; empty if all was."""
+    reason = clean_line(answer.get("semantic_reason") or "")
+    how = "by words alone" if answer["semantic"] == "off" else "not all by meaning"
+    return f"{how}: {reason}" if reason else ""
+
+
+def report_similar(answer: dict[str, Any], console: Console) -> None:
+    """Report what says nearly the same as what was written, or was to be written."""
+    for one in clean_values(answer)["similar"]:
+        place = render_span(one["path"], one["start_line"], one["end_line"])
+        heading = " › ".join(one["heading"])
+        was = "appended to" if _is_target(one, answer) else "nearly the same"
+        console.terminal.report(f"{was}: {place}  {heading}  {one['similarity']:.2f}")
+    if not answer["similar"] or answer["action"] in ("appended", "unchanged"):
+        return
+    undo = f"memsyncd undo --change-set {answer['change_set']}, then " * bool(answer["change_set"])
+    console.terminal.report(f"to append there instead: {undo}--on-similar append")
+
+
+def _is_target(one: dict[str, Any], answer: dict[str, Any]) -> bool:
+    place = answer.get("anchor", answer["path"])
+    return answer["action"] == "appended" and place in (one["anchor"], one["path"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.client.anchors import split_anchor
+from memsyncd.client.words import split_anchor
 from memsyncd.errors import BadRequest
 from memsyncd.terminal.parser import Argument
 

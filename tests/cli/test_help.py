@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.cli.commands import ENTRIES, load_command
-from memsyncd.cli.help import name_options, render_help, render_overview
+from memsyncd.cli.commands import ENTRIES, load_command, name_options, render_help, render_overview
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.errors import BadRequest
 from memsyncd.terminal.format import display_width

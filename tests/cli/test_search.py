@@ -4,7 +4,7 @@ import pytest
 
 from memsyncd.errors import BadRequest
 from memsyncd.operations.search.show import build_editor_command, exec_editor
-from memsyncd.terminal.answers import describe_relaxed
+from memsyncd.terminal.console import describe_relaxed
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.client.fastjson import encode_json, parse_json
+from memsyncd.client.connection import encode_json, parse_json
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -42,7 +42,7 @@ def read(parse: Callable[[str], object], text: str) -> str:
 def test_broken_json_is_refused_by_a_program_that_has_not_imported_json() -> None:
     code = """if True:
         import sys
-        from memsyncd.client.fastjson import parse_json
+        from memsyncd.client.connection import parse_json
         assert "json.decoder" not in sys.modules
         for text in ('{', '[1,', '{"a"', '"', '{"a":1,}', 'x', ''):
             try:
@@ -58,7 +58,7 @@ def test_without_the_engine_in_c_the_results_are_the_same() -> None:
     code = """if True:
         import sys
         sys.modules["_json"] = None
-        from memsyncd.client.fastjson import parse_json, encode_json
+        from memsyncd.client.connection import parse_json, encode_json
         assert "json" in sys.modules
         value = {"a": ["ä\\n", 1, 2.5, None, True]}
         assert encode_json(value) == '{"a":["ä\\\\n",1,2.5,null,true]}'

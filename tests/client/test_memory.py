@@ -20,8 +20,7 @@ import pytest
 import memsyncd.client
 import memsyncd.client.memory
 from memsyncd.client import Memsyncd, NoAnswer
-from memsyncd.client.memory import name_workspace
-from memsyncd.client.results import ContextBlock, Hits
+from memsyncd.client.memory import ContextBlock, Hits, name_workspace
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,

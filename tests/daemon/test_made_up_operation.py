@@ -30,7 +30,7 @@ from memsyncd.operations.fields import Name, Result, WorkspaceParams
 from memsyncd.operations.operation import (
     OPENS, TOOL_WORKSPACE, Command, Operation, Paths, Python, Shape, Tool, ToolArgument
 )
-from memsyncd.operations.writes import Place
+from memsyncd.operations.fields import Place
 
 
 class TallyParams(WorkspaceParams, frozen=True, kw_only=True):

@@ -9,9 +9,9 @@ from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.paths import NotePath
 from memsyncd.engine.additions import make_addition_decision
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, PathRefused, TooLarge
+from memsyncd.operations.fields import AddedSection
 from memsyncd.operations.notes.declare import NewSection
 from memsyncd.operations.notes.run import validate_notes, validate_section
-from memsyncd.operations.writes import AddedSection
 
 AT = "2026-03-01T12:00:00Z"
 

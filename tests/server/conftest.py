@@ -15,9 +15,8 @@ import pytest
 
 from memsyncd.errors import Conflict
 from memsyncd.operations.changes.declare import Changed, Subscribed
-from memsyncd.operations.fields import Params
+from memsyncd.operations.fields import Params, Written
 from memsyncd.operations.status.declare import Pong, Problems
-from memsyncd.operations.writes import Written
 from memsyncd.server.requests import CompletedRequest
 from memsyncd.server.server import Server
 from memsyncd.server.session import Limits, Session

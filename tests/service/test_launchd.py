@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from memsyncd.cli.launchd import LABEL, Launchd, read_print, render_agent
 from memsyncd.cli.service_files import MARK, Program, is_ours
+from memsyncd.cli.service_units import LABEL, Launchd, read_print, render_agent
 from memsyncd.errors import BadRequest
 
 UNUSUAL = '/opt/it\'s a "place" & <more>/$HOME/bin/python3'

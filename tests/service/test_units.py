@@ -22,7 +22,7 @@ from memsyncd.cli.service_files import (
     render_difference,
     write_service_file,
 )
-from memsyncd.cli.systemd_units import render_service, render_socket
+from memsyncd.cli.service_units import render_service, render_socket
 from memsyncd.errors import AlreadyRunning, BadConfig
 
 ROOT = Path(__file__).parents[2]

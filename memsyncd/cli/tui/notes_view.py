@@ -43,7 +43,7 @@ from memsyncd.cli.tui.view import (
     ViewContext,
     make_content,
 )
-from memsyncd.client.anchors import split_anchor
+from memsyncd.client.words import split_anchor
 from memsyncd.errors import MemsyncdError
 from memsyncd.terminal.format import render_count
 from memsyncd.terminal.terminal import clean_line

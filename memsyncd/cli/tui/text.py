@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from rich.cells import get_character_cell_size
 
-from memsyncd.client.anchors import split_anchor
+from memsyncd.client.words import split_anchor
 from memsyncd.core.markdown.scanner import follow_fence
 from memsyncd.operations.history.show import (
     TEXTS_GONE,
@@ -30,7 +30,7 @@ from memsyncd.operations.status.show import (
     list_sync_facts,
     list_warnings,
 )
-from memsyncd.terminal.answers import describe_excluded, describe_relaxed, describe_semantic
+from memsyncd.terminal.console import describe_excluded, describe_relaxed, describe_semantic
 from memsyncd.terminal.format import (
     HIGHLIGHT_MARK,
     render_age,

@@ -7,9 +7,13 @@ from typing import Annotated, Literal
 import msgspec
 
 from memsyncd.operations.fields import (
+    AddedSection,
+    Heading,
     Params,
+    Tags,
     Word,
     WriteParams,
+    Written,
 )
 from memsyncd.operations.operation import (
     WRITES,
@@ -18,12 +22,6 @@ from memsyncd.operations.operation import (
     Operation,
     Python,
     Shape,
-)
-from memsyncd.operations.writes import (
-    AddedSection,
-    Heading,
-    Tags,
-    Written,
 )
 
 

@@ -18,7 +18,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest
 from memsyncd.operations.call import Call
 from memsyncd.operations.capture.declare import Captured, CaptureParams
-from memsyncd.operations.writes import AddedSection
+from memsyncd.operations.fields import AddedSection
 
 
 def make_capture_decision(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsyncd.errors import BadRequest
-from memsyncd.terminal.texts import DASH, read_stdin
+from memsyncd.terminal.console import DASH, read_stdin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,12 @@ import msgspec
 from memsyncd.errors import ConfirmationNeeded
 from memsyncd.operations.fields import (
     Limit,
+    Place,
     Result,
+    RevisionId,
     WorkspaceParams,
     WriteParams,
+    Written,
 )
 from memsyncd.operations.operation import (
     OPENS,
@@ -22,11 +25,6 @@ from memsyncd.operations.operation import (
     Paths,
     Python,
     Shape,
-)
-from memsyncd.operations.writes import (
-    Place,
-    RevisionId,
-    Written,
 )
 
 UndoNeeds = Literal["nothing", "confirm", "never"]

@@ -6,11 +6,10 @@ import time
 
 from memsyncd.errors import BadRequest, ConfirmationNeeded
 from memsyncd.terminal.actions import send
-from memsyncd.terminal.console import can_ask, show_answer
+from memsyncd.terminal.console import DASH, can_ask, read_stdin, show_answer
 from memsyncd.terminal.format import render_age, render_count, render_size, render_table
 from memsyncd.terminal.places import find_named, find_revision
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
-from memsyncd.terminal.texts import DASH, read_stdin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

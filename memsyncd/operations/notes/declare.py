@@ -11,16 +11,22 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from memsyncd.operations.fields import (
+    AddedSection,
     ClientName,
     Freshness,
     Line,
     Name,
+    OnSimilar,
     Params,
+    Place,
     Result,
     TimeoutMs,
     TrackedParams,
     WorkspaceParams,
+    WriteAction,
     WriteParams,
+    Written,
+    WrittenSection,
 )
 from memsyncd.operations.operation import (
     OPENS,
@@ -44,14 +50,6 @@ from memsyncd.operations.sections import (
 )
 from memsyncd.operations.similar.declare import (
     SimilarSection,
-)
-from memsyncd.operations.writes import (
-    AddedSection,
-    OnSimilar,
-    Place,
-    WriteAction,
-    Written,
-    WrittenSection,
 )
 
 # --- memory tool ------------------------------------------------------------------------------

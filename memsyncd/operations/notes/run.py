@@ -82,6 +82,7 @@ from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
 from memsyncd.files.scope import Scope
 from memsyncd.operations.call import Call
+from memsyncd.operations.fields import AddedSection
 from memsyncd.operations.notes.declare import (
     Added,
     AddedMany,
@@ -97,7 +98,6 @@ from memsyncd.operations.notes.declare import (
     Validation,
 )
 from memsyncd.operations.similar.declare import SimilarSection
-from memsyncd.operations.writes import AddedSection
 from memsyncd.store.integrity import read_note_paths
 from memsyncd.store.links import read_links
 from memsyncd.store.lookup import StoredSection, read_problems, stream_notes

@@ -8,12 +8,17 @@ import sys
 
 from memsyncd.errors import BadRequest, WorkspaceNotFound
 from memsyncd.terminal.actions import send
-from memsyncd.terminal.console import can_ask, show_answer
+from memsyncd.terminal.console import (
+    DASH,
+    can_ask,
+    read_stdin,
+    read_text,
+    report_similar,
+    show_answer,
+)
 from memsyncd.terminal.format import render_count, render_meta
 from memsyncd.terminal.places import MEMORIES, find_workspace_note, parse_target
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
-from memsyncd.terminal.texts import DASH, read_stdin, read_text
-from memsyncd.terminal.written import report_similar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

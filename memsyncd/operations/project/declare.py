@@ -8,9 +8,12 @@ import msgspec
 
 from memsyncd.operations.fields import (
     Params,
+    Place,
     Result,
+    Tags,
     WorkspaceParams,
     WriteParams,
+    Written,
 )
 from memsyncd.operations.operation import (
     OPENS,
@@ -19,11 +22,6 @@ from memsyncd.operations.operation import (
     Operation,
     Python,
     Shape,
-)
-from memsyncd.operations.writes import (
-    Place,
-    Tags,
-    Written,
 )
 
 

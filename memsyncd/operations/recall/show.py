@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.terminal.answers import report_query
+from memsyncd.terminal.console import report_query
 from memsyncd.terminal.format import render_contradictions, render_count
 from memsyncd.terminal.terminal import clean, clean_values
 

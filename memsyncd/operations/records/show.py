@@ -11,10 +11,9 @@ import shutil
 import sys
 
 from memsyncd.errors import AlreadyExists, BadRequest, Unwritable
-from memsyncd.terminal.console import CLIENT, show_answer
+from memsyncd.terminal.console import CLIENT, DASH, show_answer
 from memsyncd.terminal.format import render_count, render_size
 from memsyncd.terminal.terminal import clean_line, clean_values
-from memsyncd.terminal.texts import DASH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ import os
 
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.terminal.actions import send_to_several
-from memsyncd.terminal.answers import (
+from memsyncd.terminal.console import (
     describe_relaxed,
     describe_semantic,
     report_left_out,
     report_query,
+    show_answer,
 )
-from memsyncd.terminal.console import show_answer
 from memsyncd.terminal.format import list_parts, render_count, render_explanation, render_hit
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from memsyncd.errors import BadRequest
 from memsyncd.terminal.actions import send
-from memsyncd.terminal.answers import report_left_out
-from memsyncd.terminal.console import show_answer
+from memsyncd.terminal.console import read_stdin, report_left_out, show_answer
 from memsyncd.terminal.format import render_count
 from memsyncd.terminal.places import find_named
 from memsyncd.terminal.terminal import clean_values
-from memsyncd.terminal.texts import read_stdin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from memsyncd.operations.fields import (
+    AddedSection,
     Limit,
     Name,
     Result,
@@ -15,6 +16,7 @@ from memsyncd.operations.fields import (
     Word,
     WorkspaceParams,
     WriteParams,
+    Written,
 )
 from memsyncd.operations.notes.declare import Added
 from memsyncd.operations.operation import (
@@ -29,7 +31,6 @@ from memsyncd.operations.operation import (
 )
 from memsyncd.operations.sections import FoundSection
 from memsyncd.operations.tasks.agent_tool import AGENT_TOOL
-from memsyncd.operations.writes import AddedSection, Written
 
 BlockBytes = Annotated[int, msgspec.Meta(ge=200, le=1_000_000)]
 TaskName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]

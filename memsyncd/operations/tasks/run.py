@@ -41,6 +41,7 @@ from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.call import Call
+from memsyncd.operations.fields import AddedSection
 from memsyncd.operations.inbox import read_inbox
 from memsyncd.operations.notes.declare import Added
 from memsyncd.operations.sections import Filters
@@ -65,7 +66,6 @@ from memsyncd.operations.tasks.declare import (
     Triage,
     TriageParams,
 )
-from memsyncd.operations.writes import AddedSection
 from memsyncd.store.lookup import by_path, has_relation, read_digest, stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.texts import read_note_text

@@ -13,11 +13,17 @@ import msgspec
 from memsyncd.operations.fields import (
     Limit,
     Name,
+    OnSimilar,
     Params,
+    Place,
     Result,
+    RevisionId,
     TrackedParams,
     WorkspaceParams,
+    WriteAction,
     WriteParams,
+    Written,
+    WrittenSection,
 )
 from memsyncd.operations.operation import (
     OPENS,
@@ -33,14 +39,6 @@ from memsyncd.operations.operation import (
 from memsyncd.operations.sections import SectionMeta
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.upkeep.declare import PlanParams, Upkept
-from memsyncd.operations.writes import (
-    OnSimilar,
-    Place,
-    RevisionId,
-    WriteAction,
-    Written,
-    WrittenSection,
-)
 
 TopicName = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 """The path of a note, or its name in the memory folder, with or without `.md`, its title or an

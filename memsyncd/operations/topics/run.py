@@ -91,6 +91,7 @@ from memsyncd.errors import (
 )
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.operations.call import Call
+from memsyncd.operations.fields import AddedSection, WriteAction
 from memsyncd.operations.plans import Act, Planned, keep_up, plan_notes
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.topics.declare import (
@@ -114,7 +115,6 @@ from memsyncd.operations.topics.declare import (
     TopicWritten,
 )
 from memsyncd.operations.upkeep.declare import Upkept
-from memsyncd.operations.writes import AddedSection, WriteAction
 from memsyncd.store.history import Revision
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from memsyncd.terminal.console import report_similar
 from memsyncd.terminal.format import render_count
 from memsyncd.terminal.parser import parse_pair
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
-from memsyncd.terminal.written import report_similar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

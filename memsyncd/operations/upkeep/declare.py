@@ -8,10 +8,12 @@ import msgspec
 
 from memsyncd.operations.fields import (
     Name,
+    Place,
     Result,
     SectionPlace,
     Word,
     WriteParams,
+    Written,
 )
 from memsyncd.operations.operation import (
     WRITES,
@@ -23,10 +25,6 @@ from memsyncd.operations.operation import (
 )
 from memsyncd.operations.sections import (
     Filters,
-)
-from memsyncd.operations.writes import (
-    Place,
-    Written,
 )
 
 
