@@ -21,20 +21,26 @@ from memsyncd.config import TABLES, Config
 from memsyncd.engine.checks import PROBLEM_CHECKS
 from memsyncd.engine.checks import TABLE as STATE_CHECKS
 from memsyncd.logs import Event
+from memsyncd.operations.generate import METHODS_PAGE, render_methods
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.table import OPERATIONS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "memsyncd" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "memsyncd" / "REFERENCE.md").read_text(encoding="utf-8")
+PROMISES = (ROOT / "tests" / "PROMISES.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "memsyncd" / "GUIDE.md").read_text(encoding="utf-8")
-EVERYTHING = README + GUIDE + ARCHITECTURE
+EVERYTHING = README + GUIDE + ARCHITECTURE + REFERENCE
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SERVICE = ROOT / "systemd" / "memsyncd.service"
 
 
-def test_every_method_of_the_socket_is_documented() -> None:
-    assert not [name for name in OPERATIONS if f"`{name}`" not in ARCHITECTURE]
+def test_the_page_of_methods_is_the_one_that_is_generated() -> None:
+    page = METHODS_PAGE.read_text(encoding="utf-8")
+    assert page == render_methods(OPERATIONS.values()), (
+        "run: python -m memsyncd.operations.generate"
+    )
 
 
 def test_every_command_is_documented() -> None:
@@ -45,7 +51,7 @@ def test_every_command_is_documented() -> None:
 def test_every_check_of_the_doctor_is_documented_and_no_other() -> None:
     checks = {row[1] for row in (*MACHINE_CHECKS.values(), *STATE_CHECKS.values())}
     checks |= {check for _, check in PROBLEM_CHECKS.values()}
-    table = ARCHITECTURE.partition("## What doctor checks")[2].partition("\n## ")[0]
+    table = REFERENCE.partition("## What doctor checks")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == checks - {""}
 
@@ -67,8 +73,17 @@ def test_no_missing_command_is_documented() -> None:
     assert set(re.findall(r"`memsyncd ([a-z][a-z-]+)", EVERYTHING)) <= set(ENTRIES)
 
 
+def test_every_invariant_names_an_existing_test() -> None:
+    table = ARCHITECTURE.partition("## Invariants")[2].partition("\n## ")[0]
+    rows = [line.split("|")[3] for line in table.splitlines() if re.match(r"\| \d", line)]
+    assert len(rows) == 14
+    named = [re.findall(r"`([\w/]+\.py)`", row) for row in rows]
+    assert all(named)
+    assert not [name for names in named for name in names if not (ROOT / "tests" / name).is_file()]
+
+
 def test_every_promise_names_existing_tests() -> None:
-    table = ARCHITECTURE.partition("## What is promised")[2].partition("\n## ")[0]
+    table = PROMISES.partition("## What is promised")[2].partition("\n## ")[0]
     promises = [
         re.findall(r"`([\w/]+\.py)::(test_\w+)`", line)
         for line in table.splitlines()
@@ -99,7 +114,7 @@ def test_ci_runs_both_commands_of_the_first_screen_and_the_tests_that_the_second
 
 
 def test_every_event_of_the_log_is_documented_and_no_other() -> None:
-    table = ARCHITECTURE.partition("## What the log may say")[2].partition("\n## ")[0]
+    table = REFERENCE.partition("## What the log may say")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(Event)
 
@@ -120,12 +135,13 @@ def test_every_package_is_in_the_map() -> None:
     assert not [room for room in rooms - unsaid if f"| `{room}` |" not in ARCHITECTURE]
 
 
-def test_the_files_in_the_map_exist() -> None:
-    named = re.findall(
-        r"`((?:core|store|server|engine|watch|protocol|files|workspace)/[\w/]+\.py)`", ARCHITECTURE
-    )
-    assert named
-    assert not [name for name in named if not (ROOT / "memsyncd" / name).is_file()]
+def test_the_modules_on_the_page_exist() -> None:
+    rooms = "core|store|server|engine|watch|protocol|files|semantic|operations|cli"
+    page = ARCHITECTURE.partition("## Invariants")[0]
+    named = re.findall(rf"(?:`|→ )((?:{rooms})/[\w/]+?)(?:\.py)?(?:`| )", page)
+    assert len(named) > 20
+    places = [ROOT / "memsyncd" / name for name in named]
+    assert not [path for path in places if not (path.is_dir() or path.with_suffix(".py").is_file())]
 
 
 def test_the_first_screen_has_exactly_two_commands() -> None:
@@ -145,6 +161,8 @@ def test_the_first_screen_has_exactly_two_commands() -> None:
         "README.md",
         "memsyncd/ARCHITECTURE.md",
         "memsyncd/GUIDE.md",
+        "memsyncd/REFERENCE.md",
+        "tests/PROMISES.md",
         "memsyncd/MIGRATING.md",
         "CHANGELOG.md",
     ],

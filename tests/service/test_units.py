@@ -26,7 +26,7 @@ from memsyncd.cli.service_units import render_service, render_socket
 from memsyncd.errors import AlreadyRunning, BadConfig
 
 ROOT = Path(__file__).parents[2]
-ARCHITECTURE = (ROOT / "memsyncd" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "memsyncd" / "REFERENCE.md").read_text(encoding="utf-8")
 PROGRAM = Program((sys.executable, "-P", "-m", "memsyncd", "run"), {})
 
 
@@ -61,10 +61,10 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("systemd-analyze")
-def test_the_exposure_that_the_architecture_page_states_is_not_exceeded(tmp_path: Path) -> None:
+def test_the_exposure_that_the_reference_states_is_not_exceeded(tmp_path: Path) -> None:
     reported = re.search(
         r"scores (\d\.\d) .*; (\d\.\d) with none of its settings.*told so, it is (\d\.\d)",
-        ARCHITECTURE,
+        REFERENCE,
         re.DOTALL,
     )
     assert reported is not None
