@@ -1039,6 +1039,7 @@ class GeneratedMethods(Closing):
         agent: Words = (),
         session: Words = (),
         task: Words = (),
+        everyone: bool = False,
         key: str | None = None,
         expires_s: float | None = None,
     ) -> types.SignalSent:
@@ -1050,6 +1051,7 @@ class GeneratedMethods(Closing):
         `agent`: To this agent.
         `session`: To this session.
         `task`: To everybody on this task.
+        `everyone`: To every agent, session and task but its sender.
         `key`: The sender's own name for the signal: sending it again with this key changes nothing,
         so that a sender may repeat a request whose answer it has not seen.
         `expires_s`: Seconds after which nobody receives it any more; by default
@@ -1061,6 +1063,7 @@ class GeneratedMethods(Closing):
             "agents": convert_words(agent),
             "sessions": convert_words(session),
             "tasks": convert_words(task),
+            "everyone": everyone,
             "key": key,
             "expires_s": expires_s,
             "client": self._connection.client_name,
@@ -1123,6 +1126,7 @@ class GeneratedMethods(Closing):
         agent: str | None = None,
         session: str | None = None,
         task: str | None = None,
+        claim: bool = False,
     ) -> types.SignalsAcked:
         """Acknowledge signals, so that this reader receives them no more. The reader is the agent,
         else the session, else the task.
@@ -1131,12 +1135,15 @@ class GeneratedMethods(Closing):
         `agent`: The agent that reads.
         `session`: The session that reads.
         `task`: The task that the signals are about.
+        `claim`: Take them: one of several readers gets each, and no other reader sees it from then
+        on.
         """
         params: dict[str, Any] = {
             "signals": [*signals] or None,
             "agent": agent,
             "session": session,
             "task": task,
+            "claim": claim,
         }
         answer: types.SignalsAcked = self._connection.ask("signal.ack", params)
         return answer

@@ -1347,13 +1347,15 @@ class Signal(TypedDict):
     sender: str
     type: str
     content: str
-    # `agent:NAME`, `session:ID` and `task:ID`.
+    # `agent:NAME`, `session:ID`, `task:ID` and `everyone`.
     to: list[str]
     expires_at: float
     # When the reader acknowledged it; null if it is unread, and in an outbox.
     acked_at: float | None
     # In an outbox: who has acknowledged it.
     receipts: list[SignalReceipt]
+    # The reader that took it for itself alone; null if nobody has.
+    claimed_by: str | None
 
 
 class SignalSent(TypedDict):
@@ -1361,6 +1363,8 @@ class SignalSent(TypedDict):
     signal: Signal
     # False if the sender has sent a signal with this `key` before, which is the one returned.
     is_new: bool
+    # Addressees that nobody has ever read signals as, and a similar name that somebody has.
+    warnings: list[str]
 
 
 class SignalBox(TypedDict):
@@ -1376,6 +1380,8 @@ class SignalsAcked(TypedDict):
     # Acknowledged now for the first time.
     acked: list[int]
     already: list[int]
+    # Taken by another reader; with `claim` acknowledged by another reader, too.
+    claimed: list[int]
     # Expired, erased, or addressed to others.
     unknown: list[int]
 

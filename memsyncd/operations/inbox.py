@@ -36,10 +36,13 @@ def read_inbox(
     workspace: Workspace, config: Config, clock: Clock, params: SignalInboxParams
 ) -> Job[SignalBox]:
     """List the signals to a reader, unread first; a job of the worker. Raises StoreFailed."""
-    signals, n_unread = require_records(workspace, clock).signals.find(
+    reader, now_s = name_reader(params), clock.wall_s()
+    stored = require_records(workspace, clock).signals
+    stored.note_reader(reader, now_s)
+    signals, n_unread = stored.find(
         params.addresses,
-        reader=name_reader(params),
-        now_s=clock.wall_s(),
+        reader=reader,
+        now_s=now_s,
         type_=params.type,
         is_with_read=params.include_read,
         limit=params.limit,
@@ -72,4 +75,5 @@ def describe_signal(stored: StoredSignal, config: Config, *, has_receipts: bool)
         expires_at=stored.expires_at_s,
         acked_at=stored.acked_at_s,
         receipts=[SignalReceipt(reader=reader, at=at_s) for reader, at_s in receipts],
+        claimed_by=stored.claimed_by,
     )

@@ -1340,6 +1340,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'agents': 'To this agent.',
         'sessions': 'To this session.',
         'tasks': 'To everybody on this task.',
+        'everyone': 'To every agent, session and task but its sender.',
         'key': "The sender's own name for the signal: sending it again with this key changes nothing, so that a sender may repeat a request whose answer it has not seen.",
         'expires_s': 'Seconds after which nobody receives it any more; by default `signal.max_age_days`.',
         'client': "The sender's name, by which `signal.outbox` lists it.",
@@ -1349,13 +1350,15 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     'Signal': {
         'content': 'The text, in markdown.',
-        'to': '`agent:NAME`, `session:ID` and `task:ID`.',
+        'to': '`agent:NAME`, `session:ID`, `task:ID` and `everyone`.',
         'acked_at': 'When the reader acknowledged it; null if it is unread, and in an outbox.',
         'receipts': 'In an outbox: who has acknowledged it.',
+        'claimed_by': 'The reader that took it for itself alone; null if nobody has.',
     },
     'SignalSent': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'is_new': 'False if the sender has sent a signal with this `key` before, which is the one returned.',
+        'warnings': 'Addressees that nobody has ever read signals as, and a similar name that somebody has.',
     },
     'SignalReader': {
         'agent': 'The agent that reads.',
@@ -1387,11 +1390,13 @@ FIELDS: dict[str, dict[str, str]] = {
         'session': 'The session that reads.',
         'task': 'The task that the signals are about.',
         'signals': 'The numbers of the signals.',
+        'claim': 'Take them: one of several readers gets each, and no other reader sees it from then on.',
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
     },
     'SignalsAcked': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'acked': 'Acknowledged now for the first time.',
+        'claimed': 'Taken by another reader; with `claim` acknowledged by another reader, too.',
         'unknown': 'Expired, erased, or addressed to others.',
     },
     'ArchiveParams': {

@@ -31,6 +31,7 @@ from memsyncd.operations.changes.declare import (
     UnsubscribeParams,
 )
 from memsyncd.operations.signals.declare import (
+    EVERYONE,
     Signal,
     SignalBox,
     SignalInboxParams,
@@ -72,6 +73,11 @@ class _Subscription(msgspec.Struct, kw_only=True, eq=False):
         """True if the changes of this generation were sent, or will be as missed ones."""
         reached = self.caught_up.get(workspace, 0)
         return reached is None or generation <= reached
+
+    def is_addressed(self, signal: Signal) -> bool:
+        """True if the signal is to one of the addresses, or to all and from another agent."""
+        is_to_all = EVERYONE in signal.to and f"agent:{signal.sender}" not in self.addresses
+        return bool(self.addresses) and (is_to_all or not self.addresses.isdisjoint(signal.to))
 
     def matching_paths(self, workspace: Workspace, paths: Iterable[str]) -> list[str]:
         if self.addresses or self.workspace not in (None, workspace.id):
@@ -202,7 +208,7 @@ class Subscriptions:
             is_meant = subscription.workspace == workspace.id and only in (None, subscription.id)
             if (
                 is_meant
-                and not subscription.addresses.isdisjoint(signal.to)
+                and subscription.is_addressed(signal)
                 and signal.id not in subscription.signals
             ):
                 subscription.signals.add(signal.id)

@@ -27,6 +27,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.errors import Busy, StoreCorrupt, StoreFailed
+from memsyncd.operations.signals.declare import EVERYONE
 from memsyncd.store.accesses import Accesses
 from memsyncd.store.blobs import Blobs
 from memsyncd.store.connection import (
@@ -55,16 +56,22 @@ _COLUMNS = "SELECT id, at, sender, type, content, expires_at FROM signals"
 _ADD = """
 INSERT INTO signals(at, sender, key, type, content, expires_at) VALUES(?,?,?,?,?,?) RETURNING id
 """
-_ARE_ADDRESSED = """
-id IN (SELECT signal FROM signal_addressees WHERE address IN (SELECT value FROM json_each(:to)))
+# The sender of a signal to all does not receive it.
+_ARE_ADDRESSED = f"""
+id IN (
+  SELECT signal FROM signal_addressees WHERE address IN (SELECT value FROM json_each(:to))
+  OR address = '{EVERYONE}' AND 'agent:' || sender <> :reader
+)
 AND expires_at > :now_s AND (:type IS NULL OR type = :type)
 """
 _ACKED = "(SELECT at FROM signal_receipts WHERE signal = id AND reader = :reader)"
-# Every addressee has a receipt; of a task, at least one reader.
-_DROP_READ = """
+_CLAIMED = "EXISTS(SELECT 1 FROM signal_claims WHERE signal = id AND reader <> :reader)"
+# Every addressee has a receipt; for a task and for all, at least one reader.
+_DROP_READ = f"""
 DELETE FROM signals WHERE id IN (
   SELECT id FROM signals WHERE NOT EXISTS(
     SELECT 1 FROM signal_addressees WHERE signal = id AND address NOT GLOB 'task:*'
+    AND address <> '{EVERYONE}'
     AND address NOT IN (SELECT reader FROM signal_receipts WHERE signal = id)
   ) AND EXISTS(SELECT 1 FROM signal_receipts WHERE signal = id)
   ORDER BY id LIMIT ?
@@ -86,6 +93,17 @@ class StoredSignal(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...]
     acked_at_s: float | None = None
     receipts: tuple[tuple[str, float], ...] = ()
+    claimed_by: str | None = None
+
+
+class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of signals by the effect that an acknowledgement had: `acked` now for the first time,
+    `already` before, `claimed` by another reader.
+    """
+
+    acked: list[int]
+    already: list[int]
+    claimed: list[int]
 
 
 class NewSignal(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,7 +177,7 @@ class Signals:
             "reader": reader,
             "limit": limit,
         }
-        unread = f"{_ARE_ADDRESSED} AND {_ACKED} IS NULL"
+        unread = f"{_ARE_ADDRESSED} AND {_ACKED} IS NULL AND NOT {_CLAIMED}"
         where = _ARE_ADDRESSED if is_with_read else unread
         order = f"ORDER BY {_ACKED} IS NOT NULL, id LIMIT :limit"
         with translating_errors():
@@ -179,14 +197,34 @@ class Signals:
             rows: list[Any] = self._writer.execute(statement, (sender, limit)).fetchall()
             return self._read([id_ for (id_,) in rows])
 
+    def note_reader(self, reader: str, now_s: float) -> None:
+        """Remember an address that signals are read as."""
+        with transaction(self._writer):
+            statement = "INSERT OR IGNORE INTO signal_readers VALUES(?, ?)"
+            self._writer.execute(statement, (reader, now_s))
+
+    def list_readers(self) -> list[str]:
+        """Return the addresses that signals have been read as."""
+        with translating_errors():
+            statement = "SELECT reader FROM signal_readers ORDER BY reader"
+            return [str(reader) for (reader,) in self._writer.execute(statement)]
+
     def ack(
-        self, ids: Sequence[int], addresses: Collection[str], *, reader: str, now_s: float
-    ) -> tuple[list[int], list[int]]:
-        """Record that the reader has these signals. Return those that are acknowledged now for the
-        first time, and those that were before; others are not addressed to it.
+        self,
+        ids: Sequence[int],
+        addresses: Collection[str],
+        *,
+        reader: str,
+        now_s: float,
+        is_claim: bool = False,
+    ) -> Acknowledged:
+        """Record that the reader has these signals; with `is_claim` it alone has them from now on,
+        unless another reader has acknowledged or claimed them. Signals to others are left out.
         """
+        others = "SELECT 1 FROM signal_receipts WHERE signal = id AND reader <> :reader"
+        is_taken = f"EXISTS({others})" if is_claim else _CLAIMED
         addressed = (
-            f"SELECT id, {_ACKED} FROM signals WHERE {_ARE_ADDRESSED}"
+            f"SELECT id, {_ACKED}, {is_taken} OR {_CLAIMED} FROM signals WHERE {_ARE_ADDRESSED}"
             " AND id IN (SELECT value FROM json_each(:ids))"
         )
         bindings = {
@@ -198,11 +236,20 @@ class Signals:
         }
         with transaction(self._writer):
             rows: list[Any] = self._writer.execute(addressed, bindings).fetchall()
-            new = sorted(id_ for id_, acked_at_s in rows if acked_at_s is None)
-            self._writer.executemany(
-                "INSERT INTO signal_receipts VALUES(?, ?, ?)", ((id_, reader, now_s) for id_ in new)
-            )
-        return new, sorted(id_ for id_, acked_at_s in rows if acked_at_s is not None)
+            free = [(id_, acked_at_s) for id_, acked_at_s, is_taken in rows if not is_taken]
+            new = sorted(id_ for id_, acked_at_s in free if acked_at_s is None)
+            receipts = [(id_, reader, now_s) for id_ in new]
+            self._writer.executemany("INSERT INTO signal_receipts VALUES(?, ?, ?)", receipts)
+            if is_claim:
+                claims = [(id_, reader, now_s) for id_, _ in free]
+                self._writer.executemany(
+                    "INSERT OR IGNORE INTO signal_claims VALUES(?,?,?)", claims
+                )
+        return Acknowledged(
+            acked=new,
+            already=sorted(id_ for id_, acked_at_s in free if acked_at_s is not None),
+            claimed=sorted(id_ for id_, _, is_taken in rows if is_taken),
+        )
 
     def purge(self, containing: str | None = None) -> int:
         """Erase all signals, or those whose content contains the text; return their number."""
@@ -224,8 +271,10 @@ class Signals:
             by = "SELECT reader, at FROM signal_receipts WHERE signal = ? ORDER BY at, reader"
             addresses: list[Any] = self._writer.execute(to, (id_,)).fetchall()
             receipts: list[Any] = self._writer.execute(by, (id_,)).fetchall()
+            claim = "SELECT reader FROM signal_claims WHERE signal = ?"
+            claimed_by = self._writer.execute(claim, (id_,)).get
             to_whom = tuple(address for (address,) in addresses)
-            fields: Any = (*row, to_whom, None, tuple(receipts))
+            fields: Any = (*row, to_whom, None, tuple(receipts), claimed_by)
             found.append(StoredSignal(*fields))
         return found
 

@@ -477,6 +477,18 @@ MIGRATIONS: tuple[Migration, ...] = (
     ) STRICT, WITHOUT ROWID;
     """,
     separate_first_sights,
+    """
+    CREATE TABLE signal_claims(
+      signal INTEGER PRIMARY KEY REFERENCES signals(id) ON DELETE CASCADE,
+      reader TEXT NOT NULL,
+      at REAL NOT NULL
+    ) STRICT;
+    CREATE TABLE signal_readers(
+      reader TEXT PRIMARY KEY,
+      at REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO signal_readers SELECT reader, max(at) FROM signal_receipts GROUP BY reader;
+    """,
 )
 
 

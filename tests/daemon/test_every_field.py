@@ -324,6 +324,7 @@ CHANGES: dict[tuple[str, str], Any] = {
     ("signal.send", "sessions"): ["s-1"],
     ("signal.send", "tasks"): ["T-1"],
     ("signal.send", "agents"): ["ann", "cid"],
+    ("signal.send", "everyone"): True,
     ("signal.send", "key"): With("k-1", content="first", agents=["bob"]),
     ("signal.inbox", "agent"): With("bob", task="T-1"),
     ("signal.inbox", "session"): "s-2",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import uuid
+from signal import SIGINT
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,6 +49,29 @@ def test_a_signal_reaches_a_connected_agent_and_is_acknowledged(place: Place) ->
         assert [one["reader"] for one in mine["receipts"]] == ["agent:reviewer"]
 
 
+def test_a_signal_to_all_reaches_connected_agents_and_one_of_them_claims_it(place: Place) -> None:
+    with (
+        Memsyncd(place.root, env=place.env, client="builder") as builder,
+        Memsyncd(place.root, env=place.env, client="tester") as tester,
+    ):
+        live = tester.watch_signals(agent="tester", timeout_s=30)
+        builder.send_signal("mine", agent="tester")
+        assert next(live)["content"] == "mine"
+        own = builder.watch_signals(agent="builder", timeout_s=30)
+        sent = builder.send_signal("who takes it?", everyone=True)["signal"]
+        tester.send_signal("to the builder", agent="builder")
+        assert next(own)["content"] == "to the builder"
+        assert next(live)["id"] == sent["id"]
+        live.close()  # type: ignore[attr-defined]
+        own.close()  # type: ignore[attr-defined]
+        assert tester.ack_signals(sent["id"], agent="tester", claim=True)["acked"] == [sent["id"]]
+        late = builder.ack_signals(sent["id"], agent="late", claim=True)
+        assert (late["acked"], late["claimed"]) == ([], [sent["id"]])
+        assert builder.inbox(agent="late") == []
+        [mine] = [signal for signal in builder.outbox() if signal["id"] == sent["id"]]
+        assert mine["claimed_by"] == "agent:tester"
+
+
 def test_a_subscription_to_signals_gets_no_changes(place: Place) -> None:
     with place.daemon.client() as client:
         client.call("subscribe", workspace=place.id, signals={"agent": "ada"})
@@ -54,6 +80,35 @@ def test_a_subscription_to_signals_gets_no_changes(place: Place) -> None:
         place.client.call("signal.send", workspace=place.id, content="x", agents=["ada"])
         method, notice = next(client.notifications(timeout_s=30))
         assert (method, notice["signal"]["content"]) == ("signal", "x")
+
+
+def test_the_command_line_prints_signals_as_they_arrive_and_acknowledges_them(place: Place) -> None:
+    def send(content: str) -> None:
+        place.client.call("signal.send", workspace=place.id, content=content, agents=["printer"])
+
+    send("before")
+    words = ["signal", "watch", "--agent", "printer", "--ack", "-w", place.id]
+    with subprocess.Popen(
+        [sys.executable, "-m", "memsyncd", *words],
+        env=place.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as watch:
+        assert watch.stdout is not None
+        assert "agent:printer" in watch.stdout.readline()
+        assert watch.stdout.readline().strip() == "before"
+        send("after")
+        assert "agent:printer" in watch.stdout.readline()
+        assert watch.stdout.readline().strip() == "after"
+        send("last")
+        watch.stdout.readline()
+        watch.stdout.readline()
+        watch.send_signal(SIGINT)
+        assert watch.wait(30) == 130
+    box = place.client.call("signal.inbox", workspace=place.id, agent="printer", include_read=True)
+    acked = [each["content"] for each in box["signals"] if each["acked_at"] is not None]
+    assert acked[:2] == ["before", "after"]
 
 
 def test_a_killed_daemon_loses_and_doubles_no_signal(own: Home) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from memsyncd.operations.history.declare import PurgeParams
 from memsyncd.operations.history.run import purge
 from memsyncd.operations.inbox import read_inbox
 from memsyncd.operations.signals.declare import (
+    EVERYONE,
     SignalAckParams,
     SignalInboxParams,
     SignalOutboxParams,
@@ -29,6 +31,8 @@ from memsyncd.operations.signals.run import (
     read_outbox,
     send_signal,
 )
+from memsyncd.store.records import NewSignal, Signals
+from memsyncd.store.schema import MIGRATIONS
 from tests.engine.conftest import Bench, take
 
 
@@ -140,40 +144,49 @@ def test_a_signal_without_an_addressee_and_an_inbox_without_a_reader_are_refused
         inbox(bench)
 
 
-READERS = st.sampled_from(["ada", "bob", "eve"])
+READERS = ("ada", "bob", "eve")
 
 
-@given(st.lists(st.tuples(st.booleans(), READERS), max_size=30))
-def test_each_addressee_receives_each_signal_once(steps: list[tuple[bool, str]]) -> None:
-    import apsw
-
-    from memsyncd.store.records import NewSignal, Signals
-    from memsyncd.store.schema import MIGRATIONS
-
+def open_signals() -> Signals:
     connection = apsw.Connection(":memory:")
-    connection.execute(str(MIGRATIONS[6]))
-    signals = Signals(connection)
-    received: dict[str, list[int]] = {"ada": [], "bob": [], "eve": []}
-    sent: dict[str, list[int]] = {"ada": [], "bob": [], "eve": []}
+    for number in (6, 8):
+        connection.execute(str(MIGRATIONS[number]))
+    return Signals(connection)
+
+
+def make_signal(to: str) -> NewSignal:
+    return NewSignal(
+        sender="x", key=None, type="t", content="c", addresses=(to,), at_s=0, expires_at_s=9
+    )
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.sampled_from([*READERS, "T", EVERYONE])).filter(
+            lambda step: step[0] or step[1] in READERS
+        ),
+        max_size=30,
+    )
+)
+def test_each_addressee_receives_each_signal_once(steps: list[tuple[bool, str]]) -> None:
+    signals = open_signals()
+    received: dict[str, list[int]] = {name: [] for name in READERS}
+    sent: dict[str, list[int]] = {name: [] for name in READERS}
 
     def receive(name: str) -> None:
         addresses = [f"agent:{name}", "task:T"]
-        found, n = signals.find(addresses, reader=addresses[0], now_s=1.0)
-        assert n == len(found)
-        new, already = signals.ack(
-            [one.id for one in found], addresses, reader=addresses[0], now_s=1.0
-        )
-        assert not already
-        received[name] += new
+        unread, n = signals.find(addresses, reader=addresses[0], now_s=1.0)
+        assert n == len(unread)
+        ids = [signal.id for signal in unread]
+        done = signals.ack(ids, addresses, reader=addresses[0], now_s=1.0)
+        assert (done.already, done.claimed) == ([], [])
+        received[name] += done.acked
 
     for is_sending, name in steps:
         if is_sending:
-            to = f"agent:{name}" if name != "eve" else "task:T"
-            new = NewSignal(
-                sender="x", key=None, type="t", content="c", addresses=(to,), at_s=0, expires_at_s=9
-            )
-            signal, _ = signals.send(new, max_signals=100)
-            for reader in (name,) if name != "eve" else ("ada", "bob", "eve"):
+            to = {"T": "task:T", EVERYONE: EVERYONE}.get(name, f"agent:{name}")
+            signal, _ = signals.send(make_signal(to), max_signals=100)
+            for reader in (name,) if name in READERS else READERS:
                 sent[reader].append(signal.id)
         else:
             receive(name)
@@ -182,7 +195,59 @@ def test_each_addressee_receives_each_signal_once(steps: list[tuple[bool, str]])
     assert received == sent
 
 
+@given(st.lists(st.tuples(st.sampled_from(READERS), st.booleans()), min_size=1, max_size=8))
+def test_one_of_several_that_claim_gets_a_signal(steps: list[tuple[str, bool]]) -> None:
+    signals = open_signals()
+    [number] = [signals.send(make_signal(EVERYONE), max_signals=9)[0].id]
+    holders: set[str] = set()
+    owner = ""
+    for name, is_claim in steps:
+        done = signals.ack([number], [], reader=f"agent:{name}", now_s=1.0, is_claim=is_claim)
+        is_free = owner in ("", name) and not (is_claim and holders - {name})
+        assert bool(done.claimed) == (not is_free)
+        assert done.acked == ([number] if is_free and name not in holders else [])
+        if is_free:
+            holders.add(name)
+            owner = name if is_claim else owner
+        unread, _ = signals.find([], reader=f"agent:{name}", now_s=1.0)
+        assert bool(unread) == (name not in holders and owner in ("", name))
+
+
 def test_a_star_is_no_addressee() -> None:
     for named in ({"agents": ["*"]}, {"sessions": ["s-1", "*"]}, {"tasks": ["*"]}):
         with pytest.raises(BadRequest, match="nobody's name"):
             list_addresses(SignalSendParams(content="x", **named))
+
+
+def test_a_signal_to_all_reaches_every_reader_but_its_sender(bench: Bench) -> None:
+    number = send(bench, "freeze", sender="ada", everyone=True).signal.id
+    assert inbox(bench, agent="ada") == []
+    assert inbox(bench, agent="bob") == inbox(bench, session="s9") == ["freeze"]
+    assert ack(bench, number, agent="bob").acked == [number]
+    assert (inbox(bench, agent="bob"), inbox(bench, agent="eve")) == ([], ["freeze"])
+
+
+def test_a_claimed_signal_has_one_reader(bench: Bench) -> None:
+    number = send(bench, "who takes it?", tasks=["WU-1"]).signal.id
+    assert ack(bench, number, agent="ada", task="WU-1", claim=True).acked == [number]
+    assert ack(bench, number, agent="ada", task="WU-1", claim=True).already == [number]
+    for claim in (False, True):
+        assert ack(bench, number, agent="bob", task="WU-1", claim=claim).claimed == [number]
+    assert inbox(bench, agent="bob", task="WU-1") == []
+
+
+def test_a_signal_that_another_reader_has_is_not_claimed(bench: Bench) -> None:
+    number = send(bench, "done", tasks=["WU-1"]).signal.id
+    ack(bench, number, agent="ada", task="WU-1")
+    assert ack(bench, number, agent="bob", task="WU-1", claim=True).claimed == [number]
+    assert ack(bench, number, agent="bob", task="WU-1").acked == [number]
+
+
+def test_an_addressee_that_nobody_has_read_as_is_named(bench: Bench) -> None:
+    assert send(bench, "one", agents=["ada"]).warnings == [
+        "nobody has read signals as agent:ada yet"
+    ]
+    inbox(bench, agent="ada")
+    assert send(bench, "two", agents=["ada"], tasks=["WU-1"], everyone=True).warnings == []
+    [warning] = send(bench, "three", agents=["adda"]).warnings
+    assert warning == "nobody has read signals as agent:adda yet, did you mean agent:ada?"

@@ -33,6 +33,8 @@ from memsyncd.operations.operation import (
 )
 from memsyncd.operations.tasks.agent_tool import AGENT_TOOL
 
+EVERYONE = "everyone"
+"""The address of a signal to all."""
 SignalText = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
 SignalType = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 SignalId = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
@@ -41,7 +43,7 @@ Lifetime = Annotated[float, msgspec.Meta(gt=0, le=366 * 86_400)]
 
 
 class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
-    """At least one agent, session or task. Each one named gets the signal."""
+    """At least one agent, session or task, or everybody. Each one named gets the signal."""
 
     content: SignalText
     """The message."""
@@ -53,6 +55,8 @@ class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
     """To this session."""
     tasks: Addressees = msgspec.field(default_factory=list)
     """To everybody on this task."""
+    everyone: bool = False
+    """To every agent, session and task but its sender."""
     key: Word | None = None
     """The sender's own name for the signal: sending it again with this key changes nothing, so that
     a sender may repeat a request whose answer it has not seen."""
@@ -93,6 +97,8 @@ class SignalInboxParams(SignalReader, frozen=True, kw_only=True):
 class SignalAckParams(SignalReader, frozen=True, kw_only=True):
     signals: Annotated[list[SignalId], msgspec.Meta(min_length=1, max_length=1000)]
     """The numbers of the signals."""
+    claim: bool = False
+    """Take them: one of several readers gets each, and no other reader sees it from then on."""
     workspace: Name | None = None
 
 
@@ -119,12 +125,14 @@ class Signal(Result, frozen=True, kw_only=True):
     type: str
     content: str
     to: list[str]
-    """`agent:NAME`, `session:ID` and `task:ID`."""
+    """`agent:NAME`, `session:ID`, `task:ID` and `everyone`."""
     expires_at: float
     acked_at: float | None
     """When the reader acknowledged it; null if it is unread, and in an outbox."""
     receipts: list[SignalReceipt] = msgspec.field(default_factory=list)
     """In an outbox: who has acknowledged it."""
+    claimed_by: str | None = None
+    """The reader that took it for itself alone; null if nobody has."""
 
 
 class SignalSent(Result, frozen=True, kw_only=True):
@@ -132,6 +140,8 @@ class SignalSent(Result, frozen=True, kw_only=True):
     signal: Signal
     is_new: bool
     """False if the sender has sent a signal with this `key` before, which is the one returned."""
+    warnings: list[str] = msgspec.field(default_factory=list)
+    """Addressees that nobody has ever read signals as, and a similar name that somebody has."""
 
 
 class SignalBox(Result, frozen=True, kw_only=True):
@@ -147,6 +157,8 @@ class SignalsAcked(Result, frozen=True, kw_only=True):
     acked: list[int]
     """Acknowledged now for the first time."""
     already: list[int]
+    claimed: list[int]
+    """Taken by another reader; with `claim` acknowledged by another reader, too."""
     unknown: list[int]
     """Expired, erased, or addressed to others."""
 
@@ -196,8 +208,14 @@ OPERATIONS = (
         command=Command(
             words="signal send",
             arguments=("content TEXT",),
-            usages={"type": "--type TYPE", "key": "--key KEY", "expires_s": "--expires TIME"},
+            usages={
+                "type": "--type TYPE",
+                "key": "--key KEY",
+                "expires_s": "--expires TIME",
+                "everyone": "--all",
+            },
             help={
+                "everyone": "to everybody but the sender",
                 "type": "such as completion, blocked, question (default note)",
                 "key": "send it once, however often this is repeated",
                 "expires_s": "after this time nobody receives it: 30m, 12h, 7d",
@@ -230,14 +248,25 @@ OPERATIONS = (
             fields={"task": "task", "session": "session", "agent": "agent"},
         ),
         text="signals.text:render_signals",
-        command=Command(
-            words="signal inbox",
-            summary="list the signals to an agent, a session or a task",
-            usages={"type": "--type TYPE", "include_read": "--all"},
-            help={"include_read": "acknowledged ones too"},
-            extra=(Extra(usage="--ack", help="acknowledge what is listed"),),
-            action="show_inbox",
-            examples=("memsyncd signal inbox --agent claude --task WU-124 --ack",),
+        command=(
+            Command(
+                words="signal inbox",
+                summary="list the signals to an agent, a session or a task",
+                usages={"type": "--type TYPE", "include_read": "--all"},
+                help={"include_read": "acknowledged ones too"},
+                extra=(Extra(usage="--ack", help="acknowledge the listed signals"),),
+                action="show_inbox",
+                examples=("memsyncd signal inbox --agent claude --task WU-124 --ack",),
+            ),
+            Command(
+                words="signal watch",
+                summary="print signals as they arrive, the unread ones first",
+                usages={"type": "--type TYPE"},
+                omit=("include_read", "limit"),
+                extra=(Extra(usage="--ack", help="acknowledge the printed signals"),),
+                action="watch_signals",
+                examples=("memsyncd signal watch --agent claude --ack",),
+            ),
         ),
         python=Python(name="inbox", returns="signals"),
     ),
@@ -280,10 +309,14 @@ OPERATIONS = (
         command=Command(
             words="signal ack",
             arguments=("signals NUMBER…",),
+            help={"claim": "take them, so that no other reader gets them"},
             prepare="take_numbers",
             show="show_acked",
             found="acked already",
-            examples=("memsyncd signal ack 12 13 --agent claude",),
+            examples=(
+                "memsyncd signal ack 12 13 --agent claude",
+                "memsyncd signal ack 14 --claim --agent claude --task WU-124",
+            ),
         ),
         python=Python(
             name="ack_signals",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import partial
 
 from memsyncd.config import Config
@@ -19,6 +21,7 @@ from memsyncd.operations.inbox import (
     read_inbox,
 )
 from memsyncd.operations.signals.declare import (
+    EVERYONE,
     SignalAckParams,
     SignalBox,
     SignalInboxParams,
@@ -28,6 +31,9 @@ from memsyncd.operations.signals.declare import (
     SignalSent,
 )
 from memsyncd.store.records import NewSignal
+
+# The share of equal characters with which another name is suggested.
+SIMILAR_NAMES = 0.75
 
 
 async def send(call: Call, params: SignalSendParams) -> SignalSent:
@@ -61,9 +67,11 @@ async def ack(call: Call, params: SignalAckParams) -> SignalsAcked:
 def list_addresses(params: SignalSendParams) -> tuple[str, ...]:
     """Return the addresses of a new signal. Raises BadRequest if there are none, or for `*`."""
     if "*" in (*params.agents, *params.sessions, *params.tasks):
-        raise BadRequest("`*` is nobody's name: there is no signal to all", hint=NAME_ONE)
+        raise BadRequest("`*` is nobody's name", hint="a signal to all is sent with `everyone`")
     named = (("agent", params.agents), ("session", params.sessions), ("task", params.tasks))
     addresses = tuple(f"{kind}:{name}" for kind, names in named for name in names if name)
+    if params.everyone:
+        addresses += (EVERYONE,)
     if not addresses:
         raise BadRequest("the signal has no addressee", hint=NAME_ONE)
     return addresses
@@ -86,9 +94,24 @@ def send_signal(
         expires_at_s=now_s + lifetime_s,
     )
     stored, is_new = signals.send(new, max_signals=config.signal.max_signals)
+    warnings = find_strangers(new.addresses, signals.list_readers())
     yield
     signal = describe_signal(stored, config, has_receipts=False)
-    return SignalSent(workspace=workspace.id, signal=signal, is_new=is_new)
+    return SignalSent(workspace=workspace.id, signal=signal, is_new=is_new, warnings=warnings)
+
+
+def find_strangers(addresses: Sequence[str], readers: Sequence[str]) -> list[str]:
+    """Return a sentence for each agent and session that nobody has read signals as, with the most
+    similar address that somebody has. A task has readers of other names.
+    """
+    known, sentences = set(readers), []
+    for address in addresses:
+        if address in known or address.startswith("task:") or address == EVERYONE:
+            continue
+        similar = get_close_matches(address, readers, n=1, cutoff=SIMILAR_NAMES)
+        hint = f", did you mean {similar[0]}?" if similar else ""
+        sentences.append(f"nobody has read signals as {address} yet{hint}")
+    return sentences
 
 
 def read_outbox(
@@ -110,14 +133,21 @@ def ack_signals(
     workspace: Workspace, _config: Config, clock: Clock, params: SignalAckParams
 ) -> Job[SignalsAcked]:
     """Acknowledge signals for a reader, all in one commit. Raises StoreFailed."""
-    acked, already = require_records(workspace, clock).signals.ack(
-        params.signals, params.addresses, reader=name_reader(params), now_s=clock.wall_s()
+    signals, now_s, reader = (
+        require_records(workspace, clock).signals,
+        clock.wall_s(),
+        name_reader(params),
+    )
+    signals.note_reader(reader, now_s)
+    done = signals.ack(
+        params.signals, params.addresses, reader=reader, now_s=now_s, is_claim=params.claim
     )
     yield
-    known = {*acked, *already}
+    known = {*done.acked, *done.already, *done.claimed}
     return SignalsAcked(
         workspace=workspace.id,
-        acked=acked,
-        already=already,
+        acked=done.acked,
+        already=done.already,
+        claimed=done.claimed,
         unknown=[number for number in dict.fromkeys(params.signals) if number not in known],
     )

@@ -31,6 +31,8 @@ def parse_lifetime(text: str) -> float:
 def show_sent(answer: dict[str, Any], _args: Args, console: Console) -> None:
     number = answer["signal"]["id"]
     console.terminal.print(f"signal {number}" + ("" if answer["is_new"] else ", sent before"))
+    for warning in clean_values(answer["warnings"]):
+        console.terminal.warn(warning)
 
 
 def show_inbox(args: Args, console: Console) -> int:
@@ -42,6 +44,30 @@ def show_inbox(args: Args, console: Console) -> int:
         reader = {name: args.params.get(name) for name in ("agent", "session", "task")}
         send("signal.ack", {**reader, "signals": unread}, args, console)
     return status
+
+
+def watch_signals(args: Args, console: Console) -> int:
+    """Print signals as they arrive, until Ctrl-C; with `--ack` acknowledge each after it."""
+    reader = {name: args.params.get(name) for name in ("agent", "session", "task")}
+    if not any(reader.values()):
+        raise BadRequest(
+            "the reader of the signals is not named", hint="name an agent, a session or a task"
+        )
+    workspace = console.name_workspace(args.workspace) if args.workspace else console.cwd or None
+    console.call("subscribe", workspace=workspace, signals=reader)
+    console.terminal.note("waiting for signals; Ctrl-C ends")
+    for method, notice in console.client.notifications():
+        if method != "signal" or args.params.get("type") not in (None, notice["signal"]["type"]):
+            continue
+        if args.json:
+            console.terminal.print_json(notice)
+        else:
+            _print_signal(clean_values(notice["signal"]), console)
+        console.terminal.out.flush()
+        if args.ack:
+            number = notice["signal"]["id"]
+            console.call("signal.ack", workspace=workspace, signals=[number], **reader)
+    return 0
 
 
 def show_signals(answer: dict[str, Any], _args: Args, console: Console) -> None:
@@ -59,8 +85,9 @@ def _print_signal(signal: dict[str, Any], console: Console) -> None:
         f"{mark} {signal['id']}  {signal['type']}  {signal['sender']} → {', '.join(signal['to'])}"
     )
     readers = ", ".join(receipt["reader"] for receipt in signal["receipts"])
-    age = render_age(signal["at"], time.time())
+    age, claimed_by = render_age(signal["at"], time.time()), signal["claimed_by"]
     more = f"{age}; read by {readers}" if readers else age
+    more += f"; taken by {claimed_by}" if claimed_by else ""
     terminal.print(f"{paint('bold', clean_line(head))}  {paint('dim', more)}")
     for line in signal["content"].splitlines():
         terminal.print(f"    {line}")
@@ -75,7 +102,12 @@ def take_numbers(args: Args, _console: Console) -> dict[str, Any]:
     return {"signals": [int(word) for word in args.signals]}
 
 
-_ACKED: Final = {"acked": "acknowledged", "already": "acknowledged before", "unknown": "unknown"}
+_ACKED: Final = {
+    "acked": "acknowledged",
+    "already": "acknowledged before",
+    "claimed": "taken by another reader",
+    "unknown": "unknown",
+}
 
 
 def show_acked(answer: dict[str, Any], _args: Args, console: Console) -> None:

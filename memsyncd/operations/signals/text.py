@@ -22,12 +22,15 @@ def render_signals(box: signals.SignalBox, find_warning: FindWarning) -> str:
 
 
 def render_sent(sent: signals.SignalSent, _find_warning: FindWarning) -> str:
-    return f"Sent as {sent.signal.id} to {', '.join(sent.signal.to)}"
+    text = f"Sent as {sent.signal.id} to {', '.join(sent.signal.to)}"
+    return "\n".join([text, *(f"Note: {warning}" for warning in sent.warnings)])
 
 
 def render_acked(acked: signals.SignalsAcked, _find_warning: FindWarning) -> str:
     unknown = f"; not found: {_list_numbers(acked.unknown)}" if acked.unknown else ""
-    return f"Acknowledged: {_list_numbers([*acked.acked, *acked.already]) or 'none'}{unknown}"
+    claimed = f"; taken by another: {_list_numbers(acked.claimed)}" if acked.claimed else ""
+    done = _list_numbers([*acked.acked, *acked.already]) or "none"
+    return f"Acknowledged: {done}{claimed}{unknown}"
 
 
 def _list_numbers(numbers: Sequence[int]) -> str:

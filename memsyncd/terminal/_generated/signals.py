@@ -30,6 +30,7 @@ def make_signal_send() -> Command:
             Option("--agent NAME…", "to this agent", name="agents", field="agents"),
             Option("--session ID…", "to this session", name="sessions", field="sessions"),
             Option("--task ID…", "to everybody on this task", name="tasks", field="tasks"),
+            Option("--all", "to everybody but the sender", name="everyone", field="everyone"),
             Option("--key KEY", "send it once, however often this is repeated", field="key"),
             Option("--expires TIME", "after this time nobody receives it: 30m, 12h, 7d", name="expires_s", parse=load_parser("signals", "parse_lifetime"), field="expires_s"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
@@ -51,11 +52,28 @@ def make_signal_inbox() -> Command:
             Option("--type TYPE", "only signals of this type, such as completion, blocked or question", field="type"),
             Option("--all", "acknowledged ones too", name="include_read", field="include_read"),
             Option("-n --limit N", "at most so many (default 50)", field="limit"),
-            Option("--ack", "acknowledge what is listed"),
+            Option("--ack", "acknowledge the listed signals"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),
         examples=("memsyncd signal inbox --agent claude --task WU-124 --ack",),
+    )
+
+
+def make_signal_watch() -> Command:
+    return Command(
+        load_action("signals", "watch_signals"),
+        summary="print signals as they arrive, the unread ones first",
+        options=(
+            Option("--agent NAME", "the agent that reads", field="agent"),
+            Option("--session ID", "the session that reads", field="session"),
+            Option("--task ID", "the task that the signals are about", field="task"),
+            Option("--type TYPE", "only signals of this type, such as completion, blocked or question", field="type"),
+            Option("--ack", "acknowledge the printed signals"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd signal watch --agent claude --ack",),
     )
 
 
@@ -85,10 +103,11 @@ def make_signal_ack() -> Command:
             Option("--agent NAME", "the agent that reads", field="agent"),
             Option("--session ID", "the session that reads", field="session"),
             Option("--task ID", "the task that the signals are about", field="task"),
+            Option("--claim", "take them, so that no other reader gets them", field="claim"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),
-        examples=("memsyncd signal ack 12 13 --agent claude",),
+        examples=("memsyncd signal ack 12 13 --agent claude", "memsyncd signal ack 14 --claim --agent claude --task WU-124"),
     )
 
 
@@ -98,6 +117,7 @@ def make_signal() -> Command:
         {
             "send": make_signal_send(),
             "inbox": make_signal_inbox(),
+            "watch": make_signal_watch(),
             "outbox": make_signal_outbox(),
             "ack": make_signal_ack(),
         },
