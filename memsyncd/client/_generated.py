@@ -1255,3 +1255,42 @@ class GeneratedMethods(Closing):
         }
         answer: types.Promoted = self._connection.write("promote", params)
         return answer
+
+    def import_memories(
+        self,
+        file: str,
+        *,
+        format: Literal["jsonl", "lumenflow", "fogsift", "flowstate", "basic-memory", "claude-mem"] = "jsonl",
+        dry_run: bool = False,
+    ) -> types.Imported:
+        """Import memories of another system, or of an export.
+
+        `file`: The file or folder with the memories, absolute.
+        `format`: The system that wrote it: `jsonl` is memsyncd's own export.
+        `dry_run`: Change nothing; answer what would be written.
+        """
+        params: dict[str, Any] = {
+            "file": file,
+            "format": format,
+            "dry_run": dry_run,
+        }
+        answer: types.Imported = self._connection.write("memory.import", params)
+        return answer
+
+    def export_memories(
+        self,
+        file: str,
+        *,
+        format: Literal["jsonl", "sqlite"] = "jsonl",
+    ) -> types.Exported:
+        """Export the memories of a workspace to a file.
+
+        `file`: The file to write, absolute; it must not exist.
+        `format`: `jsonl`, which `memory.import` reads, or `sqlite`, which any SQLite searches.
+        """
+        params: dict[str, Any] = {
+            "file": file,
+            "format": format,
+        }
+        answer: types.Exported = self._connection.ask("memory.export", params)
+        return answer

@@ -1604,6 +1604,39 @@ class Restored(TypedDict):
     set_aside: str | None
 
 
+class LeftOutItem(TypedDict):
+    # A line of the file, or the id of a memory.
+    place: str
+    reason: str
+
+
+class Imported(Written):
+    """`change_set` is null for a dry run, and if every memory is there already."""
+
+    is_dry_run: bool
+    # The new sections, at most 200 of them.
+    added: list[AddedSection]
+    n_added: int
+    # Memories that are there already.
+    n_unchanged: int
+    # Relations that became links.
+    n_relations: int
+    # Memories whose number of accesses was carried over.
+    n_accesses: int
+    # Everything that has no place here, at most 200 of them.
+    left_out: list[LeftOutItem]
+    n_left_out: int
+
+
+class Exported(TypedDict):
+    workspace: str
+    path: str
+    n_memories: int
+    bytes: int
+    # Notes that could not be read.
+    left_out: list[LeftOutItem]
+
+
 class Changed(TypedDict):
     """Parameters of the notification `changed`."""
 

@@ -76,6 +76,20 @@ def note_accesses(
                 noted.n += 1
 
 
+def carry_counts(workspace: Workspace, counts: Mapping[str, tuple[int, float]]) -> None:
+    """Note accesses that were counted elsewhere: how often and when last, by anchor; from any
+    thread.
+    """
+    records = workspace.records
+    with workspace.accesses.lock:
+        if not workspace.accesses.noted and records is not None:
+            workspace.accesses.as_of = records.history.last_revision
+        for anchor, (count, at_s) in counts.items():
+            noted = workspace.accesses.noted.setdefault(anchor, Recalls())
+            noted.n += count
+            noted.last_at_s = max(noted.last_at_s, at_s)
+
+
 def store_accesses(workspace: Workspace, config: Config, clock: Clock) -> Job[bool]:
     """Store what has been noted, and follow the notes' changes. What fails is tried again with the
     next accesses. Returns False: no further job must follow.

@@ -21,6 +21,7 @@ from memsyncd.operations.stats import declare as stats
 from memsyncd.operations.status import declare as status
 from memsyncd.operations.tasks import declare as tasks
 from memsyncd.operations.topics import declare as topics
+from memsyncd.operations.transfer import declare as transfer
 from memsyncd.operations.upkeep import declare as upkeep
 from memsyncd.operations.workspaces import declare as workspaces
 
@@ -43,6 +44,7 @@ _CAPABILITIES: tuple[ModuleType, ...] = (
     changes,
     semantic,
     records,
+    transfer,
 )
 OPERATIONS: dict[str, Operation] = {
     operation.name: operation for capability in _CAPABILITIES for operation in capability.OPERATIONS

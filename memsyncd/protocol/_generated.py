@@ -1562,6 +1562,38 @@ FIELDS: dict[str, dict[str, str]] = {
         'dropped': 'Revisions beyond the limits of the configuration.',
         'set_aside': 'The file with the former history, if that had revisions.',
     },
+    'ImportParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'client': 'The name of the writer, which `history` shows; by default that of the connection.',
+        'timeout_ms': 'How long the answer may take.',
+        'file': 'The file or folder with the memories, absolute.',
+        'format': "The system that wrote it: `jsonl` is memsyncd's own export.",
+        'dry_run': 'Change nothing; answer what would be written.',
+    },
+    'LeftOutItem': {
+        'place': 'A line of the file, or the id of a memory.',
+    },
+    'Imported': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'generation': 'The index holds the write from this generation on.',
+        'is_indexed': 'False if the write is on the disk and could not be indexed yet; `status` gives the reason.',
+        'change_set': 'The change set that `undo` takes; None if nothing was changed, or no history is kept.',
+        'added': 'The new sections, at most 200 of them.',
+        'n_unchanged': 'Memories that are there already.',
+        'n_relations': 'Relations that became links.',
+        'n_accesses': 'Memories whose number of accesses was carried over.',
+        'left_out': 'Everything that has no place here, at most 200 of them.',
+    },
+    'ExportParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'file': 'The file to write, absolute; it must not exist.',
+        'format': '`jsonl`, which `memory.import` reads, or `sqlite`, which any SQLite searches.',
+    },
+    'Exported': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'path': 'A note, by its path from the root or an absolute one.',
+        'left_out': 'Notes that could not be read.',
+    },
     'Changed': {
         'subscription': 'The number of the subscription.',
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

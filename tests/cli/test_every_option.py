@@ -182,6 +182,7 @@ for _name in ("archive", "unarchive"):
 
 # What an option does that changes no request.
 ELSEWHERE = {
+    "export --jsonl": "is the default",
     "--json": "prints the answer as it came",
     "list --names": "prints the names alone",
     "signal inbox --ack": "acknowledges what the answer lists, with a request that follows it",

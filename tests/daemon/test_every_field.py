@@ -376,6 +376,8 @@ ELSEWHERE = {
 }
 # Methods whose effects are elsewhere than in two workspaces with the same notes.
 UNWALKED = {
+    "memory.import": "tests/daemon/test_transfer.py",
+    "memory.export": "tests/daemon/test_transfer.py",
     "memory": "tests/engine/test_memory_tool.py: a command takes its own parameters alone",
     "workspace.add": "tests/daemon/test_workspaces.py",
     "workspace.remove": "tests/daemon/test_workspaces.py",

@@ -236,6 +236,13 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["-", "--json"],
         ["a.db", "-w", NAME],
     ],
+    "export": [[f"{NAME}.jsonl"], [f"{NAME}.jsonl"], ["--sqlite", f"{NAME}.sqlite"]],
+    "import": [
+        [f"{NAME}.jsonl"],
+        [f"no{NAME}"],
+        ["--from", "claude-mem", f"{NAME}.jsonl"],
+        [f"{NAME}.jsonl", "--dry-run", "--json"],
+    ],
     "restore": [[f"no{NAME}"], ["saved.db"], [f"broken{NAME}"], [NAME]],
 }
 # Commands that do not end, or that end the daemon of the others: they have tests of their own

@@ -94,6 +94,7 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
     importance: float | None = None
     priority: str | None = None
     lifecycle: str | None = None
+    status: str | None = None
     source: str | Mapping[str, str] | None = None
     task: str | None = None
     session: str | None = None
@@ -153,7 +154,7 @@ def _list_checks(addition: Addition, most_chars: int) -> Iterator[Callable[[], N
     yield partial(_check_choice, "priority", addition.priority)
     yield partial(_check_choice, "lifecycle", addition.lifecycle)
     yield partial(_check_source, addition.source)
-    for name in ("task", "session", "scope", "run_id"):
+    for name in ("status", "task", "session", "scope", "run_id"):
         yield partial(_check_word, name, getattr(addition, name))
     yield partial(_check_word, "topic", addition.topic, TOPIC_LIMIT_CHARS)
     for name in ("created", "updated"):
@@ -439,6 +440,7 @@ def render_metadata(addition: Addition, at: str | None) -> dict[str, str]:
         "importance": "" if addition.importance is None else repr(float(addition.importance)),
         "priority": find_choice("priority", addition.priority or "") or "",
         "lifecycle": find_choice("lifecycle", addition.lifecycle or "") or "",
+        "status": quote_value(addition.status or ""),
         "task": quote_value(addition.task or ""),
         "session": quote_value(addition.session or ""),
         "source": _render_source(addition.source),

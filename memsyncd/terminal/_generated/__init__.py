@@ -6,9 +6,9 @@ Generated from the declarations by `python -m memsyncd.operations.generate`; do 
 from __future__ import annotations
 
 
-READING = frozenset({"access.stats", "context", "diff", "duplicates", "field.history", "get", "history", "links", "list", "profile", "recall", "records.backup", "search", "session.resume", "signal.inbox", "signal.outbox", "similar", "sources", "stats", "status", "sync", "task.context", "task.list", "task.ready", "topic.get", "topic.list", "validate"})
+READING = frozenset({"access.stats", "context", "diff", "duplicates", "field.history", "get", "history", "links", "list", "memory.export", "profile", "recall", "records.backup", "search", "session.resume", "signal.inbox", "signal.outbox", "similar", "sources", "stats", "status", "sync", "task.context", "task.list", "task.ready", "topic.get", "topic.list", "validate"})
 """Operations that change neither notes nor records."""
-READING_IF: dict[str, dict[str, object]] = {"memory": {"command": "view"}, "triage": {"promote": None}, "topic.archive": {"dry_run": None}, "topic.restore": {"dry_run": None}, "task.summarize": {"dry_run": None}, "archive": {"dry_run": None}, "archive.restore": {"dry_run": None}, "cleanup": {"dry_run": None}}
+READING_IF: dict[str, dict[str, object]] = {"memory": {"command": "view"}, "triage": {"promote": None}, "memory.import": {"dry_run": True}, "topic.archive": {"dry_run": None}, "topic.restore": {"dry_run": None}, "task.summarize": {"dry_run": None}, "archive": {"dry_run": None}, "archive.restore": {"dry_run": None}, "cleanup": {"dry_run": None}}
 """Parameters with which an operation that writes only reads."""
 READING_TOOLS = frozenset({"memory_search", "memory_context", "memory_get"})
 """Tools of MCP that only read."""
@@ -57,5 +57,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "semantic": ("Maintain", "search by meaning, too: status, enable, disable, warm", "semantic"),
     "backup": ("Maintain", "save the history of a workspace to a file", "records"),
     "restore": ("Maintain", "put a saved history back, here or on another machine", "records"),
+    "import": ("Write", "import memories of another system, or of an export", "transfer"),
+    "export": ("Maintain", "export the memories of a workspace to a file", "transfer"),
 }
 """The heading, the summary and the module of each command."""

@@ -1,0 +1,1 @@
+"""Import memories of other systems, and export memories."""
