@@ -64,7 +64,7 @@ def test_names_are_found_however_few_are_remembered(monkeypatch: pytest.MonkeyPa
     notes = [(f".memories/{word}.md", "") for word in ("red", "blue", "green")]
     targets = ["red", "blue", "gone", "green", "red", "blue"]
     found = [NoteNames.of(notes).find("MEMORY.md", target) for target in targets]
-    monkeypatch.setattr(links, "_MAX_FOUND", 1)
+    monkeypatch.setattr(links, "_MAX_REMEMBERED", 1)
     names = NoteNames.of(notes)
     assert [names.find("MEMORY.md", target) for target in targets] == found
     assert found[:4] == [".memories/red.md", ".memories/blue.md", None, ".memories/green.md"]
