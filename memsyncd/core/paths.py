@@ -244,7 +244,7 @@ def find_glob_refusal(pattern: str) -> str:
     if pattern.startswith(("/", "~")):
         return "it must be written from the workspace's root, not from / or ~"
     if "{" in pattern:
-        return "braces are not understood: write one pattern for each"
+        return "braces are not supported: write one pattern for each alternative"
     parts = pattern.removeprefix("./").removesuffix("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
         return "it holds an empty part, `.` or `..`"

@@ -27,7 +27,7 @@ from memsyncd.core.model import ARCHIVED, Meta, Section
 FORMER_STATUS = "former_status"
 
 _COMMENT = re.compile(rb"((?:[ \t]*\r?\n)*[ \t]*<!--\s*memory:\s*)(.*?)(\s*-->)", re.DOTALL)
-_OTHER_FORM = "its metadata has another form: change its status by hand"
+_OTHER_FORM = "memsyncd cannot edit its metadata in this form: change the status by hand"
 _WIDE = "it is UTF-16: save it as UTF-8 first"
 _STATUS = b"status: archived"
 _OWN_COMMENT = re.compile(rb"<!-- memory: \{status: archived\} -->(?:\r\n|\r|\n|\Z)")
@@ -85,7 +85,7 @@ def _change_section(path: str, own: bytes, *, is_archived: bool) -> bytes | str:
     """Return the bytes of a section after the change, or the reason why it is refused."""
     head = _find_heading_end(path, own)
     if head is None:
-        return "it has no heading that a status could be written below"
+        return "it has no heading, below which a status is written"
     before = _read_meta(path, own)
     if (before.status == ARCHIVED) is is_archived:
         return "it is archived already" if is_archived else "its note or its heading archives it"

@@ -124,7 +124,7 @@ def find_include_refusal(pattern: str) -> str:
         return "it holds a hidden name"
     if not _can_be_note(parts[-1]):
         return (
-            "it can match no note: their names end in .md, .markdown or .txt; for a folder "
+            "it cannot match a note: names of notes end in .md, .markdown or .txt; for a folder "
             "write folder/**"
         )
     return ""

@@ -208,13 +208,13 @@ def _check_number(name: str, values: Sequence[str], most: int) -> None:
 def _check_keyword(keyword: str) -> None:
     _check_word("keywords", keyword, KEYWORD_LIMIT_CHARS)
     if "," in keyword:
-        _refuse("keywords", "hold one with a comma", "make it two")
+        _refuse("keywords", "contain a keyword with a comma", "make it two keywords")
 
 
 def _check_tag(tag: str) -> None:
     _check_word("tags", tag)
     if not distinct_tags([tag]):
-        _refuse("tags", "hold an empty one", "leave it out")
+        _refuse("tags", "contain an empty tag", "leave it out")
 
 
 def _check_metadata(metadata: Mapping[str, str]) -> None:
@@ -269,7 +269,7 @@ def _check_content(content: str, most_chars: int) -> None:
     if len(content) > most_chars:
         raise TooLarge(
             f"content: is over {most_chars} characters",
-            hint="write it to a note of its own, with `memsyncd memory create` or the memory tool",
+            hint="write it to a separate note, with `memsyncd memory create` or the memory tool",
         )
 
 
@@ -413,7 +413,7 @@ def _check_added(path: str, data: bytes | None, added: bytes, spans: Sequence[Sp
         span.start in starts for span in spans
     ):
         hint = "close its front matter, fence or comment"
-        raise EditRefused(f"{path} takes no section at its end", hint=hint)
+        raise EditRefused(f"no section can be added at the end of {path}", hint=hint)
 
 
 # --- Metadata as a comment ------------------------------------------------------------------------

@@ -309,7 +309,7 @@ def _check_written(
     texts[0].pop(anchor, None)
     if texts[0] != texts[1] or read_values(own) != expected:
         hint = "append to another field, or change the note with the memory tool"
-        raise EditRefused(f"{anchor} takes no value at its beginning", hint=hint)
+        raise EditRefused(f"no value can be added at the beginning of {anchor}", hint=hint)
 
 
 def add_field(path: str, data: bytes, name: str, addition: Addition, *, at: str) -> Appended:
@@ -453,7 +453,7 @@ def find_topic_faults(
     for name, value in fields.items():
         place = f"fields.{name.strip()[:40]}"
         if not name.strip():
-            yield BadRequest("fields: hold one without a name", hint="name it, or leave it out")
+            yield BadRequest("fields: contain a field without a name", hint="name it or remove it")
         block = Addition(content=value, summary=name)
         for fault in find_faults(block, most_chars=most_chars):
             yield _rename(_rename(fault, "summary", place), "content", place)
@@ -470,11 +470,12 @@ def find_relation_faults(name: str, relations: Sequence[RelationLink]) -> Iterat
     for relation in relations:
         if not _RELATION.fullmatch(relation.kind):
             hint = "lower-case letters, digits and _, such as resolved_by"
-            yield BadRequest(f"{name}: hold a kind that is not one word", hint=hint)
+            yield BadRequest(f"{name}: contain a kind that is not one word", hint=hint)
         to = clean_target(relation.to)
         if not to or _NO_TARGET.search(to) or len(to) > _TARGET_LIMIT_CHARS:
             yield BadRequest(
-                f"{name}: lead to what no link can name", hint="name a note, or note#heading"
+                f"{name}: lead to a place that no link can name",
+                hint="name a note, or note#heading",
             )
 
 

@@ -165,7 +165,7 @@ _OPENING = re.compile(
     r"(?i)<(?:!--[ \t\n]{0,8}[a-z]|[|<]|system|(?:[a-z]{1,12}:)?(?:function_|invoke |tool_))"
 )
 _WHAT_HIDES = "hides text from people: invisible characters"
-_WHAT_TURNS = "hides text from people: characters that turn the order of others"
+_WHAT_TURNS = "hides text from people: characters that reverse the order of other characters"
 _UNSEEN = re.compile(
     # Emoji have one or two of the last group.
     "[\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]|[\u200c-\u200f\ufe00-\ufe0f]{3}"

@@ -299,7 +299,7 @@ def test_an_invalid_addition_is_not_appended() -> None:
 
 
 def test_front_matter_that_the_content_would_close_is_not_appended_to() -> None:
-    with pytest.raises(EditRefused, match="takes no section"):
+    with pytest.raises(EditRefused, match="no section can be added"):
         append_section(PATH, b"---\nk: v\n", [replace(DATABASE, content="a\n\n---\n\nb")], at=AT)
 
 
@@ -534,9 +534,9 @@ def test_every_fault_of_keywords_and_tags_is_named_once() -> None:
     assert [fault.message for fault in faults] == [
         "keywords: are more than 20",
         "keywords: is over 100 characters",
-        "keywords: hold one with a comma",
+        "keywords: contain a keyword with a comma",
         "tags: is empty",
-        "tags: hold an empty one",
+        "tags: contain an empty tag",
         "tags: is not one line",
     ]
 

@@ -166,7 +166,7 @@ def test_metadata_of_another_form_stays_or_refuses_what_it_cannot_take() -> None
 
 def test_a_value_that_would_take_in_other_text_is_refused() -> None:
     # Indented code below an item would be part of the item.
-    with pytest.raises(EditRefused, match="takes no value at its beginning"):
+    with pytest.raises(EditRefused, match="no value can be added at the beginning"):
         append(b"# T\n\n## Status\n\n    code\n", "new")
     with pytest.raises(NoteNotFound, match="no section"):
         append_value(PATH, NOTE, "n.md#gone", Addition(content="x"), at=make_time(1), keep=None)

@@ -63,11 +63,11 @@ def test_every_fault_of_a_topic_is_named() -> None:
         "importance: is not from 0 to 1",
         "priority: is none of P0, P1, P2, P3",
         "summary: holds a heading",
-        "fields: hold one without a name",
+        "fields: contain a field without a name",
         "fields.Status: is empty",
         "fields.a\nb: is not one line",
-        "relations: hold a kind that is not one word",
-        "relations: lead to what no link can name",
+        "relations: contain a kind that is not one word",
+        "relations: lead to a place that no link can name",
     ]
     assert not [*find_topic_faults(Addition(content="", summary="Auth"), {}, ())]
     (untitled,) = find_topic_faults(Addition(content="text"), {}, ())
