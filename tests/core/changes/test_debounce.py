@@ -1,4 +1,4 @@
-"""When the events of a workspace are due for a scan."""
+"""Events of a workspace are due for a scan in time, and none is lost."""
 
 from __future__ import annotations
 

@@ -484,21 +484,21 @@ KNOWN_CHANGES = st.lists(st.tuples(KNOWN_PATHS, st.none() | st.integers(-(2**63)
 def test_known_stats_are_a_mapping_by_path_without_empty_folders(
     changes: list[tuple[str, int | None]], are_packed: list[bool]
 ) -> None:
-    known, expected = KnownStats(), dict[str, int]()
+    stats, expected = KnownStats(), dict[str, int]()
     for (path, stat_hash), is_packed in zip_longest(changes, are_packed[: len(changes)]):
         if stat_hash is None:
-            assert known.pop(path, None) == expected.pop(path, None)
+            assert stats.pop(path, None) == expected.pop(path, None)
         else:
-            known[path] = expected[path] = stat_hash
+            stats[path] = expected[path] = stat_hash
         if is_packed:
-            known.pack()
-        assert (len(known), bool(known)) == (len(expected), bool(expected))
-        assert sorted(known) == sorted(expected)
-        by_folder = {(folder, name) for folder in known.folders for name in known.find(folder)}
+            stats.pack()
+        assert (len(stats), bool(stats)) == (len(expected), bool(expected))
+        assert sorted(stats) == sorted(expected)
+        by_folder = {(folder, name) for folder in stats.folders for name in stats.find(folder)}
         assert by_folder == {
             (path.rpartition("/")[0], path.rpartition("/")[2]) for path in expected
         }
-        assert all(map(known.find, known.folders))
-        assert known == expected == KnownStats(expected)
-    assert not known.find("no/such")
-    assert "no/such.md" not in known
+        assert all(map(stats.find, stats.folders))
+        assert stats == expected == KnownStats(expected)
+    assert not stats.find("no/such")
+    assert "no/such.md" not in stats

@@ -1,4 +1,4 @@
-"""Which folders are watched, and which of their events matter."""
+"""As few folders as possible are watched, and no event that matters is missed."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ def test_an_added_memory_is_read_back_and_the_rest_of_the_note_stays(
 
 
 def _assert_content(kept: list[str], content: str) -> None:
-    """The same lines, if none of them is a heading and nothing is left open in them."""
+    """Check that the lines are the same, if no line is a heading and nothing is left open."""
     lines = content.split("\n")
     while not lines[0].strip():
         del lines[0]
@@ -344,7 +344,7 @@ BLANKS = [": ", ", ", " #", " ", "\u00a0", "\ufeff", "\U0001f600"]
 TEXTS = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=2)
 
 
-def may_be_said(word: str) -> bool:
+def is_accepted_as_tag(word: str) -> bool:
     try:
         check_addition(Addition(content="x", tags=(word,)))
     except BadRequest:
@@ -355,7 +355,7 @@ def may_be_said(word: str) -> bool:
 words = (
     st.lists(st.sampled_from([*AWKWARD, *BLANKS]) | TEXTS, min_size=1, max_size=6)
     .map("".join)
-    .filter(may_be_said)
+    .filter(is_accepted_as_tag)
 )
 
 
