@@ -19,5 +19,5 @@ def digest_text(text: str) -> str:
 
 
 def digest_to_bytes(text: str) -> bytes:
-    """The 16 bytes of `digest_text`."""
+    """The digest of the text as 16 bytes; `digest_text` returns it in hexadecimal."""
     return xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass"))

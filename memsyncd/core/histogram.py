@@ -1,6 +1,6 @@
 """Count durations in fixed buckets, so that any number of them takes the same memory.
 
-Results are as exact as the buckets are narrow: a quantile lies in the right bucket, and never above
+A narrower bucket gives a more exact result: a quantile lies in the right bucket, and never above
 the longest duration.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import accumulate
 
-# Upper bounds of the buckets, each included in its own bucket; one more bucket counts longer
-# durations.
+# Upper bounds of the buckets. Each bound is included in its own bucket. One more bucket counts
+# longer durations.
 BUCKET_BOUNDS_S = (
     0.0005,
     0.001,
@@ -30,7 +30,7 @@ BUCKET_BOUNDS_S = (
 
 
 class DurationHistogram:
-    """Durations of one sort of operation."""
+    """Durations of one sort of operation, in seconds."""
 
     __slots__ = ("_buckets", "longest_s", "n", "sum_s")
 
@@ -52,8 +52,8 @@ class DurationHistogram:
         return list(accumulate(self._buckets[:-1]))
 
     def quantile(self, share: float) -> float | None:
-        """The time in seconds within which `share` (0-1) of all operations ended, as exact as the
-        buckets; None without any.
+        """The time in seconds within which `share` (0-1) of all operations ended, interpolated
+        within a bucket; None if no duration was counted.
         """
         if not self.n:
             return None

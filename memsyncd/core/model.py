@@ -1,4 +1,4 @@
-"""Define what reading a note gives and the store keeps: notes, edits, spans, tokens.
+"""Define the values that reading a note gives and the store keeps: notes, edits, spans, tokens.
 
 Lines are 1-based and inclusive at both ends, everywhere. The token count is an estimate that all of
 memsyncd shares: four characters a token, and one token for each character of a script that writes
@@ -35,7 +35,7 @@ class Decay(msgspec.Struct, frozen=True):
 def compute_decay(
     *, age_s: float, half_life: float, n_accesses: int, priority: str | None, importance: float
 ) -> Decay:
-    """Compute the decay; `half_life` is in days. An age in the future counts as none."""
+    """Compute the decay; `half_life` is in days. A negative age counts as 0."""
     recency = math.exp(-max(0.0, age_s) / (half_life * _DAY_S))
     accesses = _weigh_accesses(n_accesses)
     factor = IMPORTANCE_BY_PRIORITY.get(priority or "", importance / USUAL_IMPORTANCE)
@@ -43,8 +43,8 @@ def compute_decay(
 
 
 def compute_salience(fields: Sequence[tuple[float, int]]) -> float:
-    """Compute the salience of a topic, from 0 to 1, from the importance and the accesses of each of
-    its fields. A topic without fields has none.
+    """Compute the salience of a topic, from 0 to 1. `fields` has the importance and the number of
+    accesses of each of its fields. Without fields the salience is 0.
     """
     if not fields:
         return 0.0
@@ -57,7 +57,7 @@ def _weigh_accesses(n: int) -> float:
 
 
 def find_tier(score: float, *, hot_from: float, warm_from: float) -> Tier:
-    """Return the tier of a decay."""
+    """Return the tier for the score of a decay."""
     if score >= hot_from:
         return "hot"
     return "warm" if score >= warm_from else "cold"
@@ -71,7 +71,7 @@ NO_EXTRA: tuple[tuple[str, str], ...] = ()
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A defect in a note, reported and never raised.
+    """A defect in a note. It is reported and never raised.
 
     `line` is 1-based, 0 for the note as a whole. `code` is a stable word.
     """
@@ -84,8 +84,8 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Attributes(NamedTuple):
-    """The permission bits and the modification time (ns since 1970) of a note's file, with which it
-    is created again.
+    """The permission bits and the modification time (ns since 1970) of a note's file. A file that
+    is created again gets both.
     """
 
     mode: int
@@ -95,9 +95,9 @@ class Attributes(NamedTuple):
 class Meta(msgspec.Struct, frozen=True, kw_only=True):
     """Metadata that a note or a section states. None means that it does not state the field.
 
-    `importance` is 0-1. `status` is any word; `archived` takes a section out of searches, and so
-    does the day or time `expires` from then on. `extra` holds unknown keys as text, in the order
-    written.
+    `importance` is 0-1. `status` is any word. Searches leave out a section whose status is
+    `archived`, and a section from the day or time `expires` on. `extra` holds unknown keys as text,
+    in the order written.
     """
 
     kind: str | None = None
@@ -121,9 +121,9 @@ EMPTY_META = Meta()
 def parse_expiry(text: str) -> str | None:
     """Read a day or time in ISO form; None if it is neither.
 
-    Returns a day as it is, a time without seconds' fractions: in local time, or, if it names a
-    time zone, in UTC with a `Z`. Such texts of one zone are in the order of their times, and a day
-    comes before all times of that day.
+    Returns a day as it is, and a time without fractions of a second. A time that names a time zone
+    is returned in UTC with a `Z`, any other in local time. Within one zone the order of the texts
+    is the order of the times, and a day comes before all times of that day.
     """
     try:
         time = datetime.fromisoformat(text)
@@ -136,15 +136,15 @@ def parse_expiry(text: str) -> str | None:
         return None
 
 
-# Values of a note are not tracked by the garbage collector: a first index makes hundreds of
-# thousands, and none can be part of a cycle.
+# The garbage collector does not track the values of a note (`gc=False`): a first index makes
+# hundreds of thousands, and none can be part of a cycle.
 class Section(msgspec.Struct, frozen=True, gc=False):
     """The lines under one heading: `start` to `end`, 1-based, inclusive.
 
     `heading` is the breadcrumb from the outermost heading to this one, as plain text. `anchor` is
-    unique in a workspace; the section before the first heading has level 0, no heading and the
-    anchor `path#`. `meta` is the section's own metadata over that of its note. Its `tags` include
-    the `#tags` of the section's own prose.
+    unique in a workspace. The section before the first heading has level 0, no heading and the
+    anchor `path#`. `meta` is the section's own metadata over the note's. Its `tags` include the
+    `#tags` of the section's own prose.
     """
 
     anchor: str
@@ -161,7 +161,7 @@ class Section(msgspec.Struct, frozen=True, gc=False):
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):
     """The indexed piece of a section: the whole lines `start` to `end` of the note, joined by
-    newlines. Of lines too long for one chunk it holds the part with the number `part`.
+    newlines. Lines that are too long for one chunk are split; `part` is the number of the part.
     """
 
     anchor: str
@@ -183,8 +183,8 @@ class Link(msgspec.Struct, frozen=True, gc=False):
     """A link out of a section.
 
     `target` is as written, `heading` is the part after a `#`, `relation` is the word before a typed
-    link. `kind` is `link`, `embed`, or `path` or `name`: a link only if there is a note with this
-    path or name.
+    link. `kind` is `link`, `embed`, `path` or `name`. The last two are links only if a note has
+    this path or name.
     """
 
     anchor: str
@@ -213,9 +213,9 @@ class SecretLines(msgspec.Struct, frozen=True, kw_only=True):
 class Note(msgspec.Struct, frozen=True, kw_only=True):
     """One note as read: sections and chunks in order of lines.
 
-    The anchor of each chunk is that of one of the sections. `digest` is that of the file's bytes;
-    `n_lines` counts as an editor does. `aliases` are further titles. `text` is the file's, decoded,
-    with LF for every line end.
+    Each chunk has the anchor of one of the sections. `digest` is the digest of the file's bytes.
+    `n_lines` counts lines as an editor does. `aliases` are further titles. `text` is the decoded
+    text of the file, with LF for every line end.
     """
 
     path: str
@@ -308,37 +308,40 @@ def count_tokens(text: str) -> int:
 
 
 def count_quarters(text: str) -> int:
-    """Quarters of a token: 1 for a character, 4 for one of a script without spaces.
+    """Quarters of a token: 4 for each character of a script without spaces, 1 for any other.
 
-    Additive over concatenation.
+    The count of two joined texts is the sum of their counts.
     """
     if text.isascii():
         return len(text)
     return len(text) + (QUARTERS_PER_TOKEN - 1) * sum(map(len, _WIDE_RUN.findall(text)))
 
 
-# --- what metadata may say -----------------------------------------------------------------------
+# --- Words of metadata ---------------------------------------------------------------------------
 
-# The words of keys, and of a filter, that take no others.
+# Keys and filters that accept only these words.
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "priority": ("P0", "P1", "P2", "P3"),
     "lifecycle": ("ephemeral", "session", "task", "project"),
     "tier": get_args(Tier),
 }
-# Words of other programs for a key and for a lifecycle.
+# Words that other programs use for a key and for a lifecycle.
 OTHER_KEYS: Final = {"wu_id": "task"}
 _OTHER_CHOICES: Final = {("lifecycle", "wu"): "task"}
 
 
 def find_choice(name: str, value: str) -> str | None:
-    """The choice of this key that equals the word, in any case, or for which it is another word."""
+    """The choice of this key that equals the word, in any case, or for which other programs use the
+    word; None if there is none.
+    """
     word = value.strip().lower()
     same = (choice for choice in CHOICES[name] if choice.lower() == word)
     return next(same, _OTHER_CHOICES.get((name, word)))
 
 
 # --- A note before an edit, and its change --------------------------------------------------------
-# `core/markdown/rechunk` parses edits; the store, which keeps these values, needs no parser.
+# `rechunk_note` in `core/markdown/parse` makes these values. They are defined here, because the
+# store keeps them and needs no parser.
 
 
 class OutlineSection(msgspec.Struct, frozen=True, gc=False):
@@ -351,8 +354,8 @@ class OutlineSection(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outline(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a note as it was before the edit. `text` has LF for every line end, and none
-    after the last line. `problems` are the codes of its problems.
+    """A note as it was before the edit. `text` has LF for every line end, and no line end after the
+    last line. `problems` are the codes of its problems.
     """
 
     text: str
@@ -364,10 +367,10 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
 class NotePatch(msgspec.Struct, frozen=True, kw_only=True):
     """The change of a note whose headings stay the same.
 
-    `note` is the whole note as it is now, but has the sections, chunks and links of lines from
-    `start` on and, before the edit, to before `old_after` only. What follows moves by `n_shift`
-    lines. The lines before `first_changed` and, before the edit, those from `old_same` on are the
-    same. All lines are 1-based.
+    `note` is the whole note as it is now, but it has only the sections, chunks and links of the
+    replaced lines: in the old text these lines begin at `start` and end before `old_after`. Later
+    sections move by `n_shift` lines. Both texts have the same lines before `first_changed`, and the
+    old text's lines from `old_same` on are unchanged. All lines are 1-based.
     """
 
     note: Note

@@ -1,5 +1,5 @@
-"""Paths: of notes, with globs and the rules of .gitignore; of worktrees; of the folders that
-agents name.
+"""Check and match paths of notes, globs and `.gitignore` rules; recognise linked git worktrees;
+name the folders of Claude Code's projects.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ NOTE_SUFFIXES = (*MARKDOWN_SUFFIXES, PLAIN_SUFFIX)
 NAME_LIMIT_BYTES = 255
 PATH_LIMIT_BYTES = 4096
 
-# The rules for coding agents that have hidden names in a repository. They are notes if an include
-# glob names them, and read-only whatever names them.
+# Files with rules for coding agents that have hidden names in a repository. They are notes only if
+# an include glob names them, and they are always read-only.
 RULE_GLOBS = (
     ".cursorrules",
     ".cursor/rules/**/*.mdc",
     ".github/copilot-instructions.md",
     ".github/instructions/**/*.instructions.md",
 )
-# Agents read these in any folder, whatever the case of their names on some disks.
+# Agents read these in any folder. On some disks the case of their names does not matter.
 INSTRUCTION_NAMES = frozenset(
     {"agents.md", "agents.override.md", "claude.md", "claude.local.md", "gemini.md"}
 )
@@ -43,7 +43,7 @@ _RULES = re.compile(
     r"|\.cursor/rules(?:/[^/.][^/]*)*/[^/.][^/]*\.mdc"
     r"|\.github/instructions(?:/[^/.][^/]*)*/[^/.][^/]*\.instructions\.md"
 )
-# The forms of Syncthing; of Dropbox, Nextcloud and Obsidian; of ownCloud and of `write.restore`.
+# Conflict copies by Syncthing; by Dropbox, Nextcloud and Obsidian; by ownCloud and `write.restore`.
 _CONFLICT_COPY = re.compile(
     r"\.sync-conflict-\d[\w-]*|[ _-]*\((?:[^()/]*[ _-])?conflicted copy[^()/]*\)"
     r"|[ _-]*[( _-]conflicted copy[^./]*|_conflict-\d[\d-]*",
@@ -53,11 +53,11 @@ _BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class NotePath(msgspec.Struct, frozen=True, order=True):
-    """A path beneath a workspace's root: `/` between parts, no `.` or `..`, nothing hidden but
-    `.memories` itself and the rules of agents.
+    """A path beneath a workspace's root, with `/` between its parts. No part is `.` or `..`, and
+    none is hidden, except `.memories` itself and the rules of agents.
 
-    Only `parse_note_path` makes one, so a NotePath names something inside the workspace as far as
-    its text can tell.
+    Only `parse_note_path` makes one, so the text of a NotePath never leads out of the workspace.
+    Whether a link on the disk does is checked where the file is opened.
     """
 
     text: str
@@ -77,7 +77,7 @@ class NotePath(msgspec.Struct, frozen=True, order=True):
 
 
 def parse_note_path(text: str) -> NotePath:
-    """Convert text to a NotePath, or raise PathRefused naming the rule that it breaks.
+    """Convert text to a NotePath. Raises PathRefused, which names the rule that the text breaks.
 
     A leading `./` is accepted.
     """
@@ -92,14 +92,14 @@ def parse_note_path(text: str) -> NotePath:
 
 
 def show_path(text: str) -> str:
-    """The path for display within a text of several lines: control characters become U+FFFD, so
-    that the path cannot add a line.
+    """The path for display in a text of several lines. Control characters become U+FFFD, so that
+    the path cannot add a line.
     """
     return text if text.isprintable() else _BREAKING.sub("\ufffd", text)
 
 
 def find_refusal(text: str) -> str:
-    """The reason why this text is not a path beneath a root, or an empty string."""
+    """The reason why this text is not a path beneath a root; empty if it is one."""
     if not text:
         return "it is empty"
     if "\0" in text:
@@ -136,34 +136,38 @@ def is_memory(path: str) -> bool:
 
 
 def is_rule_path(path: str) -> bool:
-    """True if a file at this path, or each that a glob matches, holds rules for an agent."""
+    """True if a file at this path holds rules for an agent; for a glob, true if every file that it
+    matches does.
+    """
     return path.startswith((".cursor", ".github/")) and _RULES.fullmatch(path) is not None
 
 
 def is_instruction(path: str) -> bool:
-    """True if the name of a file at this path is one of instructions for agents."""
+    """True if the file's name is a usual name of instructions for agents, such as `AGENTS.md`."""
     return path.rpartition("/")[2].lower() in INSTRUCTION_NAMES
 
 
 def is_rule_folder(path: str) -> bool:
-    """True for the folders that may hold such files, and for those on the way to them."""
+    """True for the folders that may hold rules for an agent, and for the folders above them."""
     return path.startswith((".cursor", ".github")) and _RULE_FOLDERS.fullmatch(path) is not None
 
 
 def is_note_name(name: str) -> bool:
-    """True if a file of this base name could be a note: a note's suffix, not hidden. Backups of
-    editors end otherwise, such as `note.md~` and Emacs's `#note.md#`.
+    """True if a file of this base name could be a note: it has a note's suffix and is not hidden.
+    An editor's backup, such as `note.md~` or Emacs's `#note.md#`, has another suffix.
     """
     return name.lower().endswith(NOTE_SUFFIXES) and not name.startswith(".")
 
 
 def is_conflict_copy(path: str) -> bool:
-    """True for the name of a copy that a program has made of two versions of a note."""
+    """True if the name is one that sync programs give to a copy of a note in conflict."""
     return "conflict" in path.lower() and _CONFLICT_COPY.search(path) is not None
 
 
 def find_copied(path: str) -> str:
-    """Return the path of the note of which there is a conflict copy at `path`; empty for others."""
+    """Return the path of the note that the conflict copy at `path` is a copy of; empty for other
+    paths.
+    """
     return _CONFLICT_COPY.sub("", path) if is_conflict_copy(path) else ""
 
 
@@ -178,7 +182,7 @@ def is_plain(path: str) -> bool:
 
 
 GLOB_LIMIT_CHARACTERS = 1024
-# In one pattern. Compiling takes a millisecond for each 40 wildcards, or 1,000 characters.
+# The limit for one pattern. Compiling takes 1 ms for each 40 wildcards, or 1,000 characters.
 WILDCARDS_LIMIT = 16
 WILDCARDS = re.compile(r"[*?\[]")
 _NAME_PART = "[^/]"
@@ -187,9 +191,9 @@ _BENEATH = "(?:/.*)?"
 
 @dataclass(frozen=True, slots=True)
 class Globs:
-    """Patterns that match together; an empty set matches nothing.
+    """Several patterns; a path matches if any of them matches. Without patterns nothing matches.
 
-    Made by `parse` or `parse_excludes`.
+    `parse` and `parse_excludes` make them.
     """
 
     patterns: tuple[str, ...]
@@ -197,7 +201,7 @@ class Globs:
 
     @classmethod
     def parse(cls, patterns: Iterable[str]) -> Globs:
-        """Patterns from the root: `README.md` is the root's own.
+        """Parse patterns that begin at the root: `README.md` matches only in the root itself.
 
         Raises BadRequest with the reason of `find_glob_refusal`.
         """
@@ -206,8 +210,8 @@ class Globs:
 
     @classmethod
     def parse_excludes(cls, patterns: Iterable[str]) -> Globs:
-        """Exclusions as people write them: a name without `/` matches at any depth, and a folder
-        includes everything beneath it.
+        """Parse exclusions as people write them: a name without `/` matches at any depth, and a
+        folder excludes everything beneath it.
 
         Raises BadRequest with the reason of `find_glob_refusal`.
         """
@@ -215,8 +219,8 @@ class Globs:
         return cls(kept, _compile(translate_glob(_float(pattern)) + _BENEATH for pattern in kept))
 
     def matches(self, path: str) -> bool:
-        """True if one of the patterns matches this path, written from the root with `/` between
-        parts.
+        """True if one of the patterns matches this path, which begins at the root and has `/`
+        between its parts.
         """
         if self._regex is None:
             return False
@@ -230,7 +234,7 @@ NO_GLOBS = Globs((), None)
 
 
 def find_glob_refusal(pattern: str) -> str:
-    """The reason why this text is not a pattern below a root, or an empty string."""
+    """The reason why this text is not a pattern below a root; empty if it is one."""
     if not pattern or "\0" in pattern:
         return "it is empty or holds a NUL"
     if len(pattern) > GLOB_LIMIT_CHARACTERS:
@@ -240,7 +244,7 @@ def find_glob_refusal(pattern: str) -> str:
     if pattern.startswith(("/", "~")):
         return "it must be written from the workspace's root, not from / or ~"
     if "{" in pattern:
-        return "braces are not understood: write one pattern for each"
+        return "braces are not supported: write one pattern for each alternative"
     parts = pattern.removeprefix("./").removesuffix("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
         return "it holds an empty part, `.` or `..`"
@@ -248,8 +252,8 @@ def find_glob_refusal(pattern: str) -> str:
 
 
 def find_file_glob_refusal(pattern: str) -> str:
-    """The reason why this text is not the path of files in one folder below a root, with wildcards
-    in its last part alone; or an empty string.
+    """The reason why this text does not name files of one folder below a root; empty if it does.
+    Only its last part may hold wildcards.
     """
     folder, _, name = pattern.rpartition("/")
     if not name:
@@ -284,7 +288,7 @@ def _compile(expressions: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def translate_glob(pattern: str) -> str:
-    """One expression for a whole path; nothing is checked."""
+    """Translate a valid pattern to a regular expression for a whole path."""
     # The blocks are the runs of parts between the `**`s.
     if pattern.endswith("/"):
         pattern += "**"
@@ -302,8 +306,8 @@ def translate_glob(pattern: str) -> str:
 def _join_blocks(blocks: list[list[str]]) -> str:
     first, *middle, last = blocks
     head = "".join(f"{part}/" for part in first)
-    # Atomic: the leftmost match of a block leaves most room for the next `**`, so the group loses
-    # no match, and backtracking cannot explode.
+    # The groups are atomic, so that backtracking cannot explode. They lose no match: the leftmost
+    # match of a block leaves the most room for the next `**`.
     body = "".join(
         f"(?>(?:{_NAME_PART}+/)*?{''.join(f'{part}/' for part in block)})"
         for block in middle
@@ -347,7 +351,9 @@ def _split_at_stars(part: str) -> list[str]:
 
 
 def _translate_set(content: str) -> str:
-    """`[a-z]`, `[!a-z]`: one character of a name. A reversed range matches nothing."""
+    """Translate the inside of `[a-z]` or `[!a-z]`, which matches one character of a name. A
+    reversed range matches nothing.
+    """
     is_negated = content[0] in "!^"
     ranges = re.findall(r"(.)-(.)|(.)", content[1:] if is_negated else content, re.DOTALL)
     inside = "".join(
@@ -360,13 +366,13 @@ def _translate_set(content: str) -> str:
     return f"(?!/)[{inside}]" if inside else "(?!)"
 
 
-# Left out wherever they are.
+# Folders that are left out wherever they are.
 PRUNED_NAMES = frozenset(
     "node_modules bower_components jspm_packages site-packages __pycache__ _build _site".split()
 )
 # A folder that holds one of these is a virtual environment or a cache.
 PRUNED_MARKERS = frozenset({"pyvenv.cfg", "CACHEDIR.TAG"})
-# Build output only beside a file of a build tool: elsewhere they may hold notes.
+# These folders are build output only beside a file of a build tool: elsewhere they may hold notes.
 BUILD_NAMES = frozenset("build dist out target".split())
 BUILD_FILES = frozenset(
     "package.json pyproject.toml setup.py Cargo.toml pom.xml build.gradle build.gradle.kts"
@@ -395,18 +401,21 @@ def is_pruned_content(names: Collection[str]) -> bool:
 # --- The rules of a `.gitignore` file -------------------------------------------------------------
 # The rules are git's: the last pattern that matches decides, `!` takes a path back, a `/` at the
 # end means folders alone, and a pattern with any other `/` begins at the folder of the file. A
-# pattern is matched against the entry itself: who walks a tree does not enter an ignored folder.
-# Patterns are compiled by `globs`; named classes such as `[[:alpha:]]` are not known.
+# pattern is matched against the entry itself, because a walk of a tree does not enter an ignored
+# folder. `translate_glob` compiles the patterns. Named classes such as `[[:alpha:]]` are not
+# supported.
 #
-# pathspec decides for whole paths instead: it calls a folder ignored that `!*/` takes back, takes
-# ten times as long for a file, and 47 ms to be imported.
+# The library pathspec is not used: it decides for whole paths, so it ignores a folder that `!*/`
+# takes back; it takes ten times as long for a file, and 47 ms to be imported.
 
 _ESCAPED = re.compile(r"\\(.)")
 _TRAILING_SPACES = re.compile(r"(?<!\\) +$")
 
 
 class _Run(msgspec.Struct, frozen=True):
-    """Patterns in a row that all ignore or all take back; `of_files` has those not for folders."""
+    """Consecutive patterns that all ignore, or all take back. `of_files` has only the patterns that
+    also match files.
+    """
 
     is_ignoring: bool
     of_files: re.Pattern[str] | None
@@ -414,7 +423,7 @@ class _Run(msgspec.Struct, frozen=True):
 
 
 class IgnoreRules(msgspec.Struct, frozen=True):
-    """The patterns of one file, in runs from the last to the first."""
+    """The patterns of one `.gitignore` file, as runs from the last to the first."""
 
     runs: tuple[_Run, ...]
 
@@ -432,8 +441,8 @@ class IgnoreRules(msgspec.Struct, frozen=True):
         return cls(tuple(_make_run(*group) for group in reversed(groups)))
 
     def decide(self, path: str, *, is_folder: bool) -> bool | None:
-        """True if the entry at this path from the file's folder is ignored, False if it is taken
-        back, None if no pattern matches it.
+        """True if the entry is ignored, False if a pattern takes it back, None if no pattern
+        matches. The path begins at the folder of the `.gitignore` file.
         """
         path = path if path.isascii() else unicodedata.normalize("NFC", path)
         for run in self.runs:
@@ -444,7 +453,9 @@ class IgnoreRules(msgspec.Struct, frozen=True):
 
 
 def _parse_line(line: str) -> tuple[bool, str, bool] | None:
-    """Whether the pattern ignores, its expression, and whether it is for folders alone."""
+    """Parse one line. Returns whether the pattern ignores, its expression, and whether it matches
+    folders alone; None for a line without a usable pattern.
+    """
     line = _TRAILING_SPACES.sub("", line.removesuffix("\r"))
     is_ignoring = not line.startswith("!")
     body = line if is_ignoring else line[1:]
@@ -457,7 +468,7 @@ def _parse_line(line: str) -> tuple[bool, str, bool] | None:
     has_place = "/" in pattern
     parts = pattern.removeprefix("/").split("/")
     if "" in parts:
-        return None  # git matches no path with an empty part either
+        return None  # git, too, matches no path with an empty part
     glob = _ESCAPED.sub(_unescape, unicodedata.normalize("NFC", "/".join(parts)))
     return is_ignoring, translate_glob(glob if has_place else f"**/{glob}"), is_of_folders
 
@@ -493,8 +504,8 @@ MOVED = (
 class Worktree(msgspec.Struct, frozen=True, kw_only=True):
     """A linked worktree: its top folder, its repository, and the main worktree, all real paths.
 
-    `main` is None if the repository lies in no folder of its own, as a bare one may. `trouble` says
-    why the pointers cannot be followed; the two others are unknown then.
+    `main` is None for a bare repository that lies in no folder of its own. `trouble` says why the
+    pointers cannot be followed; `main` and `repository` are then unknown.
     """
 
     top: str
@@ -504,16 +515,16 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_bare(self) -> bool:
-        """True if the repository is no `.git` of a main worktree, as far as its name tells."""
+        """True if the repository is bare, as far as its name tells: it is not called `.git`."""
         return posixpath.basename(self.repository) != ".git"
 
     def in_tree(self, path: str, other_top: str) -> str:
-        """Return the same path in another worktree, for a real path at or beneath `top`."""
+        """Return the path in the worktree `other_top` for a real path at or beneath `top`."""
         return other_top + path[len(self.top) :]
 
 
 def identify_worktree(top: str, read: ReadText, resolve: Resolve) -> Worktree | None:
-    """Return the linked worktree with this top folder; None if it is a repository of its own."""
+    """Return the linked worktree with this top folder; None if the folder is no linked worktree."""
     git_folder = _follow(read(f"{top}/.git"), top, resolve, prefix="gitdir:")
     if git_folder is None:
         return None
@@ -523,18 +534,18 @@ def identify_worktree(top: str, read: ReadText, resolve: Resolve) -> Worktree | 
         is_gone = is_listed and read(f"{git_folder}/HEAD") is None
         return Worktree(top=top, trouble=GONE) if is_gone else None
     if posixpath.dirname(git_folder) != f"{repository}/worktrees":
-        return None  # the pointers may agree with each other, but the repository lists no such one
+        return None  # the repository does not list this worktree, whatever the pointers say
     if _follow(read(f"{git_folder}/gitdir"), git_folder, resolve) != resolve(f"{top}/.git"):
         return Worktree(top=top, trouble=MOVED)
-    # A bare repository beside its worktrees is called `.git` or `.bare`; any other has no folder
-    # that is its main worktree.
+    # A bare repository beside its worktrees is called `.git` or `.bare`. A repository of another
+    # name has no main worktree.
     is_hidden = posixpath.basename(repository).startswith(".")
     main = posixpath.dirname(repository) if is_hidden else None
     return Worktree(top=top, main=main, repository=repository)
 
 
 def read_pointer(text: str | None, prefix: str = "") -> str | None:
-    """Return the path in a file of one line; None without such a line."""
+    """Return the path that a file of one line holds after `prefix`; None for another text."""
     line = (text or "").strip()
     target = line.removeprefix(prefix).strip()
     if not target or not line.startswith(prefix) or "\n" in target or "\0" in target:
@@ -555,8 +566,8 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def slug_project(path: str) -> str:
-    """The name of the folder of the project at an absolute path."""
-    # As JavaScript counts: a character outside the basic plane has two units.
+    """The name of the folder that Claude Code keeps for the project at an absolute path."""
+    # JavaScript counts UTF-16 units: a character outside the basic plane has two.
     encoded = path.encode("utf-16-le", "surrogatepass")
     units = [int.from_bytes(encoded[at : at + 2], "little") for at in range(0, len(encoded), 2)]
     plain = (chr(unit) if unit < 128 and chr(unit).isalnum() else "-" for unit in units)
@@ -572,9 +583,10 @@ def slug_project(path: str) -> str:
 
 
 def list_project_folders(path: str, home: str) -> Iterator[str]:
-    """Yield the folders that may be the project of a real path: itself and those above.
+    """Yield the folders that may be the project of a real path: the path itself and the folders
+    above it.
 
-    Neither the root nor the home folder, or one above it, is the project of what lies beneath.
+    The root, the home folder and the folders above the home folder are left out.
     """
     yield path
     while (path := path.rpartition("/")[0]) and not f"{home}/".startswith(f"{path}/"):
@@ -582,13 +594,14 @@ def list_project_folders(path: str, home: str) -> Iterator[str]:
 
 
 def find_project(transcript: str, slug: str) -> str:
-    """The path of the project of a folder by the beginning of a transcript in it; empty if unknown.
+    """The path of the project whose folder has the name `slug`, read from the beginning of a
+    transcript in that folder; empty if unknown.
 
     A session may run in a folder beneath the project.
     """
-    for found in _CWD.finditer(transcript):
+    for match in _CWD.finditer(transcript):
         try:
-            cwd = json.loads(found[1])
+            cwd = json.loads(match[1])
         except ValueError:
             continue
         for folder in list_project_folders(cwd, ""):

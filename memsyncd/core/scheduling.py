@@ -1,9 +1,9 @@
-"""Decide which job runs next: of the workspaces in a worker pool, and of the clients that wait to
-read; when a long read pauses for short ones; and which running step holds its worker for too long.
+"""Decide which job of a worker pool and which read of a client runs next, when a long read pauses
+for short ones, and which running step holds its worker for too long.
 
-Jobs of a pool have a key; two jobs of one key never run at the same time. A step that has not
-returned for `takeover_s` gives its place in the pool to another thread, which serves all other
-keys. After `stalled_s` its key counts as stalled. Time comes in as `now_s`.
+Each job of a pool has a key, the workspace. Two jobs of one key never run at the same time. A step
+that has not returned for `takeover_s` gives its place in the pool to another thread, which serves
+all other keys. After `stalled_s` its key counts as stalled. The caller passes the time as `now_s`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import msgspec
 
 
 class StallPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a step may take. A commit or VACUUM of healthy work takes seconds, too: a takeover
-    must be harmless for it.
+    """How long a step may take, in seconds. A healthy commit or VACUUM takes seconds too, so a
+    takeover must be harmless for it.
     """
 
     takeover_s: float = 2.0
@@ -26,25 +26,25 @@ class StallPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A running step. `is_detached` once its worker has given up its place in the pool."""
+    """A running step. `is_detached` is true once its worker has given up its place in the pool."""
 
     since_s: float
     is_detached: bool = False
     thread_id: int = 0
     activity: tuple[int, ...] = ()
-    """Numbers that change while its thread runs, as they were when it was looked at last."""
+    """Numbers that change while its thread runs, as they were at the last check."""
     active_s: float = -math.inf
-    """When these numbers were seen to have changed."""
+    """The time of the last check that found these numbers changed."""
 
     @property
     def silent_since_s(self) -> float:
-        """Since when its thread has done nothing, as far as is known."""
+        """The last time at which the step began or its thread was seen to work."""
         return max(self.since_s, self.active_s)
 
 
 def choose_key(waiting: Iterable[tuple[str, bool]], running: Collection[str]) -> str | None:
-    """The first key with an urgent job, else the first, leaving out keys that run; `waiting` is in
-    the order of turns.
+    """The first waiting key with an urgent job, else the first waiting key; running keys are left
+    out. `waiting` has keys and whether their job is urgent, in the order of turns.
     """
     first = None
     for key, is_urgent in waiting:
@@ -68,7 +68,7 @@ def find_overdue(running: Mapping[str, Step], now_s: float, policy: StallPolicy)
 def find_stalled(
     running: Mapping[str, Step], now_s: float, policy: StallPolicy
 ) -> dict[str, float]:
-    """The keys that count as stalled, with the time since which."""
+    """The keys that count as stalled, with the time in seconds since which each has stalled."""
     return {
         key: step.silent_since_s
         for key, step in running.items()
@@ -77,8 +77,8 @@ def find_stalled(
 
 
 def find_next_check_s(running: Iterable[Step], now_s: float, policy: StallPolicy) -> float:
-    """After how many seconds steps should be looked at again: when the first may pass a limit,
-    those yet to begin, too.
+    """The seconds until the next check: then the first step may pass a limit. A step that begins
+    meanwhile is included.
     """
     ages_s = [now_s - step.silent_since_s for step in running]
     limits_s = (policy.takeover_s, policy.stalled_s)
@@ -91,8 +91,8 @@ def find_next_check_s(running: Iterable[Step], now_s: float, policy: StallPolicy
 
 
 def describe_stall(root: str, seconds: float, database: str = "") -> str:
-    """The message for a workspace whose disk does not answer, or the disk of one of its databases,
-    whose path is named.
+    """The message for a workspace whose disk does not answer. `database` is the path of one of its
+    databases, if the disk of the database does not answer.
     """
     place = f"{database}, a database of {root}," if database else root
     return (
@@ -103,19 +103,19 @@ def describe_stall(root: str, seconds: float, database: str = "") -> str:
 
 # --- Turns of clients -----------------------------------------------------------------------------
 # Clients take turns (round-robin), and the jobs of one client start in the order in which they
-# came. Clients that want little go before clients that want much, by what their jobs took of late
-# and whether there are several; but one start in four belongs to the client that has waited
-# longest, so that none waits for ever. Long jobs never take all slots, so that a short one need not
-# wait for the end of one.
+# came. Clients that need little time go before clients that need much. The estimate is the time
+# that a client's last jobs took, doubled if it has several jobs. One start in four belongs to the
+# client that has waited longest, so that no client waits for ever. Long jobs never take all slots,
+# so that a short job need not wait until a long one ends.
 
 QUICK_S = 0.03
-"""Jobs that are expected to take longer are long. Searches of a few words over 10,000 chunks take 3
-to 10 ms, of a long sentence 20 ms.
+"""A job is long if its expected time is above this. A search over 10,000 chunks takes 3 to 10 ms
+for a few words, and 20 ms for a long sentence.
 """
 UNKNOWN_S = 0.1
-"""What a job of a client is expected to take that has sent several before the first has ended."""
+"""Expected time of a job from a client that has sent several jobs, before the first has ended."""
 MAX_PASSED_OVER = 3
-"""How often in a row others start before the client that has waited longest."""
+"""How many jobs of others may start in a row before the client that has waited longest."""
 
 Job = TypeVar("Job")
 
@@ -124,13 +124,13 @@ class Flow(msgspec.Struct, Generic[Job], eq=False):
     """The jobs of one client. Keep it while the client is connected."""
 
     expected_s: float | None = None
-    """What its next job is expected to take; None until one has ended."""
+    """Expected time of its next job; None until one has ended."""
     n_running: int = 0
     waiting: deque[Job] = msgspec.field(default_factory=deque)
 
     @property
     def is_slow(self) -> bool:
-        """True if its jobs are long. While none has ended: if there is more than one of them."""
+        """True if its jobs are long. Until one has ended: true if it has more than one job."""
         if self.expected_s is None:
             return self.n_jobs > 1
         return self.expected_s > QUICK_S
@@ -141,10 +141,10 @@ class Flow(msgspec.Struct, Generic[Job], eq=False):
 
     @property
     def level(self) -> int:
-        """How much the client wants: 0 for up to `QUICK_S`, and one more each time that doubles.
+        """How much time the client needs: 0 for up to `QUICK_S`, and one more for each doubling.
 
-        Clients of one level take turns, so it is no finer than that. Of jobs it matters whether
-        there are several, not how many: else those with many would wait for those with few to end.
+        Levels are coarse, because the clients of one level take turns. More than two jobs count as
+        two: otherwise a client with many jobs would wait until the clients with few had ended.
         """
         if self.expected_s is None:
             wanted_s = 2 * UNKNOWN_S if self.n_jobs > 1 else QUICK_S
@@ -153,7 +153,7 @@ class Flow(msgspec.Struct, Generic[Job], eq=False):
         return max(0, math.ceil(math.log2(max(wanted_s, QUICK_S) / QUICK_S)))
 
     def note(self, took_s: float) -> None:
-        """A job of this client has taken so long: the last one counts half."""
+        """Record the time of an ended job. The last job counts half of the expected time."""
         self.expected_s = took_s if self.expected_s is None else (self.expected_s + took_s) / 2
 
 
@@ -166,10 +166,10 @@ class Started(NamedTuple, Generic[Job]):
 
 
 class FairQueue(Generic[Job]):
-    """Waiting jobs of any number of clients, and how many run.
+    """Waiting jobs of any number of clients, and the number of running jobs.
 
-    `n_slots` jobs run at once, of slow clients at most `n_slow_slots`: by default all but one, and
-    one if there is but one.
+    At most `n_slots` jobs run at once, and at most `n_slow_slots` jobs of slow clients: by default
+    all slots but one, and at least one.
     """
 
     __slots__ = (
@@ -184,7 +184,7 @@ class FairQueue(Generic[Job]):
     def __init__(self, n_slots: int, *, n_slow_slots: int | None = None) -> None:
         self._n_slots = n_slots
         self._n_slow_slots = max(1, n_slots - 1) if n_slow_slots is None else n_slow_slots
-        self._flows: dict[Flow[Job], None] = {}  # those with jobs waiting, the next one first
+        self._flows: dict[Flow[Job], None] = {}  # clients with waiting jobs, the next one first
         self._n_slow_running = 0
         self._n_passed_over = 0
         self.n_running = 0
@@ -201,7 +201,7 @@ class FairQueue(Generic[Job]):
     def start_next(self) -> Started[Job] | None:
         """The next job, which holds a slot from now on; None if none may start now.
 
-        Call it until it gives None after each `push` and `finish`.
+        After each `push` and `finish`, call it until it returns None.
         """
         flow = self._choose() if self.n_running < self._n_slots else None
         if flow is None:
@@ -212,16 +212,16 @@ class FairQueue(Generic[Job]):
         started = Started(flow, flow.waiting.popleft(), was_slow)
         del self._flows[flow]
         if flow.waiting:
-            self._flows[flow] = None  # at the end: the others come first now
+            self._flows[flow] = None  # at the end, behind the other clients
         flow.n_running += 1
         self.n_running += 1
         self._n_slow_running += started.was_slow
         return started
 
     def finish(self, started: Started[Job], took_s: float | None = None) -> None:
-        """The job has ended, or will not run after all: its slot is free.
+        """Free the slot of a job that has ended, or that will not run after all.
 
-        `took_s` says how long it took, if it ran, and so what to expect of the client's next.
+        `took_s` is the time that the job took; None if it did not run.
         """
         started.flow.n_running -= 1
         self.n_running -= 1
@@ -230,7 +230,7 @@ class FairQueue(Generic[Job]):
             started.flow.note(took_s)
 
     def remove(self, flow: Flow[Job], job: Job) -> bool:
-        """Let the job wait no longer. False if it does not wait."""
+        """Remove a waiting job. False if it does not wait."""
         if job not in flow.waiting:
             return False
         flow.waiting.remove(job)
@@ -239,7 +239,7 @@ class FairQueue(Generic[Job]):
         return True
 
     def clear(self, flow: Flow[Job]) -> list[Job]:
-        """Take out all that waits of one client."""
+        """Remove and return all waiting jobs of one client."""
         jobs = list(flow.waiting)
         flow.waiting.clear()
         self._flows.pop(flow, None)
@@ -255,15 +255,15 @@ class FairQueue(Generic[Job]):
             return None
         if self._n_passed_over >= MAX_PASSED_OVER:
             return eligible[0]
-        return min(eligible, key=lambda flow: flow.level)  # of equals the first
+        return min(eligible, key=lambda flow: flow.level)  # the first of equal ones
 
 
 # --- Pauses of long reads -------------------------------------------------------------------------
 
 
 class Pauses(msgspec.Struct):
-    """When one long read may pause for short ones. After each pause it runs at least as long as
-    that took, so that others never take more than half of its time.
+    """When one long read may pause for short ones. After each pause the read runs at least as long
+    as the pause took, so that pauses never take more than half of its time.
     """
 
     run_until_s: float = -math.inf
@@ -272,5 +272,5 @@ class Pauses(msgspec.Struct):
         return now_s >= self.run_until_s
 
     def note(self, began_s: float, ended_s: float) -> None:
-        """A pause has ended."""
+        """Record a pause that has ended."""
         self.run_until_s = ended_s + (ended_s - began_s)

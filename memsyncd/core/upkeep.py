@@ -1,9 +1,9 @@
 """Care for memories as they age: archive them, promote them.
 
 Archiving writes `status: archived` into a section's `memory:` comment, or into a new one beneath
-its heading. A status that is there becomes `former_status`. Nothing else changes, so taking it out
-again gives the same bytes; a section for which that is not so stays as it is, with a reason. A
-whole note is archived by its front matter, which is made if it has none.
+its heading. An existing status becomes `former_status`. Nothing else changes, so restoring gives
+the same bytes. A section that could not be restored to the same bytes is not archived, and the
+reason is returned. A whole note is archived in its front matter, which is made if it has none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from memsyncd.core.model import ARCHIVED, Meta, Section
 FORMER_STATUS = "former_status"
 
 _COMMENT = re.compile(rb"((?:[ \t]*\r?\n)*[ \t]*<!--\s*memory:\s*)(.*?)(\s*-->)", re.DOTALL)
-_OTHER_FORM = "its metadata has another form: change its status by hand"
+_OTHER_FORM = "memsyncd cannot edit its metadata in this form: change the status by hand"
 _WIDE = "it is UTF-16: save it as UTF-8 first"
 _STATUS = b"status: archived"
 _OWN_COMMENT = re.compile(rb"<!-- memory: \{status: archived\} -->(?:\r\n|\r|\n|\Z)")
@@ -48,14 +48,18 @@ _FRONT_ALONE = re.compile(rb"^status: archived(?:\r\n|\r|\n)", re.MULTILINE)
 def archive_sections(
     path: str, data: bytes, anchors: Collection[str]
 ) -> tuple[bytes, dict[str, str]]:
-    """Return the note with these sections archived, and why the others of them stay."""
+    """Archive sections of a note. Returns the new bytes, and for each section that could not be
+    archived the reason by its anchor.
+    """
     return _change_sections(path, data, anchors, is_archived=True)
 
 
 def restore_sections(
     path: str, data: bytes, anchors: Collection[str]
 ) -> tuple[bytes, dict[str, str]]:
-    """Return the note with these sections no longer archived, and why the others of them stay."""
+    """Restore archived sections of a note. Returns the new bytes, and for each section that could
+    not be restored the reason by its anchor.
+    """
     return _change_sections(path, data, anchors, is_archived=False)
 
 
@@ -65,11 +69,11 @@ def _change_sections(
     places = find_sections_bytes(path, data)
     missing = _WIDE if is_utf16(data) else "the note no longer has it"
     refused = {anchor: missing for anchor in anchors if anchor not in places}
-    # From the last section on, so that the places of those before it stay.
+    # From the last section backwards, so that the offsets of earlier sections stay right.
     for anchor in sorted(set(anchors) & places.keys(), key=places.__getitem__, reverse=True):
         start, end = places[anchor]
         own = data[start:end]
-        changed = _change_one(path, own, is_archived=is_archived)
+        changed = _change_section(path, own, is_archived=is_archived)
         if isinstance(changed, str):
             refused[anchor] = changed
         else:
@@ -77,11 +81,11 @@ def _change_sections(
     return data, refused
 
 
-def _change_one(path: str, own: bytes, *, is_archived: bool) -> bytes | str:
-    """Return the bytes of a section after the change, or why it cannot be done."""
+def _change_section(path: str, own: bytes, *, is_archived: bool) -> bytes | str:
+    """Return the bytes of a section after the change, or the reason why it is refused."""
     head = _find_heading_end(path, own)
     if head is None:
-        return "it has no heading that a status could be written below"
+        return "it has no heading, below which a status is written"
     before = _read_meta(path, own)
     if (before.status == ARCHIVED) is is_archived:
         return "it is archived already" if is_archived else "its note or its heading archives it"
@@ -110,7 +114,7 @@ def _find_heading_end(path: str, own: bytes) -> int | None:
     blocks = split_blocks(lines)
     if not blocks or blocks[0].kind != HEADING or blocks[0].start:
         return None
-    ends = [found.end() for found in re.finditer(rb"\r\n|\r|\n|\Z", own)]
+    ends = [match.end() for match in re.finditer(rb"\r\n|\r|\n|\Z", own)]
     return ends[blocks[0].end - 1]
 
 
@@ -122,14 +126,14 @@ def _read_meta(path: str, own: bytes) -> Meta:
 
 
 def _archive(own: bytes, head: int) -> bytes | None:
-    found = _COMMENT.match(own, head)
+    match = _COMMENT.match(own, head)
     line_end = b"\r\n" if b"\r\n" in own else b"\n"
-    if found is None:
+    if match is None:
         comment = b"<!-- memory: {" + _STATUS + b"} -->"
         is_ended = own[:head].endswith((b"\n", b"\r"))
         added = comment + line_end if is_ended else line_end + comment
         return own[:head] + added + own[head:]
-    inner = found[2]
+    inner = match[2]
     is_flow = inner.startswith(b"{")
     between = b", " if is_flow else line_end
     if _KEY.search(inner):
@@ -141,13 +145,13 @@ def _archive(own: bytes, head: int) -> bytes | None:
         inner += line_end + _STATUS
     else:
         return None
-    return own[: found.start(2)] + inner + own[found.end(2) :]
+    return own[: match.start(2)] + inner + own[match.end(2) :]
 
 
 def _restore(own: bytes, head: int) -> bytes | None:
     own_comment = _OWN_COMMENT.match(own, head)
     if own_comment is not None:
-        # It was added below the last line of a note that ends without a newline.
+        # The comment was added below the last line of a note that ended without a newline.
         is_last = not own_comment[0].endswith((b"\n", b"\r"))
         return own[:head].rstrip(b"\r\n") if is_last else own[:head] + own[own_comment.end() :]
     comment = _COMMENT.match(own, head)
@@ -163,11 +167,11 @@ def _restore(own: bytes, head: int) -> bytes | None:
     return own[: comment.start(2)] + restored + own[comment.end(2) :]
 
 
-# --- whole notes --------------------------------------------------------------------------------
+# --- Whole notes --------------------------------------------------------------------------------
 
 
 def archive_note(path: str, data: bytes) -> bytes | str:
-    """Return the note with `status: archived` in its front matter, or why it stays as it is."""
+    """Return the note with `status: archived` in its front matter, or the reason for no change."""
     if is_utf16(data):
         return _WIDE
     before = _read_note_meta(path, data)
@@ -183,7 +187,7 @@ def archive_note(path: str, data: bytes) -> bytes | str:
 
 
 def restore_note(path: str, data: bytes) -> bytes | str:
-    """Return the note as it was before `archive_note`, or why it stays as it is."""
+    """Return the note as it was before `archive_note`, or the reason for no change."""
     if _read_note_meta(path, data).status != ARCHIVED:
         return "its front matter does not archive it"
     mark, text = _split_mark(data)
@@ -237,8 +241,8 @@ _NO_LINK = re.compile(r"[\[\]|#]")
 def make_promotion(
     path: str, anchor: str, heading: str, lines: Sequence[str], meta: Meta, tag: str
 ) -> Addition:
-    """Make the addition for a memory with these lines. Its text is that of the memory, then a typed
-    link to it.
+    """Make the addition that promotes a memory with these lines: the memory's text, then a typed
+    link to the memory.
     """
     name = f"{path}#{heading}" if heading and not _NO_LINK.search(heading) else path
     text = _find_text(lines) or heading
@@ -251,7 +255,7 @@ def make_promotion(
         lifecycle="project",
         source=meta.source,
         topic=dict(meta.extra).get("topic"),
-        tags=(tag, *(one for one in meta.tags if one.casefold() != tag)),
+        tags=(tag, *(other for other in meta.tags if other.casefold() != tag)),
         metadata={DISCOVERED_FROM: anchor},
     )
 
@@ -270,7 +274,7 @@ def _find_text(lines: Sequence[str]) -> str:
 def find_promoted(sections: Sequence[Section], anchor: str, tag: str) -> str | None:
     """Return the anchor of the section to which a memory was promoted with this tag."""
     for section in sections:
-        tags = {one.casefold() for one in section.meta.tags}
+        tags = {own_tag.casefold() for own_tag in section.meta.tags}
         if dict(section.meta.extra).get(DISCOVERED_FROM) == anchor and tag in tags:
             return section.anchor
     return None

@@ -57,9 +57,9 @@ def test_a_project_is_found_in_a_transcript_of_a_session_in_it(
     cwd = "/".join([project, *deeper])
     lines = [{"type": "summary", "text": noise}, {"cwd": "/elsewhere"}, {"cwd": cwd, "x": noise}]
     transcript = "\n".join(json.dumps(line, ensure_ascii=is_ascii) for line in lines)
-    found = find_project(transcript, slug_project(project))
-    assert slug_project(found) == slug_project(project)
-    assert f"{cwd}/".startswith(f"{found}/") or found == "/elsewhere"
+    folder = find_project(transcript, slug_project(project))
+    assert slug_project(folder) == slug_project(project)
+    assert f"{cwd}/".startswith(f"{folder}/") or folder == "/elsewhere"
 
 
 def test_without_a_matching_folder_in_a_transcript_the_project_is_unknown() -> None:

@@ -39,9 +39,9 @@ def test_the_decay_is_the_product_of_the_formula(
     age_s: float, half_life: float, n_accesses: int, priority: str | None, importance: float
 ) -> None:
     weights = {"P0": 2, "P1": 1.5, "P2": 1, "P3": 0.5, None: importance / 0.7}
-    wanted = math.exp(-age_s / (half_life * 86_400)) * (1 + math.log1p(n_accesses) / 10)
+    expected = math.exp(-age_s / (half_life * 86_400)) * (1 + math.log1p(n_accesses) / 10)
     decay = compute(age_s, half_life, n_accesses, priority, importance)
-    assert decay.score == pytest.approx(wanted * weights[priority])
+    assert decay.score == pytest.approx(expected * weights[priority])
     assert decay.score == pytest.approx(decay.recency * decay.accesses * decay.importance)
 
 
@@ -89,7 +89,7 @@ fields = st.lists(st.tuples(shares, counts), min_size=1, max_size=6)
 def test_the_salience_of_a_topic_is_the_mean_of_its_fields(
     of_fields: list[tuple[float, int]],
 ) -> None:
-    each = [compute_salience([one]) for one in of_fields]
+    each = [compute_salience([field]) for field in of_fields]
     salience = compute_salience(of_fields)
     assert salience == pytest.approx(sum(each) / len(each))
     assert 0 <= salience <= 1

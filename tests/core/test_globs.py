@@ -1,4 +1,4 @@
-"""Patterns and the paths that they match."""
+"""Patterns match the paths that they should, and no others."""
 
 from __future__ import annotations
 
@@ -15,57 +15,25 @@ from memsyncd.core.paths import NO_GLOBS, Globs, find_glob_refusal
 from memsyncd.errors import BadRequest
 
 MATCHING = [
-    ("README.md", "README.md"),
-    ("./README.md", "README.md"),
-    ("docs/*.md", "docs/a.md"),
-    ("docs/**/*.md", "docs/a.md"),
-    ("docs/**/*.md", "docs/a/b/c.md"),
-    ("docs/**", "docs/a/b"),
-    ("docs/", "docs/a/b"),
-    ("docs/a**b.md", "docs/axxb.md"),
-    ("**/x.md", "x.md"),
-    ("**/x.md", ".memories/x.md"),
-    ("**/a/**/b.md", "q/a/b.md"),
-    ("**/a/**/b.md", "q/a/a/r/b.md"),
-    ("a/**/**/b", "a/b"),
-    ("?.md", "a.md"),
-    ("[a-c]*.md", "bob.md"),
-    ("[!a-c]*.md", "dob.md"),
-    ("[]x].md", "].md"),
-    ("[-x].md", "-.md"),
-    ("[a-].md", "-.md"),
-    ("[x.md", "[x.md"),
-    ("a*b*c.md", "a1b2b3c.md"),
-    ("a\nb.md", "a\nb.md"),
-    ("*.md", "a\nb.md"),
-    ("a\\b.md", "a\\b.md"),
-]
+    ("README.md", "README.md"), ("./README.md", "README.md"), ("docs/*.md", "docs/a.md"),
+    ("docs/**/*.md", "docs/a.md"), ("docs/**/*.md", "docs/a/b/c.md"), ("docs/**", "docs/a/b"),
+    ("docs/", "docs/a/b"), ("docs/a**b.md", "docs/axxb.md"), ("**/x.md", "x.md"),
+    ("**/x.md", ".memories/x.md"), ("**/a/**/b.md", "q/a/b.md"), ("**/a/**/b.md", "q/a/a/r/b.md"),
+    ("a/**/**/b", "a/b"), ("?.md", "a.md"), ("[a-c]*.md", "bob.md"), ("[!a-c]*.md", "dob.md"),
+    ("[]x].md", "].md"), ("[-x].md", "-.md"), ("[a-].md", "-.md"), ("[x.md", "[x.md"),
+    ("a*b*c.md", "a1b2b3c.md"), ("a\nb.md", "a\nb.md"), ("*.md", "a\nb.md"), ("a\\b.md", "a\\b.md"),
+]  # fmt: skip
 NOT_MATCHING = [
-    ("README.md", "sub/README.md"),
-    ("README.md", "READMEXmd"),
-    ("README.md", "readme.md"),
-    ("docs/*.md", "docs/a/b.md"),
-    ("docs/**/*.md", "doc/a.md"),
-    ("docs/**", "docs"),
-    ("docs/", "docs"),
-    ("?.md", "/.md"),
-    ("a?b", "a/b"),
-    ("a[!x]b", "a/b"),
-    ("a[.-0]b", "a/b"),
-    ("[c-a].md", "b.md"),
-    ("*/x.md", "x.md"),
-    ("docs/*", "docs/"),
-]
+    ("README.md", "sub/README.md"), ("README.md", "READMEXmd"), ("README.md", "readme.md"),
+    ("docs/*.md", "docs/a/b.md"), ("docs/**/*.md", "doc/a.md"), ("docs/**", "docs"),
+    ("docs/", "docs"), ("?.md", "/.md"), ("a?b", "a/b"), ("a[!x]b", "a/b"), ("a[.-0]b", "a/b"),
+    ("[c-a].md", "b.md"), ("*/x.md", "x.md"), ("docs/*", "docs/"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("pattern", "path"), MATCHING)
-def test_a_path_that_fits_the_pattern_matches(pattern: str, path: str) -> None:
-    assert Globs.parse([pattern]).matches(path)
-
-
-@pytest.mark.parametrize(("pattern", "path"), NOT_MATCHING)
-def test_a_path_that_does_not_fit_does_not_match(pattern: str, path: str) -> None:
-    assert not Globs.parse([pattern]).matches(path)
+@pytest.mark.parametrize(("pattern", "path"), [*MATCHING, *NOT_MATCHING])
+def test_a_path_matches_if_it_fits_the_pattern(pattern: str, path: str) -> None:
+    assert Globs.parse([pattern]).matches(path) == ((pattern, path) in MATCHING)
 
 
 @pytest.mark.parametrize(
@@ -101,28 +69,13 @@ def test_composed_and_decomposed_accents_are_the_same_name() -> None:
             )
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "",
-        "/etc/*",
-        "~/x.md",
-        "../x",
-        "a/../b",
-        "a//b",
-        "a/./b",
-        "x\0",
-        "*.{md,txt}",
-        "a" * 1025,
-        "/",
-        ".",
-    ],
-)
-def test_a_pattern_that_cannot_lie_below_a_root_is_refused_with_its_reason(pattern: str) -> None:
-    reason = find_glob_refusal(pattern)
-    assert reason
-    with pytest.raises(BadRequest, match=re.escape(reason)):
-        Globs.parse([pattern])
+def test_a_pattern_that_cannot_lie_below_a_root_is_refused_with_its_reason() -> None:
+    refused = "/etc/* ~/x.md ../x a/../b a//b a/./b x\0 *.{md,txt} / .".split(" ")
+    for pattern in (*refused, "", "a" * 1025):
+        reason = find_glob_refusal(pattern)
+        assert reason, pattern
+        with pytest.raises(BadRequest, match=re.escape(reason)):
+            Globs.parse([pattern])
 
 
 def test_a_pattern_with_too_many_wildcards_is_refused() -> None:

@@ -51,11 +51,5 @@ def test_a_larger_share_takes_no_less_time(
     durations: list[float], one: float, other: float
 ) -> None:
     latencies = count(durations)
-    found = [latencies.quantile(share) for share in sorted((one, other))]
-    assert found == sorted(found)
-
-
-def test_any_number_of_durations_takes_the_same_memory() -> None:
-    latencies = count([0.003] * 10_000)
-    assert len(latencies.cumulative_counts()) == len(BUCKET_BOUNDS_S)
-    assert 0.0025 <= (latencies.quantile(0.99) or 0) <= 0.003
+    times_s = [latencies.quantile(share) for share in sorted((one, other))]
+    assert times_s == sorted(times_s)

@@ -10,20 +10,10 @@ from memsyncd.core.model import count_quarters, count_tokens
 @pytest.mark.parametrize(
     ("text", "n_tokens"),
     [
-        ("", 0),
-        ("a", 1),
-        ("abcd", 1),
-        ("abcde", 2),
-        ("été!", 1),
-        ("記憶", 2),
-        ("メモリ", 3),
-        ("기억", 2),
-        ("ความ", 4),
-        ("記憶 abc", 3),
-        ("\U00020000", 1),
-        ("a" * 4000, 1000),
+        ("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("été!", 1), ("記憶", 2), ("メモリ", 3), ("기억", 2),
+        ("ความ", 4), ("記憶 abc", 3), ("\U00020000", 1), ("a" * 4000, 1000),
     ],
-)
+)  # fmt: skip
 def test_four_characters_make_a_token_and_one_where_no_spaces_are_written(
     text: str, n_tokens: int
 ) -> None:

@@ -1,4 +1,4 @@
-"""Conflict copies are known by their names, and so are the notes that they are copies of."""
+"""The name of a conflict copy tells the note that it is a copy of."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_a_note_is_archived_by_its_front_matter_and_restored_to_the_same_bytes(
     assert isinstance(archived, bytes)
     if not data.startswith(b"# A\n<!-- memory: {status: active"):
         statuses = read_statuses(archived)
-        stated = {key: one for key, one in read_statuses(data).items() if one}
+        stated = {key: status for key, status in read_statuses(data).items() if status}
         assert dict.fromkeys(statuses, "archived") | stated == statuses | stated
     assert archive_note(PATH, archived) == "it is archived already"
     assert restore_note(PATH, archived) == data

@@ -21,14 +21,14 @@ def identify(files: dict[str, str], top: str = "/wt") -> Worktree | None:
 
 
 def test_a_linked_worktree_leads_to_the_main_one_by_absolute_and_relative_pointers() -> None:
-    found = Worktree(top="/wt", main="/main", repository="/main/.git")
-    assert identify(LINKED) == found
+    worktree = Worktree(top="/wt", main="/main", repository="/main/.git")
+    assert identify(LINKED) == worktree
     relative = {
         **LINKED,
         "/wt/.git": "gitdir: ../main/.git/worktrees/wt\n",
         "/main/.git/worktrees/wt/gitdir": "../../../../wt/.git\n",
     }
-    assert identify(relative) == found
+    assert identify(relative) == worktree
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_a_linked_worktree_leads_to_the_main_one_by_absolute_and_relative_pointe
 def test_a_pointer_that_is_not_returned_is_not_followed(
     changed: dict[str, str], trouble: str | None
 ) -> None:
-    found = identify({**LINKED, **changed})
-    assert found == (trouble and Worktree(top="/wt", trouble=trouble))
+    worktree = identify({**LINKED, **changed})
+    assert worktree == (trouble and Worktree(top="/wt", trouble=trouble))
 
 
 def test_a_worktree_without_its_repository_says_so_and_a_submodule_does_not() -> None:
@@ -59,9 +59,9 @@ def test_whatever_the_files_say_a_main_worktree_is_one_whose_repository_lists_th
     texts: list[str],
 ) -> None:
     files = dict(zip(LINKED, texts, strict=False))
-    found = identify(files)
-    if found is not None and found.main is not None:
+    worktree = identify(files)
+    if worktree is not None and worktree.main is not None:
         back = read_pointer(files["/main/.git/worktrees/wt/gitdir"])
         assert back is not None
         assert posixpath.normpath(posixpath.join("/main/.git/worktrees/wt", back)) == "/wt/.git"
-        assert found.repository == "/main/.git"
+        assert worktree.repository == "/main/.git"

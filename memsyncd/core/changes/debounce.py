@@ -1,12 +1,13 @@
 """Debounce file events: decide when the events of a workspace are worth a scan.
 
-Times come in as arguments.
+The caller passes the time.
 
 A finished save (closed after writing, or moved into place) in a quiet workspace is due at once.
-Later events are gathered until `debounce_s` passes without another, at the latest `max_wait_s`
-after the first. An unfinished save (modified and not yet closed, or vanished and perhaps about to
-return) waits for its own quiet and is not scanned with the others before. An event on a folder asks
-for a full scan. An event says only that a path is dirty; the caller decides what to do.
+Later events are gathered until `debounce_s` passes without another event, at the latest until
+`max_wait_s` after the first. An unfinished save (modified and not yet closed, or vanished and
+perhaps about to return) waits until its own path is quiet, and is not scanned with other paths
+before. An event on a folder asks for a full scan. An event says only that a path is dirty; the
+caller decides what to do.
 
 `AnnouncedPaths` and `describe_overdue` tell whether an index may be behind its disk.
 """
@@ -35,7 +36,9 @@ class DebouncePolicy(Protocol):
 
 
 class Settled(msgspec.Struct, Generic[Key], frozen=True, kw_only=True):
-    """The paths to scan now; with `is_wide` the whole workspace, which includes the paths."""
+    """The paths to scan now. With `is_wide` the whole workspace is to be scanned, which includes
+    the paths.
+    """
 
     key: Key
     paths: frozenset[str]
@@ -82,8 +85,8 @@ class Debouncer(Generic[Key]):
         return min((deadline_s for deadline_s in deadlines if deadline_s is not None), default=None)
 
     def pop_settled(self, now_s: float) -> list[Settled[Key]]:
-        """Remove and return the work that is due, at most one item a key, keys in the order of
-        their first event.
+        """Remove and return the work that is due, at most one item for each key. The keys are in
+        the order of their first event.
         """
         settled = []
         for key, pending in self._pending.items():
@@ -120,8 +123,8 @@ class _Pending(msgspec.Struct):
     busy_until_s: float = float("-inf")
 
     def add(self, path: str, now_s: float, *, is_finished: bool, quiet_s: float) -> None:
-        # A path keeps its first time when it moves between the two, or repeated saves could outwait
-        # `max_wait_s`.
+        # A path keeps its first time when it moves between the two dictionaries. Otherwise
+        # repeated saves could wait for longer than `max_wait_s`.
         wait = _extend(self.unfinished.pop(path, None) or self.finished.pop(path, None), now_s)
         if is_finished:
             if now_s >= self.busy_until_s:
@@ -161,8 +164,8 @@ class _Pending(msgspec.Struct):
         return min(deadlines, default=None)
 
     def take(self, now_s: float, policy: DebouncePolicy) -> tuple[frozenset[str], bool]:
-        """Take all finished paths, due or not, because scanning them costs nothing more; unfinished
-        paths only when due.
+        """Take all finished paths, due or not, because their scan costs nothing more; and the
+        unfinished paths that are due.
         """
         due = [path for path, wait in self.unfinished.items() if wait.due_s(policy) <= now_s]
         paths = frozenset((*due, *self.finished))
@@ -200,17 +203,17 @@ def _earlier(time_s: float | None, other_s: float) -> float:
 
 
 ANNOUNCED_LIMIT = 4096
-"""Paths remembered; beyond it the root itself counts as announced."""
+"""How many paths are remembered. With more paths the root itself counts as announced."""
 ROOT = ""
 OVERDUE_SLACK_S = 30.0
-"""How much later than planned a full scan may end: a busy machine, a long job of another
-workspace."""
+"""A full scan may end this much later than planned, on a busy machine or after a long job of
+another workspace."""
 
 
 class AnnouncedPaths:
     """Paths that events announced, with the times of the first and the last event of each.
 
-    Not for several threads at once, but `len` may be asked on any.
+    Only one thread may use it at a time, but any thread may call `len`.
     """
 
     __slots__ = ("_announced_s", "_first_s")
@@ -223,8 +226,8 @@ class AnnouncedPaths:
         return len(self._announced_s)
 
     def add(self, path: str, now_s: float, *, is_own: bool = True) -> None:
-        """`is_own`: the event is of this file or folder, and not of a file that decides which notes
-        of the folder are scanned.
+        """Record an event. `is_own` is false if the event is not about this path itself, but about
+        a file that decides which notes of the folder are scanned.
         """
         is_kept = len(self._announced_s) < ANNOUNCED_LIMIT or path in self._announced_s
         self._announced_s[path if is_kept else ROOT] = now_s
@@ -240,8 +243,8 @@ class AnnouncedPaths:
         return True
 
     def find_first_s(self, path: str) -> float | None:
-        """The time of the first event of this path itself, or else of the nearest folder above it
-        but the root; None if there was none.
+        """The time of the first event of this path itself, or else of the nearest folder above it,
+        without the root; None if there was none.
         """
         while path != ROOT and path not in self._first_s:
             path = path.rpartition("/")[0]
@@ -271,7 +274,8 @@ def describe_overdue(
     scanned_s: float | None, progressed_s: float | None, now_s: float, reconcile_s: float
 ) -> str:
     """The message if the last full scan, which began at `scanned_s`, is too long ago; empty if it
-    is not, or if a long sync, which the next scan waits for, made progress at `progressed_s`.
+    is not. The next scan waits for a long sync, so the time `progressed_s`, when the sync last made
+    progress, counts as well.
     """
     if scanned_s is None:
         return ""

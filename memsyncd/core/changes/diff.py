@@ -1,13 +1,13 @@
 """Compare a scan with the records: which notes to read again, and what has changed.
 
-The rule is git's for racy entries: reading is skipped only if size, both times and inode equal the
-recorded ones *and* the record was made so long after these times that a later change would show. A
-path that a scan could not observe is named (`failed_folders`, `unreadable_files`) and is never
-taken for deleted. `files` scans and reads, `store` keeps the records.
+The rule is git's for racy entries. A note is not read again only if size, both times and inode
+equal the record, *and* if the record was made so long after these times that a later change would
+show. A path that a scan could not observe is named (`failed_folders`, `unreadable_files`) and is
+never taken for deleted. `files` scans and reads, `store` keeps the records.
 
-One sync calls `find_suspects`, reads `to_read`, and calls `track_missing` and `plan_changes`. It
+A sync calls `find_suspects`, reads `to_read`, and calls `track_missing` and `plan_changes`. It
 scans `pending_deletes` again after the grace period. `plan_row_changes` then decides which rows of
-a changed note stay, which move and which are written, by content and never by line number.
+a changed note stay, which move and which are written: by content, never by line number.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ RootState = Literal["present", "missing", "unreadable"]
 
 
 class FileStat(NamedTuple):
-    """What lstat returns for a note (for a followed link, of the target).
+    """The result of lstat for a note; for a followed link, of its target.
 
-    A tuple, since a scan makes one for every file.
+    It is a tuple, because a scan makes one for every file.
     """
 
     size_bytes: int
@@ -59,12 +59,13 @@ class FileStat(NamedTuple):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one scan. Paths are relative to the root unless stated otherwise.
 
-    `files` holds every note that was seen, except the `n_unchanged` whose stat is the one that the
-    caller of the scan knew; `not_skipped` are the others of those that it knew: changed, not seen,
-    or NEVER_SAME. `failed_folders` could not be listed; `unreadable_files` exist but
-    cannot be read now (evicted to a cloud), and may be links to folders. Records of and beneath
-    both stay.
-    `link_folders` are absolute: the folders of the targets of links, whether or not the targets
+    The caller of a scan passes the stats that it knows. `files` has every note that was seen,
+    except the `n_unchanged` notes with a known stat. `not_skipped` has the other notes whose stat
+    the caller passed: they have changed, were not seen, or their stat is NEVER_SAME.
+
+    `failed_folders` could not be listed. `unreadable_files` exist but cannot be read now (evicted
+    to a cloud), and may be links to folders. The records of both, and of paths beneath them, stay.
+    `link_folders` are the absolute folders of the targets of links, whether or not the targets
     exist. `away` are mount points without their disks. `only` names the paths to which the scan was
     restricted, each with everything beneath it; None means no restriction.
     """
@@ -92,8 +93,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         return self.only is None or is_within(path, self.only)
 
     def is_observed(self, path: str) -> bool:
-        """True if this scan shows whether a note exists at `path`: it was in scope, and nothing on
-        the way to it failed.
+        """True if this scan shows whether a note exists at `path`: the path was in scope, and no
+        folder above it failed.
         """
         if self.root_state != "present" or not self.is_in_scope(path):
             return False
@@ -121,8 +122,8 @@ GRAIN_NS = 2_000_000_000
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of a note: its stat and digest when it was read at `read_at_ns` (wall clock, ns
-    since 1970).
+    """The record of a note: its stat and digest at the time `read_at_ns`, when it was read (wall
+    clock, ns since 1970).
     """
 
     stat: FileStat
@@ -131,7 +132,9 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suspects(msgspec.Struct, frozen=True, kw_only=True):
-    """Paths in order: `to_read` may have changed, `vanished` are recorded and no longer exist."""
+    """Sorted paths: notes in `to_read` may have changed; notes in `vanished` have a record and no
+    longer exist.
+    """
 
     to_read: tuple[str, ...]
     vanished: tuple[str, ...]
@@ -139,9 +142,9 @@ class Suspects(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """Since when recorded notes are missing.
+    """Recorded notes that are missing, with the time in seconds since when. The next sync needs it.
 
-    `sure` are those for which this scan looked. Kept for the next sync.
+    `sure` has the notes for which the last scan looked.
     """
 
     since_s: Mapping[str, float]
@@ -152,12 +155,12 @@ NOTHING_MISSING = Missing(since_s={}, sure=frozenset())
 
 
 class NoteChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes to make to the records; each path is in one field at most, each field is in
-    order.
+    """The changes to make to the records. Each path is in at most one field, and each field is
+    sorted.
 
-    `touched` have the same bytes and need only a new record. `moved` are (old, new) with the same
-    bytes. `pending_deletes` have been missing for too short a time, or were not in the scope of
-    this scan.
+    `touched` notes have the same bytes and need only a new record. `moved` has pairs of old and new
+    path with the same bytes. `pending_deletes` have been missing for too short a time, or were not
+    in the scope of this scan.
     """
 
     added: tuple[str, ...] = ()
@@ -195,16 +198,16 @@ def find_suspects(
 ) -> Suspects:
     """Compare the records with a scan.
 
-    With `is_full` every note seen is to be read, whatever its stat. `recorded` needs only the
-    records in the scope of the scan, and must not have those of the notes that it skipped.
+    With `is_full` every note that was seen is to be read, whatever its stat. `recorded` needs only
+    the records in the scope of the scan, and must not have the records of notes that it skipped.
     """
     to_read = []
     for path, stat in snapshot.files.items():
-        known = None if is_full else recorded.get(path)
+        record = None if is_full else recorded.get(path)
         if (
-            known is None
-            or not (known.stat == stat or known.stat.is_same_as(stat))
-            or is_racy(known)
+            record is None
+            or not (record.stat == stat or record.stat.is_same_as(stat))
+            or is_racy(record)
         ):
             to_read.append(path)
     return Suspects(
@@ -224,7 +227,7 @@ def is_racy(record: Recorded) -> bool:
 
 
 def is_racy_stat(stat: FileStat, read_at_ns: int) -> bool:
-    """As `is_racy`, without a record."""
+    """Like `is_racy`, for a stat without a record."""
     _, mtime_ns, ctime_ns, _, _ = stat
     return read_at_ns <= ctime_ns + GRAIN_NS or mtime_ns <= read_at_ns <= mtime_ns + GRAIN_NS
 
@@ -239,9 +242,9 @@ def track_missing(
 ) -> Missing:
     """Update the missing notes with a scan and its `vanished`.
 
-    A note out of the scan's scope keeps the time since which it is missing. A note that was in
-    scope and could not be observed is no longer known to be missing: its grace period starts again
-    at the next scan that can observe it.
+    A note outside of the scan's scope keeps the time since which it is missing. A note in scope
+    that could not be observed no longer counts as missing: its grace period starts again at the
+    next scan that can observe it.
     """
     if snapshot.root_state != "present":
         return NOTHING_MISSING
@@ -260,10 +263,11 @@ def plan_changes(
     now_s: float,
     grace_s: float,
 ) -> NoteChanges:
-    """Convert reads (a fresh record for each note that could be read) and missing notes to changes.
+    """Convert reads and missing notes to changes. `read` has a fresh record for each note that
+    could be read.
 
-    A missing note moves at once if its bytes exist under a new path; otherwise it is gone after
-    missing for `grace_s`.
+    A missing note is moved at once if its bytes exist under a new path. Otherwise it is gone once
+    it has been missing for `grace_s`.
     """
     absent = [path for path in sorted(missing.since_s) if path in recorded and path not in read]
     fresh = [path for path in sorted(read) if path not in recorded]
@@ -285,15 +289,14 @@ def plan_changes(
 
 
 def _find_vanished(recorded: Mapping[str, Recorded], snapshot: Snapshot) -> Iterable[str]:
-    # A restricted scan of a note must also look for records beneath its path: the note may have
-    # replaced a folder. The caller has looked up only the records in the scope, so walking them
-    # costs little.
+    # A restricted scan of a note must also look for records beneath its path, because the note may
+    # have replaced a folder. `recorded` has only the records in the scope, so this costs little.
     return (path for path in recorded if path not in snapshot.files and snapshot.is_observed(path))
 
 
 def _is_touched(was: Recorded, now: Recorded) -> bool:
-    """Same bytes, and a new record is worth writing: another stat, or the same stat that is no
-    longer racy.
+    """True if the bytes are the same and a new record is worth writing: the stat has changed, or
+    the same stat is no longer racy.
     """
     return was.digest == now.digest and (
         was.stat != now.stat or (is_racy(was) and not is_racy(now))
@@ -305,8 +308,8 @@ PathDigest = tuple[str, str]
 
 
 def _pair_moves(absent: list[PathDigest], fresh: list[PathDigest]) -> tuple[tuple[str, str], ...]:
-    """Pair paths of the same digest one to one: first those that keep their base name, then the
-    rest in order.
+    """Pair old and new paths of the same digest, each path once: first paths with the same base
+    name, then the rest in order.
     """
     named = _pair_by(absent, fresh, lambda place: (place[1], place[0].rpartition("/")[2]))
     old, new = {pair[0] for pair in named}, {pair[1] for pair in named}
@@ -328,7 +331,7 @@ def _pair_by(
 
 
 class ExistingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row as stored: its id, a key of its content, and its place."""
+    """A stored row: its id, a key of its content, and its place."""
 
     id: int
     content: Hashable
@@ -336,11 +339,11 @@ class ExistingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """Indexes of the new rows and ids of the existing rows; together they name every one of both
-    exactly once.
+    """Indexes of the new rows and ids of the existing rows. Each index and each id occurs exactly
+    once.
 
-    `kept` and `shifted` pair an index with the id that already has its content; a shifted row has a
-    new place.
+    `kept` and `shifted` pair an index with the id of an existing row with the same content. A
+    shifted row has a new place.
     """
 
     kept: tuple[tuple[int, int], ...]
@@ -381,25 +384,25 @@ def plan_row_changes(
 # --- Hashes of the stats of known notes, by which a scan skips unchanged ones ---------------------
 
 NEVER_SAME = 0
-"""Stands for no stat: a scan always looks at the note, because its record is racy or its name may
-have to be reported. A note whose hash this is by chance is looked at, too.
+"""Equals no stat: a scan always looks at the note, because its record is racy or its name may have
+to be reported. If a stat has this hash by chance, a scan always looks at its note, too.
 """
 # The memory tool cannot reach this note, and every scan reports it.
 SHADOWED = f"{MEMORY_FOLDER}/{MEMORY_FILE}"
 
 
 class KnownStats(MutableMapping[str, int]):
-    """The hash of the stat of every recorded note by path.
+    """The hash of the stat of every recorded note, by path.
 
-    They are kept by folder and name, since a scan compares whole folders. `pack` makes two strings
-    of each folder, which are a quarter of a dict; one of whose notes is asked for by itself, or
-    changes, is unpacked until the next time.
+    The hashes are kept by folder and name, because a scan compares whole folders. `pack` turns each
+    folder into two strings, which take a quarter of the memory of a dict. A folder is unpacked
+    again when one of its notes is looked up or changes.
     """
 
     __slots__ = ("_folders",)
 
     def __init__(self, known: Mapping[str, int] | Iterable[tuple[str, int]] = ()) -> None:
-        # The names, none of which holds a slash, and the hashes, of eight bytes each; or by name.
+        # For each folder: names joined by slashes and hashes of eight bytes; or a dict by name.
         self._folders: dict[str, tuple[str, bytes] | dict[str, int]] = {}
         self.update(known)
 
@@ -414,7 +417,7 @@ class KnownStats(MutableMapping[str, int]):
         return _unpack(notes) if isinstance(notes, tuple) else notes or {}
 
     def pack(self) -> None:
-        """Give back memory that is not needed until a note changes."""
+        """Pack all folders, to free memory that is not needed until a note changes."""
         for folder, notes in self._folders.items():
             if isinstance(notes, dict):
                 self._folders[folder] = "/".join(notes), array("q", notes.values()).tobytes()
@@ -462,14 +465,14 @@ def _count(notes: tuple[str, bytes] | dict[str, int]) -> int:
 
 
 def join_names(folders: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """The paths of names within folders."""
+    """Yield the path of each name within its folder."""
     for folder, names in folders.items():
         yield from (f"{folder}/{name}" for name in names) if folder else names
 
 
 hash_stat: Callable[[tuple[int, int, int, int]], int] = hash
-"""Returns 64 bits that tell size, mtime_ns, ctime_ns and inode from others. Of two that differ in
-one number, by less than 2**61 - 1 and not as -1 and -2 do, they always differ.
+"""Returns a hash of 64 bits of size, mtime_ns, ctime_ns and inode. If two stats differ in one
+number by less than 2**61 - 1, their hashes differ; only -1 and -2 hash alike.
 """
 
 

@@ -1,11 +1,11 @@
 """Plan which folders to watch in order to see every change to a workspace's memory: as few as
 possible, and a whole tree only where an include glob asks for it.
 
-These are the root without everything beneath it, `.memories` with everything beneath, and for each
-include the folder at which its fixed part ends. An include that begins with a wildcard over folders
-has the whole root watched, without the folders that `ignore_rules` leaves out. For a folder that
-does not exist yet, the nearest existing folder above is watched. The module also decides which of
-the events there can matter; `globs` matches patterns, `notepath` decides what a note's name is.
+These folders are watched: the root, without the folders beneath it; `.memories` and all folders
+beneath it; and for each include the folder at which its fixed part ends. For an include that begins
+with a wildcard over folders, the whole root is watched, without the folders that scans leave out
+(`core/paths`, `.gitignore`). For a folder that does not exist yet, the nearest existing folder
+above it is watched. The module also decides which events there can matter.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ INCLUDE_HINT = (
 class Watch(msgspec.Struct, frozen=True, order=True):
     """One folder to watch, by its real absolute path.
 
-    An event in a link's target folder concerns the whole workspace. A pruned watch is recursive
-    and leaves out folders; see `ignore_rules`.
+    An event in a link's target folder concerns the whole workspace. A pruned watch is recursive,
+    and leaves out the folders that scans leave out.
     """
 
     folder: str
@@ -50,8 +50,8 @@ class Watch(msgspec.Struct, frozen=True, order=True):
 
 
 class Include(msgspec.Struct, frozen=True, kw_only=True):
-    """One glob of more notes: the `path` at which its wildcards begin, and how many folders deep
-    its matches lie beneath that. Without wildcards it is the path of a file.
+    """An include glob: the `path` before its wildcards, and how many folders deep its matches may
+    lie beneath this path. Without wildcards `path` is the path of a file.
     """
 
     pattern: str
@@ -60,7 +60,9 @@ class Include(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def folder(self) -> str:
-        """The folder that holds all matches (empty: the root); deeper ones only if `depth`."""
+        """The folder that holds all matches; empty for the root. Unless `depth` is 0, matches may
+        lie in folders beneath it.
+        """
         return self.path.rpartition("/")[0] if self.path == self.pattern else self.path
 
     @property
@@ -70,24 +72,25 @@ class Include(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Includes(msgspec.Struct, frozen=True):
-    """A workspace's include globs, and expressions for several of them."""
+    """A workspace's include globs, sorted by where their matches may lie."""
 
     places: tuple[Include, ...] = ()
-    """One of each path and depth: all that a scan has to walk."""
+    """One include for each path and depth: all that a scan has to walk."""
     named: tuple[Include, ...] = ()
-    """Those that name a folder, or files of the root."""
+    """The includes that name a folder, or files of the root."""
     named_globs: Globs = NO_GLOBS
+    """The globs of `named`."""
     whole: Globs = NO_GLOBS
-    """Those that reach into every folder."""
+    """The globs that reach into every folder."""
 
     @classmethod
     def parse(cls, patterns: Iterable[str]) -> Includes:
-        """Raises BadRequest naming the first pattern that cannot be an include, with the reason."""
+        """Raises BadRequest, which names the first pattern that cannot be an include, and why."""
         each = [parse_include(pattern) for pattern in patterns]
         places = {(include.path, include.depth): include for include in each}
         named = tuple(include for include in each if not include.is_whole)
         whole = (include for include in each if include.is_whole)
-        globs = (Globs.parse(one.pattern for one in some) for some in (named, whole))
+        globs = (Globs.parse(include.pattern for include in group) for group in (named, whole))
         return cls(tuple(places[key] for key in sorted(places)), named, *globs)
 
 
@@ -110,7 +113,7 @@ def parse_include(pattern: str) -> Include:
 
 
 def find_include_refusal(pattern: str) -> str:
-    """The reason why this glob cannot be an include, or an empty string."""
+    """The reason why this glob cannot be an include; empty if it can."""
     reason = find_glob_refusal(pattern)
     if reason:
         return reason
@@ -121,7 +124,7 @@ def find_include_refusal(pattern: str) -> str:
         return "it holds a hidden name"
     if not _can_be_note(parts[-1]):
         return (
-            "it can match no note: their names end in .md, .markdown or .txt; for a folder "
+            "it cannot match a note: names of notes end in .md, .markdown or .txt; for a folder "
             "write folder/**"
         )
     return ""
@@ -137,12 +140,12 @@ def plan_watches(
 ) -> frozenset[Watch]:
     """The folders to watch now. `root` is a real absolute path.
 
-    Before the workspace `is_scanned` it is unknown which folders are pruned, and the whole tree is
+    Unless the workspace `is_scanned`, it is unknown which folders are pruned, so the whole tree is
     not watched.
 
-    `is_folder` says whether a real folder, not a link, is at an absolute path now; plan again when
-    that changes. `link_folders` are the absolute folders of the targets of links; for a missing one
-    the nearest existing folder above is watched.
+    `is_folder` returns whether a real folder, and no link, is at an absolute path now. Plan again
+    when its answer changes. `link_folders` are the absolute folders of the targets of links; for a
+    missing folder the nearest existing folder above it is watched.
     """
     if not is_folder(root):
         return frozenset({Watch(_nearest_folder(root, is_folder), is_recursive=False)})
@@ -156,7 +159,7 @@ def plan_watches(
             if not is_folder(folder):
                 break
             planned[folder] = planned.get(folder, False) or is_recursive
-    # A pruned watch covers nothing else: what an include names may be among what it leaves out.
+    # A pruned watch covers no other watch: it may leave out a folder that an include names.
     own = {
         Watch(folder, is_recursive)
         for folder, is_recursive in planned.items()
@@ -171,8 +174,8 @@ def plan_watches(
 def is_relevant(
     path: str, *, is_folder: bool, includes: Includes = NO_INCLUDES, excludes: Globs = NO_GLOBS
 ) -> bool:
-    """True if an event on this path, written from the root (empty: the root itself), could matter
-    to the workspace's memory.
+    """True if an event on this path could matter to the workspace's memory. The path begins at the
+    root; an empty path is the root itself.
     """
     if path in ("", MEMORY_FILE, MEMORY_FOLDER):
         return True
@@ -220,7 +223,9 @@ def _can_be_note(part: str) -> bool:
 
 
 def _plan_include(root: str, include: Include) -> Iterable[tuple[str, bool]]:
-    """Each folder on the way: only the folder above a folder receives the event of its renaming."""
+    """Yield each folder from the root to the include's folder, and whether its watch is recursive.
+    The folders between are needed, because a renaming is an event in the folder above.
+    """
     parts = include.folder.split("/") if include.folder else []
     for depth in range(1, len(parts) + 1):
         yield _join(root, "/".join(parts[:depth])), include.depth > 0 and depth == len(parts)
@@ -233,8 +238,8 @@ def _nearest_folder(folder: str, is_folder: Callable[[str], bool]) -> str:
 
 
 def _is_covered(folder: str, planned: dict[str, bool]) -> bool:
-    """True if a recursive watch above already covers the folder: two watches on one folder share
-    one descriptor, and each event arrives twice.
+    """True if a recursive watch above covers the folder. A second watch would share its descriptor,
+    and each event would arrive twice.
     """
     return any(
         is_recursive and folder.startswith(f"{above}/") for above, is_recursive in planned.items()

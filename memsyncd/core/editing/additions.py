@@ -1,13 +1,13 @@
 """Add memories to a note: check each addition, and append it as a section of its own.
 
-The text of the note stays as it is. `append_section` adds a missing final newline and the end of a
-fence or comment that was left open, which would otherwise take in the new section, then a blank
-line and the section. `sections.contain` keeps the content within its section.
+The text of the note stays as it is. `append_section` first adds a missing final newline, and closes
+a fence or comment that was left open, because it would take in the new section. Then it adds a
+blank line and the section. `sections.contain` keeps the content within its section.
 
-The limits are those of the wire, so that a request which passes there passes here. This module also
-checks what the wire cannot: texts of one line, words that metadata can hold. A section's metadata
-is one HTML comment of YAML on one line, and is read back as it was written. Values are plain where
-that is safe and quoted elsewhere; no value can end the comment.
+The limits are the same as in the protocol, so a request that passes there passes here. This module
+also checks rules that the protocol cannot: texts of one line, words that metadata can hold. A
+section's metadata is YAML in one HTML comment on one line, and is read back as it was written.
+Values are plain where that is safe, and quoted elsewhere. No value can end the comment.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _NOTHING = ("null", "~")
 _ONE_LINE = frozenset({"Cc", "Zl", "Zp"})
 _LEADING_MARKS = re.compile(r"\s*(?:(?:[-+*>]|\d{1,9}[.)]|#{1,6}|\[[ xX]\])\s+)*")
 _NO_HEADING = re.compile(r"\s*(?:```|~~~|<!--)")
-# A dot after a single letter belongs to an abbreviation.
+# A dot after a single letter belongs to an abbreviation and ends no sentence.
 _SENTENCE = re.compile(r"\W*\w.*?(?:(?:(?<!\b\w)\.|[!?])(?=\s|\Z)|[。！？])")
 _HAS_WORD = re.compile(r"\w")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
@@ -83,9 +83,9 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
     """A memory to add. `summary` is the heading; if it is empty, the heading is made from the
     beginning of the content.
 
-    `importance` is 0-1, `priority` P0-P3, `lifecycle` one of ephemeral, session, task, project,
-    `created` an ISO day or time, `run_id` the run of a program that captured it. A `source` may be
-    a mapping; `metadata` has keys of one's own.
+    `importance` is 0-1, `priority` P0-P3, `lifecycle` one of ephemeral, session, task, project.
+    `created` is an ISO day or time. `run_id` names the run of the program that captured the memory.
+    A `source` may be a mapping. `metadata` has further keys, which the writer chooses.
     """
 
     content: str
@@ -110,14 +110,14 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_addition(addition: Addition, *, most_chars: int = CONTENT_LIMIT_CHARS) -> None:
-    """Raise BadRequest or TooLarge naming each invalid field; several are listed as `faults` in
-    the data of the error. `most_chars` limits the content.
+    """Raise BadRequest or TooLarge, which names each invalid field; several faults are listed as
+    `faults` in the data of the error. `most_chars` limits the content.
     """
     raise_faults(find_faults(addition, most_chars=most_chars))
 
 
 def raise_faults(faults: Sequence[BadRequest]) -> None:
-    """Raise the error for all of these, if there are any."""
+    """Raise one error for all faults; nothing if there are none."""
     if not faults:
         return
     if len(faults) == 1:
@@ -135,13 +135,13 @@ def describe_fault(fault: BadRequest) -> dict[str, str]:
 
 
 def find_faults(addition: Addition, *, most_chars: int = CONTENT_LIMIT_CHARS) -> list[BadRequest]:
-    """Return one error for each fault of a field, in the order of the fields."""
+    """Return one error for each different fault, in the order of the fields."""
     faults: dict[str, BadRequest] = {}
     for check in _list_checks(addition, most_chars):
         try:
             check()
         except BadRequest as fault:
-            # Several keywords may have the same fault.
+            # Several keywords may have the same fault; it is reported once.
             faults.setdefault(fault.message, fault)
     return [*faults.values()]
 
@@ -161,9 +161,9 @@ def _list_checks(addition: Addition, most_chars: int) -> Iterator[Callable[[], N
         yield partial(_check_time, name, getattr(addition, name))
     yield partial(_check_expiry, addition.expires)
     yield partial(_check_number, "keywords", addition.keywords, KEYWORDS_LIMIT)
-    yield from (partial(_check_keyword, one) for one in addition.keywords)
+    yield from (partial(_check_keyword, keyword) for keyword in addition.keywords)
     yield partial(_check_number, "tags", addition.tags, TAGS_LIMIT)
-    yield from (partial(_check_tag, one) for one in addition.tags)
+    yield from (partial(_check_tag, tag) for tag in addition.tags)
     yield partial(_check_metadata, addition.metadata)
 
 
@@ -209,13 +209,13 @@ def _check_number(name: str, values: Sequence[str], most: int) -> None:
 def _check_keyword(keyword: str) -> None:
     _check_word("keywords", keyword, KEYWORD_LIMIT_CHARS)
     if "," in keyword:
-        _refuse("keywords", "hold one with a comma", "make it two")
+        _refuse("keywords", "contain a keyword with a comma", "make it two keywords")
 
 
 def _check_tag(tag: str) -> None:
     _check_word("tags", tag)
     if not distinct_tags([tag]):
-        _refuse("tags", "hold an empty one", "leave it out")
+        _refuse("tags", "contain an empty tag", "leave it out")
 
 
 def _check_metadata(metadata: Mapping[str, str]) -> None:
@@ -235,8 +235,8 @@ def _check_key(name: str, key: str) -> None:
 
 
 def make_heading(addition: Addition) -> str:
-    """The summary, or else the first sentence of the content as plain text, cut at a word if it is
-    long.
+    """Return the summary; if it is empty, the first sentence of the content as plain text, which is
+    cut at a word if it is long.
     """
     if addition.summary.strip():
         return " ".join(addition.summary.split())
@@ -252,8 +252,8 @@ def _plain_text(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    found = _SENTENCE.match(text)
-    text = found[0].rstrip(".。") if found else text
+    sentence = _SENTENCE.match(text)
+    text = sentence[0].rstrip(".。") if sentence else text
     if len(text) <= MADE_HEADING_CHARS:
         return text
     cut = text[:MADE_HEADING_CHARS]
@@ -270,7 +270,7 @@ def _check_content(content: str, most_chars: int) -> None:
     if len(content) > most_chars:
         raise TooLarge(
             f"content: is over {most_chars} characters",
-            hint="write it to a note of its own, with `memsyncd memory create` or the memory tool",
+            hint="write it to a separate note, with `memsyncd memory create` or the memory tool",
         )
 
 
@@ -326,12 +326,12 @@ _BLANK_END = re.compile(r"(?:\A|\n)[ \t]*\n\Z")
 def append_section(
     path: str, data: bytes | None, additions: Sequence[Addition], *, at: str
 ) -> tuple[bytes, tuple[Span, ...]]:
-    """The note with a section for each addition at its end, and the lines of each, from its heading
-    to its last.
+    """Append a section for each addition. Returns the new note and the span of each section, from
+    its heading to its last line.
 
-    `at` is the current time as ISO text, for additions without a time of their own. A missing or
-    empty note begins with its name as a title. Raises BadRequest for an invalid addition, and
-    EditRefused for a note to which no section can be added.
+    `at` is the current time as ISO text, for additions without a time. A missing or empty note
+    begins with its name as a title. Raises BadRequest for an invalid addition, and EditRefused for
+    a note to which no section can be added.
     """
     if not is_markdown(path):
         raise BadRequest(
@@ -359,8 +359,8 @@ def append_section(
 def _stack(
     sections: Sequence[list[str]], n_above: int, *, is_apart: bool
 ) -> tuple[list[str], tuple[Span, ...]]:
-    """The lines of all sections beneath `n_above` others, with a blank line above each that needs
-    it, and the span of each section.
+    """Join the lines of all sections, with a blank line above each that needs it. Returns the lines
+    and the span of each section in the note; `n_above` lines precede them.
     """
     lines: list[str] = []
     spans: list[Span] = []
@@ -374,8 +374,8 @@ def _stack(
 
 
 def _end_note(path: str, data: bytes, line_end: str) -> str:
-    """The text that must follow a note before a section: the end of its last line, and of an open
-    fence or comment.
+    """Return the text that must end a note before a section can follow: a missing line end, and the
+    end of an open fence or comment.
     """
     lines = decode_note(path, data).lines
     closing = find_closing_lines(lines, find_front_matter(path, lines).n_lines)
@@ -390,7 +390,7 @@ def _make_title(path: str) -> str:
 
 
 def render_section(addition: Addition, at: str) -> list[str]:
-    """The lines of a section: its heading, its comment, its content."""
+    """Return the lines of a section: its heading, its comment, its content."""
     lines = unify_line_ends(addition.content).split("\n")
     while not lines[0].strip():
         del lines[0]
@@ -404,8 +404,8 @@ def render_section(addition: Addition, at: str) -> list[str]:
 
 
 def _check_added(path: str, data: bytes | None, added: bytes, spans: Sequence[Span]) -> None:
-    """Parse the new note: each section must be found at its span, and the anchors of earlier
-    sections must not change.
+    """Parse the new note. Raises EditRefused unless each section begins at its span and the anchors
+    of earlier sections are unchanged.
     """
     before = [section.anchor for section in split_note_sections(path, data)] if data else []
     after = split_note_sections(path, added)
@@ -414,7 +414,7 @@ def _check_added(path: str, data: bytes | None, added: bytes, spans: Sequence[Sp
         span.start in starts for span in spans
     ):
         hint = "close its front matter, fence or comment"
-        raise EditRefused(f"{path} takes no section at its end", hint=hint)
+        raise EditRefused(f"no section can be added at the end of {path}", hint=hint)
 
 
 # --- Metadata as a comment ------------------------------------------------------------------------
@@ -423,15 +423,15 @@ _PLAIN = re.compile(r"[^\W_](?:(?:[\w./+@ -]|:(?=\w))*\w)?")
 
 
 def render_comment(addition: Addition, at: str) -> str:
-    """`<!-- memory: {kind: decision, tags: [auth], …} -->`; `at` is the time for an addition
-    without one.
+    """Return the comment: `<!-- memory: {kind: decision, tags: [auth], …} -->`. `at` is the time
+    for an addition without a time.
     """
     stated = ", ".join(f"{key}: {value}" for key, value in render_metadata(addition, at).items())
     return f"<!-- memory: {{{stated}}} -->"
 
 
 def render_metadata(addition: Addition, at: str | None) -> dict[str, str]:
-    """What is stated of an addition, as keys with values of YAML."""
+    """Return the metadata that an addition states, as keys with YAML values."""
     kind, tags = (addition.kind or "").strip().lower(), distinct_tags(addition.tags)
     keywords = dict.fromkeys(keyword.strip() for keyword in addition.keywords)
     pairs = {
@@ -463,7 +463,7 @@ def _render_source(source: str | Mapping[str, str] | None) -> str:
 
 
 def quote_value(text: str) -> str:
-    """A text as a value of YAML on one line, in `{}` too."""
+    """Return a text as a YAML value on one line. It may stand within `{}`."""
     text = text.strip()
     if not text or _PLAIN.fullmatch(text):
         return text
@@ -472,10 +472,10 @@ def quote_value(text: str) -> str:
 
 
 def quote_values(texts: Collection[str]) -> str:
-    """Texts as a list of YAML on one line; empty without any."""
+    """Return texts as a YAML list on one line; an empty text for no texts."""
     return f"[{', '.join(map(quote_value, texts))}]" if texts else ""
 
 
 def _escape(char: str) -> str:
-    """Write characters that YAML does not accept by their numbers."""
+    """Escape a character that YAML does not accept by its number."""
     return f"\\U{ord(char):08x}" if unicodedata.category(char)[0] == "C" else char

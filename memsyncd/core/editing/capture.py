@@ -1,9 +1,10 @@
-"""Make notes of what the step of a run produced: its artifacts, its failure, the answers of an
-interview.
+"""Make additions from the result of one step of a run: its artifacts, its failure, the answers of
+an interview.
 
-An artifact is split at its `## ` headings into a section each; the text before the first is its
-overview. `kinds.DEFAULT_STEPS` names the kind of a step's notes. Secrets are masked here, before
-anything is written. What a note holds already, of the same run, is not added again.
+An artifact is split at its `## ` headings into a section each; the text before the first heading is
+its overview. `kinds.DEFAULT_STEPS` names the kind of memory that a step produces. Secrets are
+masked here, before anything is written. A section that the note already holds from the same run is
+not added again.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one step of a run produced. `overview` is the heading for the text of an artifact before
+    """The result of one step of a run. `overview` is the heading for the text of an artifact before
     its first `## `; if it is empty, the heading is made from that text.
     """
 
@@ -58,10 +59,11 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def split_artifact(text: str) -> list[tuple[str, str]]:
-    """Split markdown at its `## ` headings into headings and bodies, without empty bodies.
+    """Split markdown at its `## ` headings into pairs of heading and body; empty bodies are left
+    out.
 
-    The text before the first heading comes first, with an empty heading. A `## ` in a fence, and
-    front matter, is no heading.
+    The text before the first heading comes first, with an empty heading. Front matter is left out.
+    A `## ` in a fence is no heading.
     """
     lines = list(decode_note("artifact.md", text.encode(errors="replace")).lines)
     first = find_front_matter("artifact.md", lines).n_lines
@@ -79,12 +81,12 @@ def split_artifact(text: str) -> list[tuple[str, str]]:
 
 
 def find_step_kind(steps: Mapping[str, str], step: str) -> str:
-    """Return the kind of a step's notes; `steps` has names in lower case."""
+    """Return the kind of memory that a step produces; `steps` has names in lower case."""
     return steps.get(step.strip().lower(), OTHER_STEPS)
 
 
 def make_additions(result: StepResult, steps: Mapping[str, str]) -> list[Addition]:
-    """Return the notes of a step, without secrets."""
+    """Return the additions for the result of a step, without secrets."""
     kind = result.kind or find_step_kind(steps, result.step)
     made = [*_make_artifact_additions(result, kind)]
     if result.answers:
@@ -96,7 +98,7 @@ def make_additions(result: StepResult, steps: Mapping[str, str]) -> list[Additio
 
 def _make_artifact_additions(result: StepResult, kind: str) -> Iterator[Addition]:
     for artifact in result.artifacts:
-        # The whole is masked before it is cut: a key may span several sections.
+        # The text is masked before it is split, because a key may span several sections.
         for heading, body in split_artifact(redact(artifact.content)):
             yield Addition(
                 content=body,
@@ -153,37 +155,40 @@ def _one_line(text: str) -> str:
 
 
 def _shorten(heading: str) -> str:
-    """Return a heading as it is accepted; empty, to be made from the text, if it has no words."""
+    """Return the heading on one line, cut to the limit; empty if it has no words. An empty heading
+    is made from the text later.
+    """
     line = _one_line(heading)
     if len(line) > SUMMARY_LIMIT_CHARS:
         line = line[: SUMMARY_LIMIT_CHARS - 1].rstrip() + "…"
     return line if any(map(str.isalnum, line)) else ""
 
 
-# --- what is there already ----------------------------------------------------------------------
+# --- Sections that a note already holds ---------------------------------------------------------
 
 _CREATED = re.compile(r'(?:, )?created: (?:"(?:[^"\\]|\\.)*"|[^,}]*)(?=[,}])')
 
 
 def find_new(path: str, data: bytes | None, additions: Sequence[Addition]) -> list[int]:
-    """Return the positions of the additions that the note does not hold, each text once.
+    """Return the indices of the additions that the note does not hold, each section once.
 
-    A section is the same if its heading, its text and its metadata are, except for its time.
+    Two sections are the same if their headings, texts and metadata are the same, except for the
+    time of creation.
     """
-    known = _list_sections(path, data) if data else set()
-    found: list[int] = []
+    existing = _list_sections(path, data) if data else set()
+    new: list[int] = []
     for number, addition in enumerate(additions):
         section = _identify(render_section(addition, ""))
-        if section not in known:
-            known.add(section)
-            found.append(number)
-    return found
+        if section not in existing:
+            existing.add(section)
+            new.append(number)
+    return new
 
 
 def _list_sections(path: str, data: bytes) -> set[tuple[str, ...]]:
     lines = decode_note(path, data).lines
-    sections = [one for one in split_note_sections(path, data) if one.level]
-    top = [one.start for one in sections if one.level <= SECTION_LEVEL]
+    sections = [section for section in split_note_sections(path, data) if section.level]
+    top = [section.start for section in sections if section.level <= SECTION_LEVEL]
     ends = [*top[1:], len(lines)]
     return {_identify(lines[start:end]) for start, end in zip(top, ends, strict=False)}
 

@@ -1,10 +1,11 @@
-"""The kinds of memories: the note that takes each, its importance, how fast it ages; and the kinds
-of what the steps of a run produce.
+"""The kinds of memories: the note to which a kind is appended, its importance, how fast it ages;
+and the kind of memory that each step of a run produces.
 
 Kinds and steps are open sets; the configuration adds to the tables.
 """
 
-# Apart from `additions`: the configuration needs the table at the start, and no markdown.
+# This module is apart from `additions`, because the configuration needs the tables at the start,
+# and must not load the markdown modules.
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ _KIND = re.compile(r"\w[\w-]*")
 
 
 class KindDefaults(msgspec.Struct, frozen=True):
-    """A kind of memory, one table `[kinds.NAME]` for each. Keys that are left out are those of the
-    predefined kind of this name, else of a memory without a kind.
+    """A kind of memory; the configuration has a table `[kinds.NAME]` for each. A key that is left
+    out has the value of the predefined kind of this name, else of a memory without a kind.
     """
 
-    # The note to which memories of this kind are appended, relative to a workspace's root; a name
-    # alone is one in .memories/.
+    # The note to which memories of this kind are appended, relative to a workspace's root. A name
+    # alone names a note in .memories/.
     append_to: Annotated[str, msgspec.Meta(min_length=1)]
     # From 0 to 1, unless the writer gives one.
     importance: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -34,7 +35,7 @@ class KindDefaults(msgspec.Struct, frozen=True):
     protected: bool = False
 
 
-# For a kind that is not in the table, and for no kind.
+# The defaults for a kind that is not in the table, and for a memory without a kind.
 OTHER_KINDS: Final = KindDefaults(".memories/notes.md", 0.5)
 
 DEFAULT_KINDS: Final[Mapping[str, KindDefaults]] = MappingProxyType(
@@ -59,11 +60,11 @@ DEFAULT_KINDS: Final[Mapping[str, KindDefaults]] = MappingProxyType(
 )
 
 
-# For a step that is not in the table.
+# The kind for a step that is not in the table.
 OTHER_STEPS: Final = "insight"
 
-# The first four are those of FlowState's pipeline, whose planning step is named gsd; the others are
-# what hooks capture.
+# The first four steps belong to FlowState's pipeline, whose planning step is named gsd. Hooks
+# capture the others.
 DEFAULT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "research": "research",
@@ -79,7 +80,7 @@ DEFAULT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def is_kind(text: str) -> bool:
-    """Whether the text is one word, as the name of a kind must be."""
+    """True if the text is one word, as the name of a kind must be."""
     return _KIND.fullmatch(text.strip().lower()) is not None
 
 
@@ -91,5 +92,5 @@ def find_kind(kinds: Mapping[str, KindDefaults], kind: str | None) -> KindDefaul
 def find_importance(
     kinds: Mapping[str, KindDefaults], kind: str | None, stated: float | None
 ) -> float:
-    """The importance of a memory: that which it states, else that of its kind."""
+    """The importance of a memory, 0-1: the stated one, else the importance of its kind."""
     return find_kind(kinds, kind).importance if stated is None else stated

@@ -1,6 +1,7 @@
-"""Change the links of a note so that they lead to the same notes after some have been renamed.
+"""Change the links of a note so that they lead to the same notes after some notes were renamed.
 
-A link is rewritten only if it would lead elsewhere, or nowhere. Every other byte of the note stays.
+A link is rewritten only if it would lead to another note, or to none. Every other byte of the note
+stays.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from memsyncd.errors import EditRefused
 
 _UNSAFE = re.compile(r"[ ()<>%#?\\]")
 _UNSAFE_IN_ANGLES = re.compile(r"[<>#?\\]|%(?=[0-9A-Fa-f]{2})")
-# What may end a text of YAML, or mean another sign in it.
+# Signs that may end a YAML text, or escape the next sign.
 _QUOTES = re.compile(r"[\"'\\]")
 
 
@@ -30,15 +31,15 @@ def update_links(
     before: NoteNames,
     after: NoteNames,
 ) -> bytes:
-    """The bytes of the note at `path` with its links updated; unchanged bytes if none has to be.
+    """The bytes of the note at `path` with its links updated; the same bytes if no link changes.
 
-    `moved` has the old and new paths of the renamed notes, which may include this one. `before` and
-    `after` have the names of all notes. Raises EditRefused for UTF-16, and if no link can lead to a
-    note under its new name.
+    `moved` has the new paths of the renamed notes by their old paths, and may include this note.
+    `before` and `after` have the names of all notes before and after the renaming. Raises
+    EditRefused for UTF-16, and if no link can lead to a note under its new name.
     """
     note = open_text(path, data)
     unified = UnifiedText(note.text)
-    # The parser sees what it sees when the note is indexed; lengths do not change.
+    # The text must be the one that is indexed, where a NUL is replaced. Its length stays the same.
     text = unified.text.replace("\0", "\ufffd")
     lines = text.split("\n")
     if not lines[-1]:
@@ -55,7 +56,7 @@ def update_links(
         old = before.find(path, link.text, is_path=link.is_path)
         if old is None:
             continue
-        # Other programs do not look a relative link up by name: it has to stay exact.
+        # Other programs do not look up a relative link by name, so it must stay an exact path.
         must_be_exact = not link.is_wiki and _is_exact(path, link.text, old)
         target = _choose_target(link, new_path, moved.get(old, old), after, must_be_exact)
         start, end = unified.raw_offset(link.start), unified.raw_offset(link.end)
@@ -82,15 +83,15 @@ def _choose_target(
 
 
 def _is_exact(source: str, target: str, path: str) -> bool:
-    """True if a target is the path of a note from the root, relative to the folder of the note
-    `source` unless it begins with a slash.
+    """True if a target is exactly the path of a note: relative to the folder of the note `source`,
+    or from the root if it begins with a slash.
     """
     folder = source.rpartition("/")[0]
     return posixpath.normpath(posixpath.join("/", folder, decode_target(target))) == f"/{path}"
 
 
 def _list_targets(link: LinkTarget, source: str, path: str) -> Iterator[str]:
-    """Targets in the style of the link, the shortest first."""
+    """Yield targets for the note at `path` in the style of the link, the shortest first."""
     if link.is_wiki:
         has_suffix = link.text.lower().endswith(NOTE_SUFFIXES)
         name = path if has_suffix else path.rpartition(".")[0]

@@ -2,12 +2,12 @@ r"""Apply the memory tool's commands to a note: compute its new bytes and the te
 raise an error.
 
 Edits change the requested text and no other byte: line ends, a missing final newline, a byte order
-mark, invalid UTF-8 all stay. Views show the numbered lines of a note, or the sizes and paths of a
-folder. The texts are those of `memory_20250818`, which models have learned.
+mark and invalid UTF-8 stay. Views show the numbered lines of a note, or the sizes and paths of a
+folder. The answers have the wording of `memory_20250818`, which models have learned.
 
 There are two dialects: `docs`, as in Anthropic's documents, and `sdk`, as in its Python SDK's
-`BetaLocalFilesystemMemoryTool`. In `docs` lines are those that an editor, a search and `insert`
-count. In `sdk` they end at `\n` alone, keep a `\r`, and an empty one follows the last line end;
+`BetaLocalFilesystemMemoryTool`. In `docs` lines are counted as an editor and a search count them.
+In `sdk` lines end at `\n` alone and keep a `\r`, and an empty line follows the last line end;
 `insert` adds the text as it is, and the note ends with a newline.
 """
 
@@ -52,9 +52,9 @@ _HINT = "name a note by its path beneath /memories, such as /memories/decisions.
 
 
 class MemoryPath(msgspec.Struct, frozen=True):
-    """A path of the memory tool in its one spelling, without a slash at the end.
+    """A path of the memory tool in its only spelling, without a slash at the end.
 
-    `note` is None for `/memories` itself. Made by `parse_memory_path` only.
+    `note` is None for `/memories` itself. Only `parse_memory_path` makes one.
     """
 
     text: str
@@ -62,9 +62,9 @@ class MemoryPath(msgspec.Struct, frozen=True):
 
 
 def parse_memory_path(text: str, folder: str = MEMORY_FOLDER) -> MemoryPath:
-    """Convert text to a MemoryPath, or raise PathRefused naming the rule that it breaks.
+    """Convert text to a MemoryPath. Raises PathRefused, which names the rule that the text breaks.
 
-    `folder` is the memory folder's path from the root, empty for the root.
+    `folder` is the memory folder's path from the root; empty if it is the root.
     """
     if text != MEMORIES and not text.startswith(f"{MEMORIES}/"):
         raise PathRefused(f"Path must start with {MEMORIES}, got: {_shorten(text)}", hint=_HINT)
@@ -80,8 +80,8 @@ def parse_memory_path(text: str, folder: str = MEMORY_FOLDER) -> MemoryPath:
 
 
 def parse_file_path(text: str, folder: str = MEMORY_FOLDER) -> MemoryPath:
-    """Convert the text of a path at which a file is to be made, or raise PathRefused: a slash at
-    the end names a folder.
+    """Convert the path of a file that is to be made. Raises PathRefused also for a slash at the
+    end, which names a folder.
     """
     path = parse_memory_path(text, folder)
     if path.note is not None and text.endswith("/"):
@@ -93,7 +93,7 @@ def show_memory_path(path: NotePath, folder: str = MEMORY_FOLDER) -> str:
     """The path by which the memory tool names a note or folder.
 
     Raises PathRefused for a path that is not beneath `/memories`. `.memories/MEMORY.md` gets the
-    same name as the workspace's MEMORY.md, since it has no other.
+    same path as the workspace's MEMORY.md, because it has no path of its own.
     """
     if folder == MEMORY_FOLDER and path.text == MEMORY_FILE:
         return f"{MEMORIES}/{MEMORY_FILE}"
@@ -135,8 +135,8 @@ def _refuse(text: str, reason: str) -> NoReturn:
 
 def _shorten(text: str) -> str:
     """The received text in a form that can be sent back."""
-    shown = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return shown if len(shown) <= SHOWN_PATH_CHARS else shown[:SHOWN_PATH_CHARS] + "…"
+    received = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return received if len(received) <= SHOWN_PATH_CHARS else received[:SHOWN_PATH_CHARS] + "…"
 
 
 Dialect = Literal["docs", "sdk"]
@@ -157,9 +157,9 @@ class EditResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create_text(path: str, data: bytes | None, file_text: str, dialect: Dialect) -> EditResult:
-    """A new note with this text.
+    """Make a new note with this text.
 
-    Raises AlreadyExists if the note has another text; the same text is a success.
+    Raises AlreadyExists if the note exists with another text. The same text is a success.
     """
     check_text("file_text", file_text)
     created = file_text.encode("utf-8")
@@ -171,11 +171,11 @@ def create_text(path: str, data: bytes | None, file_text: str, dialect: Dialect)
 def replace_text(
     path: str, data: bytes | None, old_str: str, new_str: str, dialect: Dialect
 ) -> EditResult:
-    """The note with `new_str` for its only `old_str`, whatever line ends the two have; the note's
-    own are written.
+    """Replace the only `old_str` of the note by `new_str`. Their line ends do not matter; the
+    note's own line ends are written.
 
-    Raises NoteNotFound if there is no note, EditRefused if `old_str` is not in it, is empty, or is
-    in it more than once.
+    Raises NoteNotFound if there is no note. Raises EditRefused if `old_str` is empty, or if the
+    note holds it not at all or more than once.
     """
     check_text("old_str", old_str)
     check_text("new_str", new_str)
@@ -197,7 +197,7 @@ def replace_text(
 def insert_text(
     path: str, data: bytes | None, insert_line: int, text: str, dialect: Dialect
 ) -> EditResult:
-    """The note with `text` as lines of their own after line `insert_line`, 0 for the beginning.
+    """Insert `text` as new lines after line `insert_line`; 0 is the beginning of the note.
 
     Raises NoteNotFound if there is no note, EditRefused if it has no such line.
     """
@@ -210,9 +210,9 @@ def insert_text(
     return EditResult(data=inserted, text=render_phrase("inserted", dialect, path=path))
 
 
-def _find_place(path: str, text: str, old: str, shown: str, dialect: Dialect) -> int:
-    """The offset of the only match; overlapping matches are two, since a guess between them could
-    be wrong.
+def _find_place(path: str, text: str, old: str, received: str, dialect: Dialect) -> int:
+    """The offset of the only match. Overlapping matches count as two, because the choice between
+    them could be wrong.
     """
     places: list[int] = []
     at = text.find(old) if old else -1
@@ -224,7 +224,7 @@ def _find_place(path: str, text: str, old: str, shown: str, dialect: Dialect) ->
             "no match",
             dialect,
             hint="view the note and copy the words as they are" if old else "add text with insert",
-            old_str=shown,
+            old_str=received,
             path=path,
         )
     if len(places) > 1:
@@ -232,13 +232,13 @@ def _find_place(path: str, text: str, old: str, shown: str, dialect: Dialect) ->
         lines += ["…"] if len(places) > PLACES_LIMIT else []
         hint = "include more of the text around it"
         raise refuse_edit(
-            "several matches", dialect, hint=hint, old_str=shown, lines=", ".join(lines)
+            "several matches", dialect, hint=hint, old_str=received, lines=", ".join(lines)
         )
     return places[0]
 
 
 def _replace(note: NoteText, unified: UnifiedText, place: int, old: str, new: str) -> str:
-    """Replace only the difference, so that lines in both texts keep their ends."""
+    """Replace only the part that differs, so that lines of both texts keep their line ends."""
     n_same = _count_same(old, new)
     n_same_after = _count_same(old[n_same:][::-1], new[n_same:][::-1])
     start = unified.raw_offset(place + n_same)
@@ -247,17 +247,17 @@ def _replace(note: NoteText, unified: UnifiedText, place: int, old: str, new: st
     return join_texts(note.text[:start], middle, note.text[end:])
 
 
-def _count_same(one: str, other: str) -> int:
-    """The length of the common beginning."""
-    for at, (first, second) in enumerate(zip(one, other, strict=False)):
+def _count_same(text: str, other: str) -> int:
+    """The length of the common beginning, in characters."""
+    for at, (first, second) in enumerate(zip(text, other, strict=False)):
         if first != second:
             return at
-    return min(len(one), len(other))
+    return min(len(text), len(other))
 
 
 def _insert(note: NoteText, insert_line: int, text: str) -> str:
-    """Insert lines. At the end of a note without final newline the text ends the note as it is, so
-    that no unrequested newline is added.
+    """Insert lines. At the end of a note without a final newline, the text ends the note as it is,
+    so that no newline is added that was not requested.
     """
     unified = UnifiedText(note.text)
     offset = _offset_after_line(unified.text, insert_line, count_lines(unified.text), "docs")
@@ -277,7 +277,7 @@ def _insert_as_sdk(note: NoteText, insert_line: int, text: str) -> str:
 
 
 def _offset_after_line(text: str, insert_line: int, n_lines: int, dialect: Dialect) -> int:
-    r"""The offset of the line after `insert_line`, if lines end at `\n`."""
+    r"""The offset of the line after `insert_line`. `text` has `\n` for every line end."""
     if not 0 <= insert_line <= n_lines:
         hint = "view the note to see its line numbers"
         raise refuse_edit("no such line", dialect, hint=hint, line=insert_line, n_lines=n_lines)
@@ -288,7 +288,7 @@ def _offset_after_line(text: str, insert_line: int, n_lines: int, dialect: Diale
 
 
 def _make_snippet(lines: list[str], line: int, n_more: int) -> str:
-    """The changed lines from `line` on, and some around them."""
+    """The numbered lines from `line` to `n_more` lines below it, and some lines around them."""
     first, last = (
         max(line - SNIPPET_CONTEXT_LINES, 1),
         min(line + n_more + SNIPPET_CONTEXT_LINES, len(lines)),
@@ -302,14 +302,14 @@ def _make_snippet(lines: list[str], line: int, n_more: int) -> str:
 LINES_LIMIT: Final = 999_999
 NUMBER_WIDTH: Final = 6
 DEPTH_LIMIT: Final = 2
-# 50 KB, or 15,000 tokens.
+# This many entries are 50 KB, or 15,000 tokens.
 ENTRIES_LIMIT: Final = 1000
 
 _UNITS = "KMGT"
 
 
 class FolderEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder or an entry in it. `path` as it is shown, without a slash at the end."""
+    """A folder or an entry in it. `path` is the displayed path, without a slash at the end."""
 
     path: str
     size_bytes: int
@@ -319,9 +319,9 @@ class FolderEntry(msgspec.Struct, frozen=True, kw_only=True):
 def view_text(path: str, data: bytes, view_range: tuple[int, int] | None, dialect: Dialect) -> str:
     """A note's lines with their numbers.
 
-    `view_range` is first and last line, 1-based; a last one of -1 means the end. Raises EditRefused
-    for a note of too many lines, and in the dialect `docs` for a range that holds none of its
-    lines.
+    `view_range` is the first and the last line, 1-based; a last line of -1 means the end. Raises
+    EditRefused for a note with too many lines, and in the dialect `docs` for a range that holds
+    none of its lines.
     """
     lines = split_lines(path, data, dialect)
     if len(lines) > LINES_LIMIT:
@@ -333,21 +333,21 @@ def view_text(path: str, data: bytes, view_range: tuple[int, int] | None, dialec
 def view_folder(path: str, entries: Sequence[FolderEntry], dialect: Dialect) -> str:
     """The entries of a folder, two levels deep, each folder before its entries.
 
-    The size of the folder itself is that of its own entry, or without one the sum of the files of
-    both levels. More than ENTRIES_LIMIT entries are cut, and the last line says so: to the first
-    level, and this to the first of them.
+    The size of the folder itself comes from its own entry; without one, it is the sum of the files
+    of both levels. If there are more than ENTRIES_LIMIT entries, only the first level is listed, of
+    it at most the first ENTRIES_LIMIT entries, and the last line says how many are left out.
     """
     own = next((entry.size_bytes for entry in entries if entry.path == path), None)
     deepest = path.count("/") + DEPTH_LIMIT
-    shown = [entry for entry in entries if entry.path != path and entry.path.count("/") <= deepest]
-    shown.sort(key=lambda entry: entry.path.split("/"))
+    listed = [entry for entry in entries if entry.path != path and entry.path.count("/") <= deepest]
+    listed.sort(key=lambda entry: entry.path.split("/"))
     if own is None:
-        own = sum(entry.size_bytes for entry in shown if not entry.is_folder)
-    n_all = len(shown)
+        own = sum(entry.size_bytes for entry in listed if not entry.is_folder)
+    n_all = len(listed)
     if n_all > ENTRIES_LIMIT:
-        shown = [entry for entry in shown if entry.path.count("/") < deepest][:ENTRIES_LIMIT]
-    n_left = n_all - len(shown)
-    rows = [(own, path), *((entry.size_bytes, _show_entry(entry, dialect)) for entry in shown)]
+        listed = [entry for entry in listed if entry.path.count("/") < deepest][:ENTRIES_LIMIT]
+    n_left = n_all - len(listed)
+    rows = [(own, path), *((entry.size_bytes, _show_entry(entry, dialect)) for entry in listed)]
     return "\n".join(
         (
             render_phrase("folder", dialect, path=path),
@@ -358,7 +358,7 @@ def view_folder(path: str, entries: Sequence[FolderEntry], dialect: Dialect) -> 
 
 
 def split_lines(path: str, data: bytes, dialect: Dialect) -> list[str]:
-    """A note's lines as they are shown; invalid UTF-8 is shown as U+FFFD."""
+    """A note's lines as the dialect counts them; invalid UTF-8 becomes U+FFFD."""
     return (
         decode_note(path, data).lines
         if dialect == "docs"
@@ -375,8 +375,8 @@ def number_lines(lines: Sequence[str], first: int, last: int) -> str:
 
 
 def show_size(size_bytes: int, dialect: Dialect) -> str:
-    """A readable size: `docs` as `du -h` rounds up (`0B`, `4.0K`, `53K`), `sdk` as its code has it
-    (`0B`, `4K`, `52.1K`).
+    """A readable size. `docs` rounds up as `du -h` does (`0B`, `4.0K`, `53K`); `sdk` writes the
+    SDK's form (`0B`, `4K`, `52.1K`).
     """
     return _show_size_as_du(size_bytes) if dialect == "docs" else _show_size_as_sdk(size_bytes)
 
@@ -411,8 +411,8 @@ def _show_size_as_du(size_bytes: int) -> str:
     while -(-size_bytes // 1024**power) >= 1024 and power < len(_UNITS):
         power += 1
     tenths = -(-10 * size_bytes // 1024**power)
-    shown = f"{tenths // 10}.{tenths % 10}" if tenths < 100 else f"{-(-size_bytes // 1024**power)}"
-    return shown + _UNITS[power - 1]
+    number = f"{tenths // 10}.{tenths % 10}" if tenths < 100 else f"{-(-size_bytes // 1024**power)}"
+    return number + _UNITS[power - 1]
 
 
 def _show_size_as_sdk(size_bytes: int) -> str:
@@ -425,7 +425,7 @@ def _show_size_as_sdk(size_bytes: int) -> str:
 
 _MISSING: Final = "The path {path} does not exist"
 _MISSING_WITH_REQUEST: Final = f"{_MISSING}. Please provide a valid path."
-# The phrases of `docs`. Where `sdk` has no phrase of its own, it has this one without `Error: `.
+# The phrases of `docs`. If `sdk` has no phrase of its own, it uses this one without `Error: `.
 _PHRASES: Final = {
     "view missing": _MISSING_WITH_REQUEST,
     "str_replace missing": f"Error: {_MISSING_WITH_REQUEST}",
@@ -479,7 +479,7 @@ _SDK_PHRASES: Final = {
 
 
 def render_phrase(phrase: str, dialect: Dialect, **words: object) -> str:
-    """A phrase with its words filled in."""
+    """Return a phrase with its words filled in."""
     text = _PHRASES[phrase]
     if dialect == "sdk":
         text = _SDK_PHRASES.get(phrase, text.removeprefix("Error: "))
@@ -491,7 +491,7 @@ def refuse_missing(
     path: str,
     dialect: Dialect,
 ) -> NoteNotFound:
-    """The error for a path without an entry; for `rename` that is the old path."""
+    """The error for a path without an entry; for `rename`, `path` is the old path."""
     return NoteNotFound(
         render_phrase(f"{command} missing", dialect, path=path),
         hint="view /memories to see what there is",
@@ -501,7 +501,7 @@ def refuse_missing(
 def refuse_existing(
     command: Literal["create", "rename"], path: str, dialect: Dialect
 ) -> AlreadyExists:
-    """The error for a path with an entry; for `rename` that is the new path."""
+    """The error for a path with an entry; for `rename`, `path` is the new path."""
     return AlreadyExists(
         render_phrase(f"{command} existing", dialect, path=path),
         hint="edit what is there, or choose another path",
@@ -514,9 +514,9 @@ def refuse_root(command: Literal["delete", "rename"], dialect: Dialect) -> PathR
 
 
 def refuse_folder(command: Command, path: str, dialect: Dialect) -> MemsyncdError:
-    """The error for a folder where a file is meant.
+    """The error for the path of a folder where a file is needed.
 
-    In `docs` the file is missing; in `sdk` the path is not a file.
+    In `docs` it says that the file is missing; in `sdk` it says that the path is not a file.
     """
     if command == "create":
         return refuse_existing("create", path, dialect)
@@ -526,5 +526,5 @@ def refuse_folder(command: Command, path: str, dialect: Dialect) -> MemsyncdErro
 
 
 def refuse_edit(phrase: str, dialect: Dialect, *, hint: str, **words: object) -> EditRefused:
-    """The error for an edit or view that does not fit the note as it is."""
+    """The error for an edit or view that does not fit the text of the note."""
     return EditRefused(render_phrase(phrase, dialect, **words), hint=hint)

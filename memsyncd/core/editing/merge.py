@@ -1,16 +1,16 @@
 r"""Merge two versions of a note by their sections.
 
-Both versions are compared with the note from which they come. A section is followed through both
-by its id, its time of creation, its text and its heading. A change that one version alone has made
-is taken from it; sections that both have added both stay, and so do the values of a field. Metadata
-are merged key by key: the tags of both, the newer `updated`. Lines of a section's text that both
-have changed are left to `merge_lines`.
+Both versions, ours and theirs, are compared with the note from which they come, the base. A section
+is followed through both by its id, its time of creation, its text and its heading. A change that
+only one version has made is taken. Sections that both versions have added both stay, and so do the
+values of a field. Metadata are merged key by key: the tags of both, the newer `updated`. Lines of a
+section's text that both versions have changed are left to `merge_lines`.
 
-A merge never mixes two sections. Where both versions change the same heading, key or lines, where
-one deletes what the other changes, and where the outcome would not be read as these sections, it
-has git's conflict markers, around as few lines as possible.
+A merge never mixes two sections. It has git's conflict markers, around as few lines as possible,
+if both versions change the same heading, key or lines, if one version deletes a section that the
+other changes, or if the parser would not read the outcome as these sections.
 
-Lines end at `\n` here; a note with other ends keeps them if all its lines have the same.
+Lines end at `\n` here. A note with other line ends keeps them if all its lines have the same.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ Lines = tuple[str, ...]
 
 
 class MergedLines(NamedTuple):
-    """Lines of a merge; with git's markers if both sides have changed the same ones."""
+    """Merged lines; with git's markers if both sides have changed the same lines."""
 
     lines: Lines
     has_conflict: bool
 
 
 MergeLines = Callable[[Lines, Lines, Lines], MergedLines]
-"""Merges lines of text: those of the base, of ours and of theirs."""
+"""Merges three lists of lines: base, ours and theirs."""
 
 
 class MergedNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A merged note, and the names of the sections with a conflict: headings, or a description."""
+    """A merged note, and the names of the sections with a conflict: headings or descriptions."""
 
     data: bytes
     conflicts: tuple[str, ...]
 
 
 def mark_conflict(ours: Sequence[str], theirs: Sequence[str]) -> Lines:
-    """The lines of both sides between git's markers, without those at both ends that are equal."""
+    """Put the lines of both sides between git's markers; equal lines at both ends stay outside."""
     first = 0
     while first < min(len(ours), len(theirs)) and ours[first] == theirs[first]:
         first += 1
@@ -76,7 +76,9 @@ def mark_conflict(ours: Sequence[str], theirs: Sequence[str]) -> Lines:
 
 
 def merge_texts(base: Lines, ours: Lines, theirs: Lines) -> MergedLines:
-    """Take the side that alone differs from the base. A `MergeLines` for those without git."""
+    """Take the only side that differs from the base; mark a conflict if both do. This `MergeLines`
+    needs no git.
+    """
     chosen = _choose(base, ours, theirs)
     if chosen is not None:
         return MergedLines(chosen, has_conflict=False)
@@ -91,7 +93,7 @@ def merge_notes(
     *,
     merge_lines: MergeLines = merge_texts,
 ) -> MergedNote:
-    """Merge two versions of the note at `path`; `base` is empty if both have created it."""
+    """Merge two versions of the note at `path`; `base` is empty if both versions created it."""
     whole = _choose(base, ours, theirs)
     if whole is not None:
         return MergedNote(data=whole, conflicts=())
@@ -119,14 +121,16 @@ V = TypeVar("V")
 
 
 def _choose(base: V, ours: V, theirs: V) -> V | None:
-    """The value of the side that alone has changed it; None if both have, differently."""
+    """The value of the only side that has changed it; None if both have changed it differently."""
     if theirs in (ours, base):
         return ours
     return theirs if ours == base else None
 
 
 def _unify(notes: Sequence[NoteText]) -> tuple[str, list[str]]:
-    r"""Return the line end to write, and the texts with `\n`; a text with several ends stays."""
+    r"""Return the line end to write, and the texts with `\n`. Texts with several line ends stay as
+    they are.
+    """
     texts = [unify_line_ends(note.text) for note in notes]
     ends = [note.line_end for note in notes]
     is_uniform = all(
@@ -149,7 +153,7 @@ def _split_lines(text: str) -> Lines:
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A section: the lines of its heading, its comment and its text, and blank lines after it.
+    """A section: the lines of its heading, its comment and its text, and the blank lines after it.
 
     The first part of each note has no heading, and may be empty.
     """
@@ -171,7 +175,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Version(msgspec.Struct, frozen=True):
     """A version of a note: the lines of its front matter, its sections in order, and for each the
-    number of the section that it is beneath, -1 for the first.
+    number of its parent section, -1 for the first.
     """
 
     front: Lines
@@ -191,11 +195,13 @@ def _find_parents(levels: Sequence[int]) -> list[int]:
 
 
 def _split(path: str, lines: Lines) -> _Version:
-    # The parser sees what it sees when the note is indexed.
+    # The text must be the one that is indexed, where a NUL is replaced.
     seen = [line.replace("\0", "\ufffd") for line in lines]
     n_front = find_front_matter(path, seen).n_lines
     blocks = split_blocks(seen, n_front)
-    sections = [one for one in split_sections(path, seen, blocks, has_top=True) if one.level]
+    sections = [
+        section for section in split_sections(path, seen, blocks, has_top=True) if section.level
+    ]
     heads = {block.start: block for block in blocks if block.kind == HEADING}
     first = sections[0].start if sections else len(lines)
     top = [block for block in blocks if block.start < first]
@@ -242,12 +248,12 @@ def _make_part(
     )
 
 
-# --- Which section is which -----------------------------------------------------------------------
+# --- Matching sections ----------------------------------------------------------------------------
 
 _MOMENT_CHARS: Final = len("2026-11-23T04:10:00Z")
 
 _Key = Callable[[_Part], Hashable]
-"""What sections have in common; None for a section that has it with no other."""
+"""Returns a feature by which sections match; None for a section without this feature."""
 
 
 def _by_id(part: _Part) -> Hashable:
@@ -263,7 +269,7 @@ def _by_creation(part: _Part) -> Hashable:
 
 
 def _by_time(part: _Part) -> Hashable:
-    # A day is shared by sections that have nothing else in common.
+    # Two sections may be created on the same day and have nothing else in common.
     return part.created if len(part.created) >= _MOMENT_CHARS else None
 
 
@@ -276,36 +282,36 @@ def _by_heading(part: _Part) -> Hashable:
 
 
 _SURE: Final = (_by_id, _by_whole, _by_creation, _by_time, _by_text)
-# What several sections of a note may have in common, or what remains of a section that has changed:
-# they are compared only with those between the same two neighbours.
+# Several sections of a note may share one of these features, and a changed section keeps some of
+# them. So a section is compared only with the sections between the same two neighbours.
 _NEAR: Final = (_by_whole, _by_creation, _by_text, _by_heading)
 
 
 def _match(old: Sequence[_Part], new: Sequence[_Part]) -> dict[int, int]:
-    """The number of each section of the base in one of the versions."""
-    found = {0: 0}
+    """The number of each section of the base in one version, by its number in the base."""
+    matches = {0: 0}
     for key in _SURE:
-        taken = set(found.values())
-        olds = _group(key, old, (at for at in range(len(old)) if at not in found))
+        taken = set(matches.values())
+        olds = _group(key, old, (at for at in range(len(old)) if at not in matches))
         news = _group(key, new, (at for at in range(len(new)) if at not in taken))
         for value, places in olds.items():
-            _pair(old, new, places, news.get(value, []), found, most=1)
+            _pair(old, new, places, news.get(value, []), matches, most=1)
     for key in _NEAR:
-        _match_near(key, old, new, found)
-    return found
+        _match_near(key, old, new, matches)
+    return matches
 
 
 def _match_near(
-    key: _Key, old: Sequence[_Part], new: Sequence[_Part], found: dict[int, int]
+    key: _Key, old: Sequence[_Part], new: Sequence[_Part], matches: dict[int, int]
 ) -> None:
-    taken = set(found.values())
-    ends = [*sorted(found.items()), (len(old), len(new))]
+    taken = set(matches.values())
+    ends = [*sorted(matches.items()), (len(old), len(new))]
     for (first, new_first), (last, new_last) in pairwise(ends):
         olds = _group(key, old, range(first + 1, last))
         news = _group(key, new, (at for at in range(new_first + 1, new_last) if at not in taken))
         for value, places in olds.items():
             others = news.get(value, [])
-            _pair(old, new, places, others, found, most=len(places))
+            _pair(old, new, places, others, matches, most=len(places))
 
 
 def _group(
@@ -323,25 +329,25 @@ def _pair(
     new: Sequence[_Part],
     places: Sequence[int],
     others: Sequence[int],
-    found: dict[int, int],
+    matches: dict[int, int],
     *,
     most: int,
 ) -> None:
-    """Match sections in their order if there are as many of both, and none contradicts."""
+    """Match sections in their order if both lists are equally long and no pair contradicts."""
     if len(places) != len(others) or len(places) > most:
         return
     if all(_may_be_same(old[at], new[to]) for at, to in zip(places, others, strict=True)):
-        found.update(zip(places, others, strict=True))
+        matches.update(zip(places, others, strict=True))
 
 
-def _may_be_same(one: _Part, other: _Part) -> bool:
-    """Whether two sections state no different ids and times of creation."""
-    stated = ((one.own_id, other.own_id), (one.created, other.created))
+def _may_be_same(part: _Part, other: _Part) -> bool:
+    """True unless two sections state different ids or different times of creation."""
+    stated = ((part.own_id, other.own_id), (part.created, other.created))
     return all(not (left and right) or left == right for left, right in stated)
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    """A section of the merge by its numbers in base, ours and theirs, None where it is not."""
+    """A section of the merge: its numbers in base, ours and theirs; None where it is missing."""
 
     base: int | None
     ours: int | None
@@ -364,8 +370,8 @@ class _Notes(msgspec.Struct, frozen=True):
 
 
 def _find_entries(notes: _Notes) -> tuple[dict[int, _Entry], dict[int, _Entry]] | None:
-    """The entries of the sections of ours and of theirs, by their numbers; None if both versions
-    have moved sections.
+    """The entries of ours and the entries of theirs, by the number of the section; None if both
+    versions have moved sections.
     """
     base, ours, theirs = notes.base.parts, notes.ours.parts, notes.theirs.parts
     to_ours, to_theirs = _match(base, ours), _match(base, theirs)
@@ -385,37 +391,37 @@ def _find_entries(notes: _Notes) -> tuple[dict[int, _Entry], dict[int, _Entry]] 
     entries += [_Entry(None, at, same.get(at)) for at in new_ours]
     entries += [_Entry(None, None, at) for at in new_theirs]
     return (
-        {one.ours: one for one in entries if one.ours is not None},
-        {one.theirs: one for one in entries if one.theirs is not None},
+        {entry.ours: entry for entry in entries if entry.ours is not None},
+        {entry.theirs: entry for entry in entries if entry.theirs is not None},
     )
 
 
 def _match_added(
     notes: _Notes, to_ours: Mapping[int, int], to_theirs: Mapping[int, int]
 ) -> dict[int, int]:
-    """The sections that both versions have added alike, beneath the same section of the base: the
-    same section, or the same field.
+    """Match sections that both versions have added beneath the same section of the base, if they
+    are the same section or the same field.
     """
     ours = _group_added(notes.ours, to_ours)
     theirs = _group_added(notes.theirs, to_theirs)
-    found: dict[int, int] = {}
+    matches: dict[int, int] = {}
     for parent in ours.keys() & theirs.keys():
         for key in (_by_id, _by_whole, _by_creation, _by_field):
-            taken = set(found.values())
-            mine = _group(key, notes.ours.parts, (at for at in ours[parent] if at not in found))
+            taken = set(matches.values())
+            mine = _group(key, notes.ours.parts, (at for at in ours[parent] if at not in matches))
             other = _group(
                 key, notes.theirs.parts, (at for at in theirs[parent] if at not in taken)
             )
             for value, places in mine.items():
-                found |= dict(zip(places, other.get(value, []), strict=False))
-    in_order = sorted(found)
-    # Two that changed places would have no place in one order.
-    is_ordered = [found[at] for at in in_order] == sorted(found.values())
-    return found if is_ordered else {}
+                matches |= dict(zip(places, other.get(value, []), strict=False))
+    in_order = sorted(matches)
+    # Sections that changed places do not fit into one order.
+    is_ordered = [matches[at] for at in in_order] == sorted(matches.values())
+    return matches if is_ordered else {}
 
 
 def _group_added(version: _Version, of_base: Mapping[int, int]) -> dict[int, list[int]]:
-    """The sections that a version has added, by the number in the base of what they are beneath."""
+    """The sections that a version has added, by the number of their parent section in the base."""
     bases = {to: at for at, to in of_base.items()}
     groups: dict[int, list[int]] = {}
     for at, parent in enumerate(version.parents):
@@ -425,27 +431,29 @@ def _group_added(version: _Version, of_base: Mapping[int, int]) -> dict[int, lis
 
 
 def _by_field(part: _Part) -> Hashable:
-    """A section that holds dated values and nothing else is a field: its name says which."""
+    """Match fields by their name. A field is a section that holds dated values and nothing else."""
     layout = _lay_out_values(part.body)
     is_field = layout is not None and layout.values and not (layout.before or layout.after)
     return (part.level, part.name) if is_field else None
 
 
-# --- Their order ----------------------------------------------------------------------------------
+# --- The order of sections ------------------------------------------------------------------------
 
 
 def _order(notes: _Notes, ours: Mapping[int, _Entry], theirs: Mapping[int, _Entry]) -> list[_Entry]:
-    """All sections in the order of the version that has moved some, else of ours; those of the
-    other version alone follow the section that they follow there.
+    """All sections, in the order of the version that has moved some, else in the order of ours. A
+    section of only one version follows the section of both that it follows in its own version.
     """
-    common = [one for one in ours.values() if one.base is not None and one.theirs is not None]
-    in_ours = sorted(common, key=lambda one: one.ours or 0)
-    in_theirs = sorted(common, key=lambda one: one.theirs or 0)
-    in_base = sorted(common, key=lambda one: one.base or 0)
+    common = [
+        entry for entry in ours.values() if entry.base is not None and entry.theirs is not None
+    ]
+    in_ours = sorted(common, key=lambda entry: entry.ours or 0)
+    in_theirs = sorted(common, key=lambda entry: entry.theirs or 0)
+    in_base = sorted(common, key=lambda entry: entry.base or 0)
     order = in_ours if in_theirs == in_base else in_theirs
     order_of_all = ours if order is in_ours else theirs
     anchors = [order_of_all[at] for at in sorted(order_of_all)]
-    anchors = [one for one in anchors if one.ours is not None and one.theirs is not None]
+    anchors = [entry for entry in anchors if entry.ours is not None and entry.theirs is not None]
     runs = _find_runs(notes.ours, ours), _find_runs(notes.theirs, theirs)
     ordered: list[_Entry] = []
     for anchor in anchors:
@@ -455,7 +463,7 @@ def _order(notes: _Notes, ours: Mapping[int, _Entry], theirs: Mapping[int, _Entr
 
 
 class _Unit(msgspec.Struct, frozen=True):
-    """A section that one version alone has, with those beneath it."""
+    """A section that only one version has, with the sections beneath it."""
 
     level: int
     entries: list[_Entry]
@@ -464,7 +472,7 @@ class _Unit(msgspec.Struct, frozen=True):
 
 
 def _find_runs(version: _Version, entries: Mapping[int, _Entry]) -> dict[_Entry, list[_Unit]]:
-    """The sections that only this version has, by the section of both that they follow."""
+    """The sections that only this version has, by the section of both versions that they follow."""
     runs: dict[_Entry, list[_Unit]] = {}
     anchor = entries[0]
     for at, part in enumerate(version.parts):
@@ -481,14 +489,14 @@ def _find_runs(version: _Version, entries: Mapping[int, _Entry]) -> dict[_Entry,
 
 
 def _merge_runs(ours: Sequence[_Unit], theirs: Sequence[_Unit]) -> list[_Entry]:
-    """Both runs in one: deeper sections first, since they belong to what is above; then by time, so
-    that both sides make the same note.
+    """Merge two runs. Deeper sections come first, because they belong to the section above. Then
+    the time decides, so that both sides make the same note.
     """
     merged: list[_Entry] = []
     left, right = list(ours), list(theirs)
     while left and right:
-        one, other = left[0], right[0]
-        is_theirs = (-other.level, other.order) < (-one.level, one.order)
+        our_unit, their_unit = left[0], right[0]
+        is_theirs = (-their_unit.level, their_unit.order) < (-our_unit.level, our_unit.order)
         merged += (right if is_theirs else left).pop(0).entries
     for unit in (*left, *right):
         merged += unit.entries
@@ -499,7 +507,7 @@ def _merge_runs(ours: Sequence[_Unit], theirs: Sequence[_Unit]) -> list[_Entry]:
 
 
 class _Written(NamedTuple):
-    """A section of the merge: its lines, and what it is called if it has a conflict."""
+    """A section of the merge: its lines, and its name if it has a conflict, else an empty text."""
 
     entry: _Entry
     own: Lines
@@ -511,30 +519,30 @@ class _Written(NamedTuple):
 def _merge_sections(
     path: str, texts: Sequence[str], merge_lines: MergeLines
 ) -> tuple[Lines, list[str]]:
-    """Merge base, ours and theirs; return the lines and the names of the sections with a
+    """Merge base, ours and theirs. Returns the lines, and the names of the sections with a
     conflict.
     """
     sides = [_split_lines(text) for text in texts]
     notes = _Notes(*(_split(path, lines) for lines in sides))
-    found = _find_entries(notes)
-    if found is None:
+    entries = _find_entries(notes)
+    if entries is None:
         return _give_up(sides[1:], "sections that both have moved")
     front, has_conflict = _merge_front(notes.base.front, notes.ours.front, notes.theirs.front)
     conflicts = ["the front matter"] if has_conflict else []
-    kept = _find_kept(notes, *found)
+    kept = _find_kept(notes, *entries)
     written = []
-    for entry in _order(notes, *found):
+    for entry in _order(notes, *entries):
         merged = _merge_entry(notes, entry, merge_lines, is_kept=entry in kept)
         if merged is not None:
             written.append(merged)
     if not _has_parents(notes, written):
         return _give_up(sides[1:], "sections that both have moved")
     lines = _join(front, written)
-    conflicts += [one.conflict for one in written if one.conflict]
+    conflicts += [section.conflict for section in written if section.conflict]
     if not conflicts:
-        # Text that leaves a fence or a comment open takes in the sections after it.
+        # A fence or comment that is left open would take in the sections after it.
         parsed = _split(path, lines)
-        is_same = [one.own for one in parsed.parts] == [one.own for one in written]
+        is_same = [section.own for section in parsed.parts] == [section.own for section in written]
         if parsed.front != front or not is_same:
             return _give_up(sides[1:], "sections that are not apart")
     return lines, conflicts
@@ -547,7 +555,7 @@ def _give_up(sides: Sequence[Lines], why: str) -> tuple[Lines, list[str]]:
 def _find_kept(
     notes: _Notes, ours: Mapping[int, _Entry], theirs: Mapping[int, _Entry]
 ) -> set[_Entry]:
-    """The sections that one version has deleted, and the other has changed, or has added to."""
+    """The sections that one version has deleted, and that the other has changed or added to."""
     kept: set[_Entry] = set()
     for version, entries in ((notes.ours, ours), (notes.theirs, theirs)):
         for at in reversed(range(len(version.parts))):
@@ -595,7 +603,7 @@ def _merge_entry(
 
 
 def _merge_gap(base: _Part | None, ours: _Part, theirs: _Part) -> Lines:
-    """The blank lines after a section that another follows."""
+    """The blank lines between a section and the next one."""
     if ours.is_last or theirs.is_last:
         part = theirs if ours.is_last else ours
         return part.gap if not part.is_last else part.gap or ("",)
@@ -607,12 +615,12 @@ def _merge_gap(base: _Part | None, ours: _Part, theirs: _Part) -> Lines:
 
 
 def _has_parents(notes: _Notes, written: Sequence[_Written]) -> bool:
-    """Whether each section is beneath the one that it is beneath in a version."""
-    ours = {one.entry.ours: one.entry for one in written}
-    theirs = {one.entry.theirs: one.entry for one in written}
-    parents = _find_parents([one.level for one in written])
-    for one, parent in zip(written[1:], parents[1:], strict=True):
-        now, entry = written[parent].entry, one.entry
+    """True if each section has the parent that it has in one of the versions."""
+    ours = {section.entry.ours: section.entry for section in written}
+    theirs = {section.entry.theirs: section.entry for section in written}
+    parents = _find_parents([section.level for section in written])
+    for section, parent in zip(written[1:], parents[1:], strict=True):
+        now, entry = written[parent].entry, section.entry
         if entry.ours is not None and ours.get(notes.ours.parents[entry.ours]) == now:
             continue
         if entry.theirs is None or theirs.get(notes.theirs.parents[entry.theirs]) != now:
@@ -622,8 +630,8 @@ def _has_parents(notes: _Notes, written: Sequence[_Written]) -> bool:
 
 def _join(front: Lines, written: Sequence[_Written]) -> Lines:
     lines = list(front)
-    for one in written:
-        lines += one.own + one.gap
+    for section in written:
+        lines += section.own + section.gap
     while lines and written and not lines[-1].strip():
         lines.pop()
     return tuple(lines)
@@ -665,7 +673,7 @@ _LISTS: Final = frozenset({"tags", "tag", "keywords", "aliases", "alias"})
 _LAST_KEYS: Final = ("status", "former_status")
 
 _Metadata = Mapping[str, Lines]
-"""Metadata by key, in lower case; each as lines of YAML with the key."""
+"""Metadata by key in lower case. A value is lines of YAML that include the key."""
 
 
 def _merge_comment(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
@@ -686,11 +694,11 @@ def _merge_comment(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
 
 
 def _read_comment(lines: Lines) -> dict[str, Lines] | None:
-    """The keys of a comment; None if it is not read, or could not be written again."""
+    """The metadata of a comment; None if the comment cannot be read, or not be written again."""
     if not lines:
         return {}
-    found = _COMMENT.fullmatch("\n".join(lines))
-    pairs = read_pairs(found[1]) if found else None
+    match = _COMMENT.fullmatch("\n".join(lines))
+    pairs = read_pairs(match[1]) if match else None
     if pairs is None or len({key.lower() for key in pairs}) < len(pairs):
         return None
     return {key.lower(): (f"{key}: {value}",) for key, value in pairs.items()}
@@ -713,12 +721,12 @@ def _merge_front(base: Lines, ours: Lines, theirs: Lines) -> MergedLines:
 
 
 def _read_front(lines: Lines) -> dict[str, Lines] | None:
-    """The keys of front matter with their lines; None if one is there twice."""
+    """The metadata of front matter; None if a key occurs twice."""
     pairs: dict[str, Lines] = {}
     name = ""
     for line in lines[1:-1]:
-        if found := KEY_LINE.match(line):
-            name = found[1].lower()
+        if match := KEY_LINE.match(line):
+            name = match[1].lower()
             if name in pairs:
                 return None
         pairs[name] = (*pairs.get(name, ()), line)
@@ -729,7 +737,7 @@ def _merge_pairs(base: _Metadata, ours: _Metadata, theirs: _Metadata) -> dict[st
     """Merge metadata; None if both versions have changed a key differently."""
     merged: dict[str, Lines] = {}
     new = sorted({*ours, *theirs} - base.keys())
-    # Restoring from the archive looks for the status at the end, and for the former one behind it.
+    # Restoring an archived section expects the status at the end, and the former status after it.
     first = [key for key in (*base, *new) if key not in _LAST_KEYS]
     for key in (*first, *_LAST_KEYS):
         sides = [side.get(key, ()) for side in (base, ours, theirs)]
@@ -758,13 +766,13 @@ def _merge_value(key: str, base: Lines, ours: Lines, theirs: Lines) -> Lines | N
 
 
 def _merge_list(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
-    """What both have, and what either has added."""
+    """Keep the items that neither version has removed, and the items that either has added."""
     lists = [_load(lines) if lines else [] for lines in (base, ours, theirs)]
     texts: list[list[str]] = []
-    for one in lists:
-        if not isinstance(one, list) or not all(isinstance(text, str) for text in one):
+    for values in lists:
+        if not isinstance(values, list) or not all(isinstance(text, str) for text in values):
             return None
-        texts.append([str(text) for text in one])
+        texts.append([str(text) for text in values])
     before, left, right = texts
     merged = [text for text in before if text in left and text in right]
     merged += sorted({*left, *right} - {*before})
@@ -785,8 +793,8 @@ def _load(lines: Lines) -> object:
 
 
 class _Values(msgspec.Struct, frozen=True, kw_only=True):
-    """The text of a section with dated values: what is before and after them, and the lines of each
-    by its time and its number among those of this time.
+    """The text of a section with dated values: the lines before and after the values, and the lines
+    of each value. The key of a value is its time and its number among the values of this time.
     """
 
     before: Lines
@@ -795,7 +803,7 @@ class _Values(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _merge_body(base: Lines, ours: Lines, theirs: Lines, merge_lines: MergeLines) -> MergedLines:
-    """Merge the text of a section: dated values one by one, other lines by `merge_lines`."""
+    """Merge the text of a section: dated values separately, other lines by `merge_lines`."""
     layouts = [_lay_out_values(lines) for lines in (base, ours, theirs)]
     if layouts[0] is None or layouts[1] is None or layouts[2] is None:
         return merge_lines(base, ours, theirs)
@@ -817,8 +825,8 @@ def _merge_text(sides: Sequence[Lines], merge_lines: MergeLines) -> MergedLines:
 
 
 def _lay_out_values(lines: Lines) -> _Values | None:
-    """Find the dated values in a text; None if other text or blank lines are between them, or the
-    newest is not the first.
+    """Find the dated values in a text; None if other text or blank lines are between them, or if
+    they are not in order, the newest first.
     """
     items = [
         (value[1], block)
@@ -860,7 +868,7 @@ def _merge_values(
     ours: Mapping[tuple[str, int], Lines],
     theirs: Mapping[tuple[str, int], Lines],
 ) -> Lines | None:
-    """The lines of the values, the newest first; None if both versions have changed one."""
+    """The lines of the values, the newest first; None if both versions have changed a value."""
     merged: list[Lines] = []
     keys = sorted({*ours, *theirs}, key=lambda key: key[1])
     for key in sorted(keys, key=lambda key: key[0], reverse=True):
@@ -870,6 +878,6 @@ def _merge_values(
             merged += [value] if value else []
         elif sides[0]:
             return None
-        else:  # two values of one moment
+        else:  # both versions have added a value with the same time
             merged += sorted(sides[1:])
     return tuple(line for value in merged for line in value)

@@ -1,9 +1,9 @@
 """Keep a summary section for each source file of a project in one note, with its provenance.
 
-A section belongs to a source if its metadata has that `source_path`. `source_hash` is the digest of
-the file that it summarises: an unchanged file leaves the section as it is, edits of people
-included; a changed one replaces it; a file that is gone takes it with it. All else in the note
-stays, byte for byte.
+A section belongs to a source if its metadata has the source's path as `source_path`. `source_hash`
+is the digest of the file that the section summarises. While the file is unchanged, the section
+stays as it is, with any edits by people. A changed file replaces the section, and a deleted file
+removes it. All other bytes of the note stay.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ Action = Literal["created", "updated", "unchanged", "removed"]
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Files of a project, by a path with wildcards in its last part alone, and the tags of their
-    summaries.
+    """Files of a project, and the tags of their summaries. Only the last part of `path` may hold
+    wildcards.
     """
 
     path: str
@@ -72,7 +72,7 @@ DEFAULT_SOURCES: Final = (
 
 
 def merge_sources(*groups: Iterable[Source]) -> list[Source]:
-    """All sources, each path once, with the tags of the last group that names it."""
+    """Return all sources, each path once, with the tags of the last group that names it."""
     merged: dict[str, Source] = {}
     for source in chain(*groups):
         merged[source.path] = source
@@ -80,8 +80,8 @@ def merge_sources(*groups: Iterable[Source]) -> list[Source]:
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """A source as it was read; `data` is None if it could not be read, so that nothing is said of
-    it.
+    """A source as it was read. `data` is None if it could not be read; its section then stays as it
+    is.
     """
 
     path: str
@@ -90,13 +90,13 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 
 class SectionChange(msgspec.Struct, frozen=True):
-    """What is done with the section of one source."""
+    """The action on the section of one source."""
 
     path: str
     action: Action
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _SourceSection(msgspec.Struct, frozen=True):
     anchor: str
     source_hash: str
     tags: tuple[str, ...]
@@ -105,19 +105,19 @@ class _Known(msgspec.Struct, frozen=True):
 def plan_index(
     path: str, data: bytes | None, files: Sequence[SourceFile], *, at: str
 ) -> tuple[bytes | None, list[SectionChange]]:
-    """Return the note with a current section for each source, and what is done with each.
+    """Return the note with a current section for each source, and the action on each section.
 
-    `files` are all sources that exist now; `at` is the current time as ISO text. A source that says
-    nothing gets no section. None for a note that does not exist and is not needed.
+    `files` are all sources that exist now. `at` is the current time as ISO text. A source with an
+    empty summary gets no section. The note is None if it does not exist and is not needed.
     """
     changes: list[SectionChange] = []
     for file in files:
-        known = _find_known(path, data)
-        change, data = _update(path, data, file, known.get(file.path), at)
+        own_sections = _find_sections(path, data)
+        change, data = _update(path, data, file, own_sections.get(file.path), at)
         if change is not None:
             changes.append(change)
     present = {file.path for file in files}
-    for source, section in _find_known(path, data).items():
+    for source, section in _find_sections(path, data).items():
         if source not in present:
             data = replace_section(path, data or b"", section.anchor, b"")
             changes.append(SectionChange(source, "removed"))
@@ -125,26 +125,28 @@ def plan_index(
 
 
 def _update(
-    path: str, data: bytes | None, file: SourceFile, known: _Known | None, at: str
+    path: str, data: bytes | None, file: SourceFile, section: _SourceSection | None, at: str
 ) -> tuple[SectionChange | None, bytes | None]:
     if file.data is None:
         return None, data
     source_hash = digest_bytes(file.data)
-    if known is not None and (known.source_hash, known.tags) == (source_hash, file.tags):
+    if section is not None and (section.source_hash, section.tags) == (source_hash, file.tags):
         return SectionChange(file.path, "unchanged"), data
     summary = summarize_source(file.path, file.data.decode("utf-8", "replace"))
     if not summary:
-        if known is None:
+        if section is None:
             return None, data
-        data = replace_section(path, data or b"", known.anchor, b"")
+        data = replace_section(path, data or b"", section.anchor, b"")
         return SectionChange(file.path, "removed"), data
     addition = _make_addition(file, summary, source_hash, at)
-    if known is None:
+    if section is None:
         return SectionChange(file.path, "created"), append_section(path, data, [addition], at=at)[0]
     note = open_text(path, data or b"")
-    section = "\n".join((*render_section(addition, at), ""))
-    by = write_line_ends(section, note.line_end).encode()
-    return SectionChange(file.path, "updated"), replace_section(path, data or b"", known.anchor, by)
+    written = "\n".join((*render_section(addition, at), ""))
+    by = write_line_ends(written, note.line_end).encode()
+    return SectionChange(file.path, "updated"), replace_section(
+        path, data or b"", section.anchor, by
+    )
 
 
 def _make_addition(file: SourceFile, summary: str, source_hash: str, at: str) -> Addition:
@@ -159,15 +161,15 @@ def _make_addition(file: SourceFile, summary: str, source_hash: str, at: str) ->
     )
 
 
-def _find_known(path: str, data: bytes | None) -> Mapping[str, _Known]:
-    """The sections of sources by the paths of their sources, the first of each."""
-    found: dict[str, _Known] = {}
-    for source, known in _list_known(path, data) if data else ():
-        found.setdefault(source, known)
-    return found
+def _find_sections(path: str, data: bytes | None) -> Mapping[str, _SourceSection]:
+    """The sections of sources by the path of the source; if a source has several, the first."""
+    sections: dict[str, _SourceSection] = {}
+    for source, section in _list_sections(path, data) if data else ():
+        sections.setdefault(source, section)
+    return sections
 
 
-def _list_known(path: str, data: bytes) -> Iterator[tuple[str, _Known]]:
+def _list_sections(path: str, data: bytes) -> Iterator[tuple[str, _SourceSection]]:
     lines = decode_note(path, data).lines
     for section in split_note_sections(path, data):
         if not section.level:
@@ -176,13 +178,13 @@ def _list_known(path: str, data: bytes) -> Iterator[tuple[str, _Known]]:
         extra = dict(meta.extra)
         if SOURCE_PATH_KEY in extra:
             source_hash = extra.get(SOURCE_HASH_KEY, "")
-            yield extra[SOURCE_PATH_KEY], _Known(section.anchor, source_hash, meta.tags)
+            yield extra[SOURCE_PATH_KEY], _SourceSection(section.anchor, source_hash, meta.tags)
 
 
 # --- Summaries of source files --------------------------------------------------------------------
-# The summary is extracted, not written: the same text gives the same summary. What a format says of
-# architecture, commands and conventions is kept; a file of an unknown format is quoted from its
-# beginning. A file that its format cannot read is quoted as well. Secrets are masked.
+# The summary is extracted, not written: the same text gives the same summary. Architecture,
+# commands and conventions are extracted from known formats. A file of an unknown format, or one
+# that cannot be parsed, is quoted from its beginning. Secrets are masked.
 
 SOURCE_SUMMARY_LIMIT_CHARS: Final = 4_000
 PARAGRAPH_LIMIT_CHARS: Final = 500
@@ -193,10 +195,10 @@ YAML_LIMIT_CHARS: Final = 65_536
 
 
 def summarize_source(path: str, text: str) -> str:
-    """Return the summary; empty for a file that says nothing. It has at most
-    `SOURCE_SUMMARY_LIMIT_CHARS` characters.
+    """Return the summary, at most `SOURCE_SUMMARY_LIMIT_CHARS` characters; empty if the file has
+    nothing to extract.
     """
-    # Masked before anything is cut, or a part of a secret would not be recognised.
+    # Secrets are masked before anything is cut: a part of a secret would not be recognised.
     text = redact(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
     lines: list[str] = []
     try:
@@ -204,7 +206,7 @@ def summarize_source(path: str, text: str) -> str:
     except (ValueError, msgspec.DecodeError, RecursionError):
         lines = list(_quote(text))
     if not lines and path.lower().endswith((".yml", ".yaml")):
-        lines = list(_quote(text))  # YAML of another use than CI
+        lines = list(_quote(text))  # YAML that does not describe CI
     return _cut(lines)
 
 
@@ -234,7 +236,7 @@ def _cut(lines: Sequence[str]) -> str:
 
 
 def _quote(text: str) -> Iterator[str]:
-    """The first lines that are not blank, as code."""
+    """Yield the first lines that are not blank, as code."""
     lines = [_shorten(line.rstrip(), ITEM_LIMIT_CHARS) for line in text.split("\n") if line.strip()]
     if lines:
         yield from ("    " + line for line in lines[:QUOTED_LINES])
@@ -256,14 +258,14 @@ def _code(value: object) -> str:
 
 
 def _item(name: str, value: object) -> Iterator[str]:
-    """`- name: value`; nothing for an empty value."""
+    """Yield `- name: value`; nothing for an empty value."""
     text = _one_line(value) if isinstance(value, str | int | float) else ""
     if text:
         yield f"- {name}: {text}"
 
 
 def _names(name: str, values: object) -> Iterator[str]:
-    """`- name: a, b`; nothing if there is none."""
+    """Yield `- name: a, b`; nothing if there are no values."""
     listed = [_one_line(value) for value in values] if isinstance(values, list | tuple) else []
     if listed:
         rest = f" and {len(listed) - ITEMS_LIMIT} more" if len(listed) > ITEMS_LIMIT else ""
@@ -279,14 +281,14 @@ def _table(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-# --- markdown -------------------------------------------------------------------------------------
+# --- Markdown -------------------------------------------------------------------------------------
 
 _NO_PROSE = re.compile(r"\s*(?:!?\[!?\[|!\[|<|\[[^\]]+\]:|[-=]{3,}\s*$|\|)")
 _ITEM_MARK = re.compile(r"\s*(?:[-+*]|\d{1,9}[.)])\s+")
 
 
 def _read_markdown(text: str) -> Iterator[str]:
-    """The first paragraph, then each heading with the beginning of the text under it."""
+    """Yield the first paragraph, then each heading with the beginning of the text under it."""
     lines = list(decode_note("source.md", text.encode(errors="replace")).lines)
     first = find_front_matter("source.md", lines).n_lines
     heads = [block for block in split_blocks(lines, first) if block.kind == HEADING]
@@ -310,24 +312,24 @@ def _read_markdown(text: str) -> Iterator[str]:
 
 
 def _find_prose(lines: Sequence[str]) -> str:
-    """The first paragraph, or list item, that is not a badge, image, comment or table."""
-    found: list[str] = []
+    """The first paragraph or list item that is not a badge, image, comment or table."""
+    prose: list[str] = []
     is_code = False
     for line in lines:
         if line.lstrip().startswith(("```", "~~~")):
             is_code = not is_code
-            if found:
+            if prose:
                 break
             continue
         is_prose = not is_code and bool(line.strip()) and not _NO_PROSE.match(line)
-        if found and (not is_prose or _ITEM_MARK.match(line)):
+        if prose and (not is_prose or _ITEM_MARK.match(line)):
             break
         if is_prose:
-            found.append(_ITEM_MARK.sub("", line, count=1).strip().lstrip("> "))
-    return " ".join(" ".join(found).split())
+            prose.append(_ITEM_MARK.sub("", line, count=1).strip().lstrip("> "))
+    return " ".join(" ".join(prose).split())
 
 
-# --- manifests ------------------------------------------------------------------------------------
+# --- Manifests ------------------------------------------------------------------------------------
 
 
 def _title(table: Mapping[str, Any]) -> Iterator[str]:
@@ -379,10 +381,10 @@ def _read_cargo(text: str) -> Iterator[str]:
     yield from _names("dependencies", list(_table(whole.get("dependencies"))))
     binaries = whole.get("bin")
     if isinstance(binaries, list):
-        yield from _names("programs", [_table(one).get("name", "") for one in binaries])
+        yield from _names("programs", [_table(binary).get("name", "") for binary in binaries])
 
 
-# --- commands -------------------------------------------------------------------------------------
+# --- Commands -------------------------------------------------------------------------------------
 
 _TARGET = re.compile(r"([A-Za-z0-9][\w./-]*)\s*:(?![=:])([^#]*)(?:#+\s*(.*))?$")
 _RECIPE = re.compile(r"([A-Za-z_][\w-]*)(?:\s+[^:=]*)?:(?!=)")
@@ -397,9 +399,11 @@ def _read_justfile(text: str) -> Iterator[str]:
 
 
 def _find_targets(text: str, target: re.Pattern[str], program: str) -> dict[str, str]:
-    """Each target with its comment, on its line or the line above, or its first command."""
+    """The targets, each with its comment on its own line or the line above, or else with its first
+    command.
+    """
     lines = text.split("\n")
-    found: dict[str, str] = {}
+    targets: dict[str, str] = {}
     for at, line in enumerate(lines):
         match = target.match(line)
         if match is None or match[1].startswith("."):
@@ -409,12 +413,14 @@ def _find_targets(text: str, target: re.Pattern[str], program: str) -> dict[str,
         comment = above.lstrip("# ").strip() if above.startswith("#") else ""
         command = lines[at + 1].strip() if lines[at + 1 : at + 2] else ""
         is_recipe = bool(command) and lines[at + 1][0] in " \t"
-        found.setdefault(f"{program} {match[1]}", own or comment or (command if is_recipe else ""))
-    return found
+        targets.setdefault(
+            f"{program} {match[1]}", own or comment or (command if is_recipe else "")
+        )
+    return targets
 
 
 def _read_ci(text: str) -> Iterator[str]:
-    """The name and triggers of a workflow, and the commands of each job."""
+    """Yield the name and triggers of a workflow, and the commands of each job."""
     whole = _table(load_yaml(text)) if len(text) <= YAML_LIMIT_CHARS else {}
     if not whole:
         raise ValueError("too long, or no mapping")
@@ -432,9 +438,9 @@ def _read_ci(text: str) -> Iterator[str]:
 
 def _find_runs(job: Mapping[str, Any]) -> list[str]:
     steps, script = job.get("steps"), job.get("script")
-    found = [_table(step).get("run", "") for step in steps] if isinstance(steps, list) else []
-    found += script if isinstance(script, list) else [script] if isinstance(script, str) else []
-    first_lines = (str(run).strip().split("\n")[0] for run in found)
+    runs = [_table(step).get("run", "") for step in steps] if isinstance(steps, list) else []
+    runs += script if isinstance(script, list) else [script] if isinstance(script, str) else []
+    first_lines = (str(run).strip().split("\n")[0] for run in runs)
     return [_code(line) for line in first_lines if line][:ITEMS_LIMIT]
 
 

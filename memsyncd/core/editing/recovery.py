@@ -1,8 +1,8 @@
-"""Decides whether a change set of which a part has happened is completed or rolled back.
+"""Decide whether a change set that has happened in part is completed or rolled back.
 
-A change set is all or nothing. Its targets change one after another: where one has happened, so
-have those before it, and where one has not, neither have those after it. What another program wrote
-is never replaced, which may leave only one direction, or none.
+A change set happens as a whole or not at all. Its targets change one after another: if a target has
+changed, so have all targets before it; if it has not, neither have the targets after it. A text
+that another program wrote is never replaced. This may leave only one direction, or none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class TargetState(Enum):
-    """What the disk holds where a change set changes one note."""
+    """The text that the disk holds at one target of a change set."""
 
     OLD = "old"
     """The text from before: the change has not happened."""
@@ -25,7 +25,7 @@ class TargetState(Enum):
     CHANGED_NEW = "changed_new"
     """A text of another program, which replaced the new one: the change has happened."""
     CHANGED = "changed"
-    """A text of another program; which one it replaced is not known."""
+    """A text of another program; it is unknown whether it replaced the old or the new text."""
 
 
 class Direction(Enum):
@@ -39,8 +39,8 @@ NOT_HAPPENED = frozenset({TargetState.OLD, TargetState.CHANGED_OLD})
 
 
 class RecoveryPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The direction, the states as far as they can be resolved, and the targets (by number) whose
-    state is uncertain.
+    """The direction, the states as far as they can be resolved, and the indices of the targets with
+    an uncertain state.
     """
 
     direction: Direction
@@ -51,15 +51,15 @@ class RecoveryPlan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_recovery(
     states: Sequence[TargetState], refused: Collection[Direction] = ()
 ) -> RecoveryPlan:
-    """Choose the direction for targets in the order in which they change.
+    """Choose the direction. `states` has the targets in the order in which they change.
 
-    No client was told that an unfinished change set has happened, so it is rolled back, unless
-    nothing of it is missing. It is completed where another program has built on a part of it, and
-    reported where others have changed both a target that has happened and one that has not. A
-    single target is never half done, and so never uncertain. A direction that the system has
-    refused is planned only where the other is not possible.
+    No client was told that an unfinished change set has happened. So it is rolled back, unless all
+    its targets have changed. It is completed if another program has changed a target after the
+    change set did. It is reported if other programs have changed both a target that the change set
+    had changed and one that it had not. A single target is never half done, so it is never
+    uncertain. A direction that the system has refused is planned only if the other is impossible.
     """
-    # What another program's text replaced is told by its neighbours, if they do not contradict.
+    # The neighbours of another program's text tell which text it replaced, if they agree.
     resolved = tuple(
         _resolve(state, states[:at], states[at + 1 :]) for at, state in enumerate(states)
     )
@@ -72,21 +72,20 @@ def plan_recovery(
 
 
 def can_complete(states: Sequence[TargetState]) -> bool:
-    """True if every target that has not happened still holds its old text, as far as can be
-    resolved.
-    """
+    """True if every unchanged target still holds its old text, as far as the states are known."""
     return TargetState.CHANGED_OLD not in states
 
 
 def can_roll_back(states: Sequence[TargetState]) -> bool:
-    """True if every target that has happened still holds its new text, as far as is known."""
+    """True if every changed target still holds its new text, as far as the states are known."""
     return TargetState.CHANGED_NEW not in states
 
 
 def find_to_change(direction: Direction, states: Sequence[TargetState]) -> list[int]:
-    """The targets that the direction still has to change, in the order in which it does.
+    """The indices of the targets that are still to be changed, in the order of their change.
 
-    A rollback goes backwards: a kill in the middle of either leaves what has happened in front.
+    A rollback goes backwards. So after a kill in the middle of either direction, the changed
+    targets still come first.
     """
     if direction is Direction.COMPLETE:
         return [at for at, state in enumerate(states) if state is TargetState.OLD]

@@ -1,12 +1,12 @@
 """Find and replace the bytes of one section of a note, and keep a text within its section.
 
 A section's own bytes run from its heading's line to the end of its last line that is not blank,
-before the next heading of any level, without a byte order mark. The blank lines after it separate
-it from the next, so adding text there changes no section above.
+before the next heading of any level, without a byte order mark. The blank lines after them separate
+the section from the next, so text that is added there changes no section above.
 
-A text stays within its section if its headings are below the section's and its fences and comments
-are closed. Whether it does is tested with the parser that will read the note: a heading after the
-text must be found. A text that cannot be kept otherwise goes into a fence.
+A text stays within its section if its headings are deeper than the section's, and if its fences and
+comments are closed. The parser that will read the note tests this: it must find a heading after the
+text. A text that does not stay within its section otherwise goes into a fence.
 
 `match_sections` follows sections from one text of a note to the next.
 """
@@ -41,20 +41,20 @@ LINE_ENDS = ("\n", "\r\n", "\r")
 
 
 class NoteText(msgspec.Struct, frozen=True, kw_only=True):
-    """A note's text as it is, and its byte order mark. Made by `open_text`."""
+    """A note's text as it is, and its byte order mark. `open_text` makes it."""
 
     mark: bytes
     text: str
 
     @property
     def line_end(self) -> str:
-        r"""The end that most of its lines have; `\n` if none has one."""
+        r"""The line end that most of its lines have; `\n` if no line has one."""
         n_pairs = self.text.count("\r\n")
         counts = (self.text.count("\n") - n_pairs, n_pairs, self.text.count("\r") - n_pairs)
         return LINE_ENDS[counts.index(max(counts))]
 
     def to_bytes(self, text: str) -> bytes:
-        """The bytes of the note with this text instead."""
+        """The bytes of a note with this text and the byte order mark of this one."""
         return self.mark + text.encode("utf-8", "surrogateescape")
 
 
@@ -85,12 +85,12 @@ def unify_line_ends(text: str) -> str:
 
 
 def write_line_ends(text: str, line_end: str) -> str:
-    r"""Text with `\n` for line ends, with these line ends instead."""
+    r"""Replace the `\n` line ends of a text by `line_end`."""
     return text if line_end == "\n" else text.replace("\n", line_end)
 
 
 class UnifiedText:
-    r"""A text with `\n` for every line end, whose offsets can be converted to the raw text.
+    r"""A text with `\n` for every line end. Its offsets can be converted to offsets in the raw one.
 
     Offsets count characters.
     """
@@ -99,21 +99,21 @@ class UnifiedText:
 
     def __init__(self, raw: str) -> None:
         self.text = unify_line_ends(raw)
-        # Before the i-th pair, i characters are missing.
+        # i characters are missing before the i-th pair.
         self._pairs = (
-            [found.start() - at for at, found in enumerate(re.finditer("\r\n", raw))]
+            [match.start() - at for at, match in enumerate(re.finditer("\r\n", raw))]
             if "\r\n" in raw
             else []
         )
 
     def raw_offset(self, offset: int) -> int:
-        """The offset in the raw text: never between the two characters of one line end."""
+        """The offset in the raw text. It is never between the two characters of one line end."""
         return offset + bisect_left(self._pairs, offset)
 
 
 def join_texts(*texts: str) -> str:
-    r"""Concatenate texts. A `\r` and a `\n` that come together stay two line ends, by one more `\n`
-    between them.
+    r"""Concatenate texts. If one ends with `\r` and the next begins with `\n`, another `\n` is put
+    between them, so that they stay two line ends.
     """
     whole: list[str] = []
     last = ""
@@ -126,8 +126,8 @@ def join_texts(*texts: str) -> str:
 
 
 def count_lines(unified: str) -> int:
-    """Lines as an editor counts them: a last one without an end counts, an empty one after it does
-    not.
+    """The number of lines as an editor counts them: a last line without a line end counts, and an
+    empty text after the last line end does not.
     """
     return unified.count("\n") + (not unified.endswith("\n") and unified != "")
 
@@ -138,16 +138,16 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 def find_sections_bytes(path: str, data: bytes) -> dict[str, tuple[int, int]]:
-    """Byte offsets [start, end) of the own lines of every section, by anchor; none of UTF-16."""
+    """Byte offsets [start, end) of the own lines of every section, by anchor; empty for UTF-16."""
     return {anchor: place[:2] for anchor, place in _find_places(path, data).items()}
 
 
 def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
-    """The note with these bytes for the section's own.
+    """Replace the section's own bytes by `by`; returns the new note.
 
     Raises NoteNotFound if there is no such section. Empty bytes remove the section with the blank
-    lines after it, the last section of a note with those above it. If the section ended a note
-    without a newline and another follows now, a newline is added.
+    lines after it; if it is the last section of the note, with the blank lines above it. A newline
+    is added if `by` has none at its end and more text follows.
     """
     place = _find_places(path, data).get(anchor)
     if place is None:
@@ -163,7 +163,7 @@ def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
 
 
 def split_note_sections(path: str, data: bytes) -> list[RawSection]:
-    """The sections of a note as its parser splits them."""
+    """The sections of a note, as `parse_note` splits them."""
     lines = decode_note(path, data).lines
     if is_plain(path):
         return split_sections(path, lines, split_paragraphs(lines), has_top=False)
@@ -174,8 +174,8 @@ def split_note_sections(path: str, data: bytes) -> list[RawSection]:
 
 
 def _find_places(path: str, data: bytes) -> dict[str, tuple[int, int, int]]:
-    """The offsets of each section's beginning, of the end of its last line that is not blank, and
-    of the next section.
+    """Three byte offsets for each section, by anchor: its beginning, the end of its last line that
+    is not blank, and the beginning of the next section.
     """
     if is_utf16(data):
         return {}
@@ -201,13 +201,13 @@ def _text_end(data: bytes, offsets: list[int], end: int) -> int:
 def _line_offsets(data: bytes) -> list[int]:
     """The offset of each line, as `decode_note` counts lines, followed by the note's length."""
     first = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
-    offsets = [first, *(found.end() for found in _LINE_END.finditer(data, first))]
+    offsets = [first, *(match.end() for match in _LINE_END.finditer(data, first))]
     return offsets if offsets[-1] == len(data) else [*offsets, len(data)]
 
 
 def _missing_line_end(data: bytes, by: bytes, after: bytes) -> bytes:
-    """The line end that the last line of `by` lacks, as the note has them; empty where nothing
-    follows.
+    """The line end that the last line of `by` lacks, in the note's form; empty if no text follows
+    it.
     """
     if not by or not after or by.endswith((b"\n", b"\r")):
         return b""
@@ -237,7 +237,7 @@ _HTML_ENDS = (
 
 
 def make_heading_line(level: int, text: str) -> str:
-    """One line that is a heading of this text; a `#` at its end is escaped, or it would be a
+    """A heading of this text, as one line. A `#` at its end is escaped, because it would be a
     closing mark.
     """
     text = " ".join(text.split())
@@ -245,14 +245,14 @@ def make_heading_line(level: int, text: str) -> str:
 
 
 def contain(lines: Sequence[str]) -> list[str]:
-    """The lines, changed only where they would not stay within their section."""
+    """Return the lines, changed only where they would not stay within their section."""
     kept = _push_headings(lines)
     kept += find_closing_lines(kept)
     return kept if _is_contained(kept) else _put_into_fence(lines)
 
 
 def find_closing_lines(lines: Sequence[str], first: int = 0) -> list[str]:
-    """The lines that must follow a note so that a heading after them is a heading; usually none."""
+    """The lines that must end a note, so that a heading after them is a heading; usually none."""
     probed = split_blocks([*lines, "", _PROBE], first)
     if probed and probed[-1].kind == HEADING and probed[-1].start == len(lines) + 1:
         return []
@@ -315,8 +315,8 @@ def _put_into_fence(lines: Sequence[str]) -> list[str]:
 
 
 class SectionTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """What a section is recognised by. `own_id` is the `id` in its comment, empty if there is none;
-    `body` is the text below its heading.
+    """The features by which a section is recognised. `own_id` is the `id` in its comment, empty if
+    there is none. `body` is the text below its heading.
     """
 
     slugs: str
@@ -325,7 +325,7 @@ class SectionTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SectionMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """The new slugs by the old ones, and the sections of either text that have no counterpart."""
+    """The new slugs by the old slugs, and the sections of each text without a counterpart."""
 
     slugs: dict[str, str]
     removed: tuple[SectionTrace, ...]
@@ -333,7 +333,7 @@ class SectionMatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trace_sections(path: str, data: bytes | None) -> list[SectionTrace]:
-    """Return the sections of a text in their order, none without a text."""
+    """Return the sections of a text in their order; an empty list for None."""
     if data is None:
         return []
     lines = decode_note(path, data).lines
@@ -350,78 +350,81 @@ def trace_sections(path: str, data: bytes | None) -> list[SectionTrace]:
 def match_sections(old: Sequence[SectionTrace], new: Sequence[SectionTrace]) -> SectionMatch:
     """Match sections by their id, by slugs and body, by body, by slugs, and by their place.
 
-    The body comes before the slugs, because equal headings of a note are numbered: without the
-    first of them, the slugs of the second are those of the first before.
+    The body comes before the slugs, because equal headings of a note are numbered: if the first of
+    two is removed, the second gets the slugs that the first had.
     """
-    found: dict[int, int] = {}
+    matches: dict[int, int] = {}
     for key in _KEYS:
-        _match_by(key, old, new, found)
-    _match_by_place(len(old), len(new), found)
-    taken = set(found.values())
+        _match_by(key, old, new, matches)
+    _match_by_place(len(old), len(new), matches)
+    taken = set(matches.values())
     return SectionMatch(
-        slugs={old[at].slugs: new[to].slugs for at, to in found.items()},
-        removed=tuple(one for at, one in enumerate(old) if at not in found),
-        added=tuple(one for at, one in enumerate(new) if at not in taken),
+        slugs={old[at].slugs: new[to].slugs for at, to in matches.items()},
+        removed=tuple(section for at, section in enumerate(old) if at not in matches),
+        added=tuple(section for at, section in enumerate(new) if at not in taken),
     )
 
 
 def match_moved(
     removed: Sequence[SectionTrace], added: Sequence[SectionTrace]
 ) -> list[tuple[int, int]]:
-    """Pair sections that left one note with those that another gained, by their id or body.
+    """Pair the sections that one note lost with the sections that another gained, by their id or
+    body.
 
-    Returns the places in both sequences.
+    Returns pairs of indices in both sequences.
     """
-    found: dict[int, int] = {}
+    matches: dict[int, int] = {}
     for key in (_by_id, _by_body):
-        _match_by(key, removed, added, found)
-    return sorted(found.items())
+        _match_by(key, removed, added, matches)
+    return sorted(matches.items())
 
 
 _Key = Callable[[SectionTrace], Hashable]
-"""What sections have in common; None for a section that has it with no other."""
+"""Returns a feature by which sections match; None for a section without this feature."""
 
 
-def _by_id(one: SectionTrace) -> Hashable:
-    return one.own_id or None
+def _by_id(section: SectionTrace) -> Hashable:
+    return section.own_id or None
 
 
-def _by_body(one: SectionTrace) -> Hashable:
-    return one.body or None
+def _by_body(section: SectionTrace) -> Hashable:
+    return section.body or None
 
 
 _KEYS: tuple[_Key, ...] = (_by_id, attrgetter("slugs", "body"), _by_body, attrgetter("slugs"))
 
 
 def _match_by(
-    key: _Key, old: Sequence[SectionTrace], new: Sequence[SectionTrace], found: dict[int, int]
+    key: _Key, old: Sequence[SectionTrace], new: Sequence[SectionTrace], matches: dict[int, int]
 ) -> None:
-    """Match the sections without a counterpart that have this key in common, in their order."""
-    taken = set(found.values())
+    """Match sections that have no counterpart yet and have the same key, in their order."""
+    taken = set(matches.values())
     waiting: dict[Hashable, list[int]] = {}
-    for at, one in enumerate(new):
-        if at not in taken and (value := key(one)) is not None:
+    for at, section in enumerate(new):
+        if at not in taken and (value := key(section)) is not None:
             waiting.setdefault(value, []).append(at)
-    for at, one in enumerate(old):
-        if at not in found and (places := waiting.get(key(one))):
-            found[at] = places.pop(0)
+    for at, section in enumerate(old):
+        if at not in matches and (places := waiting.get(key(section))):
+            matches[at] = places.pop(0)
 
 
-def _match_by_place(n_old: int, n_new: int, found: dict[int, int]) -> None:
-    """Match what is left between the same two neighbours, if both texts have as many there."""
-    taken = set(found.values())
-    # A neighbour on either side: before the first section and after the last.
-    ends = [(-1, -1), *sorted(found.items()), (n_old, n_new)]
+def _match_by_place(n_old: int, n_new: int, matches: dict[int, int]) -> None:
+    """Match the remaining sections between the same two neighbours, if their number is the same in
+    both texts.
+    """
+    taken = set(matches.values())
+    # Every section gets two neighbours: one before the first section and one after the last.
+    ends = [(-1, -1), *sorted(matches.items()), (n_old, n_new)]
     for (start, new_start), (end, new_end) in pairwise(ends):
-        left = [at for at in range(start + 1, end) if at not in found]
+        left = [at for at in range(start + 1, end) if at not in matches]
         new_left = [at for at in range(new_start + 1, new_end) if at not in taken]
         if len(left) == len(new_left):
-            found.update(zip(left, new_left, strict=True))
-            taken.update(new_left)  # where sections have changed places, ranges overlap
+            matches.update(zip(left, new_left, strict=True))
+            taken.update(new_left)  # ranges overlap where sections have changed places
 
 
 def _read_id(path: str, lines: Sequence[str], section: RawSection) -> str:
     if not section.level:
-        return ""  # that of the front matter is the note's
+        return ""  # an id in the front matter belongs to the note
     meta, _ = find_section_meta(path, lines, section.start + 1, section.end)
     return dict(meta.extra).get("id", "")

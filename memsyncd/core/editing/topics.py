@@ -1,11 +1,11 @@
 """Make and change topics and their fields.
 
-A topic is a note: its front matter has the metadata, the text below its title the summary, and list
-items there its relations, which are typed links. Only what is asked for is changed; a note of
-another form is refused.
+A topic is a note. Its front matter has the metadata. The text below its title is the summary, and
+list items there are its relations, which are typed links. Only the requested parts change; a note
+of another form is refused.
 
-A field is a section of a note. Its values are items of a list that begin with the time at which
-they were appended, the newest first:
+A field is a section of a note. Its values are list items. Each begins with the time at which it was
+appended, and the newest comes first:
 
     ## Status
     <!-- memory: {created: "2026-11-20T09:00:00Z"} -->
@@ -13,8 +13,8 @@ they were appended, the newest first:
     - 2026-11-20T09:00:00Z Postgres 16.
 
 Other text of the section stays where it is, and is a value without a time. A value is any markdown:
-its further lines are indented, so that headings and fences in it stay within its item. The newest
-value's time is when the section was updated.
+its further lines are indented, so that headings and fences in it stay within its item. The time of
+the newest value counts as the time when the section was updated.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
 _ANY_VALUE = re.compile(rf"^{DATED_VALUE.pattern}$", re.MULTILINE)
 _COMMENT = re.compile(r"[ \t]*<!--\s*memory:\s*(.*?)\s*-->", re.DOTALL)
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-# A first line that is no plain text of a paragraph stands on a line of its own.
+# A value is written after its time only if its first line is plain text of a paragraph.
 _PLAIN_START = re.compile(r"[^\W_]|[\"'(\[*`$@…„“‘«](?![*`\s])")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 _INDENT: Final = "  "
@@ -87,14 +87,14 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Nested(Protocol):
-    """What sections must tell to be divided into fields."""
+    """The property of a section that `list_fields` needs."""
 
     @property
     def level(self) -> int: ...
 
 
 class Headed(Nested, Protocol):
-    """What a section must tell to be found as a field."""
+    """The properties of a section that `find_field` needs."""
 
     @property
     def anchor(self) -> str: ...
@@ -107,14 +107,16 @@ S = TypeVar("S", bound=Headed)
 
 
 def find_title(sections: Sequence[N]) -> N | None:
-    """Return the section of the title: the first one, if it alone has a heading of level 1."""
-    headed = [one for one in sections if one.level]
-    tops = [one for one in headed if one.level == 1]
+    """Return the section of the title: the first heading, if it is the only one of level 1; None
+    if there is none.
+    """
+    headed = [section for section in sections if section.level]
+    tops = [section for section in headed if section.level == 1]
     return tops[0] if len(tops) == 1 and headed[0] is tops[0] else None
 
 
 def list_fields(sections: Sequence[N]) -> Iterator[tuple[N, Sequence[N]]]:
-    """Yield the fields of a note, each with all sections beneath it and itself."""
+    """Yield the fields of a note, each with a list of itself and all sections beneath it."""
     title = find_title(sections)
     at = 0
     while at < len(sections):
@@ -127,21 +129,22 @@ def list_fields(sections: Sequence[N]) -> Iterator[tuple[N, Sequence[N]]]:
 
 
 def find_field(sections: Sequence[S], name: str) -> S | None:
-    """Return the section that is named by its anchor, its heading, or the slug of its heading.
+    """Return the section with this anchor, or the field with this heading or slug of a heading;
+    None if there is none.
 
-    Raises BadRequest if several have this heading.
+    Raises BadRequest if several fields have this heading.
     """
-    named = next((one for one in sections if one.anchor == name), None)
+    named = next((section for section in sections if section.anchor == name), None)
     if named is not None:
         return named
     fields = [head for head, _ in list_fields(sections)]
     text, slug = " ".join(name.split()).casefold(), make_slug(name)
-    found = [one for one in fields if one.heading[-1].casefold() == text]
-    found = found or [one for one in fields if make_slug(one.heading[-1]) == slug]
-    if len(found) > 1:
-        anchors = ", ".join(one.anchor for one in found[:3])
+    matching = [section for section in fields if section.heading[-1].casefold() == text]
+    matching = matching or [section for section in fields if make_slug(section.heading[-1]) == slug]
+    if len(matching) > 1:
+        anchors = ", ".join(section.anchor for section in matching[:3])
         raise BadRequest(f"field: several sections are named {name}", hint=f"name one: {anchors}")
-    return found[0] if found else None
+    return matching[0] if matching else None
 
 
 # --- The values of a field ------------------------------------------------------------------------
@@ -166,40 +169,44 @@ def _lay_out(lines: list[str]) -> _Layout:
         if _COMMENT.match(text) and text.rstrip().endswith("-->"):
             comment, blocks = blocks[0], blocks[1:]
             body = comment.end
-    items = [one for one in blocks if one.kind == ITEM and DATED_VALUE.fullmatch(lines[one.start])]
+    items = [
+        block
+        for block in blocks
+        if block.kind == ITEM and DATED_VALUE.fullmatch(lines[block.start])
+    ]
     return _Layout(lines, body, comment, items)
 
 
 def read_values(own: str) -> list[DatedValue]:
-    """Return the values of a section with these lines, its heading first: dated ones in their
-    order, then the other text, if there is any.
+    """Return the values of a section. `own` is its text with its heading. The dated values come in
+    their order, then the other text, if there is any.
     """
     layout = _lay_out(unify_line_ends(own).split("\n"))
-    values = [_read_value(layout.lines[one.start : one.end]) for one in layout.items]
-    within = {at for one in layout.items for at in range(one.start, one.end)}
+    values = [_read_value(layout.lines[item.start : item.end]) for item in layout.items]
+    within = {at for item in layout.items for at in range(item.start, item.end)}
     others = [layout.lines[at] for at in range(layout.body, len(layout.lines)) if at not in within]
     text = "\n".join(others).strip("\n").rstrip()
     return [*values, DatedValue(None, text)] if text.strip() else values
 
 
 def _read_value(lines: Sequence[str]) -> DatedValue:
-    found = DATED_VALUE.fullmatch(lines[0])
-    assert found is not None
+    match = DATED_VALUE.fullmatch(lines[0])
+    assert match is not None
     more = [line.removeprefix(_INDENT) for line in lines[1:]]
     while more and not more[-1].strip():
         more.pop()
-    return DatedValue(found[1], "\n".join([*([found[2]] if found[2] else []), *more]))
+    return DatedValue(match[1], "\n".join([*([match[2]] if match[2] else []), *more]))
 
 
 def split_values(own: str) -> list[str]:
-    """The text of a section, and each of its dated values."""
+    """Return the text of a section, followed by each of its dated values."""
     if not _ANY_VALUE.search(own):
         return [own]
-    return [own, *(one.text for one in read_values(own) if one.at is not None)]
+    return [own, *(value.text for value in read_values(own) if value.at is not None)]
 
 
 def render_value(text: str, at: str) -> list[str]:
-    """The lines of a value; `read_values` returns the text without blank lines around it."""
+    """Return the lines of a value. `read_values` reads it back without blank lines around it."""
     lines = [line if line.strip() else "" for line in trim_text(text).split("\n")]
     is_plain = _PLAIN_START.match(lines[0]) and not (len(lines) > 1 and "|" in lines[0])
     first = f"- {at} {lines.pop(0)}" if is_plain else f"- {at}"
@@ -207,7 +214,9 @@ def render_value(text: str, at: str) -> list[str]:
 
 
 def trim_text(text: str) -> str:
-    r"""The text as a value keeps it: `\n` for line ends, without blank lines around it."""
+    r"""Return the text in the form that a value keeps: `\n` for line ends, no blank lines around
+    it.
+    """
     lines = unify_line_ends(text).split("\n")
     while len(lines) > 1 and not lines[0].strip():
         del lines[0]
@@ -222,10 +231,10 @@ def trim_text(text: str) -> str:
 def append_value(
     path: str, data: bytes, anchor: str, addition: Addition, *, at: str, keep: int | None
 ) -> Appended:
-    """Append the content of the addition to a section, and what else it states to the section's
-    metadata; `keep` is the number of dated values that stay, None for all.
+    """Append the content of the addition to a section as a value. The other fields of the addition
+    go into the section's metadata. `keep` is the number of dated values that stay; None for all.
 
-    Raises NoteNotFound without this section, EditRefused if the note cannot be edited so.
+    Raises NoteNotFound if there is no such section, EditRefused if the note has another form.
     """
     place = find_sections_bytes(path, data).get(anchor)
     if place is None:
@@ -249,21 +258,25 @@ def append_value(
     by = "".join(raw).encode("utf-8", "surrogateescape")
     written = replace_section(path, data, anchor, by)
     values = read_values(own)
-    dated = [one for one in values if one.at is not None][: None if keep is None else keep - 1]
+    dated = [old_value for old_value in values if old_value.at is not None][
+        : None if keep is None else keep - 1
+    ]
     expected = [DatedValue(at, trim_text(addition.content)), *dated]
-    others = [one for one in values if one.at is None]
+    others = [old_value for old_value in values if old_value.at is None]
     _check_written(path, data, written, anchor, [*expected, *others])
     return Appended(data=written, anchor=anchor, n_values=len(expected), n_dropped=len(dropped))
 
 
 def _open_lines(path: str, data: bytes) -> tuple[NoteText, list[str], list[str]]:
-    """A note, and its lines with and without their ends."""
+    """Return a note, its lines with their line ends, and its lines without line ends."""
     note = open_text(path, data)
     return note, *_split_lines(note.text, note.line_end)
 
 
 def _split_lines(text: str, line_end: str) -> tuple[list[str], list[str]]:
-    """The lines of a text with their ends, a last one without an end gets this one; and without."""
+    """Return the lines of a text with and without their line ends. A last line without a line end
+    gets `line_end`.
+    """
     raw: list[str] = _LINES.findall(text)
     if raw and not raw[-1].endswith(("\n", "\r")):
         raw[-1] += line_end
@@ -271,7 +284,7 @@ def _split_lines(text: str, line_end: str) -> tuple[list[str], list[str]]:
 
 
 def _insert(raw: list[str], layout: _Layout, value: list[str], end: str, *, n_items: int) -> None:
-    """Insert a value above the first one, else at the beginning of the section's text."""
+    """Insert a value above the first dated value, or at the beginning of the section's text."""
     if n_items:
         raw[layout.items[0].start : layout.items[0].start] = value
         return
@@ -285,8 +298,8 @@ def _insert(raw: list[str], layout: _Layout, value: list[str], end: str, *, n_it
 def _check_written(
     path: str, old: bytes, new: bytes, anchor: str, expected: Sequence[DatedValue]
 ) -> None:
-    """Raise EditRefused unless the section of the new note has these values, and every other
-    section its bytes.
+    """Raise EditRefused unless the section of the new note has the expected values, and every other
+    section has the same bytes as before.
     """
     texts = [
         {name: data[slice(*place)] for name, place in find_sections_bytes(path, data).items()}
@@ -296,11 +309,11 @@ def _check_written(
     texts[0].pop(anchor, None)
     if texts[0] != texts[1] or read_values(own) != expected:
         hint = "append to another field, or change the note with the memory tool"
-        raise EditRefused(f"{anchor} takes no value at its beginning", hint=hint)
+        raise EditRefused(f"no value can be added at the beginning of {anchor}", hint=hint)
 
 
 def add_field(path: str, data: bytes, name: str, addition: Addition, *, at: str) -> Appended:
-    """Append a section for a field with its first value.
+    """Append a section for a new field with its first value.
 
     Raises EditRefused for a note to which no section can be added.
     """
@@ -308,8 +321,9 @@ def add_field(path: str, data: bytes, name: str, addition: Addition, *, at: str)
     first = replace(addition, content=content, summary=name, created=at)
     written, spans = append_section(path, data, [first], at=at)
     sections = split_note_sections(path, written)
-    anchor = next(one.anchor for one in sections if one.start + 1 == spans[0].start)
-    # What is above the field: a missing line end and an open fence are closed there.
+    anchor = next(section.anchor for section in sections if section.start + 1 == spans[0].start)
+    # The text above the new field differs from the old note: `append_section` has added a missing
+    # line end, and closed an open fence.
     above = written[: find_sections_bytes(path, written)[anchor][0]]
     _check_written(path, above, written, anchor, [DatedValue(at, trim_text(addition.content))])
     return Appended(data=written, anchor=anchor, n_values=1, n_dropped=0)
@@ -319,9 +333,9 @@ def add_field(path: str, data: bytes, name: str, addition: Addition, *, at: str)
 
 
 def _update_comment(path: str, layout: _Layout, addition: Addition) -> str | None:
-    """Return the section's comment with what the addition states; None if it states nothing.
+    """Return the section's comment with the metadata of the addition; None if it has no metadata.
 
-    Raises EditRefused if the addition states something, and the comment has another form.
+    Raises EditRefused if the addition has metadata, and the comment has another form.
     """
     changes = render_metadata(addition, None)
     if not changes:
@@ -347,12 +361,14 @@ def _read_comment(layout: _Layout) -> str:
     if layout.comment is None:
         return ""
     text = "\n".join(layout.lines[layout.comment.start : layout.comment.end])
-    found = _COMMENT.match(text)
-    return found[1] if found else ""
+    match = _COMMENT.match(text)
+    return match[1] if match else ""
 
 
 def read_pairs(comment: str) -> dict[str, str] | None:
-    """Return the keys of a comment with their values as YAML; None if these cannot be written."""
+    """Return the keys of a comment with their values as YAML; None if the comment cannot be read,
+    or its values cannot be written again.
+    """
     try:
         loaded = load_yaml(comment)
     except ValueError:
@@ -373,15 +389,15 @@ def read_pairs(comment: str) -> dict[str, str] | None:
 def _render_loaded(value: object) -> str | None:
     if isinstance(value, str):
         return quote_value(value) or '""'
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return quote_values(value) or "[]"
-    if isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
-        return "{" + ", ".join(f"{key}: {quote_value(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
+        return "{" + ", ".join(f"{key}: {quote_value(item)}" for key, item in value.items()) + "}"
     return None
 
 
 def _is_kept(before: Meta, after: Meta, changes: Mapping[str, str]) -> bool:
-    """Whether nothing but these keys differs."""
+    """True if no other keys than these differ."""
     fields = [name for name in Meta.__struct_fields__ if name not in ("extra", *changes)]
     extra = [
         {key: value for key, value in meta.extra if key.lower() not in changes}
@@ -403,7 +419,7 @@ _ITEM_OF_LINK = re.compile(
 )
 
 Identify = Callable[[str], str]
-"""Names the note that a link's target leads to, so that two targets for one note are equal."""
+"""Returns a name for the note that a link's target leads to: equal for two targets of one note."""
 
 
 class RelationLink(NamedTuple):
@@ -420,8 +436,8 @@ def find_topic_faults(
     *,
     most_chars: int = CONTENT_LIMIT_CHARS,
 ) -> Iterator[BadRequest]:
-    """Yield one error for each invalid field of a topic. `metadata` has the title as its summary,
-    and the summary as its content.
+    """Yield one error for each invalid field of a topic. The title of the topic is the summary of
+    `metadata`, and the summary of the topic is its content.
     """
     has_summary = bool(metadata.content.strip())
     if not metadata.summary.strip():
@@ -432,14 +448,14 @@ def find_topic_faults(
         elif not fault.message.startswith("content: ") or has_summary:
             yield _rename(fault, "content", "summary")
     lines = unify_line_ends(metadata.content).split("\n")
-    if has_summary and any(one.kind == HEADING for one in split_blocks(lines)):
+    if has_summary and any(block.kind == HEADING for block in split_blocks(lines)):
         yield BadRequest("summary: holds a heading", hint="give what is below it as a field")
     for name, value in fields.items():
         place = f"fields.{name.strip()[:40]}"
         if not name.strip():
-            yield BadRequest("fields: hold one without a name", hint="name it, or leave it out")
-        one = Addition(content=value, summary=name)
-        for fault in find_faults(one, most_chars=most_chars):
+            yield BadRequest("fields: contain a field without a name", hint="name it or remove it")
+        block = Addition(content=value, summary=name)
+        for fault in find_faults(block, most_chars=most_chars):
             yield _rename(_rename(fault, "summary", place), "content", place)
     yield from find_relation_faults("relations", relations)
 
@@ -451,19 +467,20 @@ def _rename(fault: BadRequest, old: str, new: str) -> BadRequest:
 
 
 def find_relation_faults(name: str, relations: Sequence[RelationLink]) -> Iterator[BadRequest]:
-    for one in relations:
-        if not _RELATION.fullmatch(one.kind):
+    for relation in relations:
+        if not _RELATION.fullmatch(relation.kind):
             hint = "lower-case letters, digits and _, such as resolved_by"
-            yield BadRequest(f"{name}: hold a kind that is not one word", hint=hint)
-        to = clean_target(one.to)
+            yield BadRequest(f"{name}: contain a kind that is not one word", hint=hint)
+        to = clean_target(relation.to)
         if not to or _NO_TARGET.search(to) or len(to) > _TARGET_LIMIT_CHARS:
             yield BadRequest(
-                f"{name}: lead to what no link can name", hint="name a note, or note#heading"
+                f"{name}: lead to a place that no link can name",
+                hint="name a note, or note#heading",
             )
 
 
 def clean_target(to: str) -> str:
-    """A target without the brackets of a link."""
+    """Return a target without the brackets of a link."""
     return to.strip().removeprefix("[[").removesuffix("]]").strip()
 
 
@@ -478,7 +495,9 @@ def make_topic(
     *,
     at: str,
 ) -> tuple[bytes, list[str]]:
-    """Return the text of a new note, and the anchors of its fields. All must be valid."""
+    """Return the bytes of a new note, and the anchors of its fields. `find_topic_faults` must have
+    found no fault.
+    """
     stated = render_metadata(metadata, at)
     lines = ["---", *(f"{key}: {value}" for key, value in stated.items()), "---", ""]
     lines.append(make_heading_line(1, metadata.summary))
@@ -494,14 +513,14 @@ def make_topic(
     return data, anchors
 
 
-# --- Its front matter -----------------------------------------------------------------------------
+# --- The front matter of a topic ------------------------------------------------------------------
 
 
 def patch_front_matter(path: str, data: bytes, changes: Mapping[str, str]) -> bytes:
-    """Return the note with these keys of its front matter, which are values of YAML; an empty one
-    removes the key. All other lines stay as they are.
+    """Set keys of the note's front matter. The values of `changes` are YAML; an empty value removes
+    the key. All other lines stay as they are.
 
-    Raises EditRefused for front matter of a form in which that is not possible.
+    Raises EditRefused if the form of the front matter does not allow it.
     """
     note, raw, lines = _open_lines(path, data)
     front = find_front_matter(path, lines)
@@ -524,19 +543,19 @@ def patch_front_matter(path: str, data: bytes, changes: Mapping[str, str]) -> by
 
 
 def _set_key(inner: list[str], key: str, line: str) -> list[str]:
-    """Replace the lines of a key, or append the line; without a line the key is removed."""
+    """Replace the lines of a key by `line`, or append `line`. An empty `line` removes the key."""
     kept: list[str] = []
     is_within, is_done = False, not line
-    for one in inner:
-        found = KEY_LINE.match(one.rstrip("\r\n"))
-        if found or not _GOES_ON.match(one.rstrip("\r\n")):
-            name = found[1].lower() if found else ""
+    for inner_line in inner:
+        match = KEY_LINE.match(inner_line.rstrip("\r\n"))
+        if match or not _GOES_ON.match(inner_line.rstrip("\r\n")):
+            name = match[1].lower() if match else ""
             is_within = OTHER_KEYS.get(name, name) == key.lower()
             if is_within and not is_done:
                 kept.append(line)
                 is_done = True
         if not is_within:
-            kept.append(one)
+            kept.append(inner_line)
     return kept if is_done else [*kept, line]
 
 
@@ -544,7 +563,7 @@ def _expect(path: str, before: Meta, changes: Mapping[str, str]) -> Meta:
     """The metadata after the changes."""
     text = "\n".join(f"{key}: {value}" for key, value in changes.items() if value)
     stated = parse_meta(path, text, 1)[0] if text else Meta()
-    known = {
+    own_fields = {
         key: getattr(stated, key)
         for key in changes
         if key in Meta.__struct_fields__ and key != "extra"
@@ -558,14 +577,14 @@ def _expect(path: str, before: Meta, changes: Mapping[str, str]) -> Meta:
         elif key.lower() in new:
             extra |= dict([new.pop(key.lower())])
     extra |= dict(new.values())
-    return replace(before, **known, extra=tuple(extra.items()))
+    return replace(before, **own_fields, extra=tuple(extra.items()))
 
 
-# --- Its summary and relations --------------------------------------------------------------------
+# --- The summary and relations of a topic ---------------------------------------------------------
 
 
 def read_summary(path: str, data: bytes) -> str:
-    """The text below the title, without its comment and the relations at its end."""
+    """Return the text below the title, without its comment and its relations."""
     note = open_text(path, data)
     lines = unify_line_ends(note.text).split("\n")
     first, after, relations = _find_summary(path, data, lines)
@@ -574,7 +593,7 @@ def read_summary(path: str, data: bytes) -> str:
 
 
 def replace_summary(path: str, data: bytes, summary: str) -> bytes:
-    """Return the note with this text below its title; its relations there stay."""
+    """Return the note with this text below its title. The relations there stay."""
     note, raw, lines = _open_lines(path, data)
     first, after, relations = _find_summary(path, data, lines)
     text = (
@@ -594,8 +613,8 @@ def replace_summary(path: str, data: bytes, summary: str) -> bytes:
 
 
 def _find_summary(path: str, data: bytes, lines: Sequence[str]) -> tuple[int, int, set[int]]:
-    """The first line below the title and its comment, the line of the next heading, and the lines
-    of relations between them.
+    """Return the first line below the title and its comment, the line of the next heading, and the
+    lines of relations between them, all 0-based.
     """
     place = _find_top(path, data)
     if place is None:
@@ -619,26 +638,29 @@ def _find_summary(path: str, data: bytes, lines: Sequence[str]) -> tuple[int, in
 
 
 def _find_top(path: str, data: bytes) -> RawSection | None:
-    """The section of the title, else the lines before the first heading; None without either."""
+    """Return the section of the title, else the section before the first heading, else None."""
     sections = split_note_sections(path, data)
     title = find_title(sections)
-    return title or next((one for one in sections if not one.level), None)
+    return title or next((section for section in sections if not section.level), None)
 
 
 def _list_typed(path: str, lines: Sequence[str]) -> list[Mention]:
     blocks = split_blocks(lines, find_front_matter(path, lines).n_lines)
-    found = find_mentions("\n".join(lines), lines, blocks)
-    return [one for one in found if one.is_link and one.relation]
+    mentions = find_mentions("\n".join(lines), lines, blocks)
+    return [mention for mention in mentions if mention.is_link and mention.relation]
 
 
 def list_relations(path: str, data: bytes) -> list[RelationLink]:
-    """The typed links of a note, in order."""
+    """Return the typed links of a note, in order."""
     lines = unify_line_ends(open_text(path, data).text).split("\n")
-    return [_make_relation(one) for one in _list_typed(path, lines)]
+    return [_make_relation(mention) for mention in _list_typed(path, lines)]
 
 
-def _make_relation(one: Mention) -> RelationLink:
-    return RelationLink(one.relation, f"{one.target}#{one.heading}" if one.heading else one.target)
+def _make_relation(mention: Mention) -> RelationLink:
+    return RelationLink(
+        mention.relation,
+        f"{mention.target}#{mention.heading}" if mention.heading else mention.target,
+    )
 
 
 def merge_relations(
@@ -649,34 +671,34 @@ def merge_relations(
     *,
     identify: Identify,
 ) -> bytes:
-    """Return the note without the relations `unrelate` and with `relate`, each once: two of one
-    kind to one place are the same.
+    """Return the note without the relations `unrelate` and with the relations `relate`, each once.
+    Two relations are the same if they have the same kind and lead to the same place.
     """
     note, raw, lines = _open_lines(path, data)
-    gone = {_identify(one, identify) for one in unrelate}
-    known: set[tuple[str, str, str]] = set()
+    gone = {_identify(relation, identify) for relation in unrelate}
+    kept: set[tuple[str, str, str]] = set()
     removed: list[int] = []
     for mention in _list_typed(path, lines):
         key = _identify(_make_relation(mention), identify)
         if key in gone and _ITEM_OF_LINK.fullmatch(lines[mention.line - 1]):
             removed.append(mention.line - 1)
         else:
-            known.add(key)
+            kept.add(key)
     for at in reversed(removed):
         del raw[at]
     new: list[str] = []
-    for one in relate:
-        key = _identify(one, identify)
-        if key not in known:
-            known.add(key)
-            new.append(f"- {one.kind} [[{clean_target(one.to)}]]{note.line_end}")
+    for relation in relate:
+        key = _identify(relation, identify)
+        if key not in kept:
+            kept.add(key)
+            new.append(f"- {relation.kind} [[{clean_target(relation.to)}]]{note.line_end}")
     left = note.to_bytes("".join(raw))
     return _insert_relations(path, left, new) if new else left
 
 
-def _identify(one: RelationLink, identify: Identify) -> tuple[str, str, str]:
-    target, _, heading = clean_target(one.to).partition("#")
-    return one.kind, identify(target), make_slug(heading) if heading else ""
+def _identify(relation: RelationLink, identify: Identify) -> tuple[str, str, str]:
+    target, _, heading = clean_target(relation.to).partition("#")
+    return relation.kind, identify(target), make_slug(heading) if heading else ""
 
 
 def _insert_relations(path: str, data: bytes, new: Sequence[str]) -> bytes:

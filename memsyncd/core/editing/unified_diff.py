@@ -1,8 +1,8 @@
 r"""Render the difference between two texts of a note as a unified diff.
 
-Lines end at `\n` alone, so that other line ends show and none is lost. The common beginning and end
-are set aside first: they are nearly all of both texts, and comparing lines costs the product of
-their numbers.
+Lines end at `\n` alone, so that other line ends are visible and none is lost. The common beginning
+and end are set aside first: they are nearly all of both texts, and the comparison of lines takes
+time in proportion to the product of their numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from difflib import SequenceMatcher
 from memsyncd.core.paths import show_path
 
 CONTEXT_LINES = 3
-# Above this product of old and new lines, the lines between are shown as replaced whole.
+# If the product of the numbers of old and new lines is above this, all old lines are shown as
+# replaced by all new lines.
 COMPARED_LIMIT = 4_000_000
 NOTHING = "/dev/null"
 NO_NEWLINE = "\\ No newline at end of file"
@@ -34,7 +35,7 @@ def render_diff(old: bytes | None, new: bytes | None, *, old_name: str, new_name
         f"+++ {NOTHING if new is None else show_path(new_name)}",
     ]
     matcher = SequenceMatcher(a=before, b=after, autojunk=False)
-    # `get_grouped_opcodes` groups these.
+    # `get_grouped_opcodes` uses this attribute instead of its own comparison.
     matcher.opcodes = _compute_opcodes(before, after)  # type: ignore[attr-defined]
     for group in matcher.get_grouped_opcodes(CONTEXT_LINES):
         lines.append(_render_head(group))
@@ -43,7 +44,7 @@ def render_diff(old: bytes | None, new: bytes | None, *, old_name: str, new_name
 
 
 def _split(data: bytes) -> list[str]:
-    """Lines with their ends, so that a missing last one differs."""
+    """Split into lines with their line ends, so that a missing last line end is a difference."""
     text = data.decode("utf-8", "replace")
     lines = text.split("\n")
     last = lines.pop()
@@ -78,9 +79,9 @@ def _render_head(group: Sequence[Opcode]) -> str:
 
 
 def _render_lines(start: int, end: int) -> str:
-    """First line and number of lines, as diff counts.
+    """The first line and the number of lines, as `diff` counts.
 
-    The line before an empty run names it.
+    For no lines, the first number is the line before them.
     """
     n_lines = end - start
     if n_lines == 1:

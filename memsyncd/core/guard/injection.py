@@ -1,26 +1,25 @@
-"""Find prompt injections: phrases and markup that turn a note into orders for a model.
+"""Find prompt injections: phrases and markup that turn a note into orders for a model; and report
+them and secrets as problems of a note.
 
-A note may mention one without harm, so a match is reported and nothing is removed. An attacker can
-find other words, so no match proves nothing. Each sort is reported once a note, at its first place.
+A note may mention an injection without harm, so a match is reported and nothing is removed. An
+attacker can find other words, so a note without a match may still be harmful. Each sort is reported
+once for each note, at its first place.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from memsyncd.core.guard.secrets import Prefilter, fold_case
+from memsyncd.core.guard.secrets import Prefilter, Secret, find_secrets, fold_case
 from memsyncd.core.model import Problem, SecretLines, Span
-
-if TYPE_CHECKING:
-    from memsyncd.core.guard.secrets import Secret
 
 
 class Injection(NamedTuple):
-    """The offset of a trick in characters, and a readable description that can follow the name of a
+    """An injection: its offset in characters, and a description that can follow the name of a
     note.
     """
 
@@ -29,12 +28,12 @@ class Injection(NamedTuple):
 
 
 class InjectionPattern(NamedTuple):
-    """`pattern` is matched where one of `hints` occurs, or searched for from `back` characters
-    before.
+    """`pattern` is matched where one of `hints` occurs; with `back`, it is searched for from `back`
+    characters before the hint.
 
-    The text before a match may make it harmless: where `describes` matches at its end, the sentence
-    only describes an order or forbids it. A `weak` group of the pattern counts only as an order, at
-    the beginning of a sentence or a request.
+    The text before a match may make it harmless: if `describes` matches the end of that text, the
+    sentence only describes an order or forbids it. A group `weak` of the pattern counts only at the
+    beginning of a sentence or a request.
     """
 
     what: str
@@ -57,7 +56,7 @@ _EARLIER = r"(?:previous|prior|above|earlier|preceding|foregoing|original|system
 _BEFORE_THIS = r"(?:previous|prior|above|earlier|preceding|foregoing|your|safety)"
 _ORDERS = r"(?:instruct\w{1,6}|prompts?|directives?|guidelines)"
 _RULES = r"(?:programming|training|messages?|rules|directions|policies)"
-# The end of a phrase about rules or messages in general, as opposed to rules about a subject.
+# The end of a phrase about rules or messages in general, and not about rules for a subject.
 _LAST = r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|(?:and|that|you|given|about)\b))"
 _READER = (
     r"(?:ai|a\.i\.|(?:ai[ \t]|coding[ \t])?(?:assistants?|agents?)|claude(?:[ \t]code)?"
@@ -166,21 +165,21 @@ _OPENING = re.compile(
     r"(?i)<(?:!--[ \t\n]{0,8}[a-z]|[|<]|system|(?:[a-z]{1,12}:)?(?:function_|invoke |tool_))"
 )
 _WHAT_HIDES = "hides text from people: invisible characters"
-_WHAT_TURNS = "hides text from people: characters that turn the order of others"
+_WHAT_TURNS = "hides text from people: characters that reverse the order of other characters"
 _UNSEEN = re.compile(
-    # emoji have one or two
+    # Emoji have one or two of the last group.
     "[\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]|[\u200c-\u200f\ufe00-\ufe0f]{3}"
 )
 _ASCII = bytes(range(128))
 _HIDES = re.compile(
-    # within a word, which then no search and no filter finds
+    # Invisible characters within a word: no search and no filter finds the word.
     "(?<=[A-Za-z])[\u200b\u2060-\u2064\ufeff]{1,64}(?=[A-Za-z])"
-    # a text of its own, in two or three letters without width; Khmer and Thai repeat one
+    # A hidden text, written with two or three letters without width; Khmer and Thai repeat one.
     "|(?=([\u200b-\u200f\u2060-\u2064\ufeff])\\1{0,63}(?!\\1)[\u200b-\u200f\u2060-\u2064\ufeff])"
     "[\u200b-\u200f\u2060-\u2064\ufeff]{4,64}"
-    # the same in selectors of variants; an emoji has one
+    # A hidden text, written with variation selectors; an emoji has one.
     "|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,64}"
-    # letters as tags; in flags of regions a flag precedes them
+    # A hidden text, written with tag letters; in the flag of a region a flag precedes them.
     "|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]"
 )
 _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -188,45 +187,47 @@ _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 
 
 def find_injections(text: str, folded: bytes | None = None) -> list[Injection]:
-    """Each trick once, in order of offset. `folded` is `fold_case(text)`, if already computed."""
+    """Each sort of injection once, in order of offset. `folded` is `fold_case(text)`, if the caller
+    has computed it.
+    """
     folded = fold_case(text) if folded is None else folded
-    found = [*_find_patterns(text, folded), *(() if text.isascii() else _find_unseen(text))]
+    places = [*_find_patterns(text, folded), *(() if text.isascii() else _find_unseen(text))]
     first: dict[str, int] = {}
-    for start, what in sorted(found):
+    for start, what in sorted(places):
         first.setdefault(what, start)
     return [Injection(start, what) for what, start in first.items()]
 
 
 def describe_injections(text: str) -> str:
-    """Say how a text tries to instruct its reader; empty if it does not."""
+    """Describe the first three injections of a text; empty if it has none."""
     return ", and ".join(injection.what for injection in find_injections(text)[:3])
 
 
 def _find_patterns(text: str, folded: bytes) -> Iterator[Injection]:
     for pattern in INJECTION_PATTERNS:
         for at, _ in pattern.hints.find(folded):
-            if found := _match(text, pattern, at):
-                yield Injection(found.start(), pattern.what)
+            if match := _match(text, pattern, at):
+                yield Injection(match.start(), pattern.what)
                 break
     if opening := _OPENING.search(text):
         for markup in MARKUP_PATTERNS:
-            if found := markup.pattern.search(text, opening.start()):
-                yield Injection(found.start(), markup.what)
+            if match := markup.pattern.search(text, opening.start()):
+                yield Injection(match.start(), markup.what)
 
 
 def _match(text: str, pattern: InjectionPattern, at: int) -> re.Match[str] | None:
     if pattern.back:
         return pattern.pattern.search(text, max(0, at - pattern.back), at + 40)
-    found = pattern.pattern.match(text, at)
-    if found is None or pattern.describes is None:
-        return found
+    match = pattern.pattern.match(text, at)
+    if match is None or pattern.describes is None:
+        return match
     before = text[max(0, at - _LOOK_BEHIND_CHARS) : at]
-    is_order = not found["weak"] or _ORDERS_BEGIN.search(before)
-    return found if is_order and not pattern.describes.search(before) else None
+    is_order = not match["weak"] or _ORDERS_BEGIN.search(before)
+    return match if is_order and not pattern.describes.search(before) else None
 
 
 def _find_unseen(text: str) -> Iterator[Injection]:
-    # Most texts hold little beyond ASCII, so this search is short.
+    # Most texts hold few characters beyond ASCII, so this search is short.
     beyond = text.encode("utf-8", "replace").translate(None, _ASCII).decode()
     if not _UNSEEN.search(beyond):
         return
@@ -235,14 +236,15 @@ def _find_unseen(text: str) -> Iterator[Injection]:
     for turned in _TURNS.finditer(text):
         start, end = text.rfind("\n", 0, turned.start()) + 1, text.find("\n", turned.start())
         line = text[start : end if end >= 0 else len(text)]
-        # In lines that run from right to left, all of them but the overrides have a proper use.
+        # In a line that runs from right to left, each of them except the overrides has a proper
+        # use.
         if turned[0] in "\u202d\u202e" or not _RIGHT_TO_LEFT.search(line):
             yield Injection(turned.start(), _WHAT_TURNS)
             return
 
 
 SECRET, PROMPT_INJECTION = "secret", "prompt_injection"
-# The secrets of one note that get a problem each; a dump of thousands is one task.
+# At most this many secrets of a note get a problem each: a dump of thousands is one task.
 REPORTED_SECRETS_LIMIT = 20
 
 _REMEDY = (
@@ -263,7 +265,7 @@ class GuardPolicy(Protocol):
 
 
 class Warnings(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of the checks. `secrets` are lines that hold one, without examples."""
+    """The result of the checks. `secrets` has the lines of each secret that is no example."""
 
     problems: tuple[Problem, ...] = ()
     secrets: tuple[SecretLines, ...] = ()
@@ -274,10 +276,6 @@ NO_WARNINGS = Warnings()
 
 def find_warnings(path: str, text: str, policy: GuardPolicy) -> Warnings:
     r"""Check a note's text, which has `\n` for every line end."""
-    # The configuration needs the policy at the start: the patterns are compiled for the first note.
-    from memsyncd.core.guard.injection import find_injections
-    from memsyncd.core.guard.secrets import find_secrets
-
     folded = fold_case(text)
     secrets = find_secrets(text, folded) if policy.has_secrets else []
     injections = find_injections(text, folded) if policy.has_instructions else []
@@ -330,7 +328,9 @@ def _report_secrets(
 
 
 def _line_numbers(text: str, places: Sequence[int]) -> list[int]:
-    """The line of each offset, offsets being in order. Each part of the text is counted once."""
+    """The line (1-based) of each offset. The offsets must be in order, so that each part of the
+    text is counted once.
+    """
     lines: list[int] = []
     line, at = 1, 0
     for place in places:

@@ -1,10 +1,10 @@
 """Find secrets in a text, and redact them.
 
 Secrets are tokens of a known form, private keys, passwords in URLs, credentials in headers and
-commands, and values assigned to the name of a secret. Each sort is looked for only where a hint
-occurs, and no pattern looks further than some thousand characters: the time grows with the length
-of the text, for any text. A secret other than a private key lies within one line, so any whole
-lines of a note give the same secrets as the note.
+commands, and values that are assigned to the name of a secret. A pattern is tried only where a hint
+occurs, and it looks no further than some thousand characters. So for any text the time is
+proportional to its length. Only a private key has several lines: any whole lines of a note without
+a private key have the same secrets as in the note.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ from msgspec.structs import replace
 class Prefilter:
     """Words to look for in folded texts.
 
-    Words that share a rare letter are found in one pass that skips from one such letter to the
+    Words that share a rare letter are found in one pass, which skips from one such letter to the
     next.
     """
 
     def __init__(self, *words: bytes, letter: bytes = b"") -> None:
-        """`letter` occurs in each of the `words`.
-
-        One word alone needs none; a rare letter makes the search faster.
+        """`letter` occurs in each of the `words`. A rare letter makes the search faster; one word
+        alone needs no letter.
         """
         self._words: Sequence[bytes] = words
         self._before = [word.rindex(letter) for word in words]
@@ -46,17 +45,17 @@ class Prefilter:
             self._pattern = re.compile(letter + b"(?:" + b"|".join(ends) + b")")
 
     def find(self, folded: bytes) -> Iterator[tuple[int, bytes]]:
-        """The offset of each word found, and the word, in order."""
+        """Yield the offset of each word that occurs, and the word, in order."""
         if self._pattern is None:
             yield from ((at, self._words[0]) for at in find_all(folded, self._words[0]))
             return
-        for found in self._pattern.finditer(folded):
-            number = (found.lastindex or 1) - 1
-            yield found.start() - self._before[number], self._words[number]
+        for match in self._pattern.finditer(folded):
+            number = (match.lastindex or 1) - 1
+            yield match.start() - self._before[number], self._words[number]
 
 
 def fold_case(text: str) -> bytes:
-    """`text` in lower case, a byte for each character; `?` for each character that is not ASCII."""
+    """The text in lower case, one byte for each character; a character beyond ASCII becomes `?`."""
     return text.encode("ascii", "replace").lower()
 
 
@@ -70,13 +69,13 @@ def find_all(folded: bytes, hint: bytes) -> Iterator[int]:
 
 # --- Finding and redacting ------------------------------------------------------------------------
 
-# In place of each further line of a secret.
+# Replaces each line of a secret after the first.
 REDACTED_LINE = "[masked]"
 PRIVATE_KEY = "private key"
 URL_LIMIT_CHARS = 200
-# The shortest text that holds a secret: `pwd=` and the shortest password.
+# The length of the shortest text with a secret: `pwd=` and the shortest password.
 MIN_CHARS = 12
-# The shortest run of a token: an access key of AWS, the header of the shortest JWT.
+# The length of the shortest run of a token: an access key of AWS, the header of the shortest JWT.
 MIN_RUN_CHARS = 20
 
 _RUN = b"a" * MIN_RUN_CHARS
@@ -99,7 +98,7 @@ _EXAMPLE = re.compile(r"(?i)example|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4g
 class Secret(msgspec.Struct, frozen=True, kw_only=True):
     """The range of a secret in characters, `end` exclusive.
 
-    `what` is readable. An example is marked as one by its own text.
+    `what` names its sort for people. `is_example` is true if its own text marks it as an example.
     """
 
     start: int
@@ -109,18 +108,20 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_secrets(text: str, folded: bytes | None = None) -> list[Secret]:
-    r"""The secrets in a text with `\n` for every line end, in order, none within another.
+    r"""The secrets in a text with `\n` for every line end, in order; no two overlap.
 
-    `folded` is `fold_case(text)`, if already computed.
+    `folded` is `fold_case(text)`, if the caller has computed it.
     """
-    found = _find_all(text, fold_case(text) if folded is None else folded)
+    secrets = _find_all(text, fold_case(text) if folded is None else folded)
     if "\\_" in text:
-        found = _find_escaped(text) + found
-    return _in_order(found) if found else found
+        secrets = _find_escaped(text) + secrets
+    return _in_order(secrets) if secrets else secrets
 
 
 def redact(text: str) -> str:
-    """A text without its secrets. Most names need only a first check."""
+    """The text with a label in place of each secret. A short text, such as most names, needs only a
+    first check.
+    """
     if len(text) < MIN_CHARS or not _MAYBE.search(text):
         return text
     return redact_secrets(text, find_secrets(text))
@@ -128,22 +129,22 @@ def redact(text: str) -> str:
 
 def _find_all(text: str, folded: bytes) -> list[Secret]:
     hints = list(find_keywords(folded))
-    found = [
+    secrets = [
         *_find_tokens(text, folded),
         *_find_in_urls(text, folded),
         *_find_credentials(text, folded),
     ]
-    found += _find_keyword_values(text, folded, hints)
+    secrets += _find_keyword_values(text, folded, hints)
     if any(folded.startswith(_BEFORE_KEY, max(0, at - len(_BEFORE_KEY))) for at, _ in hints):
-        found += [
+        secrets += [
             Secret(start=start, end=end, what=PRIVATE_KEY)
             for start, end in _find_private_keys(text, folded)
         ]
-    return found
+    return secrets
 
 
 def _find_escaped(text: str) -> list[Secret]:
-    r"""The secrets that markdown's escapes interrupt: `ghp\_…` reads as `ghp_…`.
+    r"""The secrets with escapes of markdown in them: `ghp\_…` reads as `ghp_…`.
 
     Only lines with escapes are searched again.
     """
@@ -153,7 +154,7 @@ def _find_escaped(text: str) -> list[Secret]:
     n_read, at = 0, text.find("\\_")
     while at >= 0:
         start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at) + 1 or len(text)
-        for stop in [*(found.start() for found in _ESCAPED.finditer(text, start, end)), end]:
+        for stop in [*(escape.start() for escape in _ESCAPED.finditer(text, start, end)), end]:
             parts.append(text[start:stop])
             read_at.append(n_read)
             written_at.append(start)
@@ -172,9 +173,9 @@ def _find_escaped(text: str) -> list[Secret]:
 
 
 def redact_secrets(text: str, secrets: Iterable[Secret]) -> str:
-    """`text` with a label in place of each secret; examples stay.
+    """The text with a label in place of each secret; examples stay.
 
-    The number of lines stays: a key is redacted line by line.
+    The number of lines stays the same, because a key is redacted line by line.
     """
     parts, at = [], 0
     for secret in secrets:
@@ -189,30 +190,30 @@ def redact_secrets(text: str, secrets: Iterable[Secret]) -> str:
 
 
 def redact_lines(lines: Sequence[str], what: str) -> str:
-    """The text in place of a secret's lines: the first line names its sort."""
+    """The text that replaces a secret's lines. Its first line names the sort of secret, `what`."""
     return "\n".join(
         [redaction_label(what), *(REDACTED_LINE if line.strip() else line for line in lines[1:])]
     )
 
 
 def redaction_label(what: str) -> str:
-    """The label in place of a secret of this sort."""
+    """The label that replaces a secret of this sort."""
     return f"[masked: {what}]"
 
 
 def is_redacted(text: str) -> bool:
-    """True if the text may have a label in place of a secret."""
+    """True if the text may contain a label in place of a secret."""
     return "[masked" in text
 
 
-def _in_order(found: list[Secret]) -> list[Secret]:
-    """Secrets in order of offset.
+def _in_order(secrets: list[Secret]) -> list[Secret]:
+    """Sort secrets by offset, and drop overlapping ones.
 
-    Of two that overlap the first stays; of two that begin together, the first found, which is the
-    more specific.
+    If two overlap, the one that begins first stays. If both begin together, the first in `secrets`
+    stays, which is more specific.
     """
     chosen: list[Secret] = []
-    for secret in sorted(found, key=lambda secret: secret.start):
+    for secret in sorted(secrets, key=lambda secret: secret.start):
         if not chosen or secret.start >= chosen[-1].end:
             chosen.append(secret)
     return chosen
@@ -226,43 +227,43 @@ def _find_in_urls(text: str, folded: bytes) -> Iterator[Secret]:
         first = max(done, at - URL_LIMIT_CHARS)
         # Neither name nor password holds a blank, and searching backwards for one is fast.
         scheme = folded.rfind(b"://", max(first, folded.rfind(b" ", first, at)), at)
-        found = _URL.match(text, scheme) if scheme >= 0 else None
-        if found is None:
+        url = _URL.match(text, scheme) if scheme >= 0 else None
+        if url is None:
             continue
-        done = found.end()
-        if _is_url_password(found):
-            start, end = found.span("value")
+        done = url.end()
+        if _is_url_password(url):
+            start, end = url.span("value")
             yield Secret(
                 start=start,
                 end=end,
                 what="password in a URL",
-                is_example=bool(_EXAMPLE.search(found["host"])),
+                is_example=bool(_EXAMPLE.search(url["host"])),
             )
 
 
 def _find_credentials(text: str, folded: bytes) -> Iterator[Secret]:
     for credential in _CREDENTIAL_PATTERNS:
         for at, _ in credential.hints.find(folded):
-            found = credential.pattern.match(text, at)
-            if found and credential.is_secret(found):
-                start, end = found.span("value")
+            match = credential.pattern.match(text, at)
+            if match and credential.is_secret(match):
+                start, end = match.span("value")
                 yield Secret(
                     start=start,
                     end=end,
                     what=credential.what,
-                    is_example=bool(_EXAMPLE.search(found[0])),
+                    is_example=bool(_EXAMPLE.search(match[0])),
                 )
 
 
 # --- Tokens with a form of their own --------------------------------------------------------------
-# The issuers of tokens gave them a prefix, so that leaked ones can be found. Each holds a run of
-# letters, digits, `_` and `-` of at least `MIN_RUN_CHARS`, and begins with the run or right after
-# its look-behind. The table holds a form if it belongs to one issuer and hardly anything else has
-# it.
+# Issuers give their tokens a prefix, so that leaked tokens can be found. A token has a run of at
+# least `MIN_RUN_CHARS` letters, digits, `_` and `-`. It begins with the run, or right after the
+# look-behind of its pattern. The table has a form only if it belongs to one issuer and hardly any
+# other text has it.
 
 _JWT = r"eyJ[A-Za-z0-9_-]{10,4000}\.eyJ[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{20,2000}"
 
-# Each with the sort of secret that it is.
+# Pairs of a sort of secret and its pattern.
 TOKEN_PATTERNS = (
     ("AWS access key", r"(?:AKIA|ASIA)[A-Z2-7]{16}(?![\w-])"),
     ("GitHub token", r"gh[pousr]_[A-Za-z0-9]{36,255}"),
@@ -312,13 +313,15 @@ TOKEN_PATTERNS = (
 
 @cache
 def token_pattern() -> re.Pattern[str]:
-    """All of `TOKEN_PATTERNS` as one, whose group `f0` is the first. Compiling it takes 10 ms."""
+    """`TOKEN_PATTERNS` as one pattern with a group for each: `f0` is the first. Compiling it takes
+    10 ms.
+    """
     forms = (f"(?P<f{number}>{pattern})" for number, (_, pattern) in enumerate(TOKEN_PATTERNS))
     return re.compile("|".join(forms), re.ASCII)
 
 
-# The beginnings of these runs, except for those that follow one of `TOKEN_LOOKBEHINDS`, such as
-# letters after a backslash.
+# The first two characters of these runs. A run after one of `TOKEN_LOOKBEHINDS`, such as a
+# backslash, may begin otherwise.
 TOKEN_STARTS = frozenset(
     "AK AS gh gi gl xo xa sk rk wh AI GO AA gs pp r8 ls li fi AT da sb ts ru PM np py hf do dc sh"
     " AG ey".split()
@@ -329,7 +332,7 @@ _LASTS = frozenset(ord(before[-1]) for before in TOKEN_LOOKBEHINDS)
 
 
 def _find_tokens(text: str, folded: bytes) -> list[Secret]:
-    found: list[Secret] = []
+    secrets: list[Secret] = []
     runs = folded.translate(_CLASSES)
     at = runs.find(_RUN)
     while at >= 0:
@@ -339,19 +342,19 @@ def _find_tokens(text: str, folded: bytes) -> list[Secret]:
             folded[at - 1] in _LASTS
             and text.endswith(TOKEN_LOOKBEHINDS, max(0, at - LONGEST_LOOKBEHIND), at)
         ):
-            # In an escaped text a line end is `\n`, whose letter does not belong to the token.
+            # An escaped text has `\n` as a line end; its letter does not belong to the token.
             token = token_pattern().match(text, at + 1 if text[at - 1 : at] == "\\" else at)
         if token is None and text[at] == "_":
             token = _match_emphasised(text, at, end if end >= 0 else len(text))
         if token and (secret := _read_token(token)):
-            found.append(secret)
-            end = secret.end  # another may follow at once
+            secrets.append(secret)
+            end = secret.end  # another token may follow directly
         at = runs.find(_RUN, end) if end > at else -1
-    return found
+    return secrets
 
 
 def _match_emphasised(text: str, start: int, end: int) -> re.Match[str] | None:
-    """The token in a run that markdown shows without the `_` around it."""
+    """Match a token between the `_` that markdown takes for emphasis."""
     within = text[start:end].strip("_")
     first = text.index(within, start)
     return (
@@ -361,24 +364,24 @@ def _match_emphasised(text: str, start: int, end: int) -> re.Match[str] | None:
     )
 
 
-def _read_token(found: re.Match[str]) -> Secret | None:
-    token = found[0]
+def _read_token(match: re.Match[str]) -> Secret | None:
+    token = match[0]
     is_example = bool(_EXAMPLE.search(token))
     if not is_example and (len(set(token[-MIN_RUN_CHARS:])) < 7 or "xxxx" in token.lower()):
-        return None  # `ghp_xxxx…`, and sixteen zeros: a form to be filled in
+        return None  # `ghp_xxxx…` and sixteen zeros are placeholders
     return Secret(
-        start=found.start(),
-        end=found.end(),
-        what=TOKEN_PATTERNS[(found.lastindex or 1) - 1][0],
+        start=match.start(),
+        end=match.end(),
+        what=TOKEN_PATTERNS[(match.lastindex or 1) - 1][0],
         is_example=is_example,
     )
 
 
-# --- Keyword values: secrets by their name, as in `password = …`, `api_key: …` --------------------
-# A name alone proves nothing: most values after `token:` in notes about programs are types,
+# --- Keyword values: secrets with a name, as in `password = …`, `api_key: …` ----------------------
+# A name alone proves nothing: in notes about programs most values after `token:` are types,
 # variables or words. A value counts if it mixes letters and digits as no word does.
 
-# Parts of names, in lower case, and the sort of their value. A key is a secret only after a word of
+# Parts of names, in lower case, and the sort of their value. `key` counts only after a word of
 # `_OF_KEY`.
 KEYWORDS = {
     b"pass": "password",
@@ -389,8 +392,8 @@ KEYWORDS = {
 }
 
 _MIN_PASSWORD_CHARS, _MIN_SECRET_CHARS = 8, 16
-# Entropy a character: 2.75 is seven different characters of eight. English words have as much, but
-# no digits among them.
+# Entropy for each character: 2.75 means seven different characters of eight. English words have as
+# much, but they have no digits.
 _MIN_PASSWORD_BITS, _MIN_SECRET_BITS = 2.75, 3.0
 
 _NAME = (
@@ -422,7 +425,7 @@ _OF_KEY = (
     b"deploy",
     b"webhook",
 )
-# Words before `token` that make it a position in a sequence.
+# After one of these words a `token` is a position in a sequence.
 _OF_PLACE = (
     b"page",
     b"pagination",
@@ -447,11 +450,11 @@ _CODE = re.compile(
 )
 _NEXT_PARAMETER = re.compile(r"&[A-Za-z_][\w.-]{0,40}=")
 _WORDS = re.compile(
-    # an abbreviation before a word, as in `E2E-krypteringspassord`
+    # An abbreviation before a word, as in `E2E-krypteringspassord`.
     r"(?:[A-Z]\d[A-Z]?-(?=[a-z]{8}))?"
     r"[A-Za-z]+(?:[._/:=-]+(?:[A-Za-z]+|\d{1,2}(?![0-9A-Za-z])))*[._/-]?\d{0,4}[.!?]?"
 )
-# The most common form of passwords that people choose.
+# The most common form of a password that people choose.
 _WORD_AND_YEAR = re.compile(r"(?=.*[a-z])(?=.*[A-Z])[A-Za-z]{4,20}\d{2,4}[.!?]?")
 # In a sentence a value must be more than a word with digits.
 _STATED_VALUE = re.compile(r"(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9!@#$%^*+]+|[0-9a-f]{24,}")
@@ -459,15 +462,15 @@ _DATE_START = re.compile(r"\d{1,4}[-./:]\d")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 # The beginnings of fingerprints and public keys.
 _PUBLIC_KEY = re.compile(r"(?i)(?:sha256|md5):|ssh-|age1")
-# These make a placeholder of any value that holds one as a word of its own.
+# A value that holds one of these as a separate word is a placeholder.
 _PLACEHOLDER = re.compile(
     r"(?i)x{4}|(?<![a-z0-9])(?:xxx|passw0rd)(?![a-z0-9])|\*\*"
     r"|(?<![a-z])change[-_ ]?(?:me|it|this)(?![a-z])"
     r"|(?<![a-z0-9])(?:argon2(?:id|i|d)?|bcrypt|scrypt|pbkdf2|sha\d+|base64|oauth2)(?![a-z])"
 )
 _PLACEHOLDER_WORDS = frozenset({"your", "placeholder", "redacted", "masked"})
-# These do, too, if the value consists of them and of `_FILLERS`: `contestWinner88` holds the
-# letters of one by chance, and `Test-Drive-77` the word.
+# A value is also a placeholder if it consists of these words and of `_FILLERS`. Other values may
+# hold one of them: `contestWinner88` has its letters by chance, `Test-Drive-77` has the word.
 _MARKERS = (
     "abc(?:d(?:ef)?)?|asdf|bar|changed?|dummy|examples?|fake|foo|insert|keys?|pass(?:phrase|code)?"
     "|passw(?:or[dt]|d)|placeholder|pwd?|qwerty|replaced?|samples?|secrets?|tests?|testing|tokens?"
@@ -480,12 +483,12 @@ _FILLERS = (
     "|this|to|use|users?|value|very|with|your"
 )
 _MARKER = re.compile(_MARKERS)
-# The bound keeps the time linear: a word may be split in several ways.
+# The bound keeps the time linear, because a word may be split in several ways.
 _VOCABULARY = re.compile(rf"(?:{_MARKERS}|{_FILLERS}){{1,6}}")
 _LETTERS = re.compile(r"[a-z]+")
-# A word ends where another begins with a capital: `YOUR_API_KEY`, `yourPassword`.
+# A capital begins a new word: `YOUR_API_KEY`, `yourPassword`.
 _CASED_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-# `1234`, `123456`: in place of a password.
+# A beginning of these digits, such as `1234` or `123456`, is a placeholder.
 _COUNTED = "1234567890"
 
 
@@ -502,11 +505,11 @@ def _find_keyword_values(
     for at, hint in hints:
         if not names_secret(folded, at, hint):
             continue
-        found = ASSIGNMENT.match(text, at)
-        if found is None and is_option(folded, at):
-            found = OPTION.match(text, at)
-        if found and (value := secret_value(found)):
-            start = found.start("value")
+        match = ASSIGNMENT.match(text, at)
+        if match is None and is_option(folded, at):
+            match = OPTION.match(text, at)
+        if match and (value := secret_value(match)):
+            start = match.start("value")
             is_example = bool(_EXAMPLE.search(value))
             yield Secret(
                 start=start, end=start + len(value), what=KEYWORDS[hint], is_example=is_example
@@ -514,15 +517,15 @@ def _find_keyword_values(
 
 
 def find_keywords(folded: bytes) -> Iterator[tuple[int, bytes]]:
-    """The offsets of the `KEYWORDS` in a folded text; those that are searched for together are in
-    order.
+    """Yield the offsets of the `KEYWORDS` in a folded text, and the keywords. The offsets are in
+    order for each of `_FINDERS`.
     """
     for hints in _FINDERS:
         yield from hints.find(folded)
 
 
 def names_secret(folded: bytes, at: int, hint: bytes) -> bool:
-    """True if the text before makes the keyword at `at` a name of a secret."""
+    """True if the keyword `hint` at `at` names a secret, judged by the text before it."""
     if hint == b"key":
         before = folded[max(0, at - 24) : at].rstrip(b"-_ ")
         return before.endswith(_OF_KEY) and b"public" not in before
@@ -532,20 +535,20 @@ def names_secret(folded: bytes, at: int, hint: bytes) -> bool:
 
 
 def is_option(folded: bytes, at: int) -> bool:
-    """True if a command's option begins just before `at`, with or without a first word, as in
+    """True if the keyword at `at` belongs to a command's option, such as `--password` or
     `--db-password`.
     """
     return b"--" in folded[max(0, at - 15) : at] and bool(_FLAG.search(folded, max(0, at - 15), at))
 
 
-def secret_value(found: re.Match[str]) -> str:
-    """The value that a match of `ASSIGNMENT` or `OPTION` assigns, if it looks like a secret, else
-    an empty text.
+def secret_value(match: re.Match[str]) -> str:
+    """The value of a match of `ASSIGNMENT` or `OPTION` if it looks like a secret, else an empty
+    text.
     """
-    suffix, name = found["suffix"], found["pass"] or ""
-    value = _cut_end(found["value"])
-    # Of `PGPASSWORD=exchange-77-Lk` the value is a literal, even if it consists of words.
-    is_variable = name.isupper() and found.string[found.end("suffix")] == "="
+    suffix, name = match["suffix"], match["pass"] or ""
+    value = _cut_end(match["value"])
+    # In `PGPASSWORD=exchange-77-Lk` the value is a literal, even if it consists of words.
+    is_variable = name.isupper() and match.string[match.end("suffix")] == "="
     if (
         _NO_SECRET_SUFFIX.search(suffix)
         or (name.lower() == "pass" and not _PASS_SUFFIX.fullmatch(suffix))
@@ -553,8 +556,8 @@ def secret_value(found: re.Match[str]) -> str:
     ):
         return ""
     if (
-        found.re is ASSIGNMENT
-        and found["verb"]
+        match.re is ASSIGNMENT
+        and match["verb"]
         and (_WORDS.fullmatch(value) or not _STATED_VALUE.fullmatch(value))
     ):
         return ""
@@ -572,7 +575,7 @@ def secret_value(found: re.Match[str]) -> str:
 def is_placeholder(value: str) -> bool:
     """True for words in the place of a secret, such as `your-password`, `$PASSWORD`, `test1234`.
 
-    A word within another one makes none: `contestWinner88` is a password.
+    Such a word within another word does not count: `contestWinner88` is a password.
     """
     if _PLACEHOLDER.search(value) or _CODE.search(value) or _COUNTED.startswith(value):
         return True
@@ -583,14 +586,14 @@ def is_placeholder(value: str) -> bool:
 
 
 def _entropy_bits(text: str) -> float:
-    """Bits a character, by how often each occurs."""
+    """The entropy for each character, in bits, from how often each character occurs."""
     counts = Counter(text)
     return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())
 
 
 def is_token_like(value: str) -> bool:
-    """True if the value is as long and as mixed as a token, and neither words, code nor a
-    placeholder.
+    """True if the value is as long and as mixed as a token, and consists neither of words nor of
+    code nor of a placeholder.
     """
     return (
         not _is_harmless(value, "")
@@ -600,7 +603,9 @@ def is_token_like(value: str) -> bool:
 
 
 def _cut_end(value: str) -> str:
-    """The value without the end of the sentence, bracket or parameter around it."""
+    """The value without what follows it: the end of a sentence, a closing bracket, or the next
+    parameter of a URL.
+    """
     if "&" in value and (following := _NEXT_PARAMETER.search(value)):
         value = value[: following.start()]
     for opening, closing in ("()", "[]", "{}"):
@@ -610,8 +615,8 @@ def _cut_end(value: str) -> str:
 
 
 def _is_harmless(value: str, name: str, *, may_be_words: bool = False) -> bool:
-    """True for code, dates and numbers, which are no secrets under any name, and for words unless
-    the secret `may_be_words` with a digit.
+    """True for code, dates and numbers, which are no secrets under any name. True also for words,
+    except with `may_be_words`: then the value may consist of words and digits.
     """
     has_both = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
     if not has_both or not value.isascii() or is_placeholder(value):
@@ -643,8 +648,8 @@ _USER = r"[^\s:/@\"'`<>]{0,64}"
 
 
 class _CredentialPattern(NamedTuple):
-    """`pattern` is matched at a hint and has the secret as its group `value`; `is_secret` checks
-    it.
+    """`pattern` is matched at a hint, and its group `value` is the secret. `is_secret` checks the
+    match.
     """
 
     what: str
@@ -653,9 +658,9 @@ class _CredentialPattern(NamedTuple):
     is_secret: Callable[[re.Match[str]], bool]
 
 
-def _is_url_password(found: re.Match[str]) -> bool:
+def _is_url_password(match: re.Match[str]) -> bool:
     """True if the value is not a placeholder and differs from the `user`."""
-    return _is_real_password(found["user"], found["value"])
+    return _is_real_password(match["user"], match["value"])
 
 
 def _is_real_password(user: str, password: str) -> bool:
@@ -667,19 +672,19 @@ def _is_real_password(user: str, password: str) -> bool:
     return not is_usual and len(password) >= _MIN_URL_PASSWORD_CHARS
 
 
-def _is_command_password(found: re.Match[str]) -> bool:
-    """True unless the value has no digit, like a word, or is ports or a placeholder."""
-    value = found["value"]
+def _is_command_password(match: re.Match[str]) -> bool:
+    """True unless the value has no digit, or is a list of ports or a placeholder."""
+    value = match["value"]
     is_plain = not any(char.isdigit() for char in value) or _PORTS.fullmatch(value)
     return not is_plain and _is_real_password("", value)
 
 
-def _is_credential(found: re.Match[str]) -> bool:
-    if found["scheme"].lower() != "basic":
-        return is_token_like(found["value"])
+def _is_credential(match: re.Match[str]) -> bool:
+    if match["scheme"].lower() != "basic":
+        return is_token_like(match["value"])
     try:
         user, colon, password = (
-            base64.b64decode(found["value"], validate=True).decode("ascii").partition(":")
+            base64.b64decode(match["value"], validate=True).decode("ascii").partition(":")
         )
     except (binascii.Error, UnicodeDecodeError):
         return False
@@ -690,17 +695,17 @@ _SCHEME = r"(?P<scheme>bearer|token|apikey|basic)[ \t]{1,4}"
 _SLACK = r"(?<=//)hooks\.slack\.com/services/(?=T\w{6,14}/B\w{6,14}/\w{20,60})"
 _DISCORD = r"(?<=/api/web)hooks/(?=\d{15,22}/[\w-]{60,80})"
 
-# Attached to the option; `sshpass` takes a blank between.
+# The password follows the option directly; `sshpass` also takes a blank between them.
 _ATTACHED = re.compile(
     r"(?:mysql(?:dump|admin|import|sh)?|mariadb(?:-[a-z]{1,12})?|sshpass)(?:[ \t][^\n|;&]{0,120}?)?"
     r"[ \t]-p(?:(?<=sshpass[ \t]-p)[ \t]{1,4})?[\"']?(?P<value>[^\s\"'`<>]{6,128})"
 )
-# After a blank: `docker login … -p …`, `redis-cli … -a …`.
+# The password follows a blank: `docker login … -p …`, `redis-cli … -a …`.
 _SEPARATE = re.compile(
     r"(?:(?:docker|podman) login|redis-cli)(?:[ \t][^\n|;&]{0,120}?)?[ \t]"
     r"-[ap][ \t]{1,4}[\"']?(?P<value>[^\s\"'`<>]{6,128})"
 )
-# Of a container, `-p` is followed by ports.
+# For a container, ports follow `-p`.
 _PORTS = re.compile(r"[\d:./]+(?:tcp|udp)?")
 
 _CREDENTIAL_PATTERNS = (
@@ -739,7 +744,7 @@ _CREDENTIAL_PATTERNS = (
         "webhook",
         Prefilter(b"hooks", letter=b"k"),
         re.compile(rf"(?i)(?:{_SLACK}|{_DISCORD})(?P<value>[\w/-]+)", re.ASCII),
-        lambda found: is_token_like(found["value"].rpartition("/")[2]),
+        lambda match: is_token_like(match["value"].rpartition("/")[2]),
     ),
 )
 
@@ -748,7 +753,7 @@ _CREDENTIAL_PATTERNS = (
 
 _KEY_LIMIT_LINES = 400
 _KEY_LIMIT_CHARS = 32_768
-# Of base64 in one run: a shorter text only shows where a key would begin.
+# The length of one run of base64. A shorter run only shows where a key would begin.
 _MIN_KEY_CHARS = 32
 
 _KEY_NAME = r"(?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
@@ -759,10 +764,10 @@ _KEY_LINE = re.compile(r"[ \t>]{0,40}(?:[A-Za-z0-9+/=]{0,80}|[A-Za-z-]{1,20}: .{
 
 
 def _find_private_keys(text: str, folded: bytes) -> Iterator[tuple[int, int]]:
-    """Start and end of each private key, in characters. `folded` is the text folded.
+    """Yield start and end of each private key, in characters. `folded` is the folded text.
 
-    A key runs from its first line to its last, whatever precedes each line; one without an end has
-    as many lines as look like a key's.
+    A key runs from its first line to its last, whatever precedes each line. A key without a last
+    line extends over all following lines that look like lines of a key.
     """
     done = 0
     for at in find_all(folded, b"-----begin "):
@@ -780,7 +785,7 @@ def _key_end(text: str, at: int) -> int:
 
 
 def _last_key_line_end(text: str, at: int) -> int:
-    """The end of the last line that looks like one of the key that began before `at`."""
+    """The end of the last line that looks like a line of the key. The key began before `at`."""
     end = _line_end(text, at)
     for _ in range(_KEY_LIMIT_LINES):
         next_end = _line_end(text, end + 1)

@@ -15,7 +15,7 @@ from memsyncd.core.model import Problem
 
 LONG_LINE_CHARS = 65_536
 
-# What is odd about the bytes of a note: code, problem, hint.
+# Defects of a note's bytes: code, problem, hint.
 _BOM = (
     "bom",
     "begins with a byte order mark",
@@ -51,14 +51,14 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_utf16(data: bytes) -> bool:
-    """True for a note that is read, and not edited by its bytes."""
+    """True for UTF-16. Such a note is read, but never edited."""
     return data.startswith(_UTF16_MARKS)
 
 
 def decode_note(path: str, data: bytes) -> Decoded:
     """Decode bytes as well as possible; never raises.
 
-    A last line without an end counts, an empty one after it does not.
+    A last line without a line end counts as a line. An empty text after the last line end does not.
     """
     problems: list[Problem] = []
     text = _decode(path, data, problems)

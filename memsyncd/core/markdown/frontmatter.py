@@ -4,7 +4,6 @@
 Every value is read as the text that was written: a date stays that date, `no` stays `no`. Unknown
 keys are kept. A known key with an impossible value is a problem and counts as not stated. YAML that
 could grow (aliases) or nests deeply is not read; broken YAML is read line by line as `key: value`.
-This module decides which lines are front matter; `sections` decides where sections begin.
 """
 
 from __future__ import annotations
@@ -38,34 +37,35 @@ _DEPTH_LIMIT = 16
 _TOO_DEEP: Final = "it nests too deeply"
 _COMMENT_LIMIT_LINES = 50
 _UNREAD_LIMIT_LINES = 200
-# With more blanks before it, a line is code.
+# A line with more blanks before it is code.
 _MAX_INDENT = 3
 _FENCE = re.compile(r"---[ \t]*")
 _END = re.compile(r"(?:---|\.\.\.)[ \t]*")
 _KEY_VALUE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*))?$")
 _PROPERTY = re.compile(r"([^\W\d_][\w/-]{0,48})::(?:[ \t]+(.*))?")
 _PROPERTIES_LIMIT_LINES = 50
-# Keys of front matter: with one of them, lines between two `---` are no heading of prose.
+# Usual keys of front matter. With one of them, lines between two `---` are front matter and no
+# prose.
 _USUAL_KEYS: Final = frozenset(
     "alias aliases author date description id name permalink tag title type".split()
 )
 _LIKE_KEY = re.compile(r"[ \t]*(?:[\w./-]+[ \t]*:(?:[ \t]|$)|-[ \t])|[ \t]")
-# YAML takes what follows a ` #` for a comment: `tags: #db #infra`.
+# For YAML a ` #` begins a comment, so these tags are lost: `tags: #db #infra`.
 _COMMENTED_TAGS = re.compile(
     r"^tags?[ \t]*:(?:[ \t]++(?:[^\n\"'\[{#]*[ \t])?|(?:[ \t]*\n[ \t]*-[ \t]++[^#\n][^\n]*)*"
     r"[ \t]*\n[ \t]*-[ \t]++)#(?=\w)",
     re.IGNORECASE | re.MULTILINE,
 )
-# Obsidian and Logseq link values: `status:: [[Active]]`.
+# In Obsidian and Logseq a value may be a link: `status:: [[Active]]`.
 _LINK = re.compile(r"\[\[([^\[\]|#]+)[^\[\]]*\]\]")
 _NULLS: Final = frozenset(("null", "Null", "NULL", "~"))
 _LIKE_PRIORITY = re.compile(r"[Pp] ?\d")
-# Of templates, which are no YAML until they are filled in.
+# A template is no YAML until it is filled in.
 _TEMPLATE = re.compile(r"\{\{|<%|\{%")
 _COMMENT = re.compile(r"[ \t]*<!--\s*memory:\s*(.*?)\s*-->", re.DOTALL)
 _COMMENT_START = re.compile(r"[ \t]*<!--\s*memory:")
-# Cursor writes globs unquoted, as in `globs: **/*.ts`. YAML takes a leading `*` for an alias, but
-# only a word can be the name of one.
+# Cursor writes globs unquoted, as in `globs: **/*.ts`. For YAML a leading `*` begins an alias, but
+# only a word can be the name of an alias.
 _UNQUOTED_GLOB = re.compile(
     r"^( *(?:[A-Za-z_][\w.-]*:|-) +)(\*(?![\w-]+ *$).*?)( *)$", re.MULTILINE
 )
@@ -83,7 +83,7 @@ _NESTED: Final = "metadata"
 
 
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
-    """`n_lines` lines at the top belong to the front matter, both `---` included; 0 if there is
+    """The front matter of a note: its first `n_lines` lines, both `---` included; 0 if there is
     none. `meta` and `aliases` include the properties beneath it.
     """
 
@@ -102,9 +102,9 @@ NO_FRONT_MATTER = FrontMatter(n_lines=0, meta=EMPTY_META, problems=())
 
 
 def find_front_matter(path: str, lines: Sequence[str]) -> FrontMatter:
-    """Separate the front matter, and read the properties that begin the text, as in Logseq.
+    """Find the front matter, and read the properties that begin the text, as in Logseq.
 
-    A `---` with a blank line under it, or one that nothing closes, is a thematic break.
+    A `---` is a thematic break if a blank line follows it, or if no second `---` closes it.
     """
     front = _find_yaml(path, lines)
     if not front.problems and (unread := _find_unread_block(path, lines, front.n_lines)):
@@ -123,8 +123,9 @@ def find_front_matter(path: str, lines: Sequence[str]) -> FrontMatter:
 
 
 def merge_meta(note: Meta, stated: Meta) -> Meta:
-    """Combine metadata: the section's values over the note's, the tags of both, the extra keys of
-    both with the section's first.
+    """Combine the metadata of a note with the metadata that a section states. The section's values
+    replace the note's. The tags and the extra keys of both stay; the section's value of an extra
+    key replaces the note's.
     """
     if EMPTY_META in (stated, note):
         return note if stated == EMPTY_META else stated
@@ -134,15 +135,17 @@ def merge_meta(note: Meta, stated: Meta) -> Meta:
 
 
 def _find_properties(lines: Sequence[str], first: int) -> Iterator[tuple[str, str, int]]:
-    """The properties on the first lines that are not blank: `key:: value`, each on its line."""
+    """Yield the properties on the first lines that are not blank: `key:: value`, one on each
+    line.
+    """
     has_begun = False
     for at in range(first, min(len(lines), first + _PROPERTIES_LIMIT_LINES)):
-        found = _PROPERTY.fullmatch(lines[at])
-        if found:
-            yield found[1], (found[2] or "").strip(), at - first
+        match = _PROPERTY.fullmatch(lines[at])
+        if match:
+            yield match[1], (match[2] or "").strip(), at - first
         elif has_begun or lines[at].strip():
             return
-        has_begun = has_begun or found is not None
+        has_begun = has_begun or match is not None
 
 
 def _find_yaml(path: str, lines: Sequence[str]) -> FrontMatter:
@@ -167,7 +170,7 @@ def _find_yaml(path: str, lines: Sequence[str]) -> FrontMatter:
 
 
 def _find_unread_block(path: str, lines: Sequence[str], first: int) -> Problem | None:
-    """Report a block of front matter that other lines precede: blank ones, or a first block."""
+    """Report front matter that is not read, because blank lines or a first block precede it."""
     at = first
     while at < len(lines) and not lines[at].strip():
         at += 1
@@ -203,8 +206,8 @@ def is_memory_comment(line: str) -> bool:
 def find_section_meta(
     path: str, lines: Sequence[str], first: int, after: int
 ) -> tuple[Meta, tuple[Problem, ...]]:
-    """Read a `<!-- memory: {…} -->` that comes first in the lines from `first` (0-based) to before
-    `after`.
+    """Read a `<!-- memory: {…} -->` if it comes first in the lines from `first` to before `after`
+    (0-based).
     """
     for at in range(first, after):
         if lines[at].strip():
@@ -213,14 +216,14 @@ def find_section_meta(
         return EMPTY_META, ()
     if not is_memory_comment(lines[at]):
         return EMPTY_META, ()
-    found = _COMMENT.match("\n".join(lines[at : min(after, at + _COMMENT_LIMIT_LINES)]))
-    if not found:
+    match = _COMMENT.match("\n".join(lines[at : min(after, at + _COMMENT_LIMIT_LINES)]))
+    if not match:
         return EMPTY_META, (
             Problem(
                 path, at + 1, "broken_yaml", "a memory comment is never closed", "end it with `-->`"
             ),
         )
-    return parse_meta(path, found[1], at + 1)
+    return parse_meta(path, match[1], at + 1)
 
 
 def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ...]]:
@@ -260,9 +263,10 @@ def _read_yaml(path: str, text: str, line: int, *, is_foreign: bool) -> tuple[_M
 
 
 def load_yaml(text: str) -> object:
-    """Return YAML as texts, lists, and dictionaries with texts as keys; every value as written.
+    """Load YAML as texts, lists, and dictionaries with texts as keys. Every value is the text as
+    written.
 
-    Raises ValueError if it cannot be parsed, or could grow.
+    Raises ValueError if the YAML cannot be parsed or could grow.
     """
     try:
         _refuse_growth(text)
@@ -281,11 +285,11 @@ def _make_plain(node: yaml.Node) -> object:
 
 
 class _NoMapping(Exception):
-    """YAML without keys."""
+    """The YAML is no mapping."""
 
 
 class _Refused(Exception):
-    """YAML that might grow without limit."""
+    """The YAML might grow without limit, or nests too deeply."""
 
 
 def _find_end(lines: Sequence[str]) -> int:
@@ -315,17 +319,17 @@ def _read_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
         yield _render(key), value, key.start_mark.line
 
 
-def _quote_glob(found: re.Match[str]) -> str:
-    escaped = found[2].replace("'", "''")
-    return f"{found[1]}'{escaped}'{found[3]}"
+def _quote_glob(match: re.Match[str]) -> str:
+    escaped = match[2].replace("'", "''")
+    return f"{match[1]}'{escaped}'{match[3]}"
 
 
 def _flatten(
     pairs: list[tuple[str, yaml.Node | str, int]],
 ) -> list[tuple[str, yaml.Node | str, int]]:
-    """The pairs with those of a nested `metadata:`, which agents write, in its place.
+    """Replace a nested `metadata:`, which agents write, by the pairs in it.
 
-    A key beside it counts over one in it.
+    A key beside it counts over the same key in it.
     """
     if not any(key == _NESTED for key, _, _ in pairs):
         return pairs
@@ -336,12 +340,12 @@ def _flatten(
             flat.append((key, value, at))
             continue
         nested = ((_render(inner), node, inner.start_mark.line) for inner, node in value.value)
-        flat += [one for one in nested if one[0].strip().lower() not in beside]
+        flat += [pair for pair in nested if pair[0].strip().lower() not in beside]
     return flat
 
 
-# Front matter as nearly all of it is written: each line a key and a value that YAML reads as
-# nothing but this text, or a list of such values.
+# Fast path for plain `key: value` lines. It accepts only values that YAML reads as this very text,
+# and lists of such values.
 _QUOTED = r'"[ !#-\[\]-~]*"|\'[ -&(-~]*\''
 _PLAIN = r"[A-Za-z0-9](?:[A-Za-z0-9_./()+-]| (?=[A-Za-z0-9_./()+-]))*"
 _FLAT_LIST = rf"\[ *(?:(?:{_QUOTED}|{_PLAIN})(?: *, *(?:{_QUOTED}|{_PLAIN}))* *)?\]"
@@ -352,13 +356,13 @@ _FLAT_ITEM = re.compile(f"{_QUOTED}|{_PLAIN}")
 
 
 def _read_flat_pairs(text: str) -> list[tuple[str, yaml.Node | str, int]] | None:
-    """The pairs that YAML gives for flat front matter, None for any other. YAML takes long."""
+    """Read flat front matter without YAML, which takes long. None for any other front matter."""
     pairs: list[tuple[str, yaml.Node | str, int]] = []
     for at, line in enumerate(text.split("\n")):
-        found = _FLAT_LINE.fullmatch(line)
-        if found is None:
+        match = _FLAT_LINE.fullmatch(line)
+        if match is None:
             return None
-        pairs.append((found[1], _make_flat_node(found[2] or ""), at))
+        pairs.append((match[1], _make_flat_node(match[2] or ""), at))
     return pairs
 
 
@@ -384,7 +388,7 @@ def _refuse_growth(text: str) -> None:
             if depth > _DEPTH_LIMIT:
                 raise _Refused(_TOO_DEEP)
     except yaml.scanner.ScannerError as error:
-        # libyaml from 0.2.6 has a limit of its own, and reads ahead of the events that it gives.
+        # Since 0.2.6 libyaml has a limit of its own, and it reads ahead of the events it returns.
         if "nesting depth" in str(error.problem):
             raise _Refused(_TOO_DEEP) from error
         raise
@@ -392,9 +396,9 @@ def _refuse_growth(text: str) -> None:
 
 def _read_plain_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
     for at, line in enumerate(text.split("\n")):
-        found = _KEY_VALUE.match(line)
-        if found:
-            yield found[1], (found[2] or "").strip().strip("\"'"), at
+        match = _KEY_VALUE.match(line)
+        if match:
+            yield match[1], (match[2] or "").strip().strip("\"'"), at
 
 
 def _error_line(error: Exception) -> int:
@@ -405,8 +409,8 @@ def _error_line(error: Exception) -> int:
 class _MetaReader:
     """Read one mapping into a Meta.
 
-    In front matter, which other tools write too (`is_foreign`), a value that may be meant for
-    another tool is kept as free metadata. Else it is a problem, and counts as not stated.
+    Other tools write front matter, too (`is_foreign`). There an impossible value that may be meant
+    for another tool is kept as free metadata. Elsewhere it is a problem and counts as not stated.
     """
 
     def __init__(self, path: str, line: int, problems: list[Problem], *, is_foreign: bool) -> None:
@@ -417,7 +421,7 @@ class _MetaReader:
         self.aliases: tuple[str, ...] = ()
 
     def read(self, pairs: Sequence[tuple[str, yaml.Node | str, int]]) -> Meta:
-        known: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         extra: dict[str, str] = {}
         seen: set[str] = set()
         for key, node, at in pairs:
@@ -428,36 +432,36 @@ class _MetaReader:
                 hint = "the first one counts"
                 self._report(at, "duplicate_key", f"`{_shorten(key)}` occurs twice", hint)
             elif name in _KNOWN:
-                if not self._read_known(name, value, at, known):
+                if not self._read_known(name, value, at, values):
                     extra[key.strip()] = _render(value)
             elif name:
                 extra[key.strip()] = _render(value)
-                self._read_shared(name, value, known)
+                self._read_shared(name, value, values)
             seen.add(name)
-        if "kind" not in known and (kind := _find_claude_kind(extra)):
-            known["kind"] = kind
-        if not known and not extra:
+        if "kind" not in values and (kind := _find_claude_kind(extra)):
+            values["kind"] = kind
+        if not values and not extra:
             return EMPTY_META
-        return Meta(**known, extra=tuple(extra.items()))
+        return Meta(**values, extra=tuple(extra.items()))
 
-    def _read_shared(self, name: str, value: yaml.Node | str, known: dict[str, Any]) -> None:
-        """Read what other tools call a tag, another title or the session; it stays free metadata
-        too.
+    def _read_shared(self, name: str, value: yaml.Node | str, values: dict[str, Any]) -> None:
+        """Read keys of other tools for a tag, another title or the session. They stay free
+        metadata, too.
         """
         if name == "tag":
-            known["tags"] = distinct_tags((*known.get("tags", ()), *_list_tags(value)))
+            values["tags"] = distinct_tags((*values.get("tags", ()), *_list_tags(value)))
         elif name in ("alias", "aliases"):
             self.aliases += tuple(filter(None, _list_texts(value)))
         elif name == "originsessionid" and (text := _render(value).strip()):
-            # Claude Code's; a session that is stated counts over it.
-            known.setdefault("session", text)
+            # Claude Code writes this key; a stated `session` counts over it.
+            values.setdefault("session", text)
 
     def _read_known(
-        self, name: str, value: yaml.Node | str, at: int, known: dict[str, Any]
+        self, name: str, value: yaml.Node | str, at: int, values: dict[str, Any]
     ) -> bool:
-        """Read a value; False if it is another tool's."""
+        """Read the value of a known key. False if the value is meant for another tool."""
         if name == "tags":
-            known["tags"] = distinct_tags((*known.get("tags", ()), *_list_tags(value)))
+            values["tags"] = distinct_tags((*values.get("tags", ()), *_list_tags(value)))
             return True
         text = _render(value).strip()
         if not text:
@@ -465,7 +469,7 @@ class _MetaReader:
         if self._is_foreign and (link := _LINK.fullmatch(text)):
             text = value = link[1]
         if name == "source" and isinstance(value, yaml.MappingNode):
-            known[name] = text
+            values[name] = text
             return True
         is_many = isinstance(value, yaml.CollectionNode)
         is_many = is_many or (isinstance(value, str) and value[0] in "[{")
@@ -474,38 +478,38 @@ class _MetaReader:
         if is_many:
             self._report(at, "bad_value", f"`{name}` takes one value", "the value is ignored")
         elif name == "importance":
-            self._read_importance(text, at, known)
+            self._read_importance(text, at, values)
         elif name in CHOICES:
-            self._read_choice(name, text, at, known)
+            self._read_choice(name, text, at, values)
         elif name == "expires":
-            self._read_expiry(text, at, known)
+            self._read_expiry(text, at, values)
         else:
             is_folded = name == "kind" or (name == "status" and text.lower() == ARCHIVED)
-            known[name] = text.lower() if is_folded else text
+            values[name] = text.lower() if is_folded else text
         return True
 
-    def _read_importance(self, text: str, at: int, known: dict[str, Any]) -> None:
+    def _read_importance(self, text: str, at: int, values: dict[str, Any]) -> None:
         try:
             number = float(text)
         except ValueError:
             number = -1.0
         if 0.0 <= number <= 1.0:
-            known["importance"] = number
+            values["importance"] = number
         else:
             problem = f"`importance` is not from 0 to 1: {_shorten(text)}"
             self._report(at, "bad_value", problem, "the value is ignored")
 
-    def _read_expiry(self, text: str, at: int, known: dict[str, Any]) -> None:
+    def _read_expiry(self, text: str, at: int, values: dict[str, Any]) -> None:
         if parse_expiry(text) is not None:
-            known["expires"] = text
+            values["expires"] = text
         elif text.lower() != "never":
             problem = f"`expires` is neither a day nor a time: {_shorten(text)}"
             self._report(at, "bad_value", problem, "write 2026-12-31 or 2026-12-31T18:00")
 
-    def _read_choice(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
+    def _read_choice(self, name: str, text: str, at: int, values: dict[str, Any]) -> None:
         choice = find_choice(name, text)
         if choice is not None:
-            known[name] = choice
+            values[name] = choice
             return
         problem = f"`{name}` is none of {', '.join(CHOICES[name])}: {_shorten(text)}"
         self._report(at, "bad_value", problem, "the value is ignored")
@@ -516,7 +520,7 @@ class _MetaReader:
 
 
 def _find_claude_kind(extra: Mapping[str, str]) -> str | None:
-    """The kind of one of Claude Code's memories; None for any other note."""
+    """The kind of a memory that Claude Code wrote; None for any other note."""
     is_memory = "name" in extra and "description" in extra
     return _CLAUDE_KINDS.get(extra.get("type", "").strip().lower()) if is_memory else None
 
@@ -525,17 +529,19 @@ _BEFORE_TAG: Final = re.compile(r"\A[\s#]+")
 
 
 def _is_foreign_value(name: str, text: str) -> bool:
-    """True for a value that is none of memsyncd's, and no misspelt one: `priority: high`."""
+    """True for a value that is meant for another tool, such as `priority: high`. A misspelt value
+    of memsyncd is not.
+    """
     if name == "importance":
         return text[:1].isalpha()
     return name == "priority" and not _LIKE_PRIORITY.match(text)
 
 
 def distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """The tags without their `#`, each once whatever its case, as first written."""
+    """The tags without their `#`. Tags that differ only in case appear once, as first written."""
     distinct: dict[str, str] = {}
     for tag in tags:
-        # Together, so that what is written from this is read as the same again.
+        # Blanks and `#` are removed together, so that a tag written from this is read as the same.
         text = _BEFORE_TAG.sub("", tag).rstrip()
         if text:
             distinct.setdefault(text.casefold(), text)
@@ -543,7 +549,9 @@ def distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def list_tags(text: str) -> list[str]:
-    """The tags of a text: between commas, else between blanks. Each may be a link, as in Logseq."""
+    """Split a text into tags at its commas, or at its blanks if it has no comma. A tag may be a
+    link, as in Logseq.
+    """
     text = text.strip("[]") if "[[" not in text else text.replace("[[", "").replace("]]", "")
     return [tag.strip(" \t\"'") for tag in (text.split(",") if "," in text else text.split())]
 
@@ -555,14 +563,14 @@ def _list_tags(value: yaml.Node | str) -> list[str]:
 
 
 def _list_texts(value: yaml.Node | str) -> list[str]:
-    """The texts of a list, or those between commas."""
+    """The items of a list, or the parts of a text between commas."""
     if isinstance(value, yaml.SequenceNode):
         return [_render(item).strip() for item in value.value if not _is_null(item)]
     return [text.strip(" \t\"'[]") for text in _render(value).split(",")]
 
 
 def _is_null(value: yaml.Node | str) -> bool:
-    """True for YAML's null, which is no text. In quotes it is a text."""
+    """True for YAML's null. In quotes it is a text."""
     if isinstance(value, yaml.ScalarNode):
         return not value.style and value.value in _NULLS
     return isinstance(value, str) and value in _NULLS

@@ -1,4 +1,4 @@
-"""Resolve links to notes and sections, and walk the graph that they form."""
+"""Resolve links to notes and sections, walk the graph that they form, and draw it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memsyncd.core.paths import NOTE_SUFFIXES
 
 LinkDirection = Literal["out", "in", "both"]
 
-# Notes whose sections are remembered by their names, while all links are resolved.
+# While all links are resolved, the names of the sections of this many notes are remembered.
 N_TARGETS = 256
 _UNCERTAIN = frozenset((NAME_LINK, PATH_LINK))
 
@@ -23,9 +23,9 @@ _UNCERTAIN = frozenset((NAME_LINK, PATH_LINK))
 class Edge(NamedTuple):
     """The links of one kind from one section to one place by one relation.
 
-    `to` is a note's path or a section's anchor, None if no note has this name. `target` and
-    `heading` are as written in the first of them; `lines` are 1-based and ascending. `depth` is the
-    number of steps from the start of a walk, 0 outside one.
+    `to` is a note's path or a section's anchor; None if no note has this name. `target` and
+    `heading` are as written in the first of the links. `lines` are 1-based and ascending. `depth`
+    is the number of steps from the start of a walk, 0 outside a walk.
     """
 
     source: str
@@ -39,14 +39,16 @@ class Edge(NamedTuple):
 
 
 class Places(Protocol):
-    """Finds the parts of notes that links name."""
+    """Finds the sections and blocks that links name."""
 
     def read_anchors(self, path: str) -> Sequence[str]:
         """The anchors of a note's sections in order of lines."""
         ...
 
     def find_block(self, block: str, path: str = "") -> str | None:
-        """The anchor of the section that holds a block: `^id` in a note, `((uuid))` in any."""
+        """The anchor of the section that holds a block: `^id` in the note `path`, `((uuid))` in any
+        note; None if there is none.
+        """
         ...
 
 
@@ -60,8 +62,8 @@ def make_edges(links: Iterable[Link], names: NoteNames, places: Places) -> list[
 
 
 def stream_edges(links: Iterable[Link], names: NoteNames, places: Places) -> Iterator[Edge]:
-    """Yield the edges of `make_edges` for links that come note by note, of which those of one note
-    are in memory together.
+    """Yield the edges of `make_edges` for links that come note by note. Only the links of one note
+    are in memory at a time.
     """
     anchors_by_name = lru_cache(N_TARGETS)(lambda path: _name_anchors(places.read_anchors(path)))
     for _, of_note in groupby(links, lambda link: link.anchor.rpartition("#")[0]):
@@ -80,7 +82,7 @@ def _join_links(
         to = _resolve(link, names, places, anchors_by_name)
         is_uncertain = link.kind in _UNCERTAIN
         if to is None and is_uncertain:
-            continue  # to a folder, a page or a file, as far as anybody knows
+            continue  # the link may lead to a folder, a web page or a file
         kind = "link" if is_uncertain else link.kind
         key = (link.anchor, to or f"{link.target}#{link.heading}", link.relation, kind)
         joined.setdefault(key, []).append(link)
@@ -118,8 +120,8 @@ def _resolve(
 
 
 def leads_nowhere(path: str, target: str, names: NoteNames, places: Places) -> bool:
-    """True if a link in the note at `path` names no note. A link to a heading that its note does
-    not have leads to the note.
+    """True if a link in the note at `path` names no note. A link to a missing heading leads to the
+    note.
     """
     if is_block_reference(target):
         return places.find_block(target.lower()) is None
@@ -162,27 +164,28 @@ def walk_links(
     """The edges within `max_depth` steps of a note or section, each once with its depth, nearest
     first.
 
-    A note stands for all of its sections, a section for itself and those beneath it; a walk
-    continues from the whole note that a link comes from. A cycle is followed once.
+    A note stands for all of its sections. A section stands for itself and the sections beneath it.
+    At a link that leads to the node, the walk continues from the whole note that has the link. A
+    cycle is followed once.
     """
-    found: dict[Edge, Edge] = {}
+    edges: dict[Edge, Edge] = {}
     visited, front = {start}, [start]
     for depth in range(1, max_depth + 1):
         beyond: list[str] = []
         for node in front:
             for edge, other in _list_steps(graph, node, direction):
-                found.setdefault(edge, edge._replace(depth=depth))
+                edges.setdefault(edge, edge._replace(depth=depth))
                 if other is not None and other not in visited:
                     visited.add(other)
                     beyond.append(other)
         front = beyond
-    return list(found.values())
+    return list(edges.values())
 
 
 def _list_steps(
     graph: Graph, node: str, direction: LinkDirection
 ) -> Iterator[tuple[Edge, str | None]]:
-    """The edges at a node, each with the node at its other end."""
+    """Yield the edges at a node, each with the node at its other end."""
     path = note_of(node)
     if direction != "in":
         for edge in graph.list_outgoing(path):
@@ -199,13 +202,17 @@ def _is_within(place: str, node: str, path: str) -> bool:
 
 
 def note_of(place: str) -> str:
-    """The path of a note, or of a section's note. The slugs of an anchor hold no suffix."""
+    """The path of the note, if `place` is a path or an anchor. A `#` may belong to a path: the
+    slugs of an anchor never end with a note's suffix.
+    """
     path, mark, slugs = place.rpartition("#")
     return path if mark and not slugs.lower().endswith(NOTE_SUFFIXES) else place
 
 
 def _find_section(path: str, heading: str, anchors_by_name: Callable[[str], _AnchorsByName]) -> str:
-    """The anchor of a heading, or of the last of `A#B`; the note's path without such a section."""
+    """The anchor of a heading, in `A#B` of the last heading; the note's path if the note has no
+    such section.
+    """
     wanted = heading.rpartition("#")[2].strip()
     if not wanted:
         return path
@@ -214,7 +221,7 @@ def _find_section(path: str, heading: str, anchors_by_name: Callable[[str], _Anc
 
 
 def _name_anchors(anchors: Iterable[str]) -> _AnchorsByName:
-    """The first anchor of each slug, and every anchor by all of its slugs."""
+    """Anchors by name: the first anchor with each last slug, and every anchor by all its slugs."""
     by_name: _AnchorsByName = {}
     for anchor in anchors:
         slugs = anchor.rpartition("#")[2]
@@ -227,7 +234,7 @@ Arrow = tuple[str, str, str]
 
 
 class DrawnLink(Protocol):
-    """What a drawing needs of a link; see `linkgraph.Edge`."""
+    """The fields of `Edge` that a drawing needs."""
 
     @property
     def source(self) -> str: ...
@@ -245,8 +252,8 @@ LABEL_LIMIT_CHARS: Final = 32
 
 
 def render_dot(links: Sequence[DrawnLink], start: str | None = None) -> str:
-    """Return the graph in the DOT language; `start` is the note or section that the links were
-    asked of.
+    """Return the graph in the DOT language. `start` is the note or section whose links these are;
+    None if they are the links of all notes.
     """
     arrows, missing = _list_arrows(links, start)
     lines = ["digraph memory {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
@@ -259,13 +266,13 @@ def render_dot(links: Sequence[DrawnLink], start: str | None = None) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-# --- the graph ----------------------------------------------------------------------------------
+# --- The drawn graph ----------------------------------------------------------------------------
 
 
 def _list_arrows(links: Sequence[DrawnLink], start: str | None) -> tuple[list[Arrow], set[str]]:
-    """Return each arrow once, with its relation, and the notes that are missing.
+    """Return each arrow once, with its relation, and the missing notes.
 
-    Sections stand for their notes unless the start is a section: a graph of notes can be read.
+    Each section is drawn as its note, unless the start is a section: a graph of notes is smaller.
     """
     has_sections = start is not None and note_of(start) != start
 
@@ -283,7 +290,7 @@ def _list_arrows(links: Sequence[DrawnLink], start: str | None) -> tuple[list[Ar
 
 
 def _list_nodes(arrows: Sequence[Arrow], start: str | None) -> list[str]:
-    """The start first; without one, the note with most links."""
+    """All nodes. The start comes first; without a start, the note with the most links."""
     counts = Counter(node for source, target, _ in arrows for node in (source, target))
     first = start if start is not None else max(sorted(counts), key=counts.__getitem__, default="")
     return [*([first] if first else []), *sorted(counts.keys() - {first})]
@@ -291,7 +298,7 @@ def _list_nodes(arrows: Sequence[Arrow], start: str | None) -> list[str]:
 
 def _make_label(node: str) -> str:
     path = note_of(node)
-    # Of a section, its own heading tells more than those above it.
+    # A section's own heading tells more than the headings above it.
     name = node[len(path) :].rpartition("/")[2].lstrip("#") or path.rpartition("/")[2]
     name = name.removesuffix(".md") or node
     return name if len(name) <= LABEL_LIMIT_CHARS else f"{name[: LABEL_LIMIT_CHARS - 1]}…"

@@ -1,14 +1,19 @@
 """Find the links, tags, fields and names of blocks in a note's prose, in the syntax of markdown,
-Obsidian, Logseq, zk and Foam.
+Obsidian, Logseq, zk and Foam; and find the note that a link's target names.
 
-Links are `[[note]]`, `[[note#heading]]`, `[[note#^block]]`, `[[note|shown]]`, markdown links to
-notes, relative or from the root, Logseq's `((uuid))`, references that a link reference definition
-leads to a note, and typed links: a list item that consists of a lower-case word and a link,
-`- resolved_by [[redis-timeouts]]`. With a `!` before it, or in `{{embed …}}`, a link embeds. Tags
-are `#words`, but no colours (`#fff`), numbers (`#12`), fragments of addresses or heading marks.
-Fields are `key:: value`, on a line of their own or in brackets. Code is skipped. In front matter
-only `[[note]]` is a link, as in Obsidian's properties: `up: "[[note]]"`. The caller resolves links
-to notes.
+These are links:
+
+- `[[note]]`, `[[note#heading]]`, `[[note#^block]]` and `[[note|shown]]`
+- markdown links to notes, relative or from the root
+- Logseq's `((uuid))`
+- references whose link reference definition leads to a note
+- typed links: a list item that consists of a lower-case word and a link,
+  `- resolved_by [[redis-timeouts]]`
+
+A link after a `!`, or in `{{embed …}}`, embeds the note. Tags are `#words`; colours (`#fff`),
+numbers (`#12`), fragments of addresses and heading marks are no tags. Fields are `key:: value`, on
+a line of their own or in brackets. Code is skipped. In front matter only `[[note]]` is a link, as
+in Obsidian's properties: `up: "[[note]]"`.
 """
 
 from __future__ import annotations
@@ -38,14 +43,15 @@ from memsyncd.core.markdown.scanner import (
 from memsyncd.core.model import NAME_LINK, PATH_LINK
 from memsyncd.core.paths import NOTE_SUFFIXES
 
-# The least ratio of `difflib` for a note that is suggested in place of a missing one.
+# A note is suggested in place of a missing one only above this ratio of `difflib`.
 _SIMILARITY = 0.6
-# Targets that are remembered with what they name: all of a vault's would take 20 MB.
-_MAX_FOUND = 4096
+# How many targets are remembered with the note that they name. All targets of a vault would take
+# 20 MB.
+_MAX_REMEMBERED = 4096
 _ENCODED = re.compile("(?:%[0-9A-Fa-f]{2})+")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _BLOCK = re.compile(r"\(\([0-9a-f-]{36}\)\)")
-# Of file names such as `200911172034 An idea.md` and `x7qk-an-idea.md`, the id.
+# The id at the beginning of a file name: `200911172034 An idea.md`, `x7qk-an-idea.md`.
 _ID = re.compile(r"([0-9]{6,}|[a-z0-9]{3,})[-_ ].")
 _LETTERS_OF_ID = 4
 _DIGITS_OF_ID = 6
@@ -54,7 +60,7 @@ _DAY = re.compile(r"(\d{4})([-_]?)(\d\d)\2(\d\d)")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 
 
-# The path of a note and one of its names. The names of paths begin with a `/`, others do not.
+# The path of a note and one of its names. Only a name that is made of the path begins with a `/`.
 NamedNote = tuple[str, str]
 
 
@@ -66,12 +72,12 @@ class NameIndex(Protocol):
         ...
 
     def find_keys(self, initial: str) -> Iterable[str]:
-        """The keys of paths that begin with this letter."""
+        """The keys of the names that are made of paths, if the key begins with this letter."""
         ...
 
 
 class NameTable:
-    """The names of notes, in memory: each with its key, the path and the name."""
+    """A `NameIndex` in memory. It is made of triples: a key, the path of the note, and the name."""
 
     def __init__(self, named: Iterable[tuple[str, str, str]]) -> None:
         self._named: dict[str, list[NamedNote]] = {}
@@ -89,12 +95,12 @@ class NameTable:
 
 
 class NoteNames:
-    """The names of all notes, by which links name them."""
+    """Find the note that a link's target names. It remembers the targets it has looked up."""
 
     def __init__(self, index: NameIndex) -> None:
         self._index = index
         self._named: dict[str, Sequence[NamedNote]] = {}
-        self._found: dict[tuple[str, str, bool], str | None] = {}
+        self._resolved: dict[tuple[str, str, bool], str | None] = {}
 
     @classmethod
     def of(cls, notes: Iterable[tuple[str, str]]) -> NoteNames:
@@ -108,26 +114,27 @@ class NoteNames:
         )
 
     def find(self, source: str, target: str, *, is_path: bool = False) -> str | None:
-        """The path of the note that the note `source` calls `target`; None if there is none.
+        """The path of the note that a link to `target` in the note `source` leads to; None if there
+        is none. An empty target leads to `source` itself.
 
-        With `is_path`, a target is a path and nothing else.
+        With `is_path`, the target can only be a path.
         """
         if not target:
             return source
         folder = source.rpartition("/")[0]
         key = folder, target, is_path
-        if key not in self._found:  # the notes of a folder repeat their links
-            if len(self._found) >= _MAX_FOUND:
-                self._found.clear()
-            self._found[key] = self._find(folder, target, is_path=is_path)
-        return self._found[key]
+        if key not in self._resolved:  # the notes of a folder repeat their links
+            if len(self._resolved) >= _MAX_REMEMBERED:
+                self._resolved.clear()
+            self._resolved[key] = self._find(folder, target, is_path=is_path)
+        return self._resolved[key]
 
     def find_similar(self, target: str) -> str | None:
         """The path of the note with the most similar name; None if none is similar."""
         name = make_key(target)
-        known = self._index.find_keys(name[:1]) if name else ()
-        near = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY)
-        named = self._look_up(near[0]) if near else ()
+        keys = self._index.find_keys(name[:1]) if name else ()
+        similar = difflib.get_close_matches(name, keys, n=1, cutoff=_SIMILARITY)
+        named = self._look_up(similar[0]) if similar else ()
         return min((path for path, of_path in named if of_path[:1] == "/"), default=None)
 
     def _find(self, folder: str, target: str, *, is_path: bool) -> str | None:
@@ -136,24 +143,24 @@ class NoteNames:
             return None
         paths = {path for path, _ in named}
         texts = dict.fromkeys((target, decode_target(target)))
-        found = next(filter(None, (_find_path(folder, text, paths) for text in texts)), None)
-        if found or is_path:
-            return found
+        by_path = next(filter(None, (_find_path(folder, text, paths) for text in texts)), None)
+        if by_path or is_path:
+            return by_path
         return next(filter(None, (_find_name(folder, text, named) for text in texts)), None)
 
     def _look_up(self, key: str) -> Sequence[NamedNote]:
         if key not in self._named:
-            if len(self._named) >= _MAX_FOUND:
+            if len(self._named) >= _MAX_REMEMBERED:
                 self._named.clear()
             self._named[key] = self._index.find_named(key)
         return self._named[key]
 
 
 def list_names(path: str, title: str, others: Iterable[str] = ()) -> tuple[str, ...]:
-    """The names of a note, each once: that of its path, its title and `others`, folded.
+    """The names of a note, folded, each once: the name made of its path, its title, and `others`.
 
-    A day in place of a name is also a name in the form of Logseq's journals; an id that begins a
-    file's name is one without the rest.
+    If the file's name is a day, the day in the form of Logseq's journals is a name as well. If the
+    file's name begins with an id, the id alone is a name as well.
     """
     name = _cut_suffixes(_spell_out(path)).rpartition("/")[2]
     texts = (title, *others, *_list_days(name), *_list_ids(name, title))
@@ -162,14 +169,14 @@ def list_names(path: str, title: str, others: Iterable[str] = ()) -> tuple[str, 
 
 
 def make_path_name(path: str) -> str:
-    """The name that a note has by its path: folded, without suffixes, with a slash before it."""
+    """The name made of a note's path: a slash, then the folded path without suffixes."""
     return f"/{_fold(_cut_suffixes(_spell_out(path)))}"
 
 
 @lru_cache(maxsize=4096)
 def make_key(text: str) -> str:
-    """The last part of a name or target, folded, without suffixes; that of a reference to a block
-    is the reference.
+    """The key of a name or target: its last part, folded, without suffixes. The key of a reference
+    to a block is the reference itself.
     """
     if text[:2] == "((":
         return text.lower()
@@ -191,7 +198,7 @@ def decode_target(target: str) -> str:
     if "%" not in target:
         return target
     return _ENCODED.sub(
-        lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), target
+        lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace"), target
     )
 
 
@@ -202,10 +209,10 @@ def leads_outside(source: str, target: str) -> bool:
 
 
 def _list_days(name: str) -> Iterator[str]:
-    found = _DAY.fullmatch(name)
-    if not found:
+    match = _DAY.fullmatch(name)
+    if not match:
         return
-    year, month, day = int(found[1]), int(found[3]), int(found[4])
+    year, month, day = int(match[1]), int(match[3]), int(match[4])
     try:
         yield date(year, month, day).isoformat()
     except ValueError:
@@ -215,11 +222,13 @@ def _list_days(name: str) -> Iterator[str]:
 
 
 def _list_ids(name: str, title: str) -> Iterator[str]:
-    """The id that begins a file's name. The first word of a title is none."""
-    found = _ID.match(name)
-    if not found:
+    """Yield the id that begins a file's name, if there is one. The first word of the title is no
+    id.
+    """
+    match = _ID.match(name)
+    if not match:
         return
-    first = found[1]
+    first = match[1]
     if len(first) == _LETTERS_OF_ID or any(map(str.isdigit, first)):
         is_day = first.isdecimal() and _MONTH.match(name)
         is_long = first.isdecimal() and len(first) >= _DIGITS_OF_ID
@@ -245,7 +254,7 @@ def _find_name(folder: str, target: str, named: Sequence[NamedNote]) -> str | No
 
 
 def _make_end(target: str) -> str:
-    """A target as the end of a path: folded, without suffix and the steps up at its start."""
+    """A target as the end of a path: folded, without suffix, without `../` at its start."""
     path = _spell_out(target).replace("\\", "/").strip("/ ")
     if "/" in path or path[:1] == ".":
         path = posixpath.normpath(path)
@@ -255,7 +264,7 @@ def _make_end(target: str) -> str:
 
 
 def _spell_out(path: str) -> str:
-    """A path with Logseq's signs for a slash, and encoded characters, as what they stand for."""
+    """Decode a path: Logseq's `___` is a slash, and encoded characters are decoded."""
     return decode_target(path).replace("___", "/")
 
 
@@ -272,10 +281,10 @@ def _cut_suffixes(path: str) -> str:
 
 
 def _distance(folder: str, path: str) -> tuple[int, int, str]:
-    """How many folders lie between a folder and a note; of equals the shorter path is nearer."""
-    one, other = [*filter(None, folder.split("/"))], path.split("/")[:-1]
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
-    return len(one) + len(other) - 2 * sum(1 for _ in same), len(path), path
+    """A sort key: the number of folders between a folder and a note, then the shorter path."""
+    parts, other_parts = [*filter(None, folder.split("/"))], path.split("/")[:-1]
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(parts, other_parts, strict=False))
+    return len(parts) + len(other_parts) - 2 * sum(1 for _ in same), len(path), path
 
 
 TEXT_LIMIT_CHARS = 500
@@ -303,7 +312,7 @@ _ATTACHMENT = re.compile(
     r"mp4|ogv|webm|pdf|canvas|base|docx?|xlsx?|pptx?|odt|epub|zip|excalidraw|drawio)\Z",
     re.IGNORECASE,
 )
-# Files of text, after which pages are named as well: `custom.css.md`.
+# Suffixes of text files. A page may be named like such a file: `custom.css.md`.
 _TEXT_FILE = re.compile(
     r"\.(?:csv|json|ya?ml|toml|html?|org|tex|edn|js|ts|css|py|sh)\Z", re.IGNORECASE
 )
@@ -317,14 +326,14 @@ _BLOCK_REFERENCE = re.compile(rf"\(\(({_UUID})\)\)")
 # The name of a block at its end, and Logseq's property that names one.
 _BLOCK_NAME = re.compile(r"\^(?<![^\s]\^)([A-Za-z0-9-]{1,100})[ \t]*$", re.MULTILINE)
 _BLOCK_ID = re.compile(rf"[ \t]*(?:[-*+][ \t]+)?id::[ \t]+({_UUID})[ \t]*")
-# A label that a definition leads to what may be a note. `[^1]:` is a footnote.
+# A link reference definition that may lead to a note. `[^1]:` is a footnote.
 _DEFINES = re.compile(rf"\]:[ \t]++<?+(?!{_SCHEME.pattern}|#)\S")
 _DEFINITION = re.compile(
     rf" {{0,3}}\[(?!\^)([^\[\]\n]{{1,200}})\]:[ \t]++(?!<?{_SCHEME.pattern}|#)"
     r"(?:<([^<>\n]{1,500})>|([^\s<>]{1,500}))"
 )
 _REFERENCE = re.compile(r"\[([^\[\]\n]{1,200})\](?:\[([^\[\]\n]{1,200})\])?(?![(:\[])")
-# What is in a list of YAML and seldom in the name of a note.
+# Matches the inside of a YAML list, and seldom the name of a note.
 _IN_LIST = re.compile(r",|\A[\d. ]+\Z")
 _KEY = r"[^\W\d_][\w /-]{0,48}"
 _FIELD = re.compile(
@@ -342,8 +351,8 @@ _TAG_LIMIT = 100
 class Mention(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A link, a tag, a field or the name of a block on a line (1-based).
 
-    A tag has only `tag`, a field only `field`, the name of a block only `block`; a link within its
-    own note has an empty `target`. `kind` is that of a `Link`.
+    A tag has only `tag`, a field only `field`, the name of a block only `block`. A link within its
+    own note has an empty `target`. `kind` has the values of `Link.kind`.
     """
 
     line: int
@@ -367,9 +376,9 @@ Definitions = Mapping[str, str]
 class LinkTarget(NamedTuple):
     """The target of a link as it is written, without query, heading and label.
 
-    Offsets are those of the note's text. `is_encoded`: in a markdown link without `<>`, where some
-    characters must be percent-encoded. `is_path`: it has no suffix or begins with a slash, and
-    names a path only. `is_property`: in front matter.
+    `start` and `end` are offsets in the note's text. `is_encoded`: the target is in a markdown link
+    without `<>`, where some characters must be percent-encoded. `is_path`: the target has no suffix
+    or begins with a slash, and can only be a path. `is_property`: the target is in front matter.
     """
 
     start: int
@@ -384,7 +393,7 @@ class LinkTarget(NamedTuple):
 def find_link_targets(
     text: str, lines: Sequence[str], blocks: Sequence[Block]
 ) -> Iterator[LinkTarget]:
-    """The targets of all links in the blocks that name another note, in order."""
+    """The targets of the links in the blocks, in order, without links within their own note."""
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     mentions = find_mentions(text, lines, blocks)
     places = {mention.line - 1 for mention in mentions if mention.is_link}
@@ -399,12 +408,12 @@ def find_link_targets(
             yield _make_defined_target(defined[at], starts[at])
             continue
         prose = _blank_out(line, _find_code_spans(line)) if "`" in line else line
-        for found in _LINK.finditer(prose):
-            mention = _make_link(line, at + 1, found, {})
+        for match in _LINK.finditer(prose):
+            mention = _make_link(line, at + 1, match, {})
             if mention is None or not mention.target:
                 continue
-            group_name = found.lastgroup or ""
-            start = starts[at] + line.index(mention.target, found.start(group_name))
+            group_name = match.lastgroup or ""
+            start = starts[at] + line.index(mention.target, match.start(group_name))
             yield LinkTarget(
                 start=start,
                 end=start + len(mention.target),
@@ -416,9 +425,9 @@ def find_link_targets(
 
 
 def _list_property_targets(line: str, at: int, offset: int) -> Iterator[LinkTarget]:
-    for mention, found in _find_in_property(line, at + 1):
+    for mention, match in _find_in_property(line, at + 1):
         if mention.target:
-            start = offset + line.index(mention.target, found.start("wiki"))
+            start = offset + line.index(mention.target, match.start("wiki"))
             yield LinkTarget(
                 start=start,
                 end=start + len(mention.target),
@@ -442,27 +451,27 @@ def _make_defined_target(definition: re.Match[str], offset: int) -> LinkTarget:
 
 def find_definitions(text: str) -> Definitions:
     """The link reference definitions of a note that may lead to a note."""
-    found: dict[str, str] = {}
+    definitions: dict[str, str] = {}
     for _, definition in _list_definitions(text):
-        found.setdefault(definition[1].lower(), definition[2] or definition[3])
-    return found
+        definitions.setdefault(definition[1].lower(), definition[2] or definition[3])
+    return definitions
 
 
 def _list_definitions(text: str) -> Iterator[tuple[int, re.Match[str]]]:
-    """The definitions with the indices of their lines."""
+    """Yield the index of the line of each definition, and the match."""
     sign = text.find("]:") if _DEFINES.search(text) else -1
     n_lines = counted = 0
     while sign >= 0:
         start, end = text.rfind("\n", 0, sign) + 1, text.find("\n", sign)
         end = end if end >= 0 else len(text)
-        found = _DEFINITION.match(text[start:end])
-        if found and _is_note_path(_split_address(found[2] or found[3])[0]):
+        match = _DEFINITION.match(text[start:end])
+        if match and _is_note_path(_split_address(match[2] or match[3])[0]):
             n_lines, counted = n_lines + text.count("\n", counted, start), start
-            yield n_lines, found
+            yield n_lines, match
         sign = text.find("]:", end)
 
 
-# A sign of the name itself is escaped.
+# A `?` that belongs to the name is escaped.
 _QUERY_MARK = re.compile(r"(?<!\\)\?")
 
 
@@ -476,15 +485,15 @@ def _split_address(address: str) -> tuple[str, str]:
 
 
 def _may_lead_elsewhere(target: str) -> bool:
-    """True for a path that leads to a note only if there is one: without the suffix of a note, or
-    from the root, which may be that of a site or a disk.
+    """True for a path that may lead to something else than a note: it has no suffix of a note, or
+    it begins at a root, which may be the root of a site or a disk.
     """
     return target.startswith("/") or not target.lower().endswith(NOTE_SUFFIXES)
 
 
 def _is_note_path(target: str) -> bool:
-    """True for a path with the suffix of a note, or with none; from the root one without leads to a
-    page of a site.
+    """True for a path with the suffix of a note, or with no suffix. A path from the root without a
+    suffix leads to a page of a site.
     """
     is_page = target.startswith("/") or _SUFFIX.search(target)
     return target.lower().endswith(NOTE_SUFFIXES) or not is_page
@@ -493,12 +502,12 @@ def _is_note_path(target: str) -> bool:
 def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Mention]:
     """All mentions in the blocks, in order of lines.
 
-    `text` is the whole note, and shows at once if there are none.
+    `text` is the whole note. It is searched first, because most texts have no mentions.
     """
     definitions = find_definitions(text)
     if not definitions and not _may_mention(text):
         return []
-    # The blocks may be a few of a large note.
+    # The blocks may be a small part of a large note.
     start, end = (blocks[0].start, blocks[-1].end) if blocks else (0, 0)
     numbered = enumerate(lines[start:end], start)
     if definitions or _may_have_names(text):  # few notes
@@ -518,7 +527,7 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
                 of_block = _leave_out_fences(lines, block, of_block)
             if block.kind == FRONT_MATTER:
                 for at in of_block:
-                    mentions += (one for one, _ in _find_in_property(lines[at], at + 1))
+                    mentions += (mention for mention, _ in _find_in_property(lines[at], at + 1))
                 continue
             is_heading = block.kind == HEADING
             for at in of_block:
@@ -527,7 +536,7 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
 
 
 def _is_prose(lines: Sequence[str], block: Block) -> bool:
-    """False for code. Logseq's outlines, indented by tabs, are none even where no list precedes."""
+    """False for code. A Logseq outline, indented by tabs, is prose even if no list precedes it."""
     if block.kind == CODE:
         return bool(_OUTLINE.match(lines[block.start]))
     return block.kind != FENCE
@@ -538,9 +547,9 @@ def _may_mention_or_refer(definitions: Definitions, line: str) -> bool:
 
 
 def _may_mention(text: str) -> bool:
-    """False if a text, of one line or several, has neither a link to a note nor a tag nor a name.
+    """False if a text certainly has no link to a note, no tag, no field and no name of a block.
 
-    Most links lead elsewhere and are not examined.
+    Most links of a note lead to the web; this check is fast for them.
     """
     return _may_link(text) or _may_have_names(text)
 
@@ -554,7 +563,7 @@ def _may_link(text: str) -> bool:
 
 
 def _may_have_names(text: str) -> bool:
-    """False if a text has neither a field nor a block that is named or referred to."""
+    """False if a text has no field, no name of a block and no reference to a block."""
     return (
         # A search for a rare sign is fast.
         ("::" in text and ":: " in text)
@@ -564,7 +573,7 @@ def _may_have_names(text: str) -> bool:
 
 
 def _leave_out_fences(lines: Sequence[str], block: Block, places: list[int]) -> list[int]:
-    """Those of the places that are in no fence within the block."""
+    """The line indices of `places` that are in no fence within the block."""
     fence, fenced = "", set()
     for at in range(block.start, block.end):
         line = lines[at]
@@ -576,8 +585,8 @@ def _leave_out_fences(lines: Sequence[str], block: Block, places: list[int]) -> 
 
 
 def _follow_fence(line: str, fence: str) -> tuple[str, bool]:
-    """The fence that is open after this line of a list item or quote, and whether the line belongs
-    to a fence.
+    """Follow fences within a list item or quote. Returns the mark of the fence that is open after
+    the line, and whether the line belongs to a fence.
     """
     mark = line.lstrip(" \t>-+*.)0123456789")
     run = mark[: len(mark) - len(mark.lstrip(mark[0]))] if mark[:3] in ("```", "~~~") else ""
@@ -593,11 +602,11 @@ def _find_in_line(
 ) -> Iterator[Mention]:
     prose = _blank_out(line, _find_code_spans(line)) if "`" in line else line
     links = list(_LINK.finditer(prose))
-    for found in links:
-        mention = _make_link(line, number, found, definitions)
+    for match in links:
+        mention = _make_link(line, number, match, definitions)
         if mention:
             yield mention
-            if found["wiki"] and line[: found.start()].endswith("#") and mention.target:
+            if match["wiki"] and line[: match.start()].endswith("#") and mention.target:
                 yield Mention(line=number, tag=mention.target[:_TAG_LIMIT])
     if definitions or "((" in prose:
         yield from _find_references(_blank_links(prose, links), number, definitions)
@@ -605,23 +614,23 @@ def _find_in_line(
         yield from _find_names(line, prose, number)
     if is_heading or "#" not in prose:
         return
-    for found in _TAG.finditer(_blank_links(prose, links)):
-        tag = found[1].rstrip("-/")
+    for match in _TAG.finditer(_blank_links(prose, links)):
+        tag = match[1].rstrip("-/")
         if not _COLOUR.fullmatch(tag):
             yield Mention(line=number, tag=tag)
 
 
 def _find_in_property(line: str, number: int) -> Iterator[tuple[Mention, re.Match[str]]]:
-    """The links of a line of front matter. Without quotes `[[1, 2]]` is a list of YAML."""
+    """Yield the links of a line of front matter. Without quotes `[[1, 2]]` is a YAML list."""
     if line.lstrip().startswith("#"):
         return
-    for found in _LINK.finditer(line):
-        if found["wiki"] is None:
+    for match in _LINK.finditer(line):
+        if match["wiki"] is None:
             continue
-        is_quoted = '"' in line[: found.start()] or "'" in line[: found.start()]
-        mention = _make_wiki_link(line, number, found, {})
-        if mention and (is_quoted or not _IN_LIST.search(found["wiki"])):
-            yield msgspec.structs.replace(mention, relation=""), found
+        is_quoted = '"' in line[: match.start()] or "'" in line[: match.start()]
+        mention = _make_wiki_link(line, number, match, {})
+        if mention and (is_quoted or not _IN_LIST.search(match["wiki"])):
+            yield msgspec.structs.replace(mention, relation=""), match
 
 
 def _blank_links(prose: str, links: Sequence[re.Match[str]]) -> str:
@@ -629,17 +638,17 @@ def _blank_links(prose: str, links: Sequence[re.Match[str]]) -> str:
 
 
 def _find_references(prose: str, number: int, definitions: Definitions) -> Iterator[Mention]:
-    """Links by a definition elsewhere in the note, and references to blocks of any note."""
-    for found in _BLOCK_REFERENCE.finditer(prose):
-        yield Mention(line=number, target=found[0].lower(), kind=_find_kind(prose, found.start()))
-    for found in _REFERENCE.finditer(prose) if definitions else ():
-        target = definitions.get((found[2] or found[1]).lower())
+    """Yield references to blocks of any note, and links through a definition of this note."""
+    for match in _BLOCK_REFERENCE.finditer(prose):
+        yield Mention(line=number, target=match[0].lower(), kind=_find_kind(prose, match.start()))
+    for match in _REFERENCE.finditer(prose) if definitions else ():
+        target = definitions.get((match[2] or match[1]).lower())
         if target:
             yield _make_path_link(number, target)
 
 
 def _find_names(line: str, prose: str, number: int) -> Iterator[Mention]:
-    """The fields of a line, and the name of the block that ends with it."""
+    """Yield the fields of a line, and the name of the block that ends with the line."""
     named = _BLOCK_ID.fullmatch(prose)
     if named:
         yield Mention(line=number, block=f"(({named[1].lower()}))")
@@ -653,23 +662,25 @@ def _find_names(line: str, prose: str, number: int) -> Iterator[Mention]:
     if field:
         yield _make_field(line, number, field, 1)
         return
-    for found in _FIELD_IN_BRACKETS.finditer(prose):
-        yield _make_field(line, number, found, 1 if found[1] else 3)
+    for match in _FIELD_IN_BRACKETS.finditer(prose):
+        yield _make_field(line, number, match, 1 if match[1] else 3)
 
 
-def _make_field(line: str, number: int, found: re.Match[str], group: int) -> Mention:
-    """The field with its key and value in two groups, code in its value included."""
-    value = line[found.start(group + 1) : found.end(group + 1)].strip()
-    return Mention(line=number, field=(found[group].strip(), value[:_FIELD_LIMIT]))
+def _make_field(line: str, number: int, match: re.Match[str], group: int) -> Mention:
+    """Make a field: its key is in `group`, its value in the next group. `line` still has the code
+    spans that the match does not see.
+    """
+    value = line[match.start(group + 1) : match.end(group + 1)].strip()
+    return Mention(line=number, field=(match[group].strip(), value[:_FIELD_LIMIT]))
 
 
 def _make_link(
-    line: str, number: int, found: re.Match[str], definitions: Definitions
+    line: str, number: int, match: re.Match[str], definitions: Definitions
 ) -> Mention | None:
-    wiki = found["wiki"]
+    wiki = match["wiki"]
     if wiki is not None:
-        return _make_wiki_link(line, number, found, definitions)
-    written = (found["angle"] or found["plain"]).strip()
+        return _make_wiki_link(line, number, match, definitions)
+    written = (match["angle"] or match["plain"]).strip()
     if not written or _SCHEME.match(written):
         return None
     target, _ = _split_address(written)
@@ -677,10 +688,10 @@ def _make_link(
 
 
 def _make_wiki_link(
-    line: str, number: int, found: re.Match[str], definitions: Definitions
+    line: str, number: int, match: re.Match[str], definitions: Definitions
 ) -> Mention | None:
-    # In a table the bar before a label is escaped.
-    written = found["wiki"].partition("|")[0].rstrip("\\").strip()
+    # In a table the `|` before a label is escaped.
+    written = match["wiki"].partition("|")[0].rstrip("\\").strip()
     if definitions and written.lower() in definitions:
         return _make_path_link(number, definitions[written.lower()])
     target, _, heading = written.partition("#")
@@ -689,7 +700,7 @@ def _make_wiki_link(
         target, heading = block[1], f"^{block[2]}"
     if not (target or heading) or _ATTACHMENT.search(target) or _TEMPLATE.search(target):
         return None
-    kind = _find_kind(line, found.start())
+    kind = _find_kind(line, match.start())
     if _TEXT_FILE.search(target):
         if kind == "embed":
             return None
@@ -698,7 +709,7 @@ def _make_wiki_link(
         line=number,
         target=target.strip(),
         heading=heading.strip(),
-        relation=_find_relation(line, found),
+        relation=_find_relation(line, match),
         kind=kind,
     )
 
@@ -713,14 +724,16 @@ def _find_kind(line: str, start: int) -> str:
     return "embed" if start and _EMBEDDING.search(line, max(0, start - 10), start) else "link"
 
 
-def _find_relation(line: str, found: re.Match[str]) -> str:
-    before = _RELATION.match(line[: found.start()]) if found.start() <= TEXT_LIMIT_CHARS else None
-    return before[1] if before and _AFTER_TYPED.match(line[found.end() :]) else ""
+def _find_relation(line: str, match: re.Match[str]) -> str:
+    before = _RELATION.match(line[: match.start()]) if match.start() <= TEXT_LIMIT_CHARS else None
+    return before[1] if before and _AFTER_TYPED.match(line[match.end() :]) else ""
 
 
 def _find_code_spans(line: str) -> list[tuple[int, int]]:
-    """Code spans: from a run of backticks to the next run of the same length."""
-    runs = [found.span() for found in _BACKTICKS.finditer(line)]
+    """The code spans of a line: each extends from a run of backticks to the next run of the same
+    length.
+    """
+    runs = [match.span() for match in _BACKTICKS.finditer(line)]
     next_alike: list[int] = [0] * len(runs)
     latest: dict[int, int] = {}
     for at in range(len(runs) - 1, -1, -1):
@@ -739,7 +752,7 @@ def _find_code_spans(line: str) -> list[tuple[int, int]]:
 
 
 def _blank_out(line: str, spans: Sequence[tuple[int, int]]) -> str:
-    """The line with NULs, which no decoded note contains, in place of the spans."""
+    """The line with NULs in place of the spans. No decoded note contains a NUL."""
     chars: list[str] = []
     done = 0
     for start, end in spans:

@@ -1,7 +1,7 @@
 """Parse a note's bytes into one Note: sections, chunks, links, metadata and problems.
 
-Parsing never fails. The other modules of this package split blocks, sections and chunks; this
-module combines them, once, in order.
+Parsing never fails. The other modules of this package split blocks, sections and chunks, and this
+module combines their results. After an edit, `rechunk_note` parses only the changed sections.
 """
 
 from __future__ import annotations
@@ -60,19 +60,20 @@ from memsyncd.core.paths import NotePath, is_plain
 TITLE_LIMIT_CHARS = 300
 
 DATED_VALUE = re.compile(r"- (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?: (.*))?")
-"""The first line of a value that was appended to a field: its time, and text."""
+"""The first line of a value that was appended to a field: its time and its text."""
 
 _CONFLICT_MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
-# Fields by which Logseq knows a block, or how to show it.
+# Fields that Logseq writes for itself: a block's id, and how to show the block.
 _SHOWING_FIELDS = frozenset(("id", "collapsed", "heading", "background-color", "ls-type"))
 
 
 def parse_note(
     path: NotePath, data: bytes, policy: ChunkPolicy, guard: GuardPolicy | None = None
 ) -> Note:
-    """Parse a note from the bytes of its file; without a guard its warnings are not looked for.
+    """Parse a note from the bytes of its file. Without a guard, no secrets or injections are
+    reported.
 
-    Raises for no bytes; spans are lines of the file as it is.
+    Never raises. Spans are lines of the file as it is.
     """
     decoded = decode_note(path.text, data)
     lines = decoded.lines
@@ -116,16 +117,16 @@ def make_sections(
     note_meta: Meta,
     placed: Sequence[PlacedMention],
 ) -> tuple[tuple[Section, ...], list[Problem]]:
-    """Make the sections, and report what is wrong with their own metadata."""
+    """Make the sections, and report the defects of their own metadata."""
     tags, fields = _group_stated(placed)
     sections: list[Section] = []
     problems: list[Problem] = []
     for at, raw in enumerate(raw_sections):
         meta = note_meta
         if raw.blocks and raw.blocks[0].kind == HTML:
-            stated, found = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
+            stated, own_problems = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
             meta = merge_meta(note_meta, stated)
-            problems.extend(found)
+            problems.extend(own_problems)
         problems.extend(_find_unread_comments(path, lines, raw.blocks))
         newest = _find_newest_value(lines, raw.blocks)
         if newest and newest > (meta.updated or ""):
@@ -142,8 +143,8 @@ def make_sections(
 def _find_unread_comments(
     path: str, lines: Sequence[str], blocks: Sequence[Block]
 ) -> Iterator[Problem]:
-    """Report the memory comments of a section that are not read: they are often another section's,
-    left there by a merge.
+    """Report the memory comments of a section that are not read. Often a merge has left the comment
+    of another section there.
     """
     has_own = blocks[:1] and blocks[0].kind == HTML and is_memory_comment(lines[blocks[0].start])
     for block in blocks[1:]:
@@ -160,16 +161,17 @@ def _find_unread_comments(
 
 
 def _find_newest_value(lines: Sequence[str], blocks: Sequence[Block]) -> str:
-    """Return the time of the newest dated value of a section, empty if it has none.
+    """Return the time of the newest dated value of a section; empty if it has none.
 
-    A comment that stated it would make two branches that append to one field conflict.
+    The section's comment does not state this time: two branches that append to one field would
+    conflict.
     """
     items = (block.start for block in blocks if block.kind == ITEM)
-    found = (DATED_VALUE.fullmatch(lines[at]) for at in items if lines[at].startswith("- 2"))
-    return max((value[1] for value in found if value), default="")
+    matches = (DATED_VALUE.fullmatch(lines[at]) for at in items if lines[at].startswith("- 2"))
+    return max((value[1] for value in matches if value), default="")
 
 
-# A mention, and the index of the section that holds its line.
+# The index of the section that holds the line of a mention, and the mention.
 PlacedMention = tuple[int, Mention]
 
 
@@ -177,14 +179,14 @@ def place_mentions(
     raw_sections: Sequence[RawSection], mentions: Sequence[Mention]
 ) -> list[PlacedMention]:
     starts = [raw.start for raw in raw_sections]
-    return [(bisect_right(starts, one.line - 1) - 1, one) for one in mentions]
+    return [(bisect_right(starts, mention.line - 1) - 1, mention) for mention in mentions]
 
 
 def _group_stated(
     placed: Sequence[PlacedMention],
 ) -> tuple[dict[int, list[str]], dict[int, dict[str, str]]]:
-    """The tags and the fields in prose, by the index of their section. The values of a field that
-    is stated twice are joined.
+    """The tags and the fields in prose, by the index of their section. If a field is stated twice,
+    its values are joined.
     """
     tags: dict[int, list[str]] = {}
     fields: dict[int, dict[str, str]] = {}
@@ -206,28 +208,37 @@ def _group_stated(
 def make_block_names(
     raw_sections: Sequence[RawSection], placed: Sequence[PlacedMention]
 ) -> tuple[BlockName, ...]:
-    """Make the names of blocks, each of the section that holds its line."""
+    """Make the names of blocks, each with the anchor of the section that holds its line."""
     return tuple(
-        BlockName(raw_sections[at].anchor, one.line, one.block) for at, one in placed if one.block
+        BlockName(raw_sections[at].anchor, mention.line, mention.block)
+        for at, mention in placed
+        if mention.block
     )
 
 
 def make_links(
     raw_sections: Sequence[RawSection], placed: Sequence[PlacedMention]
 ) -> tuple[Link, ...]:
-    """Make the links, each of the section that holds its line."""
+    """Make the links, each with the anchor of the section that holds its line."""
     return tuple(
-        Link(raw_sections[at].anchor, one.line, one.target, one.heading, one.relation, one.kind)
-        for at, one in placed
-        if one.is_link
+        Link(
+            raw_sections[at].anchor,
+            mention.line,
+            mention.target,
+            mention.heading,
+            mention.relation,
+            mention.kind,
+        )
+        for at, mention in placed
+        if mention.is_link
     )
 
 
 def make_chunks(
     packer: Packer, raw_sections: Sequence[RawSection], n_front_lines: int
 ) -> tuple[Chunk, ...]:
-    """Front matter is a chunk of its own, so that every line can be found and no other text is
-    mixed with it.
+    """Make the chunks of the sections. Front matter is a chunk of its own, so that a search finds
+    its lines and no other text is mixed with them.
     """
     chunks: list[Chunk] = []
     if n_front_lines:
@@ -245,8 +256,8 @@ def make_chunks(
 
 
 def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) -> str:
-    """The front matter's title, else the first heading, else the name of an agent's memory, else
-    the file's name without its suffix.
+    """The title in the front matter, else the first heading, else the `name` of an agent's memory
+    (a note with a `description`), else the file's name without its suffix.
     """
     stated = dict(meta.extra)
     title = stated.get("title", "").strip() or next(
@@ -258,16 +269,16 @@ def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) 
 
 
 def find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Problem]:
-    """Report a fence or comment that nothing closes.
+    """Report a fence or comment that is never closed.
 
-    It takes in the rest of the note, so it can only be the last block.
+    It extends to the end of the note, so only the last block can be one.
     """
     problems: list[Problem] = []
     last = blocks[-1] if blocks else None
     if last and last.kind == FENCE and not _is_closed_fence(lines, last):
         hint = "close it; the rest of the note is code"
-        found = ("unclosed_fence", "a fence is never closed", hint)
-        problems.append(Problem(path, last.start + 1, *found))
+        details = ("unclosed_fence", "a fence is never closed", hint)
+        problems.append(Problem(path, last.start + 1, *details))
     if (
         last
         and last.kind == HTML
@@ -275,8 +286,8 @@ def find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]
         and "-->" not in lines[last.end - 1]
     ):
         hint = "close it with `-->`; the rest of the note is a comment"
-        found = ("unclosed_comment", "a comment is never closed", hint)
-        problems.append(Problem(path, last.start + 1, *found))
+        details = ("unclosed_comment", "a comment is never closed", hint)
+        problems.append(Problem(path, last.start + 1, *details))
     return problems
 
 
@@ -288,8 +299,8 @@ def _is_closed_fence(lines: Sequence[str], block: Block) -> bool:
 
 
 def find_conflicts(path: str, decoded: Decoded) -> list[Problem]:
-    """One problem for the first conflict that git left: `<<<<<<<`, `=======` and `>>>>>>>` in
-    order.
+    """Report the first conflict that git left: lines that begin with `<<<<<<<`, `=======` and
+    `>>>>>>>`, in this order.
     """
     if not all(mark in decoded.text for mark in _CONFLICT_MARKS):
         return []
@@ -299,12 +310,13 @@ def find_conflicts(path: str, decoded: Decoded) -> list[Problem]:
             first = at if n_seen == 0 else first
             n_seen += 1
             if n_seen == len(_CONFLICT_MARKS):
-                found = ("conflict_markers", "holds git conflict markers", "resolve the conflict")
-                return [Problem(path, first + 1, *found)]
+                details = ("conflict_markers", "holds git conflict markers", "resolve the conflict")
+                return [Problem(path, first + 1, *details)]
     return []
 
 
-# Problems that are found again in the whole text. Others are found section by section.
+# Problems that `rechunk_note` finds again, because it looks for them in the whole text. It cannot
+# find the other problems outside of the sections that it parses.
 _WHOLE_PROBLEMS = frozenset(
     ("bom", "nul", "not_utf8", "cr_line_ends", "long_line", "conflict_markers")
 )
@@ -317,7 +329,9 @@ def rechunk_note(
     policy: ChunkPolicy,
     guard: GuardPolicy | None = None,
 ) -> NotePatch | None:
-    """Parse the sections that differ from those of `old`; None if the note must be parsed whole."""
+    """Parse only the sections that differ from the note before the edit (`old`); None if the whole
+    note must be parsed.
+    """
     if is_plain(path.text) or not old.problems <= _WHOLE_PROBLEMS:
         return None
     decoded = decode_note(path.text, data)
@@ -332,16 +346,16 @@ def rechunk_note(
     first = _find_first(old.sections, lines, before)
     if first is None:
         return None
-    found = _scan(lines, old.sections, first, old_lines - after, n_shift)
-    if found is None:
+    scanned = _scan(lines, old.sections, first, old_lines - after, n_shift)
+    if scanned is None:
         return None
-    raw_sections, old_after, blocks = found
+    raw_sections, old_after, blocks = scanned
     front = find_front_matter(path.text, lines)
     placed = place_mentions(raw_sections, find_mentions(decoded.text, lines, blocks))
     sections, problems = make_sections(path.text, lines, raw_sections, front.meta, placed)
     if old_after > old_lines:
         problems = [*problems, *find_unclosed_block(path.text, lines, blocks)]
-    # Lines that were none may become front matter by an end further below.
+    # A `---` below may turn lines above into front matter that was none before.
     if problems or front.problems or front.n_lines > raw_sections[0].start:
         return None
     warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
@@ -373,18 +387,22 @@ def rechunk_note(
 
 
 def _find_same_lines(old: str, new: str) -> tuple[int, int]:
-    """The number of whole lines at the beginning and at the end that are the same in both."""
+    """The numbers of whole lines that are the same in both texts, at the beginning and at the
+    end.
+    """
     most = min(len(old), len(new))
     prefix = _find_most(most, lambda n: new.startswith(old[:n]))
     suffix = _find_most(most - prefix, lambda n: new.endswith(old[len(old) - n :]))
-    # The line at which the texts part differs, and so does the first of the shared end unless a
-    # line begins there in both.
+    # The line in which the texts part differs. So does the first line of the shared end, unless a
+    # line begins there in both texts.
     before = old.count("\n", 0, prefix)
     return before, old.count("\n", len(old) - suffix)
 
 
 def _find_most(most: int, holds: Callable[[int], bool]) -> int:
-    """The largest number up to `most` for which `holds`, which holds for all smaller ones."""
+    """The largest number up to `most` for which `holds` is true. `holds` must be true for all
+    smaller numbers, too.
+    """
     least = 0
     while least < most:
         middle = (least + most + 1) // 2
@@ -398,7 +416,9 @@ def _find_most(most: int, holds: Callable[[int], bool]) -> int:
 def _find_first(
     sections: Sequence[OutlineSection], lines: Sequence[str], n_same: int
 ) -> int | None:
-    """The last section with an ATX heading among the first `n_same` lines, which are the same."""
+    """The index of the last section whose ATX heading is within the first `n_same` lines, which are
+    unchanged; None if there is none.
+    """
     starts = [section.start for section in sections]
     for at in range(bisect_left(starts, n_same + 1) - 1, -1, -1):
         if sections[at].level and heading_level(lines[starts[at] - 1]):
@@ -413,8 +433,9 @@ def _scan(
     n_before_same: int,
     n_shift: int,
 ) -> tuple[list[RawSection], int, list[Block]] | None:
-    """The sections from `first` on, to the first heading among the lines after the change; the line
-    after them before the edit; and their blocks. None if their headings changed.
+    """Split the sections from `first` on, to the first heading after the change. Returns the
+    sections, the line after them in the old text (1-based), and their blocks; None if their
+    headings changed.
     """
     starts = [section.start for section in sections]
     after = bisect_left(starts, n_before_same + 1, first + 1)
@@ -425,28 +446,30 @@ def _scan(
         end = starts[after] - 1 + n_shift
         blocks = split_blocks(lines[: end + 1], start)
         if blocks and blocks[-1].kind == HEADING and blocks[-1].start == end:
-            found = _name_sections(lines, blocks[:-1], sections[first:after], end)
-            return None if found is None else (found, starts[after], blocks[:-1])
+            named = _name_sections(lines, blocks[:-1], sections[first:after], end)
+            return None if named is None else (named, starts[after], blocks[:-1])
     blocks = split_blocks(lines, start)
-    found = _name_sections(lines, blocks, sections[first:], len(lines))
-    return None if found is None else (found, len(lines) - n_shift + 1, blocks)
+    named = _name_sections(lines, blocks, sections[first:], len(lines))
+    return None if named is None else (named, len(lines) - n_shift + 1, blocks)
 
 
 def _name_sections(
-    lines: Sequence[str], blocks: Sequence[Block], known: Sequence[OutlineSection], end: int
+    lines: Sequence[str], blocks: Sequence[Block], old_sections: Sequence[OutlineSection], end: int
 ) -> list[RawSection] | None:
-    """The sections of the blocks with the names that they had; None if a heading changed."""
+    """Make the sections of the blocks, with the anchors and headings from before; None if a heading
+    changed.
+    """
     heads = [at for at, block in enumerate(blocks) if block.kind == HEADING]
-    if len(heads) != len(known) or heads[:1] != [0]:
+    if len(heads) != len(old_sections) or heads[:1] != [0]:
         return None
-    found: list[RawSection] = []
-    for section, at, after in zip(known, heads, [*heads[1:], len(blocks)], strict=True):
+    named: list[RawSection] = []
+    for section, at, after in zip(old_sections, heads, [*heads[1:], len(blocks)], strict=True):
         head = blocks[at]
         if head.level != section.level or heading_text(lines, head) != section.heading[-1]:
             return None
         stop = blocks[after].start if after < len(blocks) else end
         beneath = blocks[at + 1 : after] or [head]
-        found.append(
+        named.append(
             RawSection(section.anchor, section.heading, head.level, head.start, stop, beneath)
         )
-    return found
+    return named

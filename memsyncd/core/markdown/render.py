@@ -1,8 +1,8 @@
 """Render a note's markdown as HTML for a page, with the number of the file's line at each block.
 
-A note may come from anywhere, so nothing of it reaches the page as HTML: tags are shown as text, a
-link keeps its address only if it leads to a web page or a mailbox, and an image becomes a link.
-Links to other notes carry their target in `data-note`, for the page to follow.
+A note may come from anywhere, so the page shows its HTML tags as text. A link keeps its address
+only if it leads to a web page or a mailbox. An image becomes a link. A link to another note has its
+target in `data-note`, and the page follows it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MAX_NESTING = 100
 # Longer lines are cut: a browser lays out a line of a megabyte for seconds.
 LINE_LIMIT_CHARS = 20_000
 LONG_LINE_END = " …"
-# A window of a long note ends before the first heading behind so many lines or characters, at the
-# latest behind three times as many. It is rendered within a tenth of a second.
+# A window of a long note ends before the first heading after this many lines or characters, or at
+# the latest after three times as many. A window is rendered within a tenth of a second.
 WINDOW_LINES = 2_000
 WINDOW_CHARS = 200_000
 
@@ -37,13 +37,13 @@ _COMMENT_LINE = re.compile(r"\s*<!--.*?-->\s*")
 
 
 def render_html(lines: Sequence[str], first_line: int) -> str:
-    """Return HTML of the lines, of which the first is line `first_line` of its note.
+    """Return the lines as HTML. The first of them is line `first_line` of its note.
 
-    Each block has `data-line`, the number of its first line in the file. Front matter and comments
-    on lines of their own are left out.
+    Each block has `data-line`, the number of its first line in the file. Front matter, and comments
+    on lines of their own, are left out.
     """
-    shown = _hide_metadata(lines) if first_line == 1 else _hide_comments(lines, 0)
-    text = "\n".join(_cut_line(line) for line in shown)
+    visible = _hide_metadata(lines) if first_line == 1 else _hide_comments(lines, 0)
+    text = "\n".join(_cut_line(line) for line in visible)
     rendered: str = _parser().render(text, {"first_line": first_line})
     return rendered
 
@@ -65,7 +65,7 @@ def find_window(lines: Sequence[str], line: int) -> tuple[int, int]:
 
 
 def _is_window_full(size: float, next_line: str, fence: str) -> bool:
-    """True if a window of this size, in parts of a full one, ends before the line."""
+    """True if a window ends before the line. `size` is 1 for a full window."""
     if size < 1 or (fence and size < 3):
         return False
     return size >= 3 or next_line.startswith("#") or (size >= 2 and not next_line.strip())
@@ -79,15 +79,15 @@ def _hide_metadata(lines: Sequence[str]) -> list[str]:
 
 def _hide_comments(lines: Sequence[str], first: int) -> list[str]:
     """Blank comments that fill a line, except within fenced code."""
-    shown, fence = [], ""
+    visible, fence = [], ""
     for line in lines[first:]:
-        shown.append("" if not fence and _COMMENT_LINE.fullmatch(line) else line)
+        visible.append("" if not fence and _COMMENT_LINE.fullmatch(line) else line)
         fence = follow_fence(fence, line)
-    return shown
+    return visible
 
 
 def _cut_line(line: str) -> str:
-    # The parser takes a lone CR for the end of a line; the lines of a note do not.
+    # For markdown-it a lone CR ends a line; it must not here, because the lines are already split.
     line = line.replace("\r", " ")
     return line if len(line) <= LINE_LIMIT_CHARS else line[:LINE_LIMIT_CHARS] + LONG_LINE_END
 

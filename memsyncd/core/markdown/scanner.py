@@ -7,12 +7,11 @@ markdown has paragraphs only.
 The scanner finds blocks many times faster than a parser. Its rule for every line: be exactly right,
 or call the line uncertain. Uncertain regions (html, lazy lines after nested blocks, reference
 definitions of several lines) go to markdown-it. A test compares the scanner with markdown-it alone.
-`blockrules` classifies single lines.
 
-markdown-it reads as few lines of a region as possible. Of the blocks that it finds, those that end
-before the region does are certain: at the margin a block depends on nothing above it, and on
-nothing below the line that ended it. So a region is cut only where no reference definition can
-continue, and blocks that may look further than the next line are taken only from a larger region.
+markdown-it reads as few lines of a region as possible. A block that it finds is certain if it ends
+before the region does: at the margin a block depends on nothing above it, and on nothing below the
+line that ended it. Therefore a region is cut only where no reference definition can continue, and
+blocks that may look further than the next line are taken only from a larger region.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 BLANKS: Final = " \t"
 
-# First characters of lines that may be more than the text of a paragraph.
+# A line is certainly text of a paragraph unless it begins with one of these characters.
 SPECIAL_STARTS: Final = frozenset("#>*-+_=~`<|:[0123456789 \t")
 
 # Characters that markdown-it strips from the ends of a table's row and cells.
@@ -38,8 +37,8 @@ TRIMMED: Final = (
     "\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 
-# A table whose rows lack more cells than this ends there: markdown-it's guard against tiny texts
-# with huge tables.
+# A table ends where its rows lack more cells than this: markdown-it's guard against tiny texts with
+# huge tables.
 MISSING_CELLS_LIMIT: Final = 0x10000
 
 _MARKER_STARTS = frozenset("#*_`~+[0123456789")
@@ -75,7 +74,8 @@ _DEEP = re.compile(r"(?:[ \t]*(?:[->*+]|[0-9]{1,9}[.)])){16}")
 class Item(NamedTuple):
     """A list item's first line.
 
-    `kind` says lists apart; `indent` is the column at which its content begins, if it has any.
+    `kind` is the bullet, or the sign after the number: an item of another kind begins another list.
+    `indent` is the column at which the content begins, or would begin.
     """
 
     kind: str
@@ -84,8 +84,8 @@ class Item(NamedTuple):
 
 
 def is_paragraph_text(text: str) -> bool:
-    """True if a line without its indent is certainly only text of a paragraph: no head of a table,
-    no part of a reference.
+    """True if the text, a line without its indent, is certainly only text of a paragraph, and no
+    head of a table or part of a reference.
     """
     if not text or "|" in text or "]:" in text:
         return False
@@ -105,8 +105,8 @@ def indent_width(line: str) -> int:
 
 def heading_level(line: str) -> int:
     """1-6 for an ATX heading, else 0."""
-    found = _HEADING.match(line)
-    return len(found[1]) if found else 0
+    match = _HEADING.match(line)
+    return len(match[1]) if match else 0
 
 
 def underline_level(line: str) -> int:
@@ -118,8 +118,8 @@ def underline_level(line: str) -> int:
 
 def fence_mark(line: str) -> str:
     """The run of backticks or tildes that opens a fence, empty if the line opens none."""
-    found = _FENCE.match(line)
-    return found[1] if found else ""
+    match = _FENCE.match(line)
+    return match[1] if match else ""
 
 
 def is_closing_fence(line: str, mark: str) -> bool:
@@ -129,8 +129,8 @@ def is_closing_fence(line: str, mark: str) -> bool:
 
 
 def follow_fence(fence: str, line: str) -> str:
-    """The mark of the fence that is open behind the line; empty if none is. `fence` is open before
-    it.
+    """The mark of the fence that is open after the line; empty if none is. `fence` is the mark of
+    the fence that is open before the line.
     """
     if not fence:
         return fence_mark(line)
@@ -142,39 +142,39 @@ def is_rule(line: str) -> bool:
 
 
 def is_marker(line: str) -> bool:
-    """True if a list item could begin here, empty ones included."""
+    """True if a list item could begin on this line, an empty item included."""
     return _MARKER.match(line) is not None
 
 
 def is_marker_at_margin(line: str) -> bool:
-    """True for most of the lines that begin a list item: no indent, and text after the marker."""
+    """True if a list item begins without indent and has a blank after its marker, as most items."""
     return _MARGIN_MARKER.match(line) is not None
 
 
 def parse_item(line: str) -> Item | None:
     """Parse a list item in one of its plain forms: text after one to four spaces, or no text."""
-    found = _ITEM.match(line)
-    if not found:
+    match = _ITEM.match(line)
+    if not match:
         return None
-    content = line[found.end() :]
-    indent = found.end() if content else len(line.rstrip(BLANKS)) + 1
-    return Item(found[1] or found[2], indent, content)
+    content = line[match.end() :]
+    indent = match.end() if content else len(line.rstrip(BLANKS)) + 1
+    return Item(match[1] or match[2], indent, content)
 
 
 def is_deep(line: str) -> bool:
-    """True if the line nests so many lists and quotes that a parser takes long and then gives up on
-    the whole text.
+    """True if the line nests so many lists and quotes that markdown-it would take long, and then
+    give up on the whole text.
     """
     return _DEEP.match(line) is not None
 
 
 def quoted_text(line: str) -> str | None:
-    """The text after the `>` and one space, None if the line has no `>`.
+    """The text after the `>` and one space; None if the line does not begin with a `>`.
 
-    Within a quote any indent is allowed.
+    The `>` may have any indent, as within a quote.
     """
-    found = _QUOTED.match(line)
-    return line[found.end() :] if found else None
+    match = _QUOTED.match(line)
+    return line[match.end() :] if match else None
 
 
 def may_be_html(line: str) -> bool:
@@ -182,8 +182,8 @@ def may_be_html(line: str) -> bool:
 
 
 def is_terminator(line: str) -> bool:
-    """True if the line, not indented as code, ends quotes, tables and items; html is not
-    considered.
+    """True if the line ends a quote, table or item above it. The line must not be indented as code;
+    html is not considered.
     """
     return _TERMINATOR.match(line) is not None
 
@@ -235,7 +235,7 @@ QUOTE: Final = "quote"
 FENCE: Final = "fence"
 CODE: Final = "code"
 HTML: Final = "html"
-# Not found by this module: the lines of YAML at the top of a note, with both `---`.
+# The lines of YAML at the top of a note, with both `---`. `frontmatter` finds them.
 FRONT_MATTER: Final = "front_matter"
 TABLE: Final = "table"
 RULE: Final = "rule"
@@ -260,8 +260,8 @@ def split_paragraphs(lines: Sequence[str]) -> list[Block]:
 
 
 def fill_gaps(blocks: Iterable[Block], lines: Sequence[str], first: int) -> Iterator[Block]:
-    """The same blocks without blank lines at their ends, and a block for each run of lines from
-    `first` on that no block holds.
+    """Yield the blocks without blank lines at their ends, and a further block for each run of lines
+    from `first` on that is in none of them.
 
     Such lines are link reference definitions. markdown-it emits no token for them; they become
     blocks, so that a search finds them.
@@ -314,8 +314,8 @@ _LISTS = ("bullet_list_open", "ordered_list_open")
 
 
 def split_blocks(lines: Sequence[str], first: int = 0) -> list[Block]:
-    """The blocks of the lines from `first` on, in order; every line that is not blank is in exactly
-    one.
+    """The blocks of the lines from `first` (0-based) on, in order. Every line that is not blank is
+    in exactly one block.
     """
     return list(fill_gaps(_Scan(lines).run(first), lines, first))
 
@@ -356,10 +356,10 @@ UNCERTAIN: Final = -1
 
 
 class _Scan:
-    """One pass over one text.
+    """Scan one text once.
 
-    Each `_scan_…` takes the line where a block begins, appends the block, and returns the line at
-    which to continue, or `UNCERTAIN`.
+    Each `_scan_…` takes the index of the line where a block begins, appends the block, and returns
+    the index of the line at which to continue, or `UNCERTAIN`.
     """
 
     __slots__ = ("_blocks", "_lines", "_n", "_undefined_until")
@@ -384,7 +384,7 @@ class _Scan:
             at = after if after > at else self._parse_from(at)
         return self._blocks
 
-    # --- paragraphs, and lines that may prove to be paragraphs ------------------------------------
+    # --- Paragraphs, and lines that may turn out to be paragraphs ---------------------------------
 
     def _scan_special(self, at: int, line: str) -> int:
         if line[0] == "#" and "|" not in line:
@@ -419,8 +419,8 @@ class _Scan:
         return end
 
     def _check_line(self, at: int, end: int, line: str) -> int:
-        """The line at which to continue if this line turns the lines before it into something else
-        than a paragraph; 0 if not.
+        """Check whether this line turns the lines before it into something else than a paragraph.
+        Returns the line at which to continue; 0 if they are a paragraph.
         """
         if is_delimiter(line):
             if is_table(self._lines[end - 1], line):
@@ -437,7 +437,7 @@ class _Scan:
 
     @staticmethod
     def _continues(line: str) -> bool:
-        """True if the line, which is no underline, continues a paragraph."""
+        """True if the line continues a paragraph. It must not be an underline."""
         if not line.strip(BLANKS):
             return False
         return is_indented_code(line) or not is_interrupting(line)
@@ -449,8 +449,8 @@ class _Scan:
         return UNCERTAIN if self._may_define(at) else self._scan_paragraph(at)
 
     def _may_define(self, at: int) -> bool:
-        """True if a label that opens on this line might close as a definition's; a label may extend
-        beyond the end of a paragraph.
+        """True if the label that opens on this line may be the label of a definition. A label may
+        extend beyond the end of a paragraph.
         """
         end = max(at, self._undefined_until)
         while end < self._n and self._lines[end].strip(BLANKS):
@@ -463,7 +463,7 @@ class _Scan:
         self._undefined_until = end
         return False
 
-    # --- leaves -----------------------------------------------------------------------------------
+    # --- Leaves -----------------------------------------------------------------------------------
 
     def _scan_heading(self, at: int) -> int:
         level = heading_level(self._lines[at])
@@ -524,11 +524,11 @@ class _Scan:
         self._blocks.append(Block(at, end, TABLE))
         return end
 
-    # --- containers -------------------------------------------------------------------------------
+    # --- Containers -------------------------------------------------------------------------------
 
     def _scan_quote(self, at: int) -> int:
-        """Lines with `>`; a plain line may follow only if all lines before it are one plain
-        paragraph.
+        """Scan lines with `>`. A line without it may follow only if all lines before it are one
+        plain paragraph.
         """
         end, is_plain, is_empty = at, True, False
         is_code = is_deep(self._lines[at])
@@ -577,7 +577,7 @@ class _Scan:
         return at
 
     def _item_end(self, at: int, item: Item) -> int:
-        """The line after an item and the blank lines that follow it."""
+        """The line after an item and after the blank lines that follow the item."""
         end = at + 1
         if end < self._n and is_marker_at_margin(self._lines[end]):
             return end
@@ -602,12 +602,13 @@ class _Scan:
             end += 1
         return end
 
-    # --- regions for the parser -------------------------------------------------------------------
+    # --- Regions for the parser -------------------------------------------------------------------
 
     def _leave_list(self, at: int) -> int:
-        """Keep the items found; the item at `at` is uncertain.
+        """Keep the items found so far, and let markdown-it parse from `at` on, where an item is
+        uncertain.
 
-        A region that begins there must not be read as a table's head.
+        If the region would begin with the head of a table, it begins some items earlier.
         """
         while self._blocks and is_before_delimiter(self._lines, at):
             last = self._blocks[-1]
@@ -619,12 +620,12 @@ class _Scan:
     def _parse_from(self, at: int) -> int:
         while self._blocks and self._blocks[-1].start >= at:
             self._blocks.pop()
-        found, after = read_region(self._lines, at)
-        self._blocks.extend(found)
+        blocks, after = read_region(self._lines, at)
+        self._blocks.extend(blocks)
         return after
 
-    # By the first character of a block. Not of bound methods: such a cycle of references would keep
-    # the lines of each note until the garbage collector runs.
+    # The scan by the first character of a block. Bound methods would make a cycle of references,
+    # which would keep the lines of each note until the garbage collector runs.
     _SCANS: ClassVar[Mapping[str, Callable[[_Scan, int], int]]] = {
         "#": _scan_heading,
         ">": _scan_quote,
@@ -643,19 +644,19 @@ _REGION_GROWTH = 4
 
 
 def read_region(lines: Sequence[str], at: int) -> tuple[list[Block], int]:
-    """The blocks of the region that begins with a block at line `at`, and the line at which to
-    continue. No blocks only at the end of the text.
+    """Parse the region that begins with a block at line `at`. Returns its certain blocks, and the
+    line at which to continue. There are no blocks only at the end of the text.
     """
     n_lines = _REGION_LINES
     while True:
         after = _cut_line(lines, at + n_lines)
-        found = parse_blocks(lines, at, after)
+        blocks = parse_blocks(lines, at, after)
         if after >= len(lines):
-            return found, after
-        while found and _is_uncertain(lines, found[-1], after):
-            found.pop()
-        if found:
-            return found, found[-1].end
+            return blocks, after
+        while blocks and _is_uncertain(lines, blocks[-1], after):
+            blocks.pop()
+        if blocks:
+            return blocks, blocks[-1].end
         n_lines *= _REGION_GROWTH
 
 
@@ -665,8 +666,8 @@ def is_before_delimiter(lines: Sequence[str], at: int) -> bool:
 
 
 def _is_uncertain(lines: Sequence[str], block: Block, after: int) -> bool:
-    """True if a larger region may change this block: indented code looks for more of it beyond
-    blank lines, and an item must not be cut off before lines that look like a table.
+    """True if a larger region may change this block: indented code may continue beyond blank lines,
+    and an item must not be cut off before lines that look like a table.
     """
     if block.end >= after or block.kind == CODE:
         return True
@@ -674,8 +675,8 @@ def _is_uncertain(lines: Sequence[str], block: Block, after: int) -> bool:
 
 
 def _cut_line(lines: Sequence[str], at: int) -> int:
-    """The first line from `at` on before which a text can be cut: under a blank line, or a list
-    item at the margin.
+    """The first line from `at` on before which a text can be cut: the line follows a blank line, or
+    begins a list item.
     """
     while at < len(lines) and lines[at - 1].strip(BLANKS) and not is_marker(lines[at]):
         at += 1

@@ -1,9 +1,9 @@
-"""Split a note into sections, and name each with an anchor.
+"""Split a note into sections, name each with an anchor, and pack the sections' blocks into chunks.
 
 A section runs from its heading to the line before the next heading of any level: it does not hold
-its children's lines. Its anchor consists of the path, the slugs of the headings above it and its
-own slug; duplicates, in order of lines, get `-2`, `-3`, … The lines before the first heading, front
-matter included, are the section `path#`.
+the lines of the sections beneath it. Its anchor consists of the path, the slugs of the headings
+above it and its own slug. Equal anchors get `-2`, `-3`, … in order of lines. The lines before the
+first heading, front matter included, are the section `path#`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ HEADING_LIMIT_CHARS = 300
 SLUG_LIMIT_CHARS = 80
 
 _CLOSING_MARKS = re.compile(r"(?:^|[ \t])#+[ \t]*$")
-# Each with a sign that it needs.
+# Inline marks: a sign that the text must contain, the pattern, and its replacement.
 _INLINE = (
     ("<!--", re.compile(r"<!--.*?-->"), ""),
     ("[", re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]"), r"\1"),
     ("[", re.compile(r"!?\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"), r"\1"),
-    # Runs of marks, but for `_` within a word. The look-behinds follow the first mark, so that the
-    # search can skip to the next one: a quarter of the time.
+    # Runs of marks, except `_` within a word. The look-behinds follow the first mark, so that the
+    # search can skip to the next mark; this takes a quarter of the time.
     ("", re.compile(r"[*`~_](?<!\\.)(?:(?<!_)[*`~]*|(?<=_)(?:(?<!\w_)_*|_*(?!\w)))"), ""),
 )
 _MAYBE_INLINE = re.compile(r"[<\[*`~_\\]")
@@ -43,9 +43,9 @@ _NO_SLUG = re.compile(r"[^\w\- ]+")
 
 
 class RawSection(NamedTuple):
-    """A section before its metadata is known. Lines are 0-based, end exclusive.
+    """A section without its metadata. Lines are 0-based, `end` is exclusive.
 
-    `blocks` are those beneath its heading; without any, its heading.
+    `blocks` are the blocks beneath its heading. If there are none, the heading is the only block.
     """
 
     anchor: str
@@ -73,7 +73,7 @@ def split_sections(
 
 
 def heading_text(lines: Sequence[str], block: Block) -> str:
-    """The plain text of a heading, one line, without its marks."""
+    """The plain text of a heading, as one line without its marks."""
     first = lines[block.start].strip()
     if first.startswith("#") and block.end == block.start + 1:
         return _strip_marks(first[: 2 * HEADING_LIMIT_CHARS + 6])
@@ -81,11 +81,11 @@ def heading_text(lines: Sequence[str], block: Block) -> str:
     return _strip_inline(text[: 2 * HEADING_LIMIT_CHARS])[:HEADING_LIMIT_CHARS]
 
 
-# Notes of one kind repeat their headings.
+# Notes repeat headings, so slugs are cached.
 @lru_cache(maxsize=1024)
 def make_slug(text: str) -> str:
-    """Lower case, words joined by `-`, letters and digits of any script; `section` if nothing is
-    left.
+    """The slug of a heading: letters and digits of any script in lower case, words joined by `-`;
+    `section` if nothing is left.
 
     Anchors appear in answers, so secrets in them are redacted.
     """
@@ -148,7 +148,9 @@ class _AnchorNames:
 
 
 class ChunkPolicy(Protocol):
-    """Chunks take at most `max_tokens` and repeat at most `overlap` of the chunk before."""
+    """A chunk has at most `max_tokens` tokens, and repeats at most `overlap` tokens of the chunk
+    before.
+    """
 
     @property
     def max_tokens(self) -> int: ...
@@ -160,8 +162,8 @@ WHOLE = slice(0, None)
 
 
 class Unit(NamedTuple):
-    """Lines that are packed as one: a block, or a line of a block that is too long. 0-based, end
-    exclusive.
+    """Lines that stay together in a chunk: a block, or one line of a block that is too long. Lines
+    are 0-based, `end` is exclusive.
     """
 
     start: int
@@ -169,10 +171,11 @@ class Unit(NamedTuple):
 
 
 class Packer:
-    """Pack the blocks of one note. Raises ValueError for a policy whose overlap would never end.
+    """Pack the blocks of one note into chunks. Raises ValueError for a policy whose overlap would
+    never end.
 
-    The costs of the lines are summed once, so any run of lines costs one subtraction. Of a part of
-    a note, only the lines of `part` can be packed.
+    The costs of the lines are summed once, so the cost of any run of lines is one subtraction.
+    With `part`, only these lines of the note can be packed.
     """
 
     __slots__ = ("_cost_before", "_first", "_lines", "_max", "_overlap")
@@ -186,7 +189,7 @@ class Packer:
     ) -> None:
         if not 0 <= policy.overlap < policy.max_tokens:
             raise ValueError(f"not a chunk policy: {policy.overlap} of {policy.max_tokens} tokens")
-        # Most lines are ASCII, also of notes that are not: a call for each would take longer.
+        # Most lines are ASCII, even in notes that are not; a call for each line would take longer.
         costs = [
             (len(line) if line.isascii() else count_quarters(line)) + 1 for line in lines[part]
         ]
@@ -197,9 +200,9 @@ class Packer:
         self._overlap = policy.overlap * QUARTERS_PER_TOKEN
 
     def pack(self, anchor: str, start: int, blocks: Sequence[Block]) -> list[Chunk]:
-        """Chunks of the blocks in order.
+        """The chunks of the blocks, in order.
 
-        The first begins at line `start`, the heading's line, at or before its first block.
+        The first chunk begins at line `start`, the heading's line, at or before the first block.
         """
         end = blocks[-1].end
         if self._cost(start, end) <= self._max:
@@ -214,7 +217,7 @@ class Packer:
         return chunks
 
     def _cost(self, start: int, end: int) -> int:
-        """Quarters of a token that the lines take, joined by newlines."""
+        """The cost of these lines joined by newlines, in quarters of a token."""
         before = self._cost_before
         return before[end - self._first] - before[start - self._first] - 1
 
@@ -241,8 +244,8 @@ class Packer:
         yield first, len(units) - 1
 
     def _next_first_unit(self, units: Sequence[Unit], first: int, at: int) -> int:
-        """The first unit of the chunk that must hold unit `at`, after a chunk that began at
-        `first`.
+        """The first unit of the next chunk, which must hold unit `at`; the chunk before began at
+        unit `first`.
         """
         for earlier in range(at - 1, first - 1, -1):
             begin = units[earlier].start

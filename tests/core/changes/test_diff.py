@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 
 import pytest
 from hypothesis import given, settings
@@ -16,14 +16,12 @@ from memsyncd.core.changes.diff import (
     Missing,
     NoteChanges,
     Recorded,
-    RowChanges,
     Snapshot,
     find_suspects,
     has_ordinary_name,
     hash_record,
     hash_stat,
     is_disk_away,
-    is_racy,
     is_within,
     plan_changes,
     plan_row_changes,
@@ -46,28 +44,6 @@ def test_a_path_is_within_itself_and_the_folders_above_it() -> None:
 def test_device_numbers_do_not_make_a_stat_another() -> None:
     assert STAT.is_same_as(STAT._replace(device=99))
     assert not STAT.is_same_as(STAT._replace(inode=99))
-
-
-def test_a_missing_root_tells_nothing_about_any_path() -> None:
-    assert not Snapshot(root_state="missing", files={}).is_observed("MEMORY.md")
-
-
-def test_a_scan_does_not_observe_paths_beneath_a_failed_folder() -> None:
-    snapshot = Snapshot(
-        root_state="present",
-        files={},
-        failed_folders=frozenset({".memories/a"}),
-        unreadable_files=frozenset({"MEMORY.md"}),
-    )
-    assert not snapshot.is_observed(".memories/a/b/c.md")
-    assert not snapshot.is_observed("MEMORY.md")
-    assert snapshot.is_observed(".memories/b.md")
-
-
-def test_a_restricted_scan_observes_only_its_scope() -> None:
-    snapshot = Snapshot(root_state="present", files={}, only=frozenset({".memories/a"}))
-    assert snapshot.is_observed(".memories/a/b.md")
-    assert not snapshot.is_observed(".memories/b.md")
 
 
 # --- Changes of files -----------------------------------------------------------------------------
@@ -121,27 +97,16 @@ def test_a_disk_counts_as_unmounted_if_there_are_no_notes_and_the_root_is_on_ano
     assert not is_disk_away(set(), snapshot)
 
 
-def test_a_note_read_within_the_grain_of_its_times_is_read_again() -> None:
-    stat = stat_of(at_ns=LATE_NS)
-    soon, late = (
-        record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS),
-        record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS + 1),
-    )
-    assert find_suspects({"a.md": soon}, seen({"a.md": stat})).to_read == ("a.md",)
-    assert find_suspects({"a.md": late}, seen({"a.md": stat})).to_read == ()
-
-
-@pytest.mark.parametrize("mtime_ns", [0, 10**18], ids=["kept", "set into the future"])
-def test_a_note_read_within_the_grain_of_its_ctime_is_read_again_whatever_its_mtime(
-    mtime_ns: int,
+@pytest.mark.parametrize(
+    ("mtime_ns", "ctime_ns"), [(LATE_NS, LATE_NS), (LATE_NS, 0), (0, LATE_NS), (10**18, LATE_NS)]
+)
+def test_a_note_read_within_the_grain_of_its_times_is_read_again_and_a_later_read_is_enough(
+    mtime_ns: int, ctime_ns: int
 ) -> None:
-    stat = stat_of(at_ns=LATE_NS)._replace(mtime_ns=mtime_ns)
-    assert is_racy(record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS))
-    assert not is_racy(record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS + 1))
-
-
-def test_a_time_far_in_the_future_does_not_make_a_note_suspect_in_every_scan() -> None:
-    assert not is_racy(record_of(stat=FileStat(1, 10**18, 0, 1, 1), read_at_ns=LATE_NS))
+    stat = FileStat(1, mtime_ns, ctime_ns, 1, 1)
+    for read_at_ns, to_read in ((LATE_NS + GRAIN_NS, ("a.md",)), (LATE_NS + GRAIN_NS + 1, ())):
+        record = record_of(stat=stat, read_at_ns=read_at_ns)
+        assert find_suspects({"a.md": record}, seen({"a.md": stat})).to_read == to_read
 
 
 def test_a_full_scan_reads_every_note() -> None:
@@ -150,48 +115,26 @@ def test_a_full_scan_reads_every_note() -> None:
     ).to_read == ("a.md",)
 
 
-def test_a_note_that_is_not_seen_has_vanished() -> None:
-    assert find_suspects({"b.md": record_of(), "a.md": record_of()}, seen({})).vanished == (
-        "a.md",
-        "b.md",
-    )
-
-
-def test_nothing_vanishes_with_a_root_that_is_missing_or_unreadable() -> None:
-    recorded = {"a.md": record_of()}
-    assert find_suspects(recorded, Snapshot(root_state="missing", files={})).vanished == ()
-    assert find_suspects(recorded, Snapshot(root_state="unreadable", files={})).vanished == ()
-
-
-def test_nothing_vanishes_beneath_a_folder_that_could_not_be_listed() -> None:
-    recorded = {".memories/a/x.md": record_of(), ".memories/b.md": record_of()}
-    assert find_suspects(
-        recorded, seen({}, failed_folders=frozenset({".memories/a"}))
-    ).vanished == (".memories/b.md",)
-
-
-def test_an_evicted_note_does_not_vanish() -> None:
-    assert (
-        find_suspects(
-            {"a.md": record_of()}, seen({}, unreadable_files=frozenset({"a.md"}))
-        ).vanished
-        == ()
-    )
-
-
-def test_a_restricted_scan_lets_only_notes_in_its_scope_vanish() -> None:
-    recorded = {
-        ".memories/a/x.md": record_of(),
-        ".memories/a.md": record_of(),
-        "MEMORY.md": record_of(),
-    }
-    assert find_suspects(recorded, seen({}, only=frozenset({".memories/a"}))).vanished == (
-        ".memories/a/x.md",
-    )
-    assert find_suspects(recorded, seen({}, only=frozenset({"MEMORY.md"}))).vanished == (
-        "MEMORY.md",
-    )
-    assert len(find_suspects(recorded, seen({}, only=frozenset({""}))).vanished) == 3
+@pytest.mark.parametrize(
+    ("snapshot", "vanished"),
+    [
+        (seen({}), "a.md a/x.md b.md"),
+        (Snapshot(root_state="missing", files={}), ""),
+        (Snapshot(root_state="unreadable", files={}), ""),
+        (seen({}, failed_folders=frozenset({"a"})), "a.md b.md"),
+        (seen({}, unreadable_files=frozenset({"a.md"})), "a/x.md b.md"),
+        (seen({}, only=frozenset({"a"})), "a/x.md"),
+        (seen({}, only=frozenset({"b.md"})), "b.md"),
+        (seen({}, only=frozenset({""})), "a.md a/x.md b.md"),
+    ],
+)
+def test_a_note_that_is_not_seen_has_vanished_if_the_scan_could_observe_it(
+    snapshot: Snapshot, vanished: str
+) -> None:
+    recorded = {"b.md": record_of(), "a.md": record_of(), "a/x.md": record_of()}
+    assert find_suspects(recorded, snapshot).vanished == tuple(vanished.split())
+    observed = {path for path in recorded if snapshot.is_observed(path)}
+    assert observed == set(vanished.split())
 
 
 def test_notes_of_a_folder_that_a_note_has_replaced_vanish_with_a_scan_of_that_note() -> None:
@@ -221,12 +164,6 @@ def test_new_bytes_are_a_modification_and_old_ones_only_a_touch() -> None:
     assert plan(recorded, read) == NoteChanges(modified=("a.md",), touched=("b.md",))
 
 
-def test_reading_the_same_again_changes_nothing() -> None:
-    recorded = {"a.md": record_of(read_at_ns=LATE_NS)}
-    changes = plan(recorded, {"a.md": record_of(read_at_ns=LATE_NS + 1)})
-    assert changes.is_empty
-
-
 def test_a_record_that_has_become_certain_is_worth_writing_once() -> None:
     stat = stat_of(at_ns=LATE_NS)
     racy, still_racy = (
@@ -248,12 +185,6 @@ def test_a_note_that_returns_within_the_grace_time_is_unchanged() -> None:
     recorded = {"a.md": record_of("x")}
     assert plan(recorded, {"a.md": record_of("y")}, ("a.md",), age_s=9.0) == NoteChanges(
         modified=("a.md",)
-    )
-
-
-def test_the_same_bytes_under_a_new_path_are_a_move_at_once() -> None:
-    assert plan({"a.md": record_of("x")}, {"b/a.md": record_of("x")}, ("a.md",)) == NoteChanges(
-        moved=(("a.md", "b/a.md"),)
     )
 
 
@@ -373,18 +304,16 @@ def apply(
 
 
 @given(recorded=FILES, disk=FILES)
-def test_applying_the_changes_to_the_records_gives_the_disk(
+def test_a_sync_gives_the_disk_with_each_path_in_one_field_and_the_next_one_changes_nothing(
     recorded: dict[str, Recorded], disk: dict[str, Recorded]
 ) -> None:
-    after, _ = run_round(recorded, disk, check(disk))
+    after, changes = run_round(recorded, disk, check(disk))
     assert after == disk
-
-
-@given(recorded=FILES, disk=FILES)
-def test_syncing_twice_changes_nothing_the_second_time(
-    recorded: dict[str, Recorded], disk: dict[str, Recorded]
-) -> None:
-    after, _ = run_round(recorded, disk, check(disk))
+    fields = [getattr(changes, name) for name in NoteChanges.__struct_fields__ if name != "moved"]
+    paths = [path for field in (*fields, *changes.moved) for path in field]
+    assert len(paths) == len(set(paths))
+    for field in (*fields, changes.moved):
+        assert list(field) == sorted(field)
     again, changes = run_round(after, disk, check(disk))
     assert changes.is_empty
     assert again == after
@@ -401,27 +330,19 @@ def test_unobserved_notes_are_never_deleted(
     )
 
 
-@given(recorded=FILES, disk=FILES, only=FOLDERS)
-def test_a_restricted_sync_updates_its_scope_and_leaves_the_rest(
-    recorded: dict[str, Recorded], disk: dict[str, Recorded], only: frozenset[str]
-) -> None:
-    snapshot = check(disk, only=only)
-    after, _ = run_round(recorded, disk, snapshot)
-    wanted = {path: note for path, note in recorded.items() if not snapshot.is_in_scope(path)}
-    wanted |= {path: note for path, note in disk.items() if snapshot.is_in_scope(path)}
-    assert after == wanted
-
-
 @settings(max_examples=settings().max_examples * 8)
-@given(recorded=NESTED_FILES, disk=NESTED_DISKS, only=NESTED_SCOPES)
-def test_a_restricted_sync_follows_notes_and_folders_that_take_each_others_names(
-    recorded: dict[str, Recorded], disk: dict[str, Recorded], only: frozenset[str]
+@given(
+    st.tuples(FILES, FILES, FOLDERS) | st.tuples(NESTED_FILES, NESTED_DISKS, NESTED_SCOPES),
+)
+def test_a_restricted_sync_updates_its_scope_and_leaves_the_rest(
+    case: tuple[dict[str, Recorded], dict[str, Recorded], frozenset[str]],
 ) -> None:
+    recorded, disk, only = case
     snapshot = check(disk, only=only)
     after, _ = run_round(recorded, disk, snapshot)
-    wanted = {path: note for path, note in recorded.items() if not snapshot.is_in_scope(path)}
-    wanted |= {path: note for path, note in disk.items() if snapshot.is_in_scope(path)}
-    assert after == wanted
+    expected = {path: note for path, note in recorded.items() if not snapshot.is_in_scope(path)}
+    expected |= {path: note for path, note in disk.items() if snapshot.is_in_scope(path)}
+    assert after == expected
 
 
 @settings(max_examples=settings().max_examples * 8)
@@ -432,7 +353,7 @@ def test_a_restricted_sync_follows_notes_and_folders_that_take_each_others_names
 def test_restricted_syncs_in_any_order_and_the_grace_lead_to_the_disk(
     recorded: dict[str, Recorded], disks: list[tuple[dict[str, Recorded], frozenset[str] | None]]
 ) -> None:
-    """Each scan is of what changed; after a pending delete its notes are scanned again."""
+    """Each scan covers a change; the notes of a pending delete are scanned again."""
     index = Index(recorded)
     now = recorded
     for disk, only in disks:
@@ -479,37 +400,11 @@ class Index:
             self.scan(disk, pending)
 
 
-@given(recorded=FILES, disk=FILES)
-def test_each_path_is_in_one_field_and_each_field_is_in_order(
-    recorded: dict[str, Recorded], disk: dict[str, Recorded]
-) -> None:
-    _, changes = run_round(recorded, disk, check(disk))
-    ends = [path for pair in changes.moved for path in pair]
-    every = [
-        *changes.added,
-        *changes.modified,
-        *changes.touched,
-        *changes.gone,
-        *changes.pending_deletes,
-        *ends,
-    ]
-    assert len(every) == len(set(every))
-    for one in (
-        changes.added,
-        changes.modified,
-        changes.touched,
-        changes.gone,
-        changes.pending_deletes,
-        changes.moved,
-    ):
-        assert all(before < after for before, after in pairwise(map(str, one)))
-
-
 # --- Changes of rows ------------------------------------------------------------------------------
 
 contents = st.sampled_from("abcd")
 places = st.integers(1, 9)
-wishes = st.lists(st.tuples(contents, places), max_size=12)
+rows_of_note = st.lists(st.tuples(contents, places), max_size=12)
 
 
 def stand(*rows: tuple[str, int]) -> list[ExistingRow]:
@@ -520,77 +415,30 @@ def stand(*rows: tuple[str, int]) -> list[ExistingRow]:
     ]
 
 
-def test_nothing_is_written_if_no_row_changes() -> None:
-    rows = [("a", 1), ("b", 2)]
-    assert plan_row_changes(stand(*rows), rows) == RowChanges(
-        kept=((0, 100), (1, 101)), shifted=(), inserted=(), deleted=()
-    )
-
-
-def test_content_at_another_place_keeps_its_id() -> None:
-    plan = plan_row_changes(stand(("a", 1), ("b", 2)), [("x", 1), ("a", 2), ("b", 3)])
-    assert plan == RowChanges(kept=(), shifted=((1, 100), (2, 101)), inserted=(0,), deleted=())
-
-
-def test_only_what_changed_is_inserted_and_deleted() -> None:
-    plan = plan_row_changes(stand(("a", 1), ("b", 2), ("c", 3)), [("a", 1), ("B", 2), ("c", 3)])
-    assert plan == RowChanges(kept=((0, 100), (2, 102)), shifted=(), inserted=(1,), deleted=(101,))
-
-
-def test_equal_rows_pair_in_order() -> None:
-    plan = plan_row_changes(stand(("a", 1), ("a", 5), ("a", 9)), [("a", 1), ("a", 5)])
-    assert plan == RowChanges(kept=((0, 100), (1, 101)), shifted=(), inserted=(), deleted=(102,))
-
-
-def test_all_rows_are_replaced_if_none_is_equal() -> None:
-    assert plan_row_changes(stand(("a", 1)), []) == RowChanges(
-        kept=(), shifted=(), inserted=(), deleted=(100,)
-    )
-    assert plan_row_changes([], [("a", 1)]) == RowChanges(
-        kept=(), shifted=(), inserted=(0,), deleted=()
-    )
-
-
-@given(wishes, wishes)
-def test_every_stored_and_every_wanted_row_is_used_exactly_once(
-    standing: list[tuple[str, int]], wanted: list[tuple[str, int]]
+@given(rows_of_note, rows_of_note)
+def test_a_plan_uses_each_row_once_gives_the_new_rows_and_deletes_none_that_could_be_kept(
+    old: list[tuple[str, int]], new: list[tuple[str, int]]
 ) -> None:
-    plan = plan_row_changes(stand(*standing), wanted)
+    plan = plan_row_changes(stand(*old), new)
     paired = (*plan.kept, *plan.shifted)
-    assert sorted([*(index for index, _ in paired), *plan.inserted]) == list(range(len(wanted)))
-    assert sorted([*(row for _, row in paired), *plan.deleted]) == [
-        100 + at for at in range(len(standing))
-    ]
-
-
-@given(wishes, wishes)
-def test_carrying_out_the_plan_gives_the_new_rows(
-    standing: list[tuple[str, int]], wanted: list[tuple[str, int]]
-) -> None:
-    plan = plan_row_changes(stand(*standing), wanted)
-    rows = {row.id: (row.content, row.place) for row in stand(*standing)}
+    assert sorted([*(index for index, _ in paired), *plan.inserted]) == list(range(len(new)))
+    ids = [100 + at for at in range(len(old))]
+    assert sorted([*(row_id for _, row_id in paired), *plan.deleted]) == ids
+    rows = {row.id: (row.content, row.place) for row in stand(*old)}
+    assert not {new[index][0] for index in plan.inserted} & {rows[at][0] for at in plan.deleted}
     for row_id in plan.deleted:
         del rows[row_id]
     for index, row_id in plan.shifted:
-        rows[row_id] = (rows[row_id][0], wanted[index][1])
+        rows[row_id] = (rows[row_id][0], new[index][1])
     for index in plan.inserted:
-        rows[-index - 1] = wanted[index]
-    assert sorted(rows.values()) == sorted(wanted)
+        rows[-index - 1] = new[index]
+    assert sorted(rows.values()) == sorted(new)
 
 
-@given(wishes, wishes)
-def test_no_row_is_deleted_that_could_be_kept(
-    standing: list[tuple[str, int]], wanted: list[tuple[str, int]]
-) -> None:
-    plan = plan_row_changes(stand(*standing), wanted)
-    inserted = {wanted[index][0] for index in plan.inserted}
-    deleted = {row.content for row in stand(*standing) if row.id in plan.deleted}
-    assert not inserted & deleted
-
-
-@given(wishes)
-def test_planning_twice_writes_nothing_the_second_time(wanted: list[tuple[str, int]]) -> None:
-    ordered = sorted(wanted, key=lambda wish: wish[1])
+@given(rows_of_note)
+def test_the_same_rows_again_write_nothing(rows: list[tuple[str, int]]) -> None:
+    """Equal contents pair in order."""
+    ordered = sorted(rows, key=lambda row: row[1])
     plan = plan_row_changes(stand(*ordered), ordered)
     assert (plan.shifted, plan.inserted, plan.deleted) == ((), (), ())
 
@@ -601,12 +449,11 @@ STATS = st.builds(FileStat, NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 3
 
 @given(STATS, STATS, NUMBERS)
 def test_a_note_that_a_scan_skips_is_never_one_that_would_be_read(
-    recorded: FileStat, found: FileStat, read_at_ns: int
+    recorded: FileStat, stat: FileStat, read_at_ns: int
 ) -> None:
-    known = hash_record("a.md", recorded, read_at_ns)
-    is_skipped = known == hash_stat(found[:4])
+    is_skipped = hash_record("a.md", recorded, read_at_ns) == hash_stat(stat[:4])
     record = Recorded(stat=recorded, digest="d", read_at_ns=read_at_ns)
-    snapshot = Snapshot(root_state="present", files={"a.md": found})
+    snapshot = Snapshot(root_state="present", files={"a.md": stat})
     assert is_skipped == (not find_suspects({"a.md": record}, snapshot).to_read)
 
 
@@ -637,21 +484,21 @@ KNOWN_CHANGES = st.lists(st.tuples(KNOWN_PATHS, st.none() | st.integers(-(2**63)
 def test_known_stats_are_a_mapping_by_path_without_empty_folders(
     changes: list[tuple[str, int | None]], are_packed: list[bool]
 ) -> None:
-    known, expected = KnownStats(), dict[str, int]()
+    stats, expected = KnownStats(), dict[str, int]()
     for (path, stat_hash), is_packed in zip_longest(changes, are_packed[: len(changes)]):
         if stat_hash is None:
-            assert known.pop(path, None) == expected.pop(path, None)
+            assert stats.pop(path, None) == expected.pop(path, None)
         else:
-            known[path] = expected[path] = stat_hash
+            stats[path] = expected[path] = stat_hash
         if is_packed:
-            known.pack()
-        assert (len(known), bool(known)) == (len(expected), bool(expected))
-        assert sorted(known) == sorted(expected)
-        by_folder = {(name, one) for name in known.folders for one in known.find(name)}
+            stats.pack()
+        assert (len(stats), bool(stats)) == (len(expected), bool(expected))
+        assert sorted(stats) == sorted(expected)
+        by_folder = {(folder, name) for folder in stats.folders for name in stats.find(folder)}
         assert by_folder == {
             (path.rpartition("/")[0], path.rpartition("/")[2]) for path in expected
         }
-        assert all(map(known.find, known.folders))
-        assert known == expected == KnownStats(expected)
-    assert not known.find("no/such")
-    assert "no/such.md" not in known
+        assert all(map(stats.find, stats.folders))
+        assert stats == expected == KnownStats(expected)
+    assert not stats.find("no/such")
+    assert "no/such.md" not in stats

@@ -1,4 +1,4 @@
-"""Which folders are watched, and which of their events matter."""
+"""As few folders as possible are watched, and no event that matters is missed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ INCLUDES = Includes.parse(["README.md", "docs/**/*.md", "notes/plans/*.md"])
 def plan(
     *folders: str, includes: Includes = NO_INCLUDES, link_folders: tuple[str, ...] = ()
 ) -> set[tuple[str, str]]:
-    """The plan as (folder below the root, recursive or not), where these folders exist below an
-    existing root.
-    """
+    """The plan as pairs of a folder below the root and how it is watched, if these folders exist."""
     existing = {ROOT, *(f"{ROOT}/{folder}" for folder in folders), *link_folders}
     watches = plan_watches(
         ROOT, includes, is_folder=existing.__contains__, link_folders=link_folders
@@ -47,10 +45,6 @@ def _how(watch: Watch) -> str:
 
 def test_the_root_is_watched_without_its_subfolders_and_the_memories_recursively() -> None:
     assert plan(".memories", "src", "node_modules") == {("", "flat"), ("/.memories", "deep")}
-
-
-def test_missing_memories_are_awaited_by_the_root() -> None:
-    assert plan() == {("", "flat")}
 
 
 def test_for_a_missing_root_the_nearest_folder_above_is_watched() -> None:
@@ -110,27 +104,20 @@ def test_a_whole_root_is_watched_only_once_a_scan_knows_what_is_pruned() -> None
 
 
 @pytest.mark.parametrize(
-    ("path", "is_folder", "is_expected"),
+    ("paths", "is_expected"),
     [
-        ("a.md", False, True),
-        ("a/b/c.md", False, True),
-        ("a", True, True),
-        (".gitignore", False, True),
-        ("a/.gitignore", False, True),
-        ("a/b.png", False, False),
-        (".git", True, False),
-        (".git/x.md", False, False),
-        (".git/.gitignore", False, False),
-        ("a/node_modules", True, False),
-        ("a/node_modules/b/c.md", False, False),
-        (".memories/x.md", False, True),
+        ("a.md a/b/c.md a/ .gitignore a/.gitignore .memories/x.md", True),
+        ("a/b.png .git/ .git/x.md .git/.gitignore a/node_modules/ a/node_modules/b/c.md", False),
     ],
 )
 def test_events_in_a_whole_folder_are_relevant_outside_of_pruned_folders(
-    path: str, is_folder: bool, is_expected: bool
+    paths: str, is_expected: bool
 ) -> None:
     includes = Includes.parse(["**"])
-    assert is_relevant(path, is_folder=is_folder, includes=includes) == is_expected
+    for path in paths.split():
+        is_folder = path.endswith("/")
+        is_seen = is_relevant(path.removesuffix("/"), is_folder=is_folder, includes=includes)
+        assert is_seen == is_expected, path
 
 
 def test_for_a_missing_folder_of_a_link_target_the_nearest_is_watched() -> None:
@@ -167,11 +154,8 @@ def test_an_include_knows_its_folder_and_depth(pattern: str, include: Include) -
 
 def test_a_scan_walks_each_place_once() -> None:
     places = Includes.parse(["**", "**/*.md", "docs/*.txt", "docs/*.md", "docs/a.md"]).places
-    assert [(one.path, one.depth) for one in places] == [
-        ("", ANY_DEPTH),
-        ("docs", 0),
-        ("docs/a.md", 0),
-    ]
+    walked = [(include.path, include.depth) for include in places]
+    assert walked == [("", ANY_DEPTH), ("docs", 0), ("docs/a.md", 0)]
 
 
 @pytest.mark.parametrize(
@@ -181,8 +165,8 @@ def test_a_scan_walks_each_place_once() -> None:
         ("../x.md", "`..`"),
         (".claude/CLAUDE.md", "hidden"),
         ("docs/.x/*.md", "hidden"),
-        ("src/*.py", "no note"),
-        ("docs", "no note"),
+        ("src/*.py", "cannot match a note"),
+        ("docs", "cannot match a note"),
         ("docs/*.{md,txt}", "braces"),
         ("", "empty"),
     ],
@@ -195,55 +179,25 @@ def test_an_include_that_cannot_be_watched_cheaply_is_refused_with_its_reason(
         Includes.parse(["ok.md", pattern])
 
 
-@pytest.mark.parametrize(
-    ("path", "is_folder"),
-    [
-        ("", True),
-        ("MEMORY.md", False),
-        (".memories", True),
-        (".memories/a.md", False),
-        (".memories/a/b.txt", False),
-        (".memories/a", True),
-        ("README.md", False),
-        ("docs", True),
-        ("docs", False),
-        ("docs/a/b.md", False),
-        ("docs/a", True),
-        ("notes", True),
-        ("notes/plans", True),
-        ("notes/plans/x.md", False),
-    ],
+RELEVANT = (
+    "/ MEMORY.md .memories/ .memories/a.md .memories/a/b.txt .memories/a/ README.md docs/ docs"
+    " docs/a/b.md docs/a/ notes/ notes/plans/ notes/plans/x.md"
 )
-def test_events_that_could_concern_memory_are_relevant(path: str, is_folder: bool) -> None:
-    assert is_relevant(path, is_folder=is_folder, includes=INCLUDES)
+NOT_RELEVANT = (
+    "MEMORY.md~ MEMORY.md.tmp.123.abc .MEMORY.md.swp 4913 src/ other.md doc/ .memories2/"
+    " .memories/.git/ .memories/.git/x.md .memories/#a.md# .memories/.#a.md .memories/a.png"
+    " docs/.hidden/x.md docs/x.py notes/x.md notes/other/ notes/plans/deeper/"
+    " notes/plans/deeper/x.md"
+)
 
 
-@pytest.mark.parametrize(
-    ("path", "is_folder"),
-    [
-        ("MEMORY.md~", False),
-        ("MEMORY.md.tmp.123.abc", False),
-        (".MEMORY.md.swp", False),
-        ("4913", False),
-        ("src", True),
-        ("other.md", False),
-        ("doc", True),
-        (".memories2", True),
-        (".memories/.git", True),
-        (".memories/.git/x.md", False),
-        (".memories/#a.md#", False),
-        (".memories/.#a.md", False),
-        (".memories/a.png", False),
-        ("docs/.hidden/x.md", False),
-        ("docs/x.py", False),
-        ("notes/x.md", False),
-        ("notes/other", True),
-        ("notes/plans/deeper", True),
-        ("notes/plans/deeper/x.md", False),
-    ],
-)
-def test_events_that_cannot_concern_memory_are_not_relevant(path: str, is_folder: bool) -> None:
-    assert not is_relevant(path, is_folder=is_folder, includes=INCLUDES)
+@pytest.mark.parametrize("is_expected", [True, False])
+def test_only_events_that_could_concern_memory_are_relevant(is_expected: bool) -> None:
+    """A slash at the end stands for a folder."""
+    for path in (RELEVANT if is_expected else NOT_RELEVANT).split():
+        is_folder = path.endswith("/")
+        is_seen = is_relevant(path.removesuffix("/"), is_folder=is_folder, includes=INCLUDES)
+        assert is_seen == is_expected, path
 
 
 def test_excluded_paths_are_not_relevant() -> None:
@@ -287,7 +241,7 @@ def test_every_path_that_an_include_matches_is_in_a_watched_folder(
             assert is_relevant("/".join(parts[:depth]), is_folder=True, includes=includes)
 
 
-# --- rules of agents ------------------------------------------------------------------------------
+# --- Rules of agents ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pattern", RULE_GLOBS)
@@ -297,26 +251,14 @@ def test_the_hidden_rules_of_agents_may_be_included(pattern: str) -> None:
     assert not find_refusal(pattern.replace("**/*", "a"))
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        ".cursor/mcp.json",
-        ".cursor/rules/a.md",
-        ".cursor/rules/.x/a.mdc",
-        ".cursor/rules/../a.mdc",
-        ".cursor/rules/.mdc",
-        ".cursor/a.mdc",
-        ".cursorrules/a.md",
-        ".cursorrules2",
-        ".github/workflows/ci.md",
-        ".github/instructions/a.md",
-        "docs/.cursorrules",
-        ".git/config",
-    ],
-)
-def test_nothing_else_that_is_hidden_is_a_path(path: str) -> None:
-    assert find_refusal(path)
-    assert find_include_refusal(path)
+def test_nothing_else_that_is_hidden_is_a_path() -> None:
+    for path in (
+        ".cursor/mcp.json .cursor/rules/a.md .cursor/rules/.x/a.mdc .cursor/rules/../a.mdc"
+        " .cursor/rules/.mdc .cursor/a.mdc .cursorrules/a.md .cursorrules2 .github/workflows/ci.md"
+        " .github/instructions/a.md docs/.cursorrules .git/config"
+    ).split():
+        assert find_refusal(path), path
+        assert find_include_refusal(path), path
 
 
 def test_rules_are_watched_and_their_events_relevant() -> None:

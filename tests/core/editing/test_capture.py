@@ -158,11 +158,11 @@ def test_what_a_note_holds_is_not_new(content: str, error: str, before: str) -> 
         reject()
     assert find_new(PATH, data, additions) == []
     assert len(spans) == len(chosen) <= len(additions)
-    later = [replace(one, created=LATER) for one in additions]
+    later = [replace(addition, created=LATER) for addition in additions]
     assert find_new(PATH, data, later) == []
-    another = [replace(one, run_id="r2") for one in additions]
+    another = [replace(addition, run_id="r2") for addition in additions]
     assert len(find_new(PATH, data, another)) == len(
-        {(one.summary, one.content) for one in another}
+        {(addition.summary, addition.content) for addition in another}
     )
 
 

@@ -19,8 +19,8 @@ from memsyncd.errors import EditRefused
 
 def update(text: str | bytes, moved: dict[str, str], *others: str, path: str = "MEMORY.md") -> str:
     paths = {path, *moved, *others}
-    before = NoteNames.of((one, "") for one in paths)
-    after = NoteNames.of((moved.get(one, one), "") for one in paths)
+    before = NoteNames.of((note, "") for note in paths)
+    after = NoteNames.of((moved.get(note, note), "") for note in paths)
     data = text if isinstance(text, bytes) else text.encode()
     return update_links(path, data, moved, before=before, after=after).decode(
         "utf-8", "surrogateescape"
@@ -168,10 +168,10 @@ def test_every_address_leads_to_the_same_note_after_any_renaming(data: st.DataOb
     expected = [(path, rest.partition("#")[2]) for path, _, rest in named]
     assert resolve(source, text.encode(), before) == expected
     updated = update_links(source, text.encode(), moved, before=before, after=after)
-    found = resolve(moved.get(source, source), updated, after)
-    assert found == [(moved.get(path, path), heading) for path, heading in expected]
+    resolved = resolve(moved.get(source, source), updated, after)
+    assert resolved == [(moved.get(path, path), heading) for path, heading in expected]
     queries = [rest.partition("#")[0] for _, _, rest in named]
-    assert re.findall(r"[?]q=[^#)>]*", updated.decode()) == [one for one in queries if one]
+    assert re.findall(r"[?]q=[^#)>]*", updated.decode()) == [query for query in queries if query]
 
 
 PATHS = st.sampled_from(
@@ -228,4 +228,4 @@ def test_every_link_leads_to_the_same_note_after_any_renaming(data: st.DataObjec
 
     old = resolve(source, text.encode(), before)
     new = resolve(moved.get(source, source), updated, after)
-    assert new == [one and moved.get(one, one) for one in old]
+    assert new == [old_path and moved.get(old_path, old_path) for old_path in old]

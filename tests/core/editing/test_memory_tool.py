@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import assume, example, given
@@ -9,7 +11,6 @@ from hypothesis import strategies as st
 from memsyncd.core.editing import memory_tool
 from memsyncd.core.editing.memory_tool import (
     LINES_LIMIT,
-    Command,
     Dialect,
     FolderEntry,
     create_text,
@@ -56,7 +57,7 @@ def lines_of(data: bytes) -> list[str]:
     return unify_line_ends(text).split("\n")
 
 
-# --- create ---------------------------------------------------------------------------------------
+# --- Create ---------------------------------------------------------------------------------------
 
 
 @either
@@ -66,13 +67,6 @@ def test_a_new_note_has_exactly_the_given_text(dialect: Dialect) -> None:
         "Grüße\r\nno end".encode(),
         f"File created successfully at: {PATH}",
     )
-
-
-@pytest.mark.parametrize(("dialect", "prefix"), [("docs", "Error: "), ("sdk", "")])
-def test_an_existing_note_is_not_created_again(dialect: Dialect, prefix: str) -> None:
-    with pytest.raises(AlreadyExists) as refused:
-        create_text(PATH, b"other", "text", dialect)
-    assert refused.value.message == f"{prefix}File {PATH} already exists"
 
 
 @either
@@ -150,16 +144,6 @@ def test_words_that_occur_more_than_once_are_not_replaced(
     )
 
 
-@pytest.mark.parametrize(("dialect", "prefix"), [("docs", "Error: "), ("sdk", "")])
-def test_nothing_is_replaced_in_a_missing_note(dialect: Dialect, prefix: str) -> None:
-    with pytest.raises(NoteNotFound) as refused:
-        replace_text(PATH, None, "a", "b", dialect)
-    assert (
-        refused.value.message
-        == f"{prefix}The path {PATH} does not exist. Please provide a valid path."
-    )
-
-
 @either
 @pytest.mark.parametrize(
     ("data", "old_str", "new_str", "expected"),
@@ -207,7 +191,7 @@ def test_a_replacement_changes_the_lines_it_names_and_no_other(
     )
 
 
-# --- insert ---------------------------------------------------------------------------------------
+# --- Insert ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -245,24 +229,11 @@ def test_inserted_text_becomes_whole_lines(
 def test_a_missing_line_is_refused(insert_line: int) -> None:
     with pytest.raises(EditRefused) as refused:
         insert_text(PATH, b"1\n2\n", insert_line, "x", "docs")
-    text_said = f"Invalid `insert_line` parameter: {insert_line}. It should be within the range"
-    assert refused.value.message == f"Error: {text_said} of lines of the file: [0, 2]"
+    said = f"Invalid `insert_line` parameter: {insert_line}. It should be within the range"
+    assert refused.value.message == f"Error: {said} of lines of the file: [0, 2]"
     with pytest.raises(EditRefused) as refused:
         insert_text(PATH, b"1\n2\n", insert_line, "x", "sdk")
-    assert refused.value.message == f"{text_said} [0, 2]."
-
-
-@pytest.mark.parametrize(
-    ("dialect", "message"),
-    [
-        ("docs", f"Error: The path {PATH} does not exist"),
-        ("sdk", f"The path {PATH} does not exist. Please provide a valid path."),
-    ],
-)
-def test_nothing_is_inserted_into_a_missing_note(dialect: Dialect, message: str) -> None:
-    with pytest.raises(NoteNotFound) as refused:
-        insert_text(PATH, None, 0, "x", dialect)
-    assert refused.value.message == message
+    assert refused.value.message == f"{said} [0, 2]."
 
 
 @given(notes, st.integers(-1, 12), texts)
@@ -306,7 +277,7 @@ def test_an_insertion_in_the_sdk_dialect_loses_no_byte(
     )
 
 
-# --- all commands ---------------------------------------------------------------------------------
+# --- All commands ---------------------------------------------------------------------------------
 
 
 @either
@@ -333,7 +304,7 @@ def test_half_a_surrogate_pair_is_refused_by_the_name_of_its_parameter(dialect: 
 
 @given(notes, texts)
 def test_a_replacement_taken_back_gives_the_same_lines(data: bytes, new: str) -> None:
-    """A word that occurs once is replaced by another that occurs once, and back."""
+    """A text that occurs once is replaced by another that occurs once, and back."""
     marked = data.replace(b"b", b"") + b"|OLD|"
     assume("|" not in new)
     edited = replace_text(PATH, marked, "|OLD|", f"|{new}|", "docs").data
@@ -371,8 +342,8 @@ def test_a_notes_lines_are_numbered(data: bytes, docs: str, sdk: str | None) -> 
 
 
 def test_numbers_are_six_wide() -> None:
-    shown = view_text(VIEWED, b"\n" * 100_000, None, "docs").split("\n")
-    assert (shown[10], shown[100], shown[100_000]) == ("    10\t", "   100\t", "100000\t")
+    lines = view_text(VIEWED, b"\n" * 100_000, None, "docs").split("\n")
+    assert (lines[10], lines[100], lines[100_000]) == ("    10\t", "   100\t", "100000\t")
 
 
 @pytest.mark.parametrize("dialect", ["docs", "sdk"])
@@ -426,9 +397,9 @@ def test_a_note_of_too_many_lines_is_not_shown(dialect: Dialect) -> None:
 
 @given(st.binary(max_size=60))
 def test_lines_are_shown_as_they_are_indexed(data: bytes) -> None:
-    shown = view_text(VIEWED, data, None, "docs").removeprefix(HEADER)
+    view = view_text(VIEWED, data, None, "docs").removeprefix(HEADER)
     lines = decode_note(VIEWED, data).lines
-    assert shown == "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines, 1))
+    assert view == "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines, 1))
 
 
 ENTRIES = [
@@ -487,17 +458,14 @@ def test_a_large_folder_shows_its_first_level_and_of_that_the_first_and_says_so(
     ]
 
 
-def test_depth_counts_from_the_folder_that_is_shown() -> None:
+def test_depth_counts_from_the_folder_that_is_shown_and_an_empty_one_shows_itself() -> None:
     entries = [entry for entry in ENTRIES if entry.path.startswith("/memories/sub/")]
-    shown = view_folder("/memories/sub", entries, "docs").split("\n")[2:]
-    assert [line.split("\t")[1] for line in shown] == [
-        "/memories/sub/deep",
-        "/memories/sub/deep/er.md",
-        "/memories/sub/inner.md",
+    listed = view_folder("/memories/sub", entries, "docs").split("\n")[2:]
+    assert [line.split("\t/memories/sub/")[1] for line in listed] == [
+        "deep",
+        "deep/er.md",
+        "inner.md",
     ]
-
-
-def test_an_empty_folder_shows_itself() -> None:
     assert view_folder("/memories/a", [], "docs").split("\n")[1:] == ["0B\t/memories/a"]
 
 
@@ -526,87 +494,65 @@ def test_a_size_is_for_people(size_bytes: int, docs: str, sdk: str) -> None:
 
 # --- Phrases --------------------------------------------------------------------------------------
 
-ASKING = "The path /memories/x does not exist. Please provide a valid path."
 MISSING = "The path /memories/x does not exist"
+ASKING = f"{MISSING}. Please provide a valid path."
+NO_FILE = "The path /memories/x is not a file."
+FILE_EXISTS = "File /memories/x already exists"
+DESTINATION_EXISTS = "The destination /memories/x already exists"
+
+X = "/memories/x"
 
 
 @pytest.mark.parametrize(
-    ("command", "docs", "sdk"),
+    ("refuse", "docs", "sdk"),
     [
-        ("view", ASKING, ASKING),
-        ("str_replace", f"Error: {ASKING}", ASKING),
-        ("insert", f"Error: {MISSING}", ASKING),
-        ("delete", f"Error: {MISSING}", MISSING),
-        ("rename", f"Error: {MISSING}", MISSING),
+        (partial(refuse_missing, "view", X), ASKING, ASKING),
+        (partial(refuse_missing, "str_replace", X), f"Error: {ASKING}", ASKING),
+        (partial(refuse_missing, "insert", X), f"Error: {MISSING}", ASKING),
+        (partial(refuse_missing, "delete", X), f"Error: {MISSING}", MISSING),
+        (partial(refuse_missing, "rename", X), f"Error: {MISSING}", MISSING),
+        (partial(refuse_existing, "create", X), f"Error: {FILE_EXISTS}", FILE_EXISTS),
+        (partial(refuse_existing, "rename", X), f"Error: {DESTINATION_EXISTS}", DESTINATION_EXISTS),
+        *(
+            (
+                partial(refuse_root, command),
+                f"Error: Cannot {command} the /memories directory itself",
+                f"Cannot {command} the /memories directory itself",
+            )
+            for command in ("delete", "rename")
+        ),
+        (partial(refuse_folder, "create", X), f"Error: {FILE_EXISTS}", FILE_EXISTS),
+        (partial(refuse_folder, "str_replace", X), f"Error: {ASKING}", NO_FILE),
+        (partial(refuse_folder, "insert", X), f"Error: {MISSING}", NO_FILE),
     ],
 )
-def test_a_missing_path_is_refused_in_the_words_of_the_command(
-    command: Command, docs: str, sdk: str
+def test_a_path_is_refused_in_the_words_of_the_command(
+    refuse: Callable[[Dialect], MemsyncdError], docs: str, sdk: str
 ) -> None:
-    for dialect, message in find_dialects(docs, sdk):
-        error = refuse_missing(command, "/memories/x", dialect)
-        assert (type(error), error.message) == (NoteNotFound, message)
+    for dialect, message in (("docs", docs), ("sdk", sdk)):
+        error = refuse(dialect)  # type: ignore[arg-type]
+        assert error.message == message
         assert error.hint
+        if message.endswith("already exists"):
+            assert isinstance(error, AlreadyExists)
+        else:
+            is_missing = MISSING in message
+            assert type(error) is (NoteNotFound if is_missing else PathRefused)
 
 
-def test_an_existing_path_is_refused_in_the_words_of_the_command() -> None:
-    text_said = "File /memories/x already exists"
-    for dialect, message in find_dialects(f"Error: {text_said}", text_said):
-        error = refuse_existing("create", "/memories/x", dialect)
-        assert (type(error), error.message) == (AlreadyExists, message)
-    text_said = "The destination /memories/x already exists"
-    for dialect, message in find_dialects(f"Error: {text_said}", text_said):
-        error = refuse_existing("rename", "/memories/x", dialect)
-        assert (type(error), error.message) == (AlreadyExists, message)
+@either
+def test_only_a_missing_note_is_created_and_only_an_existing_one_changed(dialect: Dialect) -> None:
+    with pytest.raises(AlreadyExists):
+        create_text(PATH, b"other", "text", dialect)
+    with pytest.raises(NoteNotFound):
+        replace_text(PATH, None, "a", "b", dialect)
+    with pytest.raises(NoteNotFound):
+        insert_text(PATH, None, 0, "x", dialect)
 
 
-@pytest.mark.parametrize("command", ["delete", "rename"])
-def test_the_memories_folder_itself_cannot_be_deleted_or_renamed(command: str) -> None:
-    text_said = f"Cannot {command} the /memories directory itself"
-    for dialect, message in find_dialects(f"Error: {text_said}", text_said):
-        error = refuse_root(command, dialect)  # type: ignore[arg-type]
-        assert (type(error), error.message) == (PathRefused, message)
-
-
-@pytest.mark.parametrize(
-    ("command", "docs", "sdk"),
-    [
-        (
-            "create",
-            (AlreadyExists, "Error: File /memories/x already exists"),
-            (AlreadyExists, "File /memories/x already exists"),
-        ),
-        (
-            "str_replace",
-            (NoteNotFound, f"Error: {ASKING}"),
-            (PathRefused, "The path /memories/x is not a file."),
-        ),
-        (
-            "insert",
-            (NoteNotFound, f"Error: {MISSING}"),
-            (PathRefused, "The path /memories/x is not a file."),
-        ),
-    ],
-)
-def test_a_folder_is_not_a_file(
-    command: Command, docs: tuple[type[MemsyncdError], str], sdk: tuple[type[MemsyncdError], str]
-) -> None:
-    for dialect, (kind, message) in (("docs", docs), ("sdk", sdk)):
-        error = refuse_folder(command, "/memories/x", dialect)  # type: ignore[arg-type]
-        assert (type(error), error.message) == (kind, message)
-
-
-def test_deleting_and_renaming_have_the_same_answers_in_both_dialects() -> None:
-    for dialect, _ in find_dialects("", ""):
-        assert (
-            render_phrase("deleted", dialect, path="/memories/{x}")
-            == "Successfully deleted /memories/{x}"
-        )
-        assert (
-            render_phrase("renamed", dialect, old="/memories/x", new="/memories/y")
-            == "Successfully renamed /memories/x to /memories/y"
-        )
-
-
-def find_dialects(docs: str, sdk: str) -> list[tuple[Dialect, str]]:
-    return [("docs", docs), ("sdk", sdk)]
+@either
+def test_deleting_and_renaming_have_the_same_answers_in_both_dialects(dialect: Dialect) -> None:
+    deleted = render_phrase("deleted", dialect, path="/memories/{x}")
+    renamed = render_phrase("renamed", dialect, old="/memories/x", new="/memories/y")
+    assert deleted == "Successfully deleted /memories/{x}"
+    assert renamed == "Successfully renamed /memories/x to /memories/y"

@@ -1,4 +1,4 @@
-"""Two versions of a note are merged by sections: no section is lost, and none is mixed with another."""
+"""A merge of two versions of a note loses no section and mixes no two sections."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PATH = "n.md"
 
 
 def merge(base: str, ours: str, theirs: str) -> str:
-    """Merge without a conflict, and the same the other way round."""
+    """Merge without a conflict; the sides in the other order give the same note."""
     merged, turned = (
-        merge_notes(PATH, base.encode(), one.encode(), other.encode())
-        for one, other in ((ours, theirs), (theirs, ours))
+        merge_notes(PATH, base.encode(), side.encode(), other.encode())
+        for side, other in ((ours, theirs), (theirs, ours))
     )
     assert (merged.conflicts, turned.conflicts) == ((), ())
     assert merged.data == turned.data
@@ -42,7 +42,7 @@ def find_conflicts(base: str, ours: str, theirs: str) -> tuple[str, ...]:
     return merged.conflicts
 
 
-# --- sections -------------------------------------------------------------------------------------
+# --- Sections -------------------------------------------------------------------------------------
 
 ONE = "## One\n<!-- memory: {kind: decision, created: 2026-01-01T00:00:00Z} -->\nAbout pools.\n"
 TWO = "## Two\n<!-- memory: {kind: insight, created: 2026-01-02T00:00:00Z} -->\nAbout cars.\n"
@@ -51,7 +51,7 @@ NEWER = "## Newer\n<!-- memory: {created: 2026-02-02T00:00:00Z} -->\nFrom theirs
 
 
 def test_metadata_and_new_sections_of_both_are_kept_apart() -> None:
-    """Union of lines put the text and the status of one section into another."""
+    """A union of lines would put the text and the status of one section into another."""
     archived = ONE.replace("Z}", "Z, status: archived}")
     urgent = ONE.replace("decision,", "decision, priority: P1,")
     merged = merge(f"# N\n\n{ONE}", f"# N\n\n{urgent}\n{NEW}", f"# N\n\n{archived}\n{NEWER}")
@@ -72,7 +72,7 @@ def test_metadata_and_new_sections_of_both_are_kept_apart() -> None:
         (f"{ONE}\n{TWO}", f"{TWO}\n{ONE}", f"{ONE}\n{TWO}\n{NEW}", f"{TWO}\n{NEW}\n{ONE}"),
         # The same section, copied to both branches.
         (ONE, f"{ONE}\n{NEW}", f"{ONE}\n{NEW}\n{NEWER}", f"{ONE}\n{NEW}\n{NEWER}"),
-        # What is beneath a section stays beneath it.
+        # A section beneath another one stays beneath it.
         (
             "## A\n\na\n\n## B\n\nb\n",
             "## A\n\na\n\n### A1\n\na1\n\n## B\n\nb\n",
@@ -89,11 +89,11 @@ def test_metadata_and_new_sections_of_both_are_kept_apart() -> None:
 def test_sections_that_one_version_has_changed_are_taken_from_it(
     base: str, ours: str, theirs: str, merged: str | None
 ) -> None:
-    found = merge(base, ours, theirs)
+    text = merge(base, ours, theirs)
     if merged is not None:
-        assert found == merged
+        assert text == merged
     else:
-        assert "\n" not in found.replace("\r\n", "")
+        assert "\n" not in text.replace("\r\n", "")
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_sections_that_one_version_has_changed_are_taken_from_it(
         (ONE, f"{ONE}a\n", f"{ONE}b\n", ("One",)),
         (ONE, ONE.replace("kind: decision", "kind: a"), ONE.replace("decision", "b"), ("One",)),
         (ONE, ONE.replace("One", "A"), ONE.replace("One", "B"), ("A",)),
-        # A new section beneath one that is deleted would be another's.
+        # A new section beneath a deleted one would come beneath another section.
         (f"{ONE}\n{TWO}", ONE, f"{ONE}\n{TWO}\n### Beneath\n\nx\n", ("Two",)),
         ("---\na: 1\n---\n", "---\na: 2\n---\n", "---\na: 3\n---\n", ("the front matter",)),
-        # A section without an end takes in what follows.
+        # A section that leaves a fence open takes in the sections after it.
         (ONE, f"{ONE}\n```\nopen\n", f"{ONE}\n{NEW}", None),
         (f"{ONE}\n{TWO}\n{NEW}", f"{NEW}\n{ONE}\n{TWO}", f"{TWO}\n{ONE}\n{NEW}", None),
     ],
@@ -121,7 +121,7 @@ def test_what_both_have_changed_is_a_conflict(
 
 
 def test_a_deleted_section_and_a_new_one_at_its_place_are_two() -> None:
-    """Else the new one would get the status that the other version gave to the old one."""
+    """Otherwise the new section would get the status that the other version gave to the old one."""
     archived = TWO.replace("Z}", "Z, status: archived}")
     assert find_conflicts(f"{ONE}\n{TWO}", f"{ONE}\n{NEW}", f"{ONE}\n{archived}") == ("Two",)
     plain = "## Old\n\nold words\n"
@@ -139,7 +139,7 @@ def test_markers_stand_around_as_few_lines_as_possible() -> None:
     )  # fmt: skip
 
 
-# --- metadata and values --------------------------------------------------------------------------
+# --- Metadata and values --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -204,9 +204,9 @@ def test_a_note_in_utf_16_and_plain_text_are_merged_whole_or_not_at_all() -> Non
     assert plain.conflicts == ("the text",)
 
 
-# --- any acts -------------------------------------------------------------------------------------
-# Each section is about a word of its own, which its heading, its task, its tags and each of its lines
-# name: so a mixture is seen.
+# --- Any acts -------------------------------------------------------------------------------------
+# Each section has its own word. Its heading, its task, its tags and each of its lines contain the
+# word, so a mixture of two sections is detected.
 
 Act = Callable[[random.Random, bytes, str], bytes]
 
@@ -215,9 +215,12 @@ def list_sections(data: bytes) -> dict[str, tuple[str, str]]:
     """Anchor and own text of each section below the title, by its word."""
     places = find_sections_bytes(PATH, data)
     return {
-        one.heading[-1].split()[-1]: (one.anchor, data[slice(*places[one.anchor])].decode())
-        for one in split_note_sections(PATH, data)
-        if one.level > 1
+        section.heading[-1].split()[-1]: (
+            section.anchor,
+            data[slice(*places[section.anchor])].decode(),
+        )
+        for section in split_note_sections(PATH, data)
+        if section.level > 1
     }
 
 
@@ -247,9 +250,9 @@ def add_field(chance: random.Random, data: bytes, word: str) -> bytes:
 
 
 def insert_section(chance: random.Random, data: bytes, word: str) -> bytes:
-    """A section of any level above another one, whose text ends before it."""
+    """Insert a section of any level above another section."""
     _, anchor, _ = choose(chance, data)
-    heads = {one.anchor: one.start for one in split_note_sections(PATH, data)}
+    heads = {section.anchor: section.start for section in split_note_sections(PATH, data)}
     line = heads.get(anchor, len(data.splitlines()))
     text = f"{'#' * chance.choice((2, 2, 3))} In {word}\n\n{word} inserted\n"
     return insert_text(PATH, data, line, text, "docs").data
@@ -271,7 +274,9 @@ def insert_line(chance: random.Random, data: bytes, new: str) -> bytes:
     word, anchor, own = choose(chance, data)
     if not anchor:
         return data
-    start = next(one.start for one in split_note_sections(PATH, data) if one.anchor == anchor)
+    start = next(
+        section.start for section in split_note_sections(PATH, data) if section.anchor == anchor
+    )
     first = 1 + own.count("memory:")
     line = start + chance.randint(first, max(first, len(own.splitlines())))
     return insert_text(PATH, data, line, f"{word} line {new}", "docs").data
@@ -332,20 +337,20 @@ def test_any_acts_of_two_branches_are_merged_or_are_a_conflict(
 ) -> None:
     base = act(seed, b"# N\n", [0, *before], "base")
     sides = act(seed, base, ours, "ours"), act(seed, base, theirs, "theirs")
-    merged, turned = (merge_notes(PATH, base, one, other) for one, other in (sides, sides[::-1]))
+    merged, turned = (merge_notes(PATH, base, *pair) for pair in (sides, sides[::-1]))
     assert bool(merged.conflicts) == bool(turned.conflicts)
     if merged.conflicts:
         assert b"<<<<<<< ours\n" in merged.data
         assert_words_are_kept(sides, merged.data)
         return
     assert turned.data == merged.data
-    found = list_sections(merged.data)
+    own_texts = list_sections(merged.data)
     texts = [list_sections(data) for data in (base, *sides)]
-    assert found.keys() == merge_sets(*(set(one) for one in texts))
-    for word in texts[0].keys() - found.keys():
-        assert all(one[word][1] == texts[0][word][1] for one in texts[1:] if word in one)
-    for word, (_, own) in found.items():
-        lines = [find_lines(one.get(word, ("", ""))[1]) for one in texts]
+    assert own_texts.keys() == merge_sets(*(set(side) for side in texts))
+    for word in texts[0].keys() - own_texts.keys():
+        assert all(side[word][1] == texts[0][word][1] for side in texts[1:] if word in side)
+    for word, (_, own) in own_texts.items():
+        lines = [find_lines(side.get(word, ("", ""))[1]) for side in texts]
         assert find_lines(own) == merge_sets(*lines)
     assert_nothing_is_mixed(parse(merged.data), [parse(data) for data in sides])
 
@@ -360,7 +365,7 @@ def merge_sets(base: set[str], ours: set[str], theirs: set[str]) -> set[str]:
 
 
 def assert_words_are_kept(sides: tuple[bytes, bytes], merged: bytes) -> None:
-    """What a conflict shows has all that either version has changed."""
+    """A conflict shows all lines that either version has changed."""
     for line in {*sides[0].splitlines(), *sides[1].splitlines()}:
         if line.startswith((b"ours", b"theirs")):
             assert line in merged
@@ -372,7 +377,7 @@ def parse(data: bytes) -> Note:
 
 def assert_nothing_is_mixed(merged: Note, sides: list[Note]) -> None:
     parents = [
-        {one.heading[-1]: one.heading[:-1] for one in side.sections if one.heading}
+        {part.heading[-1]: part.heading[:-1] for part in side.sections if part.heading}
         for side in sides
     ]
     assert merged.problems == ()
@@ -385,7 +390,7 @@ def assert_nothing_is_mixed(merged: Note, sides: list[Note]) -> None:
             word in line for line in lines if line.strip() and "status: archived" not in line
         )
         assert {tag.partition("-")[0] for tag in section.meta.tags} <= {word}
-        assert section.heading[:-1] in [one.get(section.heading[-1]) for one in parents]
+        assert section.heading[:-1] in [part.get(section.heading[-1]) for part in parents]
 
 
 @given(st.integers(0, 2**32), numbers, numbers)
@@ -394,8 +399,8 @@ def test_an_unchanged_version_gives_the_bytes_of_the_other(
 ) -> None:
     base = act(seed, b"# N\n", before, "base")
     ours = act(seed, base, acts, "ours")
-    for one, other in ((ours, base), (base, ours), (ours, ours)):
-        assert merge_notes(PATH, base, one, other).data == ours
+    for sides in ((ours, base), (base, ours), (ours, ours)):
+        assert merge_notes(PATH, base, *sides).data == ours
 
 
 texts = st.lists(
@@ -412,8 +417,8 @@ def test_any_texts_are_merged_and_no_line_of_a_change_is_lost(
 ) -> None:
     merged = merge_notes(PATH, base, ours, theirs)
     if not merged.conflicts:
-        for one, other in ((ours, theirs), (theirs, ours)):
-            new = split_lines(one) - split_lines(base) - split_lines(other)
+        for side, other in ((ours, theirs), (theirs, ours)):
+            new = split_lines(side) - split_lines(base) - split_lines(other)
             assert new <= split_lines(merged.data)
     else:
         assert b"<<<<<<< ours" in merged.data

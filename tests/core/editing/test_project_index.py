@@ -1,4 +1,4 @@
-"""Summaries of a project's files: extracted, current, and beside what people write."""
+"""Summaries of a project's files are extracted and current, and leave text of people as it is."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""An interrupted change set ends complete in either direction, and overwrites no other program's
-text.
+"""An interrupted change set is completed or rolled back as a whole, and the text of another program
+is never overwritten.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ STATES = st.lists(st.sampled_from(TargetState), min_size=1, max_size=8)
 
 @st.composite
 def interrupted(draw: st.DrawFn) -> list[TargetState]:
-    """Like a kill and later writes of other programs: so many targets have happened, the rest have
-    not.
+    """States after a kill and later writes of other programs: the first targets have changed, the
+    rest have not.
     """
     n_happened, n_rest = draw(st.integers(0, 5)), draw(st.integers(0, 5))
     happened = draw(
@@ -76,7 +76,7 @@ def test_only_a_text_that_other_targets_do_not_explain_is_uncertain() -> None:
 
 
 def carry_out(states: list[TargetState], direction: Direction, n_steps: int) -> list[TargetState]:
-    """The content of the disk after so many of the direction's steps."""
+    """The states after the first `n_steps` steps of the direction."""
     after = list(states)
     for at in find_to_change(direction, states)[:n_steps]:
         after[at] = NEW if direction is COMPLETE else OLD
@@ -115,7 +115,7 @@ def test_a_kill_during_recovery_does_not_change_its_result(
 
 
 def is_ours(states: list[TargetState]) -> list[TargetState | None]:
-    """The states, without what is derived for other programs' texts."""
+    """The states of our own texts; None for a text of another program."""
     return [state if state in (OLD, NEW) else None for state in states]
 
 
@@ -123,7 +123,7 @@ def is_ours(states: list[TargetState]) -> list[TargetState | None]:
 def test_the_text_derived_from_other_targets_is_right_for_any_interruption(
     states: list[TargetState],
 ) -> None:
-    """Every number of targets that may have happened agrees with it."""
+    """It agrees with every possible number of changed targets."""
     reported = plan_recovery(states).states
     for n_happened in range(len(states) + 1):
         sides = [states[:n_happened], states[n_happened:]]

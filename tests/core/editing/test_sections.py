@@ -28,24 +28,12 @@ NOTE = b"---\ntags: [x]\n---\ntop\n\n# One\ntext\n\n## Two\r\nmore\r\n# One\nlas
 pieces = st.lists(
     st.sampled_from(
         [
-            "# a",
-            "## b",
-            "# a",
-            "text",
-            "Title",
-            "===",
-            "---",
-            "```",
-            "<!--",
-            "",
-            "k: v",
-            "é",
-            "\udcff",
-            "\0",
+            "# a", "## b", "# a", "text", "Title", "===", "---", "```", "<!--", "", "k: v", "é",
+            "\udcff", "\0",
         ]
     ),
     max_size=12,
-)
+)  # fmt: skip
 ends = st.lists(st.sampled_from(["\n", "\r\n", "\r"]), min_size=12, max_size=12)
 
 
@@ -68,9 +56,9 @@ def notes(draw: st.DrawFn) -> bytes:
     ],
 )
 def test_a_sections_bytes_run_to_its_last_line_that_is_not_blank(anchor: str, own: bytes) -> None:
-    found = find_sections_bytes("n.md", NOTE).get(anchor)
-    assert found is not None
-    assert NOTE[slice(*found)] == own
+    place = find_sections_bytes("n.md", NOTE).get(anchor)
+    assert place is not None
+    assert NOTE[slice(*place)] == own
 
 
 def test_a_byte_order_mark_belongs_to_no_section() -> None:
@@ -143,9 +131,9 @@ def test_sections_are_those_of_the_parser_and_their_bytes_read_as_their_lines(
     ]
     end_before = 0
     for section in sections:
-        found = find_sections_bytes(path, data).get(section.anchor)
-        assert found is not None
-        start, end = found
+        place = find_sections_bytes(path, data).get(section.anchor)
+        assert place is not None
+        start, end = place
         assert end_before <= start <= end
         end_before = end
         own = decode_note(path, data[start:end]).lines
@@ -160,9 +148,9 @@ def drop_blank_end(lines: list[str]) -> list[str]:
 @given(notes(), st.sampled_from([b"# new", b"# new\n\n## and\r\n", b"\xff", b"```\n"]))
 def test_restoring_a_removed_section_gives_the_same_bytes(data: bytes, by: bytes) -> None:
     for part in split_note_sections("n.md", data):
-        found = find_sections_bytes("n.md", data).get(part.anchor)
-        assert found is not None
-        start, end = found
+        place = find_sections_bytes("n.md", data).get(part.anchor)
+        assert place is not None
+        start, end = place
         changed = replace_section("n.md", data, part.anchor, by)
         assert changed.startswith(data[:start])
         assert changed.endswith(data[end:])
@@ -315,18 +303,10 @@ def test_a_heading_line_is_one_heading(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "closing"),
     [
-        ("", []),
-        ("words", []),
-        ("```\nx", ["```"]),
-        ("````\nx\n```", ["````"]),
-        ("<!-- x", ["-->"]),
-        ("<!-- x -->", []),
-        ("- a\n  ```", []),
-        ("<PRE>\n\n", ["</pre>"]),
-        ("<textarea>", ["</textarea>"]),
-        ("<!DOCTYPE", [">"]),
-        ("<![CDATA[", ["]]>"]),
+        ("", []), ("words", []), ("```\nx", ["```"]), ("````\nx\n```", ["````"]),
+        ("<!-- x", ["-->"]), ("<!-- x -->", []), ("- a\n  ```", []), ("<PRE>\n\n", ["</pre>"]),
+        ("<textarea>", ["</textarea>"]), ("<!DOCTYPE", [">"]), ("<![CDATA[", ["]]>"]),
     ],
-)
+)  # fmt: skip
 def test_an_open_fence_or_comment_of_a_note_is_closed(text: str, closing: list[str]) -> None:
     assert find_closing_lines(text.split("\n")) == closing

@@ -61,7 +61,9 @@ def test_a_value_changes_no_other_line_and_its_time_is_when_the_section_was_upda
         data = append(before, "one", 1)
         assert set(before.splitlines()) < set(data.splitlines())
         sections = parse_note(NotePath(PATH), data, ChunkingConfig()).sections
-        assert {one.anchor: one.meta.updated for one in sections}[STATUS] == make_time(1)
+        assert {section.anchor: section.meta.updated for section in sections}[STATUS] == make_time(
+            1
+        )
     later = data.replace(b"04:00:00Z", b"05:00:00Z")
     sections = parse_note(NotePath(PATH), later, ChunkingConfig()).sections
     assert sections[1].meta.updated == "2026-11-23T05:00:00Z"
@@ -71,7 +73,7 @@ def test_only_the_newest_values_stay_and_other_text_is_never_dropped() -> None:
     data = NOTE
     for n in range(5):
         data = append(data, f"value {n}\n\nmore", n, keep=2)
-    assert [one.text for one in read(data)] == ["value 4\n\nmore", "value 3\n\nmore", "old"]
+    assert [value.text for value in read(data)] == ["value 4\n\nmore", "value 3\n\nmore", "old"]
 
 
 blocks = st.sampled_from(
@@ -94,7 +96,7 @@ def test_any_values_are_read_as_they_were_appended_and_other_sections_stay(
         data = append(data, value, n)
     dated = [DatedValue(make_time(n), trim_text(value)) for n, value in enumerate(values)]
     assert read(data) == [*reversed(dated), DatedValue(None, "old")]
-    was, now = (find_sections_bytes(PATH, one) for one in (before, data))
+    was, now = (find_sections_bytes(PATH, note) for note in (before, data))
     assert was.keys() == now.keys()
     for anchor in was.keys() - {STATUS}:
         assert before[slice(*was[anchor])] == data[slice(*now[anchor])]
@@ -106,7 +108,7 @@ def test_a_capped_field_has_the_newest_values(values: list[str], keep: int) -> N
     for n, value in enumerate(values):
         data = append(data, value, n, keep=keep)
     kept = [trim_text(value) for value in reversed(values)][:keep]
-    assert [one.text for one in read(data)] == [*kept, "old"]
+    assert [dated.text for dated in read(data)] == [*kept, "old"]
 
 
 @given(texts)
@@ -150,10 +152,10 @@ def test_a_note_of_any_end_takes_a_new_field(note: bytes) -> None:
 )
 def test_a_section_of_any_form_takes_a_value_and_keeps_its_text(section: bytes) -> None:
     note = b"# T\n\n" + section
-    others = [one for one in read(note) if one.at is None]
+    others = [value for value in read(note) if value.at is None]
     data = append(note, "new")
     assert read(data)[0] == DatedValue(make_time(1), "new")
-    assert [one for one in read(data) if one.at is None] == others
+    assert [value for value in read(data) if value.at is None] == others
     assert b"in a fence" not in section or b"in a fence" in data
 
 
@@ -166,7 +168,7 @@ def test_metadata_of_another_form_stays_or_refuses_what_it_cannot_take() -> None
 
 def test_a_value_that_would_take_in_other_text_is_refused() -> None:
     # Indented code below an item would be part of the item.
-    with pytest.raises(EditRefused, match="takes no value at its beginning"):
+    with pytest.raises(EditRefused, match="no value can be added at the beginning"):
         append(b"# T\n\n## Status\n\n    code\n", "new")
     with pytest.raises(NoteNotFound, match="no section"):
         append_value(PATH, NOTE, "n.md#gone", Addition(content="x"), at=make_time(1), keep=None)
@@ -187,9 +189,9 @@ def test_fields_are_the_sections_beneath_the_title() -> None:
 def test_a_field_is_found_by_anchor_heading_or_slug_and_must_be_the_only_one() -> None:
     sections = split_note_sections(PATH, b"# T\n\n## Open Ports\n\n### Deep\n\n## A\n\n## A\n")
     for name in ("Open Ports", "open  ports", "open-ports", "n.md#t/open-ports"):
-        found = find_field(sections, name)
-        assert found is not None
-        assert found.anchor == "n.md#t/open-ports"
+        field = find_field(sections, name)
+        assert field is not None
+        assert field.anchor == "n.md#t/open-ports"
     assert find_field(sections, "T") is None
     with pytest.raises(BadRequest, match="several sections are named a"):
         find_field(sections, "a")

@@ -57,17 +57,17 @@ def test_every_fault_of_a_topic_is_named() -> None:
     metadata = Addition(content="a\n# head", summary="two\nlines", importance=2, priority="P7")
     links = [RelationLink("Not One", "x"), RelationLink("part_of", "a]]b")]
     fields = {" ": "x", "Status": " ", "a\nb": "x"}
-    faults = [one.message for one in find_topic_faults(metadata, fields, links)]
+    faults = [fault.message for fault in find_topic_faults(metadata, fields, links)]
     assert faults == [
         "title: is not one line",
         "importance: is not from 0 to 1",
         "priority: is none of P0, P1, P2, P3",
         "summary: holds a heading",
-        "fields: hold one without a name",
+        "fields: contain a field without a name",
         "fields.Status: is empty",
         "fields.a\nb: is not one line",
-        "relations: hold a kind that is not one word",
-        "relations: lead to what no link can name",
+        "relations: contain a kind that is not one word",
+        "relations: lead to a place that no link can name",
     ]
     assert not [*find_topic_faults(Addition(content="", summary="Auth"), {}, ())]
     (untitled,) = find_topic_faults(Addition(content="text"), {}, ())
@@ -81,10 +81,10 @@ def test_a_patch_sets_and_removes_keys_and_keeps_every_other_line(data: bytes) -
     lines = patched.decode("utf-8-sig").splitlines()
     meta = find_front_matter(PATH, lines).meta
     assert (meta.task, meta.tags, dict(meta.extra)["owner"]) == ("WU-1", ("z",), "infra")
-    kept = [one for one in data.decode("utf-8-sig").splitlines() if "wu_id" not in one]
-    assert [one for one in kept if one and "tags" not in one and not one.startswith("  -")] == [
-        one for one in lines if one in kept and one
-    ][: len(lines)] or not data
+    kept = [line for line in data.decode("utf-8-sig").splitlines() if "wu_id" not in line]
+    assert [
+        line for line in kept if line and "tags" not in line and not line.startswith("  -")
+    ] == [line for line in lines if line in kept and line][: len(lines)] or not data
     assert patch_front_matter(PATH, patched, changes) == patched
     removed = patch_front_matter(PATH, patched, {"task": "", "owner": ""})
     assert b"WU-1" not in removed
@@ -116,12 +116,12 @@ def test_merging_relations_twice_equals_once_and_removing_takes_them_out(
 ) -> None:
     once = merge_relations(PATH, data, relate, (), identify=make_key)
     assert merge_relations(PATH, once, relate, (), identify=make_key) == once
-    kinds = {(one.kind, one.to) for one in list_relations(PATH, once)}
-    assert kinds >= {(one.kind, one.to) for one in relate if one.to != "x/c"}
+    kinds = {(link.kind, link.to) for link in list_relations(PATH, once)}
+    assert kinds >= {(link.kind, link.to) for link in relate if link.to != "x/c"}
     assert len(list_relations(PATH, once)) == len(
-        {(one.kind, make_key(one.to.partition("#")[0]), "#" in one.to) for one in relate}
-        | {(one.kind, make_key(one.to), False) for one in list_relations(PATH, data)}
+        {(link.kind, make_key(link.to.partition("#")[0]), "#" in link.to) for link in relate}
+        | {(link.kind, make_key(link.to), False) for link in list_relations(PATH, data)}
     )
     left = merge_relations(PATH, once, (), unrelate, identify=make_key)
-    gone = {(one.kind, one.to) for one in unrelate}
-    assert not gone & {(one.kind, one.to) for one in list_relations(PATH, left)}
+    gone = {(link.kind, link.to) for link in unrelate}
+    assert not gone & {(link.kind, link.to) for link in list_relations(PATH, left)}

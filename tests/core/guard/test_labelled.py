@@ -1,4 +1,4 @@
-"""How often the guard is right, measured on two sets of lines that were labelled by hand."""
+"""The guard's hits and misses on two sets of lines that were labelled by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.core.guard import labelled, labelled_passwords
 from tests.core.guard.labelled import NO_ORDERS, ORDERS
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-# Characters of a secret that must not remain in a row.
+# A masked text must not hold this many characters of a secret in a row.
 LEAST_SHOWN = 6
 
 
@@ -24,7 +24,7 @@ Labelled = list[tuple[str, str]]
 SETS = {"lines of notes": labelled, "passwords of people": labelled_passwords}
 
 
-@pytest.mark.parametrize("secrets", [one.SECRETS for one in SETS.values()], ids=SETS)
+@pytest.mark.parametrize("secrets", [labels.SECRETS for labels in SETS.values()], ids=SETS)
 def test_secrets_of_notes_are_redacted_whole_and_alone(secrets: Labelled) -> None:
     wrong = [
         (line, mask(put_in(line, value)))
@@ -41,29 +41,34 @@ def put_in(line: str, value: str) -> str:
 def is_masked_alone(line: str, value: str) -> bool:
     before, _, after = line.partition("{}")
     masked = mask(put_in(line, value))
-    shown = [at for at in range(len(value) - LEAST_SHOWN) if value[at : at + LEAST_SHOWN] in masked]
+    visible = [
+        at for at in range(len(value) - LEAST_SHOWN) if value[at : at + LEAST_SHOWN] in masked
+    ]
     is_whole = (
         masked.startswith("# Notes\n\n")
         and masked.endswith("\nnext line")
         and "[masked: " in masked
     )
     return (
-        is_whole and not shown and before.format()[:12] in masked and after.format()[-6:] in masked
+        is_whole
+        and not visible
+        and before.format()[:12] in masked
+        and after.format()[-6:] in masked
     )
 
 
-@pytest.mark.parametrize("lines", [one.NO_SECRETS for one in SETS.values()], ids=SETS)
+@pytest.mark.parametrize("lines", [labels.NO_SECRETS for labels in SETS.values()], ids=SETS)
 def test_lines_without_a_secret_are_shown_as_they_are(lines: list[str]) -> None:
     assert [mask(line) for line in lines] == lines
     assert not [line for line in lines if find_secrets(f"# Notes\n\n{line}\n")]
 
 
-@pytest.mark.parametrize("lines", [one.NO_SECRETS for one in SETS.values()], ids=SETS)
+@pytest.mark.parametrize("lines", [labels.NO_SECRETS for labels in SETS.values()], ids=SETS)
 def test_lines_that_are_harmless_alone_are_harmless_together(lines: list[str]) -> None:
     assert mask("\n".join(lines)) == "\n".join(lines)
 
 
-@pytest.mark.parametrize("missed", [one.MISSED for one in SETS.values()], ids=SETS)
+@pytest.mark.parametrize("missed", [labels.MISSED for labels in SETS.values()], ids=SETS)
 def test_known_misses_are_listed_until_they_are_found(missed: Labelled) -> None:
     assert [mask(line.format(value)) for line, value in missed] == [
         line.format(value) for line, value in missed
@@ -72,13 +77,15 @@ def test_known_misses_are_listed_until_they_are_found(missed: Labelled) -> None:
 
 def test_the_readme_gives_these_figures() -> None:
     counts = [
-        (len(one.SECRETS), len(one.SECRETS) + len(one.MISSED), len(one.NO_SECRETS))
-        for one in SETS.values()
+        (len(labels.SECRETS), len(labels.SECRETS) + len(labels.MISSED), len(labels.NO_SECRETS))
+        for labels in SETS.values()
     ]
     readme = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
-    (found, n_secrets, n_others), (found_2, n_secrets_2, n_others_2) = counts
-    assert f"{found} of {n_secrets} secrets are found and none of {n_others} look-alikes" in readme
-    assert f"{found_2} of {n_secrets_2} and none of {n_others_2}" in readme
+    (n_masked, n_secrets, n_others), (n_masked_2, n_secrets_2, n_others_2) = counts
+    assert (
+        f"{n_masked} of {n_secrets} secrets are found and none of {n_others} look-alikes" in readme
+    )
+    assert f"{n_masked_2} of {n_secrets_2} and none of {n_others_2}" in readme
 
 
 def test_orders_to_the_reader_are_named() -> None:

@@ -78,9 +78,9 @@ def test_parsing_a_note_reports_it_at_any_place() -> None:
 def test_lines_are_those_of_the_note(lines: list[str]) -> None:
     text = "\n".join(lines)
     for secret in find_warnings(PATH, text, GuardConfig()).secrets:
-        shown = "\n".join(text.split("\n")[secret.span.start - 1 : secret.span.end])
+        lines_of_secret = "\n".join(text.split("\n")[secret.span.start - 1 : secret.span.end])
         assert (
-            (KEY in shown)
+            (KEY in lines_of_secret)
             if secret.what == "private key"
-            else (TOKEN in shown or "kX9mQ2vL7p" in shown)
+            else (TOKEN in lines_of_secret or "kX9mQ2vL7p" in lines_of_secret)
         )

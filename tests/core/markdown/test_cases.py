@@ -1,5 +1,5 @@
-"""Whole notes and their parse: `cases/NAME` is a note, `cases/NAME.expected` its sections, chunks,
-links and problems.
+"""Whole notes are parsed as expected: `cases/NAME` is a note, `cases/NAME.expected` has its
+sections, chunks, links and problems.
 
 After an intended change, write the expected files again with `python
 tests/core/markdown/test_cases.py` and read the difference.
@@ -32,8 +32,8 @@ def test_a_note_is_parsed_as_its_case_expects(case: Path) -> None:
 
 def read(case: Path) -> Note:
     data = case.read_bytes()
-    wanted = re.search(rb"<!-- policy: (\d+)/(\d+) -->", data)
-    sizes = {"max_tokens": int(wanted[1]), "overlap": int(wanted[2])} if wanted else {}
+    policy = re.search(rb"<!-- policy: (\d+)/(\d+) -->", data)
+    sizes = {"max_tokens": int(policy[1]), "overlap": int(policy[2])} if policy else {}
     return parse_note(NotePath(case.name), data, ChunkingConfig(**sizes), GuardConfig())
 
 

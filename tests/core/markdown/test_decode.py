@@ -8,14 +8,11 @@ from memsyncd.core.markdown.decode import decode_note
 @pytest.mark.parametrize(
     ("data", "lines"),
     [
-        (b"", []),
-        (b"a", ["a"]),
-        (b"a\n", ["a"]),
-        (b"a\r\nb\rc\nd", ["a", "b", "c", "d"]),
+        (b"", []), (b"a", ["a"]), (b"a\n", ["a"]), (b"a\r\nb\rc\nd", ["a", "b", "c", "d"]),
         (b"a\n\n", ["a", ""]),
         ("a\u2028b\x85c\x0bd\x0ce\x1cf".encode(), ["a\u2028b\x85c\x0bd\x0ce\x1cf"]),
     ],
-)
+)  # fmt: skip
 def test_lines_end_where_markdown_ends_them_and_nowhere_else(data: bytes, lines: list[str]) -> None:
     assert decode_note("a.md", data).lines == lines
 

@@ -1,4 +1,4 @@
-"""Links as a drawing: well-formed, complete, the same for the same links."""
+"""A drawing of links is well-formed and complete, and the same for the same links."""
 
 from __future__ import annotations
 

@@ -175,16 +175,16 @@ def test_every_text_can_be_decoded(text: str) -> None:
 
 def test_no_problem_repeats_a_misplaced_secret() -> None:
     token = "github_pat_" + make(22) + "_" + make(59)
-    found = find_front_matter(
+    front = find_front_matter(
         "a.md",
         ["---", f"lifecycle: {token}", f"expires: {token}", f"{token}: 1", f"{token}: 2", "---"],
     )
-    assert [problem.code for problem in found.problems] == [
+    assert [problem.code for problem in front.problems] == [
         "bad_value",
         "bad_value",
         "duplicate_key",
     ]
-    assert not any(token[:12] in problem.problem for problem in found.problems)
+    assert not any(token[:12] in problem.problem for problem in front.problems)
 
 
 FLAT_PARTS = st.sampled_from([
@@ -196,10 +196,10 @@ FLAT_PARTS = st.sampled_from([
 
 @given(st.lists(FLAT_PARTS, max_size=12).map(lambda parts: f"key: {''.join(parts)}"))
 def test_flat_front_matter_is_read_as_yaml_reads_it(text: str) -> None:
-    found = parse_meta("a.md", text, 1)
+    parsed = parse_meta("a.md", text, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frontmatter, "_read_flat_pairs", lambda text: None)
-        assert found == parse_meta("a.md", text, 1)
+        assert parsed == parse_meta("a.md", text, 1)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ NAMES = NoteNames.of(
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "found"),
+    ("source", "target", "path"),
     [
         ("MEMORY.md", "", "MEMORY.md"),
         ("MEMORY.md", "redis", ".memories/redis.md"),
@@ -52,9 +52,9 @@ NAMES = NoteNames.of(
     ],
 )
 def test_a_target_is_found_by_path_by_the_end_of_a_path_and_by_title(
-    source: str, target: str, found: str | None
+    source: str, target: str, path: str | None
 ) -> None:
-    assert NAMES.find(source, target) == found
+    assert NAMES.find(source, target) == path
 
 
 def test_a_similar_note_is_suggested_for_a_missing_one() -> None:
@@ -214,9 +214,9 @@ def test_a_walk_ends_and_finds_each_edge_once_and_nearest_first(
         for depth in (1, 2, 20)
     ]
     for walk, depth in zip(walks, (1, 2, 20), strict=True):
-        found = [edge._replace(depth=0) for edge in walk]
-        assert len(set(found)) == len(found)
-        assert set(found) <= set(edges)
+        walked = [edge._replace(depth=0) for edge in walk]
+        assert len(set(walked)) == len(walked)
+        assert set(walked) <= set(edges)
         assert [edge.depth for edge in walk] == sorted(edge.depth for edge in walk)
         assert all(1 <= edge.depth <= depth for edge in walk)
     assert walks[0] == [edge for edge in walks[2] if edge.depth == 1]

@@ -51,43 +51,13 @@ def test_links_are_found_in_every_form(text: str, target: str, heading: str, rel
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "[[]]",
-            "[[#]]",
-            "[[|x]]",
-            "[[a",
-            "[[a\nb]]",
-            "[t](https://x.org/a.md)",
-            "[t](/a)",
-            "[t](//x.org/a.md)",
-            "[t](a.py)",
-            "[t](mailto:a.md)",
-            "[t]()",
-        ),
-        *(
-            "`[[a]]`",
-            "`` ` [[a]] ``",
-            "```\n[[a]]\n```",
-            "    [[a]]",
-            "- x\n\n  ```\n  [[a]]\n  ```",
-            "> ~~~\n> [[a]]\n> ~~~",
-        ),
-        *(
-            "#fff",
-            "#A1B2C3",
-            "#12345678",
-            "#1",
-            "#123",
-            "a#b",
-            "x.md#frag",
-            "https://x.org/#frag",
-            "[t](x.md#b)#c",
-            "# head #tag",
-            "\\#no",
-        ),
-        *("`#code`", "##", "&#39;", "```\n#no\n```"),
+        "[[]]", "[[#]]", "[[|x]]", "[[a", "[[a\nb]]", "[t](https://x.org/a.md)", "[t](/a)",
+        "[t](//x.org/a.md)", "[t](a.py)", "[t](mailto:a.md)", "[t]()", "`[[a]]`", "`` ` [[a]] ``",
+        "```\n[[a]]\n```", "    [[a]]", "- x\n\n  ```\n  [[a]]\n  ```", "> ~~~\n> [[a]]\n> ~~~",
+        "#fff", "#A1B2C3", "#12345678", "#1", "#123", "a#b", "x.md#frag", "https://x.org/#frag",
+        "[t](x.md#b)#c", "# head #tag", "\\#no", "`#code`", "##", "&#39;", "```\n#no\n```",
     ],
-)
+)  # fmt: skip
 def test_text_that_only_looks_like_a_link_or_tag_is_not_one(text: str) -> None:
     assert [mention for mention in find(text) if mention.tag or mention.target != "x.md"] == []
 
@@ -147,7 +117,7 @@ UUID = "0b0c7a3e-1111-2222-3333-444455556666"
 def test_links_are_found_in_the_syntax_of_each_tool(
     text: str, links: list[tuple[str, str, str]]
 ) -> None:
-    assert [(one.target, one.heading, one.kind) for one in find(text) if one.is_link] == links
+    assert [(link.target, link.heading, link.kind) for link in find(text) if link.is_link] == links
 
 
 @pytest.mark.parametrize(
@@ -164,7 +134,7 @@ def test_links_are_found_in_the_syntax_of_each_tool(
 def test_fields_are_found_on_lines_and_in_brackets(
     text: str, fields: list[tuple[str, str]]
 ) -> None:
-    assert [one.field for one in find(text) if one.field] == fields
+    assert [mention.field for mention in find(text) if mention.field] == fields
 
 
 @pytest.mark.parametrize(
@@ -178,24 +148,19 @@ def test_fields_are_found_on_lines_and_in_brackets(
     ],
 )
 def test_names_of_blocks_are_found_at_their_ends(text: str, names: list[str]) -> None:
-    assert [one.block for one in find(text) if one.block] == names
+    assert [mention.block for mention in find(text) if mention.block] == names
 
 
 def test_a_link_behind_a_number_sign_is_a_tag_too() -> None:
-    assert [one.tag for one in find("#[[two words]] and [[no tag]]") if one.tag] == ["two words"]
+    assert [mention.tag for mention in find("#[[two words]] and [[no tag]]") if mention.tag] == [
+        "two words"
+    ]
 
 
 DEFINITIONS = ["[a]: b.md", "[A]: other.md", "   [c]: <d e.md> 't'", "    [x]: code.md", "[^1]: no"]
 OTHERS = [
-    "",
-    "text",
-    "see [a]: b.md",
-    "[b]: https://x.y",
-    "[d]: x.png",
-    "]:",
-    "[e]: y.md z ]: w",
-    "[i]:",
-]
+    "", "text", "see [a]: b.md", "[b]: https://x.y", "[d]: x.png", "]:", "[e]: y.md z ]: w", "[i]:",
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from([*DEFINITIONS, *OTHERS]), max_size=8))
@@ -211,7 +176,7 @@ def test_the_targets_of_definitions_are_rewritten() -> None:
     text = "see [[n]]\n\n[n]: <x y.md> 'N'\n[o]: o%20p#q"
     lines = text.split("\n")
     targets = find_link_targets(text, lines, split_blocks(lines))
-    assert [(text[one.start : one.end], one.is_encoded, one.is_path) for one in targets] == [
+    assert [(text[target.start : target.end], target.is_encoded, target.is_path) for target in targets] == [
         ("n", False, False), ("x y.md", False, False), ("o%20p", True, True),
     ]  # fmt: skip
 
@@ -219,28 +184,21 @@ def test_the_targets_of_definitions_are_rewritten() -> None:
 @pytest.mark.parametrize(
     ("line", "targets"),
     [
-        ('up: "[[a]]"', ["a"]),
-        ("up: '[[a b#c|d]]'", ["a b"]),
-        ("up: [[a b]]", ["a b"]),
-        ('  - "- see [[a]]"', ["a"]),
-        ('see: ["[[a, b]]", "[[c]]"]', ["a, b", "c"]),
-        ("matrix: [[1, 2]]", []),
-        ("matrix: [[1.5]]", []),
-        ("matrix: [[a], [b]]", []),
-        ('# up: "[[a]]"', []),
-        ("see: '[t](a.md) #tag ^block'", []),
-        ('up: "[[{{title}}]]"', []),
+        ('up: "[[a]]"', ["a"]), ("up: '[[a b#c|d]]'", ["a b"]), ("up: [[a b]]", ["a b"]),
+        ('  - "- see [[a]]"', ["a"]), ('see: ["[[a, b]]", "[[c]]"]', ["a, b", "c"]),
+        ("matrix: [[1, 2]]", []), ("matrix: [[1.5]]", []), ("matrix: [[a], [b]]", []),
+        ('# up: "[[a]]"', []), ("see: '[t](a.md) #tag ^block'", []), ('up: "[[{{title}}]]"', []),
         ('cover: "[[a.png]]"', []),
     ],
-)
+)  # fmt: skip
 def test_in_front_matter_only_links_in_brackets_count(line: str, targets: list[str]) -> None:
     text = f"---\ntitle: t\n{line}\n---\n[[body]]"
     lines = text.split("\n")
     blocks = [*find_front_matter("a.md", lines).blocks, *split_blocks(lines, 4)]
     mentions = find_mentions(text, lines, blocks)
-    assert [one.target for one in mentions] == [*targets, "body"]
-    assert not any(one.relation or one.tag or one.block for one in mentions)
-    assert [one.line for one in mentions] == [*[3] * len(targets), 5]
-    found = list(find_link_targets(text, lines, blocks))
-    assert [text[one.start : one.end] for one in found] == [*targets, "body"]
-    assert [one.is_property for one in found] == [*[True] * len(targets), False]
+    assert [mention.target for mention in mentions] == [*targets, "body"]
+    assert not any(mention.relation or mention.tag or mention.block for mention in mentions)
+    assert [mention.line for mention in mentions] == [*[3] * len(targets), 5]
+    link_targets = list(find_link_targets(text, lines, blocks))
+    assert [text[mention.start : mention.end] for mention in link_targets] == [*targets, "body"]
+    assert [mention.is_property for mention in link_targets] == [*[True] * len(targets), False]

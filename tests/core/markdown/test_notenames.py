@@ -36,38 +36,28 @@ NAMES = NoteNames(
 
 
 @pytest.mark.parametrize(
-    ("target", "found"),
+    ("target", "path"),
     [
-        ("team", "notes/Über uns.md"),
-        ("Dec 1st, 2020", "notes/Über uns.md"),
-        ("2020-12-21", "journals/2020_12_21.md"),
-        ("Dec 21st, 2020", "journals/2020_12_21.md"),
-        ("area/topic", "pages/area___topic.md"),
-        ("A/B", "pages/a%2Fb.md"),
-        ("200911172034", "zk/200911172034 An idea.md"),
-        ("x7qk", "zk/x7qk-other.md"),
-        ("id-9", "zk/x7qk-other.md"),
-        ("note.md", "note.md.txt"),
-        ("todo", None),
-        ("2021", None),
-        ("x7q", None),
-        ("..", None),
-        (".", None),
-        ("/", None),
+        ("team", "notes/Über uns.md"), ("Dec 1st, 2020", "notes/Über uns.md"),
+        ("2020-12-21", "journals/2020_12_21.md"), ("Dec 21st, 2020", "journals/2020_12_21.md"),
+        ("area/topic", "pages/area___topic.md"), ("A/B", "pages/a%2Fb.md"),
+        ("200911172034", "zk/200911172034 An idea.md"), ("x7qk", "zk/x7qk-other.md"),
+        ("id-9", "zk/x7qk-other.md"), ("note.md", "note.md.txt"), ("todo", None), ("2021", None),
+        ("x7q", None), ("..", None), (".", None), ("/", None),
     ],
-)
-def test_a_note_is_found_by_the_names_that_tools_give_it(target: str, found: str | None) -> None:
-    assert NAMES.find("MEMORY.md", target) == found
+)  # fmt: skip
+def test_a_note_is_found_by_the_names_that_tools_give_it(target: str, path: str | None) -> None:
+    assert NAMES.find("MEMORY.md", target) == path
 
 
 def test_names_are_found_however_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     notes = [(f".memories/{word}.md", "") for word in ("red", "blue", "green")]
     targets = ["red", "blue", "gone", "green", "red", "blue"]
-    found = [NoteNames.of(notes).find("MEMORY.md", target) for target in targets]
-    monkeypatch.setattr(links, "_MAX_FOUND", 1)
+    paths = [NoteNames.of(notes).find("MEMORY.md", target) for target in targets]
+    monkeypatch.setattr(links, "_MAX_REMEMBERED", 1)
     names = NoteNames.of(notes)
-    assert [names.find("MEMORY.md", target) for target in targets] == found
-    assert found[:4] == [".memories/red.md", ".memories/blue.md", None, ".memories/green.md"]
+    assert [names.find("MEMORY.md", target) for target in targets] == paths
+    assert paths[:4] == [".memories/red.md", ".memories/blue.md", None, ".memories/green.md"]
 
 
 def test_the_nearest_of_several_notes_is_found() -> None:
@@ -90,9 +80,9 @@ NAMED = st.lists(st.tuples(PARTS.map(lambda text: f"{text}.md"), PARTS), min_siz
 def test_a_target_and_the_note_that_it_names_share_a_key(
     notes: list[tuple[str, str]], folder: str, target: str
 ) -> None:
-    found = NoteNames.of(notes).find(f"{folder}/x.md", target)
-    if found is not None and target:
-        names = {name for path, title in notes if path == found for name in list_names(path, title)}
+    note = NoteNames.of(notes).find(f"{folder}/x.md", target)
+    if note is not None and target:
+        names = {name for path, title in notes if path == note for name in list_names(path, title)}
         assert make_key(target) in set(map(make_key, names))
 
 

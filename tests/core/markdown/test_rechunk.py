@@ -39,30 +39,31 @@ def make_outline(note: Note) -> Outline:
         text=note.text.removesuffix("\n"),
         title=note.title,
         sections=tuple(
-            OutlineSection(one.anchor, one.heading, one.level, one.start) for one in note.sections
+            OutlineSection(section.anchor, section.heading, section.level, section.start)
+            for section in note.sections
         ),
         problems=frozenset(problem.code for problem in note.problems),
     )
 
 
 def apply_patch(old: Note, patch: NotePatch) -> Note:
-    """The note after the edit, of the old one's parts and the patch's."""
+    """Make the note after the edit from the parts of the old note and of the patch."""
 
     def join(name: str, get_line: str) -> tuple[object, ...]:
         kept = getattr(old, name)
         moved = [
             msgspec.structs.replace(
-                one,
+                part,
                 **{
-                    field: getattr(one, field) + patch.n_shift
+                    field: getattr(part, field) + patch.n_shift
                     for field in ("start", "end", "line")
-                    if hasattr(one, field)
+                    if hasattr(part, field)
                 },
             )
-            for one in kept
-            if getattr(one, get_line) >= patch.old_after
+            for part in kept
+            if getattr(part, get_line) >= patch.old_after
         ]
-        above = [one for one in kept if getattr(one, get_line) < patch.start]
+        above = [part for part in kept if getattr(part, get_line) < patch.start]
         return (*above, *getattr(patch.note, name), *moved)
 
     return msgspec.structs.replace(
@@ -75,7 +76,7 @@ def apply_patch(old: Note, patch: NotePatch) -> Note:
 
 
 def edit(data: st.DataObject, lines: list[str]) -> list[str]:
-    """The lines after one change, anywhere."""
+    """Return the lines after one change at any place."""
     first = data.draw(st.integers(0, len(lines)))
     after = data.draw(st.integers(first, min(len(lines), first + 3)))
     put = data.draw(st.lists(LINES, max_size=3) | st.just(["text"]) | st.just([]))

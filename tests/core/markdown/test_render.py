@@ -23,22 +23,12 @@ TAGS = frozenset(
 )
 ATTRIBUTES = frozenset("data-line data-note href rel target class start style".split())
 HOSTILE = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "<svg onload=alert(1)>",
-    "[a](javascript:alert(1))",
-    "[a](data:text/html,x)",
-    "[a](//evil.example)",
-    "![a](https://evil.example/x.png)",
-    "<a href='javascript:x'>",
-    '[[x" onclick="y]]',
-    "![[x|<b>]]",
-    "<https://e.example/?a=\"'>",
-    "<!-- a -->",
-    "```<i>",
-    "&#106;avascript:",
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<svg onload=alert(1)>",
+    "[a](javascript:alert(1))", "[a](data:text/html,x)", "[a](//evil.example)",
+    "![a](https://evil.example/x.png)", "<a href='javascript:x'>", '[[x" onclick="y]]',
+    "![[x|<b>]]", "<https://e.example/?a=\"'>", "<!-- a -->", "```<i>", "&#106;avascript:",
     "\u202eabc",
-]
+]  # fmt: skip
 texts = st.lists(st.sampled_from(HOSTILE) | st.text(max_size=30), max_size=8).map("\n".join)
 
 
@@ -47,12 +37,12 @@ class Page(HTMLParser):
 
     def __init__(self, html: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.feed(html)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
+        self.tags.append((tag, dict(attrs)))
 
 
 def render(text: str, first_line: int = 1) -> str:
@@ -61,7 +51,7 @@ def render(text: str, first_line: int = 1) -> str:
 
 @given(texts)
 def test_no_markup_of_a_note_reaches_the_page(text: str) -> None:
-    for tag, attributes in Page(render(text)).found:
+    for tag, attributes in Page(render(text)).tags:
         assert tag in TAGS
         assert attributes.keys() <= ATTRIBUTES
         assert (attributes.get("style") or "text-align:").startswith("text-align:")
@@ -72,7 +62,7 @@ def test_no_markup_of_a_note_reaches_the_page(text: str) -> None:
 @given(texts, st.integers(1, 1000))
 def test_each_number_is_that_of_a_line_of_the_text(text: str, first_line: int) -> None:
     n_lines = text.count("\n") + 1
-    for _, attributes in Page(render(text, first_line)).found:
+    for _, attributes in Page(render(text, first_line)).tags:
         if (line := attributes.get("data-line")) is not None:
             assert first_line <= int(line) < first_line + n_lines
 
@@ -116,7 +106,7 @@ def test_a_line_of_a_megabyte_is_cut_and_deep_nesting_ends() -> None:
 
 LONG = st.lists(
     st.sampled_from(["# Head", "", "text", "```", "x" * (WINDOW_CHARS // 20)]), max_size=40
-).map(lambda lines: [one for line in lines for one in [line, *["text"] * (WINDOW_LINES // 8)]])
+).map(lambda lines: [text for line in lines for text in [line, *["text"] * (WINDOW_LINES // 8)]])
 
 
 @given(LONG)

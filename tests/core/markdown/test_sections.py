@@ -30,7 +30,7 @@ def test_a_heading_is_its_plain_text(line: str, text: str) -> None:
     assert heading_text([line], split_blocks([line])[0]) == text
 
 
-# What the rule for runs of marks says: none behind a backslash, and no `_` within a word.
+# Runs of marks: not after a backslash, and no `_` within a word.
 PLAIN_MARKS = re.compile(r"(?<!\\)(?:[*`~]+|(?<!\w)_+|_+(?!\w))")
 
 
