@@ -2,4 +2,4 @@
 
 __version__ = "0.2.0"
 PROTOCOL = 1
-"""Number of the socket's protocol; it grows when an old client could misread an answer."""
+"""The number of the socket's protocol. It grows when an old client could misread an answer."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The program `memsyncd`, as it is installed, and `python -m memsyncd`: the command line."""
 
-# Python compiles an installed script at each start, so the rest of the program is in modules.
+# Python compiles an installed script at each start, so all other code is in modules.
 if __name__ == "__main__":
     try:
         from memsyncd.cli.main import leave, main

@@ -1,9 +1,9 @@
-"""Computes the paths of configuration, state, index, log and socket from an environment.
+"""Compute the paths of configuration, state, index, log and socket from an environment.
 
-The paths follow the XDG rules; a variable that is empty or relative counts as unset, as XDG says.
-macOS has no such variables: there state and index are under `~/Library`, where Time Machine leaves
-caches out. `MEMSYNCD_SOCKET` and `MEMSYNCD_CONFIG` take precedence. This module does not touch the
-disk: its callers create the folders and check their permissions.
+The paths follow the XDG rules: a variable that is empty or relative counts as unset. macOS has no
+such variables: there state and index are under `~/Library`, where Time Machine leaves caches out.
+`MEMSYNCD_SOCKET` and `MEMSYNCD_CONFIG` take precedence. This module does not touch the disk: its
+callers create the folders and check their permissions.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _XDG_FOLDERS = {
 }
 
 
-# All variables that decide the paths below: who starts memsyncd with few of the environment's hands
-# these on.
+# All variables that decide the paths below. A program that starts memsyncd with a reduced
+# environment must pass these on.
 VARIABLES = (*_XDG_FOLDERS, "XDG_RUNTIME_DIR", *SOCKET_VARIABLES, CONFIG_VARIABLE)
 
 
-# Not a dataclass: to import `dataclasses` and `typing` takes a client longer than its request.
+# This is no dataclass: importing `dataclasses` and `typing` takes a client longer than a request.
 class Dirs:
     """Absolute paths, which need not exist.
 
-    `state_dir` and `cache_dir` hold a folder for each workspace id, and `lock_paths` are the files
-    that their daemon locks, that of the state first. `user_memory` is the default root of the
-    user-wide workspace.
+    `state_dir` and `cache_dir` hold a folder for each workspace id. `lock_paths` are the files in
+    them that the daemon locks, the file in `state_dir` first. `user_memory` is the default root of
+    the user-wide workspace.
     """
 
     __slots__ = (
@@ -114,15 +114,16 @@ def find_dirs(env: Mapping[str, str], home: str, platform: str) -> Dirs:
 
 
 def find_user_dirs(env: Mapping[str, str]) -> Dirs:
-    """Return the paths for the user of this process, as `find_dirs`."""
+    """Return the paths for the user of this process. Raises BadConfig as `find_dirs` does."""
     return find_dirs(env, env.get("HOME") or os.path.expanduser("~"), sys.platform)
 
 
 def find_socket_paths(dirs: Dirs, env: Mapping[str, str], uid: int) -> tuple[str, ...]:
-    """Return where a daemon listens unless the configuration says otherwise, in the order to try.
+    """Return the paths at which a daemon may listen, in the order to try.
 
-    A cron job or an agent often lacks the `XDG_RUNTIME_DIR` that its daemon had. A socket that the
-    environment names is the only one.
+    They are valid unless the configuration names another. A cron job or an agent often lacks the
+    `XDG_RUNTIME_DIR` that its daemon had, so there may be several. If the environment names a
+    socket, that is the only one.
     """
     if has_named_socket(env):
         return (dirs.socket_path,)
@@ -131,7 +132,7 @@ def find_socket_paths(dirs: Dirs, env: Mapping[str, str], uid: int) -> tuple[str
 
 
 def has_named_socket(env: Mapping[str, str]) -> bool:
-    """True if the environment names the socket; then the configuration file does not."""
+    """True if the environment names the socket; then the configuration file has no effect on it."""
     return any(env.get(name) for name in SOCKET_VARIABLES)
 
 

@@ -1,24 +1,23 @@
-"""Defines the errors of memsyncd, each with its code on the wire, its exit status and its
-status in HTTP.
+"""Define the errors of memsyncd, each with its code on the wire, exit status and HTTP status.
 
     MemsyncdError
     ├── BadRequest            the request is malformed
     │   ├── TooLarge          a request, query or reply over its limit
-    │   ├── UnsupportedVersion  a version of MCP that is not spoken here
+    │   ├── UnsupportedVersion  a version of MCP that memsyncd does not speak
     │   ├── HeaderMismatch    a header of HTTP that contradicts the message of MCP
     │   ├── Unauthorized      a request over TCP without the daemon's token
     │   ├── Forbidden         a request over HTTP for another host, or from a page of another site
     │   ├── PathRefused       a path that memsyncd must not touch
     │   ├── EditRefused       an edit that does not fit the note: its text is absent or ambiguous
-    │   └── ConfirmationNeeded  an undo that deletes what another program made, without `confirm`
+    │   └── ConfirmationNeeded  an undo without `confirm` that deletes another program's note
     ├── NoDaemon              no daemon listens on the socket
     │   └── ShuttingDown      the daemon is stopping
     ├── NotFound
     │   ├── WorkspaceNotFound
-    │   │   └── AmbiguousWorkspace  none is named, and there are several
+    │   │   └── AmbiguousWorkspace  the request names none, and there are several
     │   └── NoteNotFound
     ├── NotFresh              not indexed within the given time
-    ├── Busy                  a limit on what runs at once is reached
+    ├── Busy                  a limit is reached: requests at once, or waiting signals
     ├── Conflict              the note is not the version that the caller has read
     │   ├── AlreadyExists     the new note or folder exists already
     │   └── AlreadyRunning    another daemon holds the lock
@@ -30,9 +29,9 @@ status in HTTP.
         ├── IndexUnfit        the index is damaged, or from another version: rebuild it
         └── StoreFull         no space: wait, never rebuild
 
-`code` is the stable word in `data.code` of an error answer, `rpc_code` its JSON-RPC number,
-`exit_status` the exit status of the command line, `http_status` that of an answer over HTTP. `hint`
-says what to do next. No error holds a note's text or a path outside a workspace.
+`code` is the stable word in `data.code` of an error answer, and `rpc_code` its JSON-RPC number.
+`exit_status` is the exit status of the command line, `http_status` the status of an answer over
+HTTP. `hint` says what to do next. No error holds a note's text or a path outside a workspace.
 """
 
 from __future__ import annotations
@@ -219,6 +218,6 @@ class StoreFull(StoreFailed):
 
 
 def make_reply_error(limit_bytes: int) -> TooLarge:
-    """Make the error for an answer of more bytes than the limit."""
+    """Make the error for an answer that has more bytes than the limit."""
     hint = "ask for less: a smaller limit, one folder, fewer lines"
     return TooLarge(f"the answer would be over {limit_bytes} bytes", hint=hint)

@@ -1,4 +1,4 @@
-"""Tables of the doctor's findings: for each row its level, check, finding and remedy, as text.
+"""Read tables of the doctor's findings. They are texts; each row has this form:
 
 name: level check
 the finding, with {facts} in braces
@@ -14,7 +14,7 @@ Level = Literal["ok", "info", "warning", "error"]
 
 
 class FindingRow(NamedTuple):
-    """A finding that the facts are filled into. `check` is empty if the caller names it."""
+    """A finding with places for its facts. `check` is empty if the caller names the check."""
 
     level: Level
     check: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# By their paths in a workspace. A context leaves out their lines while they are unchanged.
+# The texts by path in a workspace. A context leaves out their lines while they are unchanged.
 FIRST_NOTES = {
     "MEMORY.md": """\
 # Memory
@@ -19,6 +19,6 @@ What this is about, who takes part, and what is under way.
 
 
 def is_first_text(path: str, start_line: int, lines: list[str]) -> bool:
-    """True if these lines are those that the first note has at their place."""
+    """True if the first note at `path` has exactly these lines from `start_line` on."""
     first = FIRST_NOTES.get(path, "").split("\n")
     return first[start_line - 1 : start_line - 1 + len(lines)] == lines

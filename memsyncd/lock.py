@@ -1,9 +1,9 @@
 """Let one daemon own a state folder and a cache folder, and find the daemon that owns them.
 
-Each folder has a file that the daemon keeps locked, and in which it says where it listens. The
-system releases the lock however the process ends; the text of a daemon that was killed stays, and
-costs a client one connection that fails. The file is never unlinked: between one daemon's unlink
-and another's open, two could hold "the" lock.
+Each folder has a file that the daemon keeps locked, and in which it writes where it listens. The
+system releases the lock, however the process ends. The text of a killed daemon stays, and costs a
+client a failed connection. The file is never unlinked: between the unlink of a daemon and the open
+of another, two daemons could each hold "the" lock.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LIMIT_BYTES = 4096
-# A command that looks whether a daemon runs shares the lock for an instant.
+# A command that looks for a running daemon shares the lock for a moment, so the daemon tries again.
 TRIES, POLL_S = 5, 0.01
 NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
-"""What a file system without locks answers."""
+"""The errors of a file system without locks."""
 PROBE_TIMEOUT_S = 1.0
 
 RUNNING_HINT = "use it as it is, or end it with `memsyncd stop`"
 _REMOVE_HINT = "see what it is and remove it"
 
 
-# Not a dataclass: to import `dataclasses` takes a client longer than its request.
+# This is no dataclass: importing `dataclasses` takes a client longer than its request.
 class Holder:
     """The daemon that a lock file names."""
 
@@ -59,7 +59,7 @@ def parse_holder(text: bytes) -> Holder | None:
 
 
 def read_holder(path: str) -> Holder | None:
-    """Return the daemon that the lock file names, which may have ended; None if it names none."""
+    """Return the daemon that the lock file names, or None. The daemon may have ended."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -78,7 +78,7 @@ def is_held(paths: Iterable[str]) -> bool:
 
 
 def _is_held(path: str) -> bool:
-    import fcntl  # late: most commands never ask
+    import fcntl  # imported here because most commands never need it
 
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -99,15 +99,17 @@ def _is_held(path: str) -> bool:
 
 
 class FolderLocks:
-    """The locks of one daemon on its folders, until `close` or the end of the process.
+    """The locks of a daemon on its folders, until `close` or the end of the process.
 
-    `problem` says why a folder is not locked, or its lock names nobody; empty if all is well. Child
-    processes do not inherit the locks.
+    `problem` says why a folder is not locked, or why its lock file names nobody; empty if all is
+    well. Child processes do not inherit the locks.
     """
 
     def __init__(self, paths: Iterable[str], holder: Holder) -> None:
-        """Raises AlreadyRunning, with the `pid` and `socket` of the daemon that has a folder if
-        they are known; Unsafe for a lock file that is a link or not a regular file.
+        """Lock the folders. Raises AlreadyRunning if another daemon has a folder.
+
+        The error has the `pid` and `socket` of that daemon if they are known. Raises Unsafe if a
+        lock file is a link or not a regular file.
         """
         self._holder = holder
         self._paths = tuple(paths)
@@ -127,7 +129,7 @@ class FolderLocks:
     def renew(self) -> None:
         """Lock again each file that was removed or replaced meanwhile, or that could not be opened.
 
-        Raises AlreadyRunning if another daemon has one by now; raises Unsafe as the constructor.
+        Raises AlreadyRunning if another daemon has locked one meanwhile; Unsafe as the constructor.
         """
         for path in self._paths:
             fd = self._fds.get(path)
@@ -179,13 +181,13 @@ def _refuse_second(path: str) -> None:
 
 
 def _open(path: str) -> int:
-    """Raises OSError; Unsafe for what is not a regular file."""
+    """Open a lock file. Raises OSError, and Unsafe if it is not a regular file."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path, flags, 0o600)
     except OSError as error:
-        if error.errno == errno.EROFS:  # it can be locked, if it is there
+        if error.errno == errno.EROFS:  # an existing file can still be locked
             return os.open(path, flags & ~(os.O_RDWR | os.O_CREAT))
         if error.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO}:
             raise _make_unsafe(path) from None
@@ -197,9 +199,9 @@ def _open(path: str) -> int:
 
 
 def _acquire(fd: int, path: str) -> str:
-    """Take the lock; return why the file system has none, empty if it has.
+    """Take the lock. Return why the file system has no locks; empty if it has.
 
-    Raises AlreadyRunning if another process has it.
+    Raises AlreadyRunning if another process has the lock.
     """
     import fcntl
 
@@ -221,18 +223,18 @@ def _acquire(fd: int, path: str) -> str:
 
 
 def _write(fd: int, text: bytes) -> str:
-    """Replace the text; return why that is not possible, empty if it is."""
+    """Replace the text. Return why that is impossible; empty if it succeeded."""
     try:
         os.ftruncate(fd, 0)
         os.pwrite(fd, text, 0)
     except OSError as error:
-        is_read_only = error.errno in {errno.EBADF, errno.EINVAL}  # opened as such
+        is_read_only = error.errno in {errno.EBADF, errno.EINVAL}  # it was opened read-only
         return os.strerror(errno.EROFS) if is_read_only else str(error.strerror)
     return ""
 
 
 def _is_replaced(fd: int, path: str) -> bool:
-    """Return whether another file is there, or none; one that cannot be seen is the same."""
+    """True if the path has another file or none. A file that cannot be examined counts as equal."""
     try:
         return not os.path.samestat(os.fstat(fd), os.lstat(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -246,7 +248,7 @@ def _make_unsafe(path: str) -> Unsafe:
 
 
 def make_running_error(holder: Holder | None) -> AlreadyRunning:
-    """Make the error of a daemon that finds another one."""
+    """Make the error of a daemon that finds another daemon."""
     if holder is None:
         return AlreadyRunning("memsyncd is already running", hint=RUNNING_HINT)
     message = f"memsyncd is already running, as process {holder.pid}, on {holder.socket_path}"

@@ -1,8 +1,8 @@
-"""Defines the events and keys of the daemon's log, and writes its lines.
+"""Define the events and keys of the daemon's log, and write its lines.
 
 Lines are JSON for programs and short `key=value` text for people. If the stream fails (closed, full
-disk), nothing is raised into the daemon: the line is lost and counted. There is no key for a note's
-text or a query, so neither is logged.
+disk), the daemon gets no error: the line is lost and counted. There is no key for a note's text or
+a query, so neither is logged.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 ROOT = "memsyncd"
 _FIELDS = "memsyncd_fields"
 _OWN = logging.getLogger(ROOT)
-# A pipe that is writable has room for PIPE_BUF bytes; a character has at most four.
+# A writable pipe has room for PIPE_BUF bytes; a character has at most four bytes.
 WRITE_CHARACTERS = select.PIPE_BUF // 4
 KEPT_LINES, KEPT_CHARACTERS = 200, 500
-"""The lines that are kept in memory, and how much of each."""
+"""The number of lines that are kept in memory, and the characters that are kept of each."""
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -66,11 +66,11 @@ class Event(StrEnum):
     """A backup replaced the history of a workspace."""
     INDEX_REBUILT = "index_rebuilt"
     INDEX_WORKER_FAILED = "index_worker_failed"
-    """The process that fills an index has died: another goes on, then the daemon itself."""
+    """The process that fills an index has died: another process continues, or the daemon itself."""
     INDEX_CORRUPT = "index_corrupt"
     """The file is damaged and will be rebuilt."""
     SEMANTIC_FAILED = "semantic_failed"
-    """Vectors cannot be made, stored or compared: searches go by words alone."""
+    """Vectors cannot be made, stored or compared: searches use words alone."""
     SEMANTIC_READY = "semantic_ready"
     """All chunks have vectors; logged at debug."""
     STORE_FULL = "store_full"
@@ -81,19 +81,19 @@ class Event(StrEnum):
     WATCH_DEGRADED = "watch_degraded"
     """No file events arrive; changes are found by reconciles."""
     MISSED_EVENTS = "missed_events"
-    """A scan found a change for which no file event came."""
+    """A scan found a change without a file event."""
     REQUEST_DONE = "request_done"
-    """A request was answered, also with an error such as `note_not_found`, or its client left."""
+    """A request was answered, perhaps with an error (`note_not_found`), or its client left."""
     REQUEST_FAILED = "request_failed"
     """A request was refused or failed; an internal error is logged with its traceback."""
     SOCKET_REBOUND = "socket_rebound"
     """The socket's file was removed: the daemon listens again at the same path."""
     LOCK_PROBLEM = "lock_problem"
-    """A folder cannot be locked, or its lock file not written: another daemon may start on it."""
+    """A folder cannot be locked, or its lock file cannot be written: a second daemon may start."""
     SOCKET_BLOCKED = "socket_blocked"
     """The socket cannot be bound again: no new client can connect."""
     SOCKET_LOST = "socket_lost"
-    """Another daemon listens at the socket's path, or has a folder's lock: this one stops."""
+    """Another daemon listens at the socket's path, or has a folder's lock: this daemon stops."""
     CLIENT_REFUSED = "client_refused"
     """The client belongs to another user, or there are too many."""
     CLIENT_DROPPED = "client_dropped"
@@ -117,19 +117,21 @@ KEYS = frozenset(
 
 
 def is_debugging() -> bool:
-    """True if the daemon logs at debug. Ask before making lines that are frequent."""
+    """True if the daemon logs at debug. Ask before making frequent lines."""
     return _OWN.isEnabledFor(logging.DEBUG)
 
 
 def count_lost_lines() -> int:
     """Return how many lines could not be written since the logs were set up."""
     return sum(
-        one.n_lost_lines for one in logging.getLogger().handlers if isinstance(one, LineHandler)
+        handler.n_lost_lines
+        for handler in logging.getLogger().handlers
+        if isinstance(handler, LineHandler)
     )
 
 
 class LineStream(Protocol):
-    """What lines are written to: `sys.stderr`, a file, or a terminal with a progress line."""
+    """The target of lines: `sys.stderr`, a file, or a terminal with a progress line."""
 
     def write(self, text: str, /) -> object: ...
 
@@ -137,7 +139,7 @@ class LineStream(Protocol):
 
 
 def get_log(room: str) -> Log:
-    """Return the log of one package (`watch`, `server`, …).
+    """Return the log of a package (`watch`, `server`, …).
 
     Use it as `log.info(Event.SYNC_DONE, workspace=…, duration_ms=…)`.
     """
@@ -145,9 +147,9 @@ def get_log(room: str) -> Log:
 
 
 class Log:
-    """The log of one package. structlog is imported for the first line that is written.
+    """The log of a package. The first line that is written imports structlog.
 
-    A daemon that starts and finds nothing new writes none; the import takes 12 ms and 1 MB.
+    A daemon that starts and finds nothing new writes no line; the import takes 12 ms and 1 MB.
     """
 
     def __init__(self, name: str) -> None:
@@ -185,16 +187,16 @@ def set_up_logs(
     stream: LineStream | None,
     is_terminal: bool,
 ) -> LineHandler:
-    """Write all lines to `stream` (None: stderr) in this format. A later call replaces an earlier.
+    """Write all lines to `stream` (None: stderr) in this format. A later call replaces this one.
 
-    Libraries are logged from warnings up, whatever the level: watchdog's debug lines would
-    outnumber the daemon's a thousand to one.
+    Messages of libraries are logged only from warnings up, whatever the level: for each line of the
+    daemon watchdog would write a thousand debug lines.
     """
     is_console = format == "console" or (format == "auto" and is_terminal)
     handler = LineHandler(stream)
     handler.setFormatter(_ConsoleFormatter() if is_console else _JsonFormatter())
     root = logging.getLogger()
-    for old in [one for one in root.handlers if isinstance(one, LineHandler)]:
+    for old in [handler for handler in root.handlers if isinstance(handler, LineHandler)]:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(max(_LEVELS[level], logging.WARNING))
@@ -205,7 +207,8 @@ def set_up_logs(
 
 def read_recent_lines() -> list[str]:
     """Return the last lines of the log, the oldest first."""
-    handlers = (one for one in logging.getLogger().handlers if isinstance(one, LineHandler))
+    root = logging.getLogger()
+    handlers = (handler for handler in root.handlers if isinstance(handler, LineHandler))
     return [line for handler in handlers for line in handler.recent]
 
 
@@ -222,16 +225,16 @@ def _configure_structlog() -> None:
 
 
 class LineHandler(logging.StreamHandler[LineStream]):
-    """Writes lines; counts those that are lost because the stream is closed or full."""
+    """Writes lines, and counts the lines that are lost because the stream is closed or full."""
 
     def __init__(self, stream: LineStream | None) -> None:
         super().__init__(sys.stderr if stream is None else stream)
         self.n_lost_lines = 0
         self.recent: deque[str] = deque(maxlen=KEPT_LINES)
-        """The last lines, also those that could not be written."""
+        """The last lines, including lines that could not be written."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the line without waiting for the reader of a pipe; a part of it may be lost."""
+        """Write a line without waiting for the reader of a pipe. A part of the line may be lost."""
         try:
             line = f"{self.format(record)}\n"
             self.recent.append(line[:KEPT_CHARACTERS].rstrip("\n"))
@@ -248,7 +251,7 @@ class LineHandler(logging.StreamHandler[LineStream]):
 
 
 def _has_room(stream: LineStream) -> bool:
-    """True if a piece can be written without waiting, or if that is unknown."""
+    """True if a piece of a line can be written without waiting, or if that is unknown."""
     try:
         fd: int = stream.fileno()  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):
@@ -261,15 +264,16 @@ def _has_room(stream: LineStream) -> bool:
 def _to_logger_arguments(
     _log: WrappedLogger, _name: str, event: EventDict
 ) -> tuple[tuple[str], Mapping[str, object]]:
-    """Turn structlog's event into the arguments of a standard logger, which renders it late."""
+    """Turn structlog's event into the arguments of a standard logger, which renders it later."""
     name = event.pop("event")
     exc_info = event.pop("exc_info", None)
-    # In one key: `extra` raises for a field with the name of a record's own: name, args, message, …
+    # All fields are in a single key: `extra` raises for a field that has the name of a field of the
+    # record itself, such as name, args or message.
     return (str(name),), {"exc_info": exc_info, "extra": {_FIELDS: event}}
 
 
 def _fields_of(record: logging.LogRecord) -> dict[str, object]:
-    """Return event, fields and traceback of the daemon's records, and of libraries' messages."""
+    """Return event, fields and traceback of a record of the daemon or of a library."""
     own: dict[str, object] | None = getattr(record, _FIELDS, None)
     if own is None:
         fields: dict[str, object] = {
@@ -285,7 +289,7 @@ def _fields_of(record: logging.LogRecord) -> dict[str, object]:
 
 
 class _JsonFormatter(logging.Formatter):
-    """One JSON object a line, in ASCII, so that it suits every encoding and file name."""
+    """A JSON object for each line, in ASCII, so that it suits every encoding and file name."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -326,5 +330,5 @@ def escape(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )

@@ -1,7 +1,7 @@
 """Define the configuration's keys: each section is a struct, each key a field with its bounds.
 
-The sections are the policies that core, engine and server take. A key's default is defined here
-and nowhere else, and the comment above a key is its documentation in config.example.toml, which
+Core, engine and server take the sections as their policies. The default of a key is defined only
+here. The comment above a key is its documentation in config.example.toml, which
 `python -m tests.config.generate_example` writes.
 """
 
@@ -27,7 +27,7 @@ ENV_PREFIX = "MEMSYNCD_"
 class SyncConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How saved notes reach the index."""
 
-    # Off: nothing is watched or scanned except on request: `memsyncd sync`, `memsyncd search
+    # Off: nothing is watched, and scans are made only on request: `memsyncd sync`, `memsyncd search
     # --wait`.
     enabled: bool = True
     # Off: files are not watched; the scan every reconcile_s finds changes.
@@ -38,14 +38,15 @@ class SyncConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     max_wait_ms: Annotated[int, Meta(ge=0, le=600_000)] = 1000
     # A note that vanishes stays searchable for this long: editors and git delete before they write.
     delete_grace_ms: Annotated[int, Meta(ge=0, le=600_000)] = 1500
-    # This often, the sizes and times of all notes are compared with the index, in case an event was
+    # The sizes and times of all notes are compared with the index so often, in case an event was
     # lost.
     reconcile_s: Annotated[float, Meta(ge=0.05, le=86_400)] = 30.0
-    # Of a workspace that is a whole folder, or an include with **, at most this many folders are
-    # watched; the scan every reconcile_s finds changes in others, which `memsyncd status` says.
+    # In a workspace that is a whole folder, or for an include with **, at most this many folders
+    # are watched. The scan every reconcile_s finds changes in the others, and `memsyncd status`
+    # says so.
     max_watched_folders: Annotated[int, Meta(ge=1, le=1_000_000)] = 4096
-    # shared: a linked git worktree has the memory that is checked out there, and otherwise that of
-    # the main worktree.
+    # shared: a linked git worktree has the memory that is checked out there; without one, it has
+    # the memory of the main worktree.
     # own: each worktree is a folder by itself.
     worktrees: Literal["shared", "own"] = "shared"
     # Larger files are not indexed, and `memsyncd problems` lists them.
@@ -78,19 +79,20 @@ class SearchConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     # The number of hits unless a search names another.
     max_results: Annotated[int, Meta(ge=1, le=200)] = 10
-    # Neighbouring chunks are joined into passages of at most this size; those of a section with
-    # metadata of its own only with each other.
+    # Neighbouring chunks are joined into passages of at most this size. Chunks of a section with
+    # its own metadata are joined only with each other.
     passage_tokens: Annotated[int, Meta(ge=20, le=8000)] = 400
     # Hits with a lower score are left out; scores are between 0 and 1.
     min_score: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
     # A search that takes longer is cancelled.
     timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = 1000
     # Boosts besides the words, each from 0, which is off, to 0.1; together at most a factor of 1.1
-    # up or down. This one raises sections with an importance above 0.5 and lowers those below.
+    # up or down. This boost raises sections with an importance above 0.5 and lowers sections with
+    # less.
     importance: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
-    # Raises what was saved recently.
+    # Raises notes that were saved recently.
     recency: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
-    # Lowers what is old, by its date or, without one, by the time it was saved. With recency or
+    # Lowers old sections, by their date; without a date, by the time of the save. With recency or
     # decay, results change from day to day.
     decay: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
     # After this many days, recency has half its strength and decay half of its effect.
@@ -151,14 +153,14 @@ class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     # Off: nothing is counted.
     enabled: bool = True
-    # The number of sections whose count is kept; those that were not recalled for longest go first.
+    # The number of sections whose count is kept. The count with the oldest recall goes first.
     max_sections: Annotated[int, Meta(ge=1, le=1_000_000)] = 100_000
 
 
 class SignalConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Signals between agents, which `memsyncd signal` sends and reads."""
 
-    # The number of signals that are kept in a workspace. Those that all addressees have read go
+    # The number of signals that are kept in a workspace. Signals that all addressees have read go
     # first; if there are none, sending is refused.
     max_signals: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
     # Nobody receives older signals, unless their sender has given another time.
@@ -172,26 +174,26 @@ class SignalConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How memories are valued by their kind, importance and age."""
 
-    # The context of a session start shows first what is at least so important, by its own
-    # importance or by that of its kind.
+    # The context of a session start begins with sections that are at least so important, by their
+    # own importance or by the importance of their kind.
     pin_at: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.9
     # The longest text that `memsyncd remember` appends as one section.
     max_content_chars: Annotated[int, Meta(ge=100, le=100_000)] = 10_000
-    # What a memory is worth falls with its age, by the half-life of its kind, and rises with its
+    # The value of a memory falls with its age, by the half-life of its kind, and rises with its
     # importance and its accesses. From this value on its tier is hot …
     hot_from: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.5
-    # … from this one on warm, and below it cold. Not more than hot_from.
+    # … from this value on it is warm, and below it cold. Not more than hot_from.
     warm_from: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.2
-    # `memsyncd archive` takes memories that are worth less.
+    # `memsyncd archive` takes memories with a lower value.
     archive_below: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.1
     # `memsyncd cleanup` archives memories of the lifecycle ephemeral after this many days …
     ephemeral_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 1.0
-    # … and those of the lifecycle session after so many.
+    # … and memories of the lifecycle session after so many days.
     session_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 7.0
     # `memsyncd topic append` keeps so many values of a field in its note; the others stay in the
     # history.
     field_values: Annotated[int, Meta(ge=1, le=10_000)] = 20
-    # Who writes something is told of what says nearly the same, from this similarity on.
+    # A writer is told of memories that say nearly the same, from this similarity on.
     similar_from: Annotated[float, Meta(ge=0.1, le=1.0)] = 0.7
     # `memsyncd promote` appends to this note, relative to a workspace's root; a name alone is a
     # note in .memories/ …
@@ -213,8 +215,8 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class CaptureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the hooks of agents write as notes by themselves, each with its run_id and without
-    secrets; `memsyncd integrate CLIENT --capture` installs those hooks. `memsyncd capture` always
+    """The notes that hooks of agents write by themselves, each with its run_id and without
+    secrets; `memsyncd integrate CLIENT --capture` installs these hooks. `memsyncd capture` always
     writes.
     """
 
@@ -224,13 +226,13 @@ class CaptureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     decisions: bool = False
     # The last message of each turn, unless it is short.
     summaries: bool = False
-    # What the user answered when an agent asked questions.
+    # The user's answers to questions of an agent.
     interviews: bool = False
 
 
 class SemanticConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Search by meaning besides words, with vectors of all chunks; `memsyncd semantic status` shows
-    it. A process of its own makes the vectors, with low priority, and compares them with questions.
+    it. A separate process makes the vectors, with low priority, and compares them with questions.
     """
 
     # Off: nothing is embedded, and existing vectors are deleted.
@@ -247,10 +249,10 @@ class SemanticConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     model_folder: str = ""
     # The endpoint, such as "http://127.0.0.1:11434/v1/embeddings".
     url: str = ""
-    # On: the endpoint may be on another machine, which receives the text of all notes, but for
-    # secrets, and all questions.
+    # On: the endpoint may be on another machine. That machine receives all questions, and the text
+    # of all notes without secrets.
     allow_remote: bool = False
-    # The words that a model wants before each question and each text.
+    # The words that a model needs before each question and each text.
     question_prefix: str = ""
     text_prefix: str = ""
     # After this long, a search is answered by words alone.
@@ -265,7 +267,7 @@ class SemanticConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return self.question_ms / 1000
 
     def find_mistake(self) -> tuple[str, str]:
-        """Return the key that is wrong and why; both are empty if none is."""
+        """Return the wrong key and what is wrong; both are empty if all keys are right."""
         if self.embedder not in ("universal", "endpoint") and not self.model:
             return "model", f"is empty: {self.embedder} needs the name of a model"
         if self.embedder != "fastembed" and self.model_folder:
@@ -290,7 +292,7 @@ _LOOPBACK = re.compile(r"localhost|127(?:\.\d{1,3}){3}|\[::1\]", re.IGNORECASE)
 
 
 def is_loopback(host: str) -> bool:
-    """True for a host of a URL that is this machine whatever a name server says."""
+    """True if the host of a URL is certainly this machine, whatever a name server says."""
     return _LOOPBACK.fullmatch(host) is not None
 
 
@@ -313,13 +315,14 @@ class SocketConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class HttpConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A port for HTTP, beside the socket, which speaks HTTP too. Changes need a restart."""
 
-    # Empty: no port. Otherwise a loopback address and a port, such as "127.0.0.1:7997"; port 0 is
-    # any free one. Each request must have the token from the file that `memsyncd status` names.
+    # Empty: no port. Otherwise a loopback address and a port, such as "127.0.0.1:7997"; port 0
+    # means any free port. Each request must have the token from the file that `memsyncd status`
+    # names.
     listen: str = ""
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Host and port; None if no port is wanted."""
+        """Host and port; None if there is to be no port."""
         return parse_listen(self.listen) if self.listen else None
 
 
@@ -327,7 +330,7 @@ _LISTEN = re.compile(r"(?P<host>localhost|127(?:\.\d{1,3}){3}|\[::1\]):(?P<port>
 
 
 def parse_listen(text: str) -> tuple[str, int]:
-    """Return host and port; raises ValueError with the reason."""
+    """Return host and port. Raises ValueError with the reason."""
     match = _LISTEN.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
         raise ValueError(
@@ -349,8 +352,8 @@ class LogConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class StepConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The kind of what a step of a run produces, one table for each; it replaces a predefined step
-    of the same name.
+    """The kind of the notes of a step of a run, one table for each step. It replaces a predefined
+    step of the same name.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]
@@ -360,7 +363,7 @@ class StepConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 class SourceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A file of a project that `memsyncd index-project` summarises, one table for each, besides
-    those that `memsyncd sources` lists; it replaces a predefined source of the same path.
+    the predefined sources (`memsyncd sources`). It replaces a predefined source of the same path.
     """
 
     # From the project's folder; wildcards may stand in the last part, as in "docs/*.md".
@@ -373,17 +376,17 @@ class SourceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A folder with memory, one table for each; `memsyncd add PATH` does the same without a file.
 
-    MEMORY.md and every note under .memories/ are indexed, the files that `include` names, and read
-    only the instructions for agents, such as AGENTS.md, CLAUDE.md and .cursor/rules/. A folder that
-    does not exist yet is waited for.
+    MEMORY.md, every note under .memories/ and the files that `include` names are indexed; so are,
+    read only, the instructions for agents, such as AGENTS.md, CLAUDE.md and .cursor/rules/. If the
+    folder does not exist yet, memsyncd waits for it.
     """
 
     path: Annotated[str, Meta(min_length=1)]
     # Empty: the folder's name.
     name: str = ""
     # memory, or vault: every note beneath path, without hidden folders, packages, build output and
-    # what .gitignore files ignore; or claude-code: path is ~/.claude, and the memory folder of each
-    # project in it is a workspace, but for those whose folder's name `exclude` matches.
+    # files that .gitignore ignores; or claude-code: path is ~/.claude, and the memory folder of
+    # each project in it is a workspace, unless `exclude` matches the name of the project's folder.
     preset: Literal["memory", "vault", "claude-code"] = "memory"
     # More notes, by globs relative to path, such as ["docs/**/*.md"].
     include: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
@@ -391,18 +394,19 @@ class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     exclude: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     # More notes, to which memsyncd never writes, such as ["docs/*.md"].
     read_only: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
-    # The folder to which memories are written, relative to path. Empty: .memories, or in a vault
-    # path itself.
+    # The folder to which memories are written, relative to path. Empty: .memories; in a vault, path
+    # itself.
     memory_dir: str = ""
-    # True for one workspace at most, the user-wide memory: its MEMORY.md, pinned notes and
-    # preferences join the context of every other. It takes the place of one that was added.
+    # True for at most one workspace, the user-wide memory: its MEMORY.md, pinned notes and
+    # preferences join the context of every other workspace. It replaces a user-wide memory that was
+    # added by command.
     user: bool = False
     # Folders outside path to which symbolic links in it may lead.
     allow_links_to: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The whole configuration. Two are equal if they have the same meaning."""
+    """The whole configuration. Two configurations are equal if they have the same meaning."""
 
     sync: SyncConfig = SyncConfig()
     chunking: ChunkingConfig = ChunkingConfig()
@@ -424,7 +428,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def steps(self) -> Mapping[str, str]:
-        """The kinds of the predefined steps and of the configured ones, which replace those."""
+        """The kind of each step; a configured step replaces a predefined step of the same name."""
         return {**DEFAULT_STEPS, **{step.name: step.kind for step in self.step}}
 
 
@@ -443,13 +447,13 @@ SECTIONS: dict[str, type[Struct]] = {
     "http": HttpConfig,
     "log": LogConfig,
 }
-# Tables that may occur more than once, in double brackets; no environment variable overrides them.
+# Tables in double brackets, which may occur several times; no environment variable overrides them.
 ARRAYS: dict[str, type[Struct]] = {
     "step": StepConfig,
     "source": SourceConfig,
     "workspace": WorkspaceConfig,
 }
-# Tables with names, `[kinds.NAME]`; the values of those that are not given are predefined.
+# Tables with names, `[kinds.NAME]`; keys that the file does not give have predefined values.
 TABLES: dict[str, type[Struct]] = {"kinds": KindDefaults}
 # The keys that a running daemon cannot change by reloading.
 RESTART_KEYS = frozenset(
@@ -460,8 +464,9 @@ RESTART_KEYS = frozenset(
 
 
 def find_changed_keys(old: Config, new: Config) -> tuple[str, ...]:
-    """Return the keys whose values differ; `kinds`, `step`, `source` or `workspace` for any
-    difference in those.
+    """Return the keys whose values differ.
+
+    For any difference in `kinds`, `step`, `source` or `workspace`, that name alone is returned.
     """
     changed = [
         f"{section}.{field.name}"

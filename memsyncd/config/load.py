@@ -1,9 +1,8 @@
-"""Load the configuration: a TOML file and environment variables in, a checked Config out, with the
-origin of every value.
+"""Load the configuration from a TOML file and environment variables, with each value's origin.
 
 An environment variable overrides the file, the file overrides the default. An invalid value is
-refused with its line, or its variable, and a remedy; no value is clamped or guessed. A workspace's
-own files configure nothing.
+refused with its line, or its variable, and a remedy; no value is clamped or guessed. Files in a
+workspace configure nothing.
 """
 
 from __future__ import annotations
@@ -52,25 +51,25 @@ _TYPE_WORDS = {
     "object": "a table",
     "str": "text",
 }
-# Pairs of keys in a section of which the first may not be greater, and what is said if it is.
+# Pairs of keys in a section: the first may not be greater than the second; the words of the error.
 _ORDERED = (
     ("sync", "debounce_ms", "max_wait_ms", "more than"),
     ("chunking", "overlap", "max_tokens", "not less than"),
     ("memory", "warm_from", "hot_from", "more than"),
 )
 
-# Earlier versions ran the model of a folder themselves.
+# In earlier versions memsyncd itself ran a model from a folder.
 FOLDER_EMBEDDER = (
     '"folder" is no embedder any more: write embedder = "fastembed", the name of the model as'
-    " `model`, and its folder, which has the model as ONNX, as `model_folder`"
+    " `model`, and the folder with the model as ONNX as `model_folder`"
 )
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration, and the origin of each of its keys (`sync.debounce_ms`, `workspace.0.path`).
 
-    An origin is `default`, `env:NAME` or `FILE:LINE`. `warnings` are sentences about ignored
-    variables.
+    An origin is `default`, `env:NAME` or `FILE:LINE`. `warnings` are sentences about variables that
+    are ignored.
     """
 
     path: str
@@ -83,8 +82,8 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 def load_config(path: str, env: Mapping[str, str]) -> Loaded:
     """Load the file at `path` and the `MEMSYNCD_…` variables of `env`.
 
-    A missing file means defaults, unless `MEMSYNCD_CONFIG` names it. Raises BadConfig with a line
-    in its message for each error, also as `lines` in its data.
+    A missing file means defaults, unless `MEMSYNCD_CONFIG` names it. Raises BadConfig; its message
+    has a line for each error, and its data has the same lines as `lines`.
     """
     text = read_config_file(path, is_required=bool(env.get(CONFIG_VARIABLE)))
     loader = _Loader(text, env)
@@ -104,7 +103,7 @@ def load_config(path: str, env: Mapping[str, str]) -> Loaded:
 
 
 class _Loader:
-    """One pass over a file's tables and the environment, which collects all errors."""
+    """Reads a file's tables and the environment once, and collects all errors."""
 
     def __init__(self, text: ConfigFile, env: Mapping[str, str]) -> None:
         self.errors: list[str] = []
@@ -114,9 +113,9 @@ class _Loader:
 
     def read(self) -> Config:
         for name in self._text.tables:
-            known = (*SECTIONS, *TABLES, *ARRAYS)
-            if name not in known:
-                self._refuse(name, f"no such section{_nearest(name, known)}")
+            names = (*SECTIONS, *TABLES, *ARRAYS)
+            if name not in names:
+                self._refuse(name, f"no such section{_suggest(name, names)}")
         sections = {name: self._read_section(name, kind) for name, kind in SECTIONS.items()}
         if isinstance(path := sections["socket"].get("path"), str) and path:
             sections["socket"]["path"] = self._read_absolute("socket.path", path)
@@ -154,16 +153,16 @@ class _Loader:
         for field in msgspec.structs.fields(kind):
             key = f"{section}.{field.name}"
             self.origins.setdefault(key, "default")
-            if (given := self._env.get(env_variable(key))) is not None:
-                self._read_variable(key, given, field.type, values)
+            if (text := self._env.get(env_variable(key))) is not None:
+                self._read_variable(key, text, field.type, values)
         return values
 
-    def _read_variable(self, key: str, given: str, kind: object, values: dict[str, object]) -> None:
+    def _read_variable(self, key: str, text: str, kind: object, values: dict[str, object]) -> None:
         name = env_variable(key)
         try:
-            values[key.partition(".")[2]] = msgspec.convert(given.strip(), kind, strict=False)
+            values[key.partition(".")[2]] = msgspec.convert(text.strip(), kind, strict=False)
         except msgspec.ValidationError as error:
-            self.errors.append(f"{name}={given!r}: {_describe_error(error, kind)}")
+            self.errors.append(f"{name}={text!r}: {_describe_error(error, kind)}")
         self.origins[key] = f"env:{name}"
 
     def _read_table(
@@ -174,7 +173,7 @@ class _Loader:
         for name, value in table.items():
             key = f"{prefix}.{name}"
             if name not in fields:
-                self._refuse(key, f"no such key{_nearest(name, fields)}")
+                self._refuse(key, f"no such key{_suggest(name, fields)}")
                 continue
             try:
                 values[name] = msgspec.convert(value, fields[name].type)
@@ -192,27 +191,27 @@ class _Loader:
         return [(f"{name}.{index}", table) for index, table in enumerate(tables)]
 
     def _read_kinds(self) -> dict[str, KindDefaults]:
-        """Return the predefined kinds with the given keys, and the other given kinds."""
+        """Return the predefined kinds with the keys from the file, and the file's other kinds."""
         tables = self._text.tables.get("kinds", {})
         if not isinstance(tables, dict):
             self._refuse("kinds", "write `[kinds.NAME]` once for each kind of memory")
             return {}
         kinds = {**DEFAULT_KINDS}
-        given: set[str] = set()
+        names: set[str] = set()
         for written, table in tables.items():
             prefix, name = f"kinds.{written}", written.lower()
             if not isinstance(table, dict):
                 self._refuse(prefix, f"this is a table: write `[{prefix}]` with its keys below")
             elif not is_kind(written):
                 self._refuse(prefix, "not one word of letters, digits, `_` and `-`")
-            elif name in given:
+            elif name in names:
                 self._refuse(prefix, f"{name!r} is the name of another kind above")
             else:
                 kinds[name] = self._read_kind(prefix, table, kinds.get(name, OTHER_KINDS))
                 for key in table:
                     origin = self.origins.get(f"{prefix}.{key}", "default")
                     self.origins[f"kinds.{name}.{key}"] = origin
-            given.add(name)
+            names.add(name)
         return kinds
 
     def _read_kind(
@@ -290,8 +289,8 @@ class _Loader:
             least, most = getattr(policy, low), getattr(policy, high)
             if least > most or (least == most and relation == "not less than"):
                 keys = (f"{section}.{low}", f"{section}.{high}")
-                given = next(key for key in keys if self.origins[key] != "default")
-                self._refuse(given, f"{low} ({least}) is {relation} {high} ({most})")
+                configured = next(key for key in keys if self.origins[key] != "default")
+                self._refuse(configured, f"{low} ({least}) is {relation} {high} ({most})")
         memory = config.memory
         if refusal := _find_note_refusal(memory.promote_to):
             self._refuse("memory.promote_to", f"{memory.promote_to!r}: {refusal}")
@@ -329,18 +328,19 @@ class _Loader:
 
 
 def _find_note_refusal(note: str) -> str:
-    """Return why memories cannot go there: not a path below a root, or a file type without
-    sections.
+    """Return why memories cannot be written to a note; empty if they can.
+
+    The path may not be below a root, or the file type may have no sections.
     """
     return find_path_refusal(note) or ("" if is_markdown(note) else "it does not end in .md")
 
 
-def _nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
+def _suggest(name: str, names: Mapping[str, object] | tuple[str, ...]) -> str:
+    matches = difflib.get_close_matches(name, list(names), n=1)
     return (
-        f"; did you mean `{near[0]}`?"
-        if near
-        else f"; there are {', '.join(f'`{one}`' for one in known)}"
+        f"; did you mean `{matches[0]}`?"
+        if matches
+        else f"; there are {', '.join(f'`{each}`' for each in names)}"
     )
 
 
@@ -358,19 +358,22 @@ def _describe_error(error: msgspec.ValidationError, kind: object) -> str:
 
 
 def _find_unknown_variables(env: Mapping[str, str]) -> Iterator[str]:
-    known = {env_variable(key) for key, _ in find_keys()} | {CONFIG_VARIABLE, *SOCKET_VARIABLES}
+    variables = {env_variable(key) for key, _ in find_keys()} | {CONFIG_VARIABLE, *SOCKET_VARIABLES}
     sections = tuple(ENV_PREFIX + section.upper() + "_" for section in SECTIONS)
     for name in sorted(env):
-        if name.startswith(sections) and name not in known:
-            nearest = _nearest(name, tuple(sorted(known)))
-            yield f"{name} is ignored: no key has this variable{nearest}"
+        if name.startswith(sections) and name not in variables:
+            suggestion = _suggest(name, tuple(sorted(variables)))
+            yield f"{name} is ignored: no key has this variable{suggestion}"
 
 
 # --- rendering ----------------------------------------------------------------------------------
 
 
 def render_config(loaded: Loaded) -> str:
-    """Render the whole configuration as TOML that loads to the same, each line with its origin."""
+    """Render the whole configuration as TOML, each line with its origin.
+
+    If it is loaded, it gives the same configuration.
+    """
     lines = [
         f"# {loaded.path}"
         + ("" if loaded.is_file_found else " (no such file: defaults and environment)")
@@ -414,7 +417,7 @@ _CLOSING_MARKS = ("]", "}", '"""', "'''")
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigFile:
-    """A configuration file as read; empty if there is no file."""
+    """The content of a configuration file; empty if there is no file."""
 
     path: str
     is_found: bool
@@ -422,8 +425,9 @@ class ConfigFile:
     tables: dict[str, Any]
 
     def find_line(self, key: str) -> int:
-        """Return the 1-based line of `section.key` or `workspace.0.key`, else that of its section,
-        else 1.
+        """Return the 1-based line of `section.key` or `workspace.0.key`.
+
+        If the file has no such key, return the line of its section; without a section, 1.
         """
         while key:
             if line := self._lines.get(key):
@@ -433,15 +437,16 @@ class ConfigFile:
 
     @cached_property
     def _lines(self) -> dict[str, int]:
-        found: dict[str, int] = {}
+        lines: dict[str, int] = {}
         for key, line in _find_key_lines(self.text):
-            found.setdefault(key, line)
-        return found
+            lines.setdefault(key, line)
+        return lines
 
 
 def read_config_file(path: str, *, is_required: bool) -> ConfigFile:
-    """Read the file. Raises BadConfig if it cannot be read, is not TOML, or (`is_required`) does
-    not exist.
+    """Read the file. Raises BadConfig if it cannot be read or is not TOML.
+
+    With `is_required`, a missing file raises BadConfig too.
     """
     data = _read_bytes(path, is_required=is_required)
     if data is None:
@@ -451,7 +456,7 @@ def read_config_file(path: str, *, is_required: bool) -> ConfigFile:
     text = _decode(path, data)
     try:
         return ConfigFile(path=path, is_found=True, text=text, tables=tomllib.loads(text))
-    # A number of 5,000 digits raises a plain ValueError, deeply nested brackets a RecursionError.
+    # A number of 5,000 digits raises ValueError, deeply nested brackets raise RecursionError.
     except (ValueError, RecursionError) as error:
         raise BadConfig(
             f"{path}:{_find_error_line(error, text)}: not TOML: {error}", hint="correct this line"
@@ -504,10 +509,10 @@ def _find_error_line(error: Exception, text: str) -> int:
 
 
 def _find_key_lines(text: str) -> Iterator[tuple[str, int]]:
-    """Yield every key of a valid file, `table.key`, with its line. Tables in an array are numbered
-    from 0.
+    """Yield every key of a valid file, as `table.key`, with its line.
 
-    The file is split into statements, the fewest lines that the TOML parser accepts alone.
+    Tables in an array are numbered from 0. The file is split into statements: each is the smallest
+    number of lines that the TOML parser accepts alone.
     """
     prefix = ""
     counts: dict[str, int] = {}
@@ -545,8 +550,9 @@ def _find_statements(text: str) -> Iterator[tuple[int, _Header | _Assignment]]:
 
 
 def _find_possible_end(lines: list[str], start: int) -> int:
-    """Return the end, exclusive, of the next lines that could complete a statement: a list of 1,000
-    lines is not parsed 1,000 times.
+    """Return the end, exclusive, of the next lines that could complete a statement.
+
+    So a list of 1,000 lines is not parsed 1,000 times.
     """
     at = start
     while at < len(lines) - 1 and not any(mark in lines[at] for mark in _CLOSING_MARKS):
@@ -578,6 +584,6 @@ def _find_leaves(prefix: str, table: dict[str, Any]) -> Iterator[str]:
         if isinstance(value, dict):
             yield from _find_leaves(key, value)
         elif isinstance(value, list):
-            for index, one in enumerate(value):
-                if isinstance(one, dict):
-                    yield from (f"{key}.{index}", *_find_leaves(f"{key}.{index}", one))
+            for index, item in enumerate(value):
+                if isinstance(item, dict):
+                    yield from (f"{key}.{index}", *_find_leaves(f"{key}.{index}", item))

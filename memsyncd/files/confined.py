@@ -25,7 +25,7 @@ RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
 SYS_OPENAT2 = 437
-# The system call has this number on these machines: Linux numbers new calls alike on all of them.
+# The number of openat2 on all these machines: Linux gives a new call the same number on each.
 OPENAT2_MACHINES = frozenset({"x86_64", "aarch64", "riscv64", "ppc64le", "s390x", "armv7l", "i686"})
 
 FILE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
@@ -42,7 +42,7 @@ class NotRegularError(OSError):
 
 
 class ConfinedPath(msgspec.Struct, frozen=True):
-    """A real path, as an allowed folder and the path beneath it (empty for the folder itself)."""
+    """A real path: an allowed folder, and the path beneath it (empty for the folder itself)."""
 
     folder: str
     path: str
@@ -62,7 +62,10 @@ def open_beneath(folder: str, path: str) -> int:
 
 
 def open_file_in(folder_fd: int, path: str) -> int:
-    """Open a regular file by its path beneath an open folder. Raises OSError as `open_beneath`."""
+    """Open a regular file by its path beneath an open folder.
+
+    Raises the same errors as `open_beneath`.
+    """
     return _check_regular(choose_opener()(folder_fd, path, FILE_FLAGS))
 
 
@@ -75,7 +78,10 @@ def open_folder_beneath(folder: str, path: str) -> int:
 
 
 def open_folder_in(folder_fd: int, path: str) -> int:
-    """Open a folder by its path beneath an open one. Raises OSError as `open_folder_beneath`."""
+    """Open a folder by its path beneath an open folder.
+
+    Raises the same errors as `open_folder_beneath`.
+    """
     return choose_opener()(folder_fd, path, LIST_FLAGS)
 
 
@@ -114,7 +120,7 @@ def find_target(path: str, folders: Iterable[str]) -> ConfinedPath | None:
 
 
 def locate(real_path: str, folders: Iterable[str]) -> ConfinedPath | None:
-    """Return a real path as a target in the first of the real `folders` that holds it, or None."""
+    """Split a real path at the first of the real `folders` that holds it; None if none does."""
     for folder in folders:
         if real_path == folder:
             return ConfinedPath(folder, "")
@@ -124,13 +130,13 @@ def locate(real_path: str, folders: Iterable[str]) -> ConfinedPath | None:
 
 
 def find_missing_target_folder(path: str, folders: Iterable[str]) -> frozenset[str]:
-    """Return the folder in which the missing target of links would appear, to be watched.
+    """Return the folder to watch for the missing target of a link: the target would appear in it.
 
-    The folder may be missing too. The result is empty if it is outside all `folders`.
+    The folder may be missing too. The result is empty if the folder is outside all `folders`.
     """
     try:
         real = os.path.realpath(path)
-    except OSError:  # a link changed during the call; the change makes events of its own
+    except OSError:  # a link changed during the call; that change has its own event
         return frozenset()
     parent = os.path.dirname(real)
     is_inside = any(f"{parent}/".startswith(f"{folder.rstrip('/')}/") for folder in folders)

@@ -1,9 +1,11 @@
-"""Recognise what kind of place for notes a folder is: a vault, an agent's memory, or a repository;
-list the memory folders of Claude Code's projects.
+"""Recognise the kind of a folder with notes: a vault, an agent's memory, or a repository.
 
-Vaults and the memory folders of agents are whole folders of notes, to which memories are written as
-well. In any other folder `MEMORY.md` and `.memories/` are memory, and the instructions for agents
-that are beside them are read only.
+In a vault and in the memory folder of an agent every note is memory, and new memories are written
+there too. In any other folder `MEMORY.md` and `.memories/` are memory, and the instructions for
+agents beside them are read only.
+
+`list_projects` lists the memory folders of Claude Code's projects; `find_places` finds the places
+with notes that the tools of this user know.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ from memsyncd.core.paths import (
 from memsyncd.dirs import expand_home
 
 Preset = Literal["memory", "vault", "claude-code"]
-# Claude Code's folder for its projects, and that of the memory in the folder of a project.
+# Claude Code's folder for its projects, and the memory folder in the folder of a project.
 PROJECTS, PROJECT_MEMORY = "projects", "memory"
 CLAUDE_CODE = "Claude Code"
 # The instructions and rules of a repository for agents.
 AGENT_GLOBS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", *RULE_GLOBS)
-# Each tool with an entry that it makes in its vaults, and the folders of its own backups there.
+# Each tool, an entry that it makes in its vaults, and the folders of its own backups there.
 VAULT_TOOLS = (
     ("Obsidian", ".obsidian", ()),
     ("Logseq", "logseq/config.edn", ("logseq/bak", "logseq/version-files")),
@@ -42,7 +44,7 @@ VAULT_TOOLS = (
     ("Foam", ".foam", ()),
     ("Foam", ".vscode/foam.json", ()),
 )
-# A folder for Foam may have no other mark than that VS Code is to recommend its extension there.
+# Some Foam vaults have one mark only: these settings of VS Code recommend Foam's extension.
 FOAM_SETTINGS = ".vscode/extensions.json"
 SETTINGS_LIMIT_BYTES = 64 * 1024
 _FOAM_RECOMMENDED = re.compile(
@@ -50,14 +52,15 @@ _FOAM_RECOMMENDED = re.compile(
 )
 
 
-# The files in which Obsidian names its folder of templates, and Logseq the pages that it hides.
+# Obsidian names its folder of templates in the first file; Logseq names its hidden pages in the
+# second.
 OBSIDIAN_TEMPLATES, LOGSEQ_CONFIG = ".obsidian/templates.json", "logseq/config.edn"
 _EDN_TEXT_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|;[^\n]*')
 _LOGSEQ_HIDDEN = re.compile(r':hidden\s*\[((?:\s|,|"[^"\\]*")*)\]')
 
 
 class FolderKind(msgspec.Struct, frozen=True, kw_only=True):
-    """What a folder was recognised as, for people, and the settings of a workspace there."""
+    """The kind of a folder: `what` describes it to people; the others are workspace settings."""
 
     what: str
     preset: Preset = "memory"
@@ -86,8 +89,10 @@ def recognise_place(root: str) -> FolderKind:
 
 
 def _read_hidden(root: str, tool: str) -> list[str]:
-    """Read which notes and folders the settings of a vault keep out of its searches: templates of
-    Obsidian, hidden pages of Logseq. What these settings cannot mean is left out.
+    """Read which notes and folders a vault's settings keep out of its searches.
+
+    These are templates of Obsidian and hidden pages of Logseq. Values that cannot be a path within
+    the vault are omitted.
     """
     named: list[object] = []
     if tool == "Obsidian":
@@ -109,7 +114,7 @@ def _is_for_foam(root: str) -> bool:
 
 
 def _read_settings(path: str) -> str:
-    # The check is needed because to open a FIFO waits for its writer.
+    # The check is needed because opening a FIFO waits for its writer.
     return read_start(path, SETTINGS_LIMIT_BYTES) if os.path.isfile(path) else ""
 
 
@@ -122,7 +127,7 @@ def find_memory_owner(root: str) -> str:
 
 
 def find_agent_globs(root: str) -> tuple[str, ...]:
-    """Return those of AGENT_GLOBS of which the file, or the folder, is there; may block."""
+    """Return the globs of AGENT_GLOBS whose file or folder exists; may block."""
     return tuple(
         glob for glob in AGENT_GLOBS if os.path.exists(f"{root}/{glob.partition('/**')[0]}")
     )
@@ -132,28 +137,31 @@ def find_agent_globs(root: str) -> tuple[str, ...]:
 
 TRANSCRIPT_LIMIT_BYTES = 64 * 1024
 TRANSCRIPTS_LIMIT = 3
-# Folders without notes are watched for their first one: those that changed last.
+# At most this many folders without notes are watched for a first note: the latest changed ones.
 AWAITED_LIMIT = 100
 
 
 class AgentProject(msgspec.Struct, frozen=True):
-    """A project with memories: the name of its folder, and its path, empty if unknown."""
+    """A project with memories: the name of its folder, and its path (empty if unknown)."""
 
     slug: str
     path: str
 
 
 class ProjectListing(msgspec.Struct, frozen=True):
-    """The projects that have notes; the folders, from the listed one on, to await notes in."""
+    """The projects that have notes, and the folders in which a first note is awaited.
+
+    The awaited folders are named from the listed folder.
+    """
 
     projects: tuple[AgentProject, ...]
     awaited: frozenset[str]
 
 
-def list_projects(folder: str, known: Mapping[str, str]) -> ProjectListing | None:
+def list_projects(folder: str, known_paths: Mapping[str, str]) -> ProjectListing | None:
     """List the projects in Claude Code's folder for them; None if it cannot be listed. May block.
 
-    `known` has the paths of projects by slug: their transcripts are not read again.
+    `known_paths` has the paths of projects by slug; the transcripts of these are not read again.
     """
     projects: list[AgentProject] = []
     empty: list[tuple[int, str]] = []
@@ -163,7 +171,7 @@ def list_projects(folder: str, known: Mapping[str, str]) -> ProjectListing | Non
                 if not entry.is_dir(follow_symlinks=False):
                     continue
                 if _has_notes(f"{entry.path}/{PROJECT_MEMORY}"):
-                    path = known.get(entry.name) or _read_project(entry.path, entry.name)
+                    path = known_paths.get(entry.name) or _read_project(entry.path, entry.name)
                     projects.append(AgentProject(entry.name, path))
                 else:
                     empty.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.name))
@@ -171,11 +179,13 @@ def list_projects(folder: str, known: Mapping[str, str]) -> ProjectListing | Non
         return None
     recent = [name for _, name in sorted(empty, reverse=True)[:AWAITED_LIMIT]]
     awaited = {*recent, *(f"{name}/{PROJECT_MEMORY}" for name in recent)}
-    return ProjectListing(tuple(sorted(projects, key=lambda one: one.slug)), frozenset(awaited))
+    return ProjectListing(
+        tuple(sorted(projects, key=lambda project: project.slug)), frozenset(awaited)
+    )
 
 
 def _has_notes(folder: str) -> bool:
-    """True for a folder of this user's own with a note, or a folder, in it; links do not count."""
+    """True if this user owns the folder and it holds a note or a folder; links do not count."""
     try:
         if os.path.islink(folder) or os.stat(folder).st_uid != os.geteuid():
             return False
@@ -190,7 +200,7 @@ def _has_notes(folder: str) -> bool:
 
 
 def _read_project(folder: str, slug: str) -> str:
-    """Return the path of a project by its latest transcripts; empty if none tells it."""
+    """Return the path of a project from its latest transcripts; empty if none names it."""
     try:
         with os.scandir(folder) as entries:
             transcripts = [
@@ -202,7 +212,7 @@ def _read_project(folder: str, slug: str) -> str:
         return ""
     latest = [path for _, path in sorted(transcripts, reverse=True)[:TRANSCRIPTS_LIMIT]]
     starts = (read_start(path, TRANSCRIPT_LIMIT_BYTES) for path in latest)
-    return next((found for start in starts if (found := find_project(start, slug))), "")
+    return next((path for start in starts if (path := find_project(start, slug))), "")
 
 
 def read_start(path: str, limit_bytes: int) -> str:
@@ -217,7 +227,7 @@ def read_start(path: str, limit_bytes: int) -> str:
 READ_LIMIT_BYTES = 1 << 20
 PLACES_LIMIT = 200
 GRAPH_START, GRAPH_END = "logseq_local_", ".transit"
-# Obsidian's list of vaults, as installed by itself, as a Flatpak, as a snap, and on macOS.
+# Obsidian's list of vaults, where Obsidian is a Flatpak, a snap, or an application of macOS.
 OBSIDIAN_FILES = (
     ".var/app/md.obsidian.Obsidian/config/obsidian/obsidian.json",
     "snap/obsidian/current/.config/obsidian/obsidian.json",
@@ -226,9 +236,9 @@ OBSIDIAN_FILES = (
 
 
 class ToolFolders(msgspec.Struct, frozen=True, kw_only=True):
-    """Where tools keep their things; those that an environment variable may change.
+    """The folders in which tools keep their files; environment variables may change them.
 
-    `here` is the folder of which the repository's rules are listed, empty for none.
+    `here` is the folder whose vault and repository are searched for too; empty for none.
     """
 
     home: str
@@ -253,17 +263,17 @@ class KnownPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_places(folders: ToolFolders) -> list[KnownPlace]:
-    """Find the places, each folder once and each under a name of its own. May block."""
-    found: dict[str, KnownPlace] = {}
+    """Find the places with notes; each folder once, each with a name of its own. May block."""
+    places: dict[str, KnownPlace] = {}
     names: dict[str, int] = {}
     for place in _find_all(folders):
         real = os.path.realpath(place.path)
-        if real in found or len(found) >= PLACES_LIMIT or not os.path.isdir(real):
+        if real in places or len(places) >= PLACES_LIMIT or not os.path.isdir(real):
             continue
         number = names[place.name] = names.get(place.name, 0) + 1
         name = place.name if number == 1 else f"{place.name}-{number}"
-        found[real] = msgspec.structs.replace(place, name=name, path=real)
-    return list(found.values())
+        places[real] = msgspec.structs.replace(place, name=name, path=real)
+    return list(places.values())
 
 
 def _find_all(folders: ToolFolders) -> Iterator[KnownPlace]:
@@ -303,8 +313,9 @@ def _find_vaults(folders: ToolFolders) -> Iterator[KnownPlace]:
 
 
 def _find_vault_around(here: str, home: str) -> Iterator[KnownPlace]:
-    """The vault that the folder is, or is in, which its tool may not have listed: one that came by
-    `git clone` or from another computer.
+    """Find the vault at or above the folder `here`.
+
+    Its tool may not have listed it: it may have come by `git clone` or from another computer.
     """
     top = here
     while top not in ("/", home):
@@ -317,7 +328,7 @@ def _find_vault_around(here: str, home: str) -> Iterator[KnownPlace]:
 
 
 def _find_repository(here: str, home: str) -> Iterator[KnownPlace]:
-    """The repository at or above the folder, or the folder itself, if it has rules for agents."""
+    """Find the repository at or above the folder, else the folder, if it has rules for agents."""
     top = here
     while not os.path.lexists(f"{top}/.git") and top not in ("/", home):
         top = os.path.dirname(top)
@@ -350,7 +361,7 @@ def _list_graphs(folder: str) -> list[str]:
 
 
 def parse_obsidian_vaults(text: str) -> list[str]:
-    """The folders in Obsidian's list of vaults, none if it is damaged."""
+    """Return the folders in Obsidian's list of vaults; none if the list is damaged."""
     try:
         vaults = json.loads(text)["vaults"].values()
         return [vault["path"] for vault in vaults if isinstance(vault["path"], str)]
@@ -359,7 +370,7 @@ def parse_obsidian_vaults(text: str) -> list[str]:
 
 
 def parse_graph_name(name: str) -> str:
-    """The folder of a graph by the name of Logseq's file for it; empty for any other file."""
+    """Return the folder of a graph from the name of Logseq's file for it; empty for other files."""
     if not (name.startswith(GRAPH_START) and name.endswith(GRAPH_END)):
         return ""
     coded = name[len(GRAPH_START) : -len(GRAPH_END)]
@@ -367,7 +378,7 @@ def parse_graph_name(name: str) -> str:
 
 
 def parse_zk_notebook(text: str) -> str:
-    """The folder of the default notebook in zk's configuration; empty without one."""
+    """Return the folder of the default notebook in zk's configuration; empty without one."""
     try:
         folder = tomllib.loads(text).get("notebook", {}).get("dir", "")
     except (tomllib.TOMLDecodeError, AttributeError, RecursionError):

@@ -46,7 +46,7 @@ NOT_FOUND = (FileNotFoundError, NotADirectoryError)
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """A listed file or folder. A folder's size is that of all files listed beneath it."""
+    """A listed file or folder. The size of a folder is the sum of all listed files beneath it."""
 
     path: NotePath
     size_bytes: int
@@ -54,7 +54,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_folder(scope: Scope, path: NotePath) -> bool:
-    """True for a folder or a link to one. Raises PathRefused as `read_text_file` does."""
+    """True for a folder or a link to a folder. Raises PathRefused as `read_text_file` does."""
     place = find_place(scope, path)
     try:
         return modes.S_ISDIR(_stat_beneath(place).st_mode)
@@ -70,29 +70,30 @@ def is_folder(scope: Scope, path: NotePath) -> bool:
 def list_folder(scope: Scope, path: NotePath | None, *, depth: int) -> list[Listed]:
     """List `depth` levels of a folder by path, without the folder itself; empty if it is missing.
 
-    None means all memory: the content of the memory folder; of `.memories` without a `MEMORY.md`,
-    which the memory tool cannot name, and with that of the root. Raises PathRefused as
-    `read_text_file` does, Unwritable if the folder cannot be listed.
+    None means all memory, which is the content of the memory folder. If that is `.memories`, its
+    own `MEMORY.md` is omitted, because the memory tool cannot name it, and the root's `MEMORY.md`
+    is added. Raises PathRefused as `read_text_file` does, Unwritable for a folder that cannot be
+    listed.
     """
     top = path or NotePath(scope.memory_dir)
     walk = _ListingWalk(scope, unshown=PRUNED_NAMES, has_links=True)
-    found: dict[str, Listed] = {}
+    entries: dict[str, Listed] = {}
     sizes: Counter[str] = Counter()
-    for one in walk.run(top):
-        text = one.path.text
-        if not one.is_folder:
-            sizes[text.rpartition("/")[0]] += one.size_bytes
+    for entry in walk.run(top):
+        text = entry.path.text
+        if not entry.is_folder:
+            sizes[text.rpartition("/")[0]] += entry.size_bytes
         if _inside(text, top).count("/") < depth:
-            found[text] = one
+            entries[text] = entry
     if top in walk.failed:
         raise translate_error(top, walk.failed[top])
     if path is None and top.text == MEMORY_FOLDER:
-        found.pop(f"{MEMORY_FOLDER}/{MEMORY_FILE}", None)
-        found |= {one.path.text: one for one in _find_memory_file(scope)}
+        entries.pop(f"{MEMORY_FOLDER}/{MEMORY_FILE}", None)
+        entries |= {entry.path.text: entry for entry in _find_memory_file(scope)}
     sizes = _add_to_folders_above(sizes)
     return [
-        replace(one, size_bytes=sizes[text]) if one.is_folder else one
-        for text, one in sorted(found.items())
+        replace(entry, size_bytes=sizes[text]) if entry.is_folder else entry
+        for text, entry in sorted(entries.items())
     ]
 
 
@@ -101,19 +102,19 @@ def _inside(text: str, top: NotePath) -> str:
 
 
 def find_files(scope: Scope, path: NotePath | None) -> list[NotePath]:
-    """Return every regular file beneath a folder, or of all memory for None, sorted by path.
+    """Return every regular file beneath a folder, sorted by path; None means all memory.
 
     Links and hidden names are omitted. Raises PathRefused as `read_text_file` does, Unwritable if a
     folder cannot be listed.
     """
     top = path or NotePath(scope.memory_dir)
     walk = _ListingWalk(scope, unshown=frozenset(), has_links=False)
-    found = [one.path for one in walk.run(top) if not one.is_folder]
+    paths = [entry.path for entry in walk.run(top) if not entry.is_folder]
     for folder, error in walk.failed.items():
         raise translate_error(folder, error)
     if path is None and top.text == MEMORY_FOLDER:
-        found += [one.path for one in _find_memory_file(scope)]
-    return sorted(found)
+        paths += [entry.path for entry in _find_memory_file(scope)]
+    return sorted(paths)
 
 
 class _ListingWalk(msgspec.Struct):
@@ -175,7 +176,7 @@ class _ListingWalk(msgspec.Struct):
             yield Listed(path=path, size_bytes=stat.st_size, is_folder=False)
 
     def _is_first(self, parent: ConfinedPath, place: ConfinedPath) -> bool:
-        """True once for each folder that a link leads to; False for a folder above the link."""
+        """True at the first link to a folder; False at later ones, and for folders above a link."""
         is_above = f"{parent.real_path}/".startswith(f"{place.real_path}/")
         if is_above or place.real_path in self.followed:
             return False
@@ -184,7 +185,10 @@ class _ListingWalk(msgspec.Struct):
 
 
 def is_plain_entry(path: str, name: str) -> bool:
-    """True if the name of an entry in a listed folder is certainly no reason to refuse its path."""
+    """True if the name of an entry is certainly no reason to refuse its path.
+
+    The folder of the entry must have passed already.
+    """
     is_short = len(path) <= PATH_LIMIT_BYTES and len(name) <= NAME_LIMIT_BYTES
     is_hidden = name[0] == "." or (path[0] == "." and not is_memory(path))
     return path.isascii() and is_short and not is_hidden
@@ -197,15 +201,15 @@ def _list_entries_beneath(place: ConfinedPath) -> list[tuple[str, os.stat_result
 
 def _list_entries(fd: int) -> list[tuple[str, os.stat_result]]:
     """Return names and stats within an open folder; entries that vanish meanwhile are omitted."""
-    found = []
+    entries = []
     for name in os.listdir(fd):
         with contextlib.suppress(FileNotFoundError):
-            found.append((name, os.lstat(name, dir_fd=fd)))
-    return found
+            entries.append((name, os.lstat(name, dir_fd=fd)))
+    return entries
 
 
 def _stat_beneath(place: ConfinedPath) -> os.stat_result:
-    """Return the stat of a folder or regular file, opened confined. Raises OSError."""
+    """Return the stat of a folder or regular file; no link is followed. Raises OSError."""
     try:
         fd = open_folder_beneath(place.folder, place.path)
     except NotADirectoryError:
@@ -226,7 +230,7 @@ def _find_memory_file(scope: Scope) -> list[Listed]:
 
 
 def _add_to_folders_above(sizes: Mapping[str, int]) -> Counter[str]:
-    """The sizes of whole folders, from those of the files in each itself."""
+    """Return the sizes of whole folders; `sizes` counts only the files directly in each folder."""
     whole: Counter[str] = Counter()
     for folder, size_bytes in sizes.items():
         path = folder

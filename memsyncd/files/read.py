@@ -1,7 +1,7 @@
 """Read the bytes of notes and check that they are whole.
 
-A file is opened confined and read up to a limit, with a stat before and after. If it changed
-meanwhile it is read again, and after three attempts returned as unstable.
+A file is opened beneath its allowed folder and read up to a limit, with a stat before and after. If
+the two differ, the file is read again; after three attempts it is returned as unstable.
 
 - `read_note_file` reads for the index: a note that cannot be read is returned as `Unread`, never
   raised and never taken for a deletion.
@@ -121,7 +121,7 @@ def translating_errors(path: NotePath) -> Iterator[None]:
 
 
 def translate_error(path: NotePath, error: OSError) -> MemsyncdError:
-    """Return the error of `memsyncd.errors` that an error of the system means."""
+    """Return the error of `memsyncd.errors` for an error of the system at `path`."""
     code = error.errno or 0
     if isinstance(error, NotRegularError) or code in SPECIAL_ERRORS:
         return make_refusal(path, "it is not a regular file")
@@ -151,7 +151,7 @@ def make_conflict(path: NotePath) -> Conflict:
 
 
 N_ATTEMPTS = 3
-# A file that has grown since its size was read is read on in parts of at least this size.
+# If a file has grown since its size was read, the rest is read in parts of at least this size.
 GROWTH_BYTES = 64 * 1024
 LINK_ERRORS = (errno.ELOOP, errno.ENOTDIR)
 ABSENT_ERRORS = (errno.ENOENT, errno.ENOTDIR)
@@ -161,7 +161,7 @@ ABSENT_ERRORS = (errno.ENOENT, errno.ENOTDIR)
 SF_DATALESS = 0x40000000
 CAN_BE_DATALESS = hasattr(os.stat_result, "st_flags")
 
-# FileStat's own `__new__` takes half as long again, once for every file of every scan.
+# Called for every file of every scan; FileStat's own `__new__` takes one and a half times as long.
 _new = tuple.__new__
 
 
@@ -207,8 +207,8 @@ def _read_once(fd: int, max_bytes: int) -> Content:
     if is_dataless(before):
         raise OSError(errno.EDEADLK, "a cloud service has moved the content off this machine")
     data = read_bounded(fd, before.st_size, limit_bytes=max_bytes + 1)
-    # The stat from before the read is recorded: after a change that the read missed, a scan finds
-    # another one.
+    # The stat from before the read is recorded: if the read misses a change, the next scan finds
+    # another stat and the file is read again.
     stat = file_stat(before)
     is_unstable = not stat.is_same_as(file_stat(os.fstat(fd)))
     return Content(data=data, stat=stat, mode=before.st_mode, is_unstable=is_unstable)
@@ -218,7 +218,7 @@ def read_bounded(fd: int, size_bytes: int, *, limit_bytes: int) -> bytes:
     """Read from the start up to the limit; `size_bytes` is a hint that saves system calls."""
     data = os.pread(fd, min(size_bytes + 1, limit_bytes), 0)
     while len(data) < limit_bytes:
-        # Mostly the end is here: a buffer for all that may follow would cost more than the note.
+        # Usually the file ends here: a buffer for the whole limit would cost more than the note.
         n_more = min(limit_bytes - len(data), max(GROWTH_BYTES, len(data)))
         more = os.pread(fd, n_more, len(data))
         if not more:
@@ -241,7 +241,10 @@ UnreadReason = Literal[
 
 
 class ReadFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The bytes of a note and its record. An unstable note must be read again once it is quiet."""
+    """The bytes of a note and its record.
+
+    An unstable note must be read again when no program changes it any more.
+    """
 
     path: NotePath
     data: bytes
@@ -277,7 +280,7 @@ def read_note_file(scope: Scope, path: NotePath, *, now_ns: int) -> ReadFile | U
 
 
 def _open_note(scope: Scope, path: NotePath) -> int | None:
-    """Open the note, following links within the allowed folders; None if they leave them."""
+    """Open a note and follow its links; None if they lead out of the allowed folders."""
     try:
         return open_beneath(scope.root, path.text)
     except OSError as error:
@@ -301,7 +304,7 @@ def _refuse(path: NotePath, reason: UnreadReason, *, why: str = "") -> Unread:
     return Unread(path=path, reason=reason, problem=problem(path.text, reason, why=why))
 
 
-# --- what the system tells of a note ---
+# --- times and modes of a note ------------------------------------------------------------------
 
 
 def read_attributes(scope: Scope, path: NotePath) -> Attributes | None:
@@ -314,11 +317,11 @@ def read_attributes(scope: Scope, path: NotePath) -> Attributes | None:
 
 
 def read_oldest_time(scope: Scope, path: NotePath) -> int | None:
-    """Return the oldest of the times of a note's file, which is not after its creation, in ns since
-    1970; None if there is no file.
+    """Return the oldest time of a note's file, in ns since 1970; None if there is no file.
 
-    A file that was moved here, or unpacked or copied with its times, is older than its name. The
-    time of birth is left out where the system or the file system does not tell it.
+    The note was created at this time or later. A file that was moved here, or unpacked or copied
+    with its times, is older than its name. The time of birth is left out where the system or the
+    file system does not know it.
     """
     full = f"{scope.root}/{path.text}"
     try:
@@ -329,8 +332,8 @@ def read_oldest_time(scope: Scope, path: NotePath) -> int | None:
     return min(stat.st_mtime_ns, stat.st_ctime_ns, *(() if birth_ns is None else (birth_ns,)))
 
 
-# Linux's statx, which Python's `os` does not offer: its structure has 256 bytes; the first four are
-# the mask of the fields that it has filled in, and the time of birth is at an offset of 80.
+# Python's `os` does not offer Linux's statx. Its structure has 256 bytes: the first four are the
+# mask of the fields that are filled in, and the time of birth is at offset 80.
 AT_FDCWD, STATX_BTIME, STATX_BYTES = -100, 0x800, 256
 BIRTH = struct.Struct("=qI")
 
@@ -345,12 +348,12 @@ def _read_birth_ns(path: str, stat: os.stat_result) -> int | None:
         birth_s = getattr(stat, "st_birthtime", None)
         return None if birth_s is None else int(birth_s * 1e9)
     statx = _find_statx()
-    found = ctypes.create_string_buffer(STATX_BYTES)
-    if statx is None or statx(AT_FDCWD, os.fsencode(path), 0, STATX_BTIME, found) != 0:
+    buffer = ctypes.create_string_buffer(STATX_BYTES)
+    if statx is None or statx(AT_FDCWD, os.fsencode(path), 0, STATX_BTIME, buffer) != 0:
         return None
-    if not int.from_bytes(found.raw[:4], sys.byteorder) & STATX_BTIME:
+    if not int.from_bytes(buffer.raw[:4], sys.byteorder) & STATX_BTIME:
         return None
-    seconds, nanoseconds = BIRTH.unpack_from(found.raw, 80)
+    seconds, nanoseconds = BIRTH.unpack_from(buffer.raw, 80)
     return int(seconds * 10**9 + nanoseconds)
 
 
@@ -358,7 +361,7 @@ def _read_birth_ns(path: str, stat: os.stat_result) -> int | None:
 
 
 class TextFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file as it was read.
+    """A file at the time of its read.
 
     `path` is its real path in the workspace, or the requested path if it is in an allowed folder.
     """
@@ -371,7 +374,7 @@ class TextFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def attributes(self) -> Attributes:
-        """The attributes with which the file is created again after it was deleted."""
+        """The attributes that the file gets when a deleted file is created again."""
         return Attributes(mode=modes.S_IMODE(self.mode), mtime_ns=self.stat.mtime_ns)
 
 
@@ -402,9 +405,9 @@ def read_text_file(scope: Scope, path: NotePath) -> TextFile | None:
 
 
 def check_size(scope: Scope, path: str, data: bytes, *, way_out: str) -> None:
-    """Raise TooLarge if the bytes are more than a note may have.
+    """Raise TooLarge if `data` is longer than a note may be.
 
-    `path` is the writer's own name for the note; `way_out` is the start of the hint.
+    `path` is the name by which the writer knows the note; `way_out` begins the hint.
     """
     if len(data) > scope.max_file_bytes:
         limit = scope.max_file_bytes
@@ -415,7 +418,7 @@ def check_size(scope: Scope, path: str, data: bytes, *, way_out: str) -> None:
 
 
 def find_place(scope: Scope, path: NotePath) -> ConfinedPath:
-    """Return the real place of a path of memory, which may be missing.
+    """Return the real place of a path of memory; the file may be missing.
 
     Raises PathRefused if the path is not memory, or leads out of the workspace and the folders of
     `allow_links_to`.
@@ -455,7 +458,7 @@ def resolve(scope: Scope, path: NotePath) -> ConfinedPath:
 
 
 def check_root(scope: Scope) -> None:
-    """Raise Unwritable if the workspace's folder is missing, so that it is not taken for empty."""
+    """Raise Unwritable if the workspace's folder is missing, because missing is not empty."""
     try:
         is_folder = modes.S_ISDIR(os.lstat(scope.root).st_mode)
     except OSError:

@@ -1,17 +1,18 @@
 """Find the notes of a workspace and report problems of its files; no note is read.
 
-A folder that cannot be listed is reported as failed and a file that cannot be examined as
-unreadable; a root that is missing, unreadable or replaced during the scan is not an empty root. So
-`core.changes.diff` deletes nothing for any of them.
+A folder that cannot be listed is reported as failed, and a file that cannot be examined as
+unreadable. A root that is missing, unreadable or replaced during the scan is not an empty root. So
+`core.changes.diff` deletes nothing for any of these failures.
 
-A whole folder of notes is scanned like any include, without what `ignore_rules` leaves out of it.
+A whole folder of notes is scanned like any include, without the entries that `WorkspaceRules`
+leave out.
 
-`Walk` keeps folders on a stack, so nesting is not limited by recursion. Links are followed after
-everything else is known, only to allowed folders, and each target once; a target that is a note
-under its own path is skipped. The failure of one entry ends that entry alone and is reported.
+`Walk` keeps folders on a stack, so recursion does not limit the depth of folders. Links are
+followed last, only to allowed folders, and each target once; a target that is a note under its own
+path is skipped. The failure of an entry is reported, and the scan goes on with the next entry.
 
-`find_mounts` finds the disks with notes beneath the root or where links lead, `find_away` those
-that are not mounted now.
+`find_mounts` finds the disks with notes, beneath the root or where links lead; `find_away` returns
+the disks that are not mounted now.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ _PROBED = (*PRUNED_MARKERS, *BUILD_FILES, IGNORE_FILE, ".git")
 
 
 class IgnoreFile(msgspec.Struct, frozen=True, eq=False):
-    """A `.gitignore` file, and the one that applies where it says nothing."""
+    """A `.gitignore` file; `above` is the file that decides where this one says nothing."""
 
     folder: str
     text: bytes
@@ -104,7 +105,7 @@ class IgnoreFile(msgspec.Struct, frozen=True, eq=False):
 
 
 class FolderRules(msgspec.Struct, frozen=True):
-    """What applies to the entries of one folder; `build_files` are those of build tools in it."""
+    """The rules for the entries of one folder; `build_files` are the files of build tools in it."""
 
     ignore: IgnoreFile | None = None
     build_files: frozenset[str] = frozenset()
@@ -114,7 +115,7 @@ class FolderRules(msgspec.Struct, frozen=True):
         return self.ignore is not None and self.ignore.is_ignored(path, is_folder=False)
 
     def is_pruned(self, path: str) -> bool:
-        """True if a folder is left out for another reason than its name."""
+        """True if a folder is left out for a reason other than its name."""
         if is_build_output(path.rpartition("/")[2], self.build_files):
             return True
         return self.ignore is not None and self.ignore.is_ignored(path, is_folder=True)
@@ -124,15 +125,15 @@ NO_RULES = FolderRules()
 
 
 class WorkspaceRules:
-    """Decides for one workspace what is left out. Used by one scan at a time.
+    """Decides which entries of a workspace are left out. Only one scan at a time uses it.
 
-    `pruned` has the folders that a scan has left out for another reason than their name.
+    `pruned` has the folders that a scan has left out for a reason other than their name.
     """
 
     def __init__(self) -> None:
         self.pruned: set[str] = set()
         self._files: dict[str, IgnoreFile] = {}
-        # The rules by which every known note of a folder has been selected.
+        # By folder: the rules that have selected every known note of the folder.
         self._verified: dict[str, IgnoreFile | None] = {}
         self._verified_now: dict[str, IgnoreFile | None] = {}
 
@@ -141,13 +142,13 @@ class WorkspaceRules:
         self._verified_now = {}
 
     def end_whole(self) -> None:
-        """Keep what a scan of the whole workspace has found out."""
+        """Keep the results of a scan of the whole workspace."""
         self._verified = self._verified_now
 
     def enter(
         self, root: str, path: str, real_path: str, above: FolderRules, names: Collection[str]
     ) -> FolderRules | None:
-        """Return the rules for the entries `names` of a folder; None if it is left out itself.
+        """Return the rules for the entries `names` of a folder; None if the folder is left out.
 
         The empty path is the root, which is never left out.
         """
@@ -163,7 +164,7 @@ class WorkspaceRules:
         return FolderRules(ignore, build_files)
 
     def is_pruned(self, path: str, rules: FolderRules) -> bool:
-        """True if the folder at this path is left out by the rules of the folder it is in."""
+        """True if `rules`, the rules of the folder above, leave out the folder at this path."""
         if is_pruned_path(path):
             return True
         is_pruned = rules.is_pruned(path)
@@ -172,7 +173,7 @@ class WorkspaceRules:
         return is_pruned
 
     def find_rules(self, root: str, folder: str) -> FolderRules | None:
-        """Return the rules for the entries of a folder; None if it, or one above, is left out."""
+        """Return the rules for a folder's entries; None if it or a folder above is left out."""
         rules = self.enter(root, "", root, NO_RULES, _probe(root))
         path = ""
         for name in folder.split("/") if folder else ():
@@ -183,32 +184,32 @@ class WorkspaceRules:
         return rules
 
     def is_verified(self, folder: str, rules: FolderRules) -> bool:
-        """True if all known notes of the folder are selected by these rules."""
+        """True if these rules select all known notes of the folder."""
         return folder in self._verified and self._verified[folder] is rules.ignore
 
     def note_verified(self, folder: str, rules: FolderRules) -> None:
         self._verified_now[folder] = rules.ignore
 
     def _is_other_branch(self, root: str, folder: str, names: Collection[str]) -> bool:
-        """True for a linked worktree if the main one is scanned as a part of the same workspace."""
+        """True for a linked worktree whose main worktree is scanned in the same workspace."""
         main = find_checkout(folder) if ".git" in names else None
         if main is None or not f"{main}/".startswith(f"{root}/") or folder == root:
             return False
         return self.find_rules(root, main[len(root) + 1 :]) is not None
 
     def _read(self, path: str, real_path: str, above: IgnoreFile | None) -> IgnoreFile | None:
-        known = self._files.get(path)
+        file = self._files.get(path)
         text = _read_ignore_file(f"{real_path}/{IGNORE_FILE}")
-        if text is None:  # it keeps its rules while it cannot be read
-            return known or above
-        if known is None or known.text != text or known.above is not above:
+        if text is None:  # the rules stay while the file cannot be read
+            return file or above
+        if file is None or file.text != text or file.above is not above:
             rules = IgnoreRules.parse(text.decode("utf-8", "surrogateescape"))
-            known = self._files[path] = IgnoreFile(path, text, rules, above)
-        return known
+            file = self._files[path] = IgnoreFile(path, text, rules, above)
+        return file
 
 
 def _probe(folder: str) -> list[str]:
-    """Return those entries of a folder that say something about the others."""
+    """Return the entries of a folder that decide about the other entries."""
     return [name for name in _PROBED if os.path.lexists(f"{folder}/{name}")]
 
 
@@ -234,14 +235,14 @@ def scan(
     ignore_rules: WorkspaceRules | None = None,
     away: frozenset[str] = frozenset(),
 ) -> Snapshot:
-    """Scan the whole workspace, or the paths in `only` (relative to the root) and those beneath.
+    """Scan the whole workspace, or the paths in `only` (relative to the root) and beneath them.
 
-    The state of the disk raises nothing. If a link is within `only`, the whole workspace is
-    scanned, since the notes of one link depend on the other links; the snapshot's `only` has the
-    scanned paths, without those that no note can have. Notes in listed folders whose stat is the
-    `known` one are skipped and not in the snapshot's `not_skipped`. `ignore_rules` are the
-    workspace's own, kept from scan to scan. `away` are mount points without their disks: folders
-    that cannot be listed now.
+    No state of the disk raises an error. If a link is within `only`, the whole workspace is
+    scanned, because the notes of one link depend on the other links. The snapshot's `only` has the
+    scanned paths; paths that no note can have are omitted. A note in a listed folder whose stat
+    equals the `known` stat is skipped, and is not in the snapshot's `not_skipped`. `ignore_rules`
+    belong to the workspace and are kept from scan to scan. `away` are mount points without their
+    disks, which are folders that cannot be listed now.
     """
     ignore_rules = ignore_rules or WorkspaceRules()
     requested = None
@@ -301,7 +302,9 @@ def _scan_once(
         n_unchanged=len(known) - len(not_skipped),
         failed_folders=frozenset(walk.failed),
         unreadable_files=frozenset(walk.unreadable),
-        problems=tuple(sorted(set(walk.problems), key=lambda found: (found.path, found.code))),
+        problems=tuple(
+            sorted(set(walk.problems), key=lambda problem: (problem.path, problem.code))
+        ),
         link_folders=frozenset(walk.link_folders),
         pruned_folders=frozenset(ignore_rules.pruned),
         away=away,
@@ -310,10 +313,10 @@ def _scan_once(
 
 
 def _report_not_indexed(walk: Walk, only: frozenset[str] | None) -> None:
-    """Report files that no search finds and the note that the memory tool cannot reach."""
+    """Report files that no search finds, and a note that the memory tool cannot reach."""
     if SHADOWED in walk.files and walk.scope.memory_dir == MEMORY_FOLDER:
         walk.report(SHADOWED, "shadowed")
-    # One problem counts all such files, so a scan of a part cannot make it.
+    # A single problem counts all such files, so a scan of a part cannot make it.
     is_whole = only is None or not only.isdisjoint(("", MEMORY_FOLDER))
     if walk.unindexed and is_whole:
         first = heapq.nsmallest(N_EXAMPLES, walk.unindexed)
@@ -323,7 +326,7 @@ def _report_not_indexed(walk: Walk, only: frozenset[str] | None) -> None:
 
 
 class TooManyError(Exception):
-    """A count has not ended in time."""
+    """A count was not finished in time."""
 
 
 MEMORY_NAME = MEMORY_FILE.lower()
@@ -331,9 +334,9 @@ NAMESAKES_LIMIT = 5
 
 
 class NoteCount(msgspec.Struct, frozen=True):
-    """The notes that a scan would find; `is_complete` is false if it would find more.
+    """The number of notes that a scan would find; `is_complete` is false if there are more.
 
-    `namesakes` are those whose names are MEMORY.md in any case, some at most.
+    `namesakes` are notes whose name is MEMORY.md in any case, at most NAMESAKES_LIMIT.
     """
 
     n_notes: int
@@ -365,9 +368,9 @@ def _stop_at(deadline_s: float, entries: Iterable[os.DirEntry[str]]) -> Iterator
 
 
 class _Folder(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder to be listed: its path in the workspace, its real path, how much deeper to go.
+    """A folder to be listed: its path in the workspace, its real path, and the levels beneath it.
 
-    `rules` are those of the folder above, if an include over every folder leads here.
+    If an include over every folder leads here, `rules` are the rules of the folder above.
     """
 
     path: str
@@ -380,10 +383,10 @@ class _Folder(msgspec.Struct, frozen=True, kw_only=True):
 class Walk(msgspec.Struct):
     """The findings of a scan in progress.
 
-    Notes in `files` have another stat than the `known` one; those that have it are skipped.
-    `listed` has the listed folders of known notes, with the names of those that are not skipped:
-    most often none. `links` are to be followed. `unindexed` are files beside notes with names that
-    no note has.
+    A note whose stat equals its `known` stat is skipped; all others are in `files`. `listed` has
+    the listed folders of known notes, each with the names of known notes that are not skipped:
+    most often none. `links` are still to be followed. `unindexed` are files beside notes whose
+    names no note can have.
     """
 
     scope: Scope
@@ -425,20 +428,20 @@ class Walk(msgspec.Struct):
                 self._fail_away(mount.removeprefix(start))
 
     def follow_links(self) -> None:
-        """Add the targets of the links found so far, and of links found on the way."""
+        """Add the targets of all links, also of links that are found on the way."""
         while self.links:
             batch, self.links = sorted(set(self.links)), []
             for path in batch:
                 self._follow(path)
 
     def find_not_skipped(self) -> set[str]:
-        """The known notes but those that have the known stat."""
+        """Return the known notes without the skipped ones."""
         listed, known = self.listed, self.known
         folders: dict[str, Iterable[str]] = {
             folder: listed[folder] if folder in listed else known.find(folder)
             for folder in known.folders
         }
-        # A note of two include globs is seen twice, and may change between the two.
+        # A note that two include globs match is seen twice, and may change in between.
         return {*join_names(folders), *(path for path in self.files if path in self.known)}
 
     def report(self, path: str, code: str, *, why: str = "") -> None:
@@ -458,8 +461,9 @@ class Walk(msgspec.Struct):
                 self._enter(path, depth=place.depth - n_deeper)
 
     def _enter(self, path: str, *, depth: int, rules: FolderRules | None = None) -> None:
-        """Add one path of which only the name is known, and the rules for it if it is in a whole
-        folder.
+        """Add the file, folder or link at a path.
+
+        In a whole folder, `rules` are the rules for this path.
         """
         real_path = f"{self.scope.root}/{path}" if path else self.scope.root
         folder = os.path.dirname(real_path) if path else real_path
@@ -486,7 +490,7 @@ class Walk(msgspec.Struct):
             self._add_if_regular(path, stat)
 
     def _is_left_out(self, path: str, rules: FolderRules | None, *, is_folder: bool) -> bool:
-        """True if a folder, file or link of a whole folder is left out of it."""
+        """True if the rules of a whole folder leave out this folder, file or link."""
         if rules is None or not path:
             return False
         if is_folder:
@@ -546,7 +550,7 @@ class Walk(msgspec.Struct):
             return
         n_before = len(self.refused)
         self._add_entries(replace(folder, rules=rules), self._bound(entries), stack)
-        # Without known notes it is unknown whether all of them are selected.
+        # Without known notes nothing shows that the rules select all of them.
         if self.known and len(self.refused) == n_before:
             self.ignore_rules.note_verified(folder.path, rules)
 
@@ -565,8 +569,9 @@ class Walk(msgspec.Struct):
             name = entry.name
             try:
                 known_hash = find_known(name)
-                # Nearly every file takes this branch, with as few calls as possible: it is most of
-                # the cost of a scan. A link or folder in its place has another inode or ctime.
+                # Nearly every file takes this branch, which is most of the cost of a scan: it makes
+                # as few calls as possible. A link or folder that replaced the note has another
+                # inode or ctime.
                 if known_hash and is_trusted:
                     stat = entry.stat(follow_symlinks=False)
                     if stat.st_size <= max_bytes and known_hash == _hash(stat):
@@ -584,7 +589,7 @@ class Walk(msgspec.Struct):
                 self._mark_unreadable(path, "unreadable_file", error)
         if known:
             others = known.keys() - same if len(same) < len(known) else ALL_SAME
-            # A folder of two include globs is listed twice.
+            # A folder that two include globs match is listed twice.
             before = self.listed.get(folder.path)
             self.listed[folder.path] = others if before is None else before & others
 
@@ -596,7 +601,7 @@ class Walk(msgspec.Struct):
         known_hash: int | None,
         is_selected: Callable[[str], bool] | None,
     ) -> bool:
-        """Add any entry of a folder; True if it is a selected note with the stat of this hash."""
+        """Add an entry of a folder; True if it is a selected note whose stat has `known_hash`."""
         path = f"{folder.path}/{entry.name}" if folder.path else entry.name
         if not known_hash and not is_note_name(entry.name):
             self._add_other(folder, path, entry)
@@ -613,7 +618,7 @@ class Walk(msgspec.Struct):
         return False
 
     def _choose_filter(self, folder: _Folder) -> Callable[[str], bool] | None:
-        """Return the test for names in this folder; None if all notes pass, which is faster."""
+        """Return the test for paths in this folder; None if all notes pass, which is faster."""
         if folder.is_linked:
             return lambda path: (
                 self.scope.is_selected(path)
@@ -646,7 +651,7 @@ class Walk(msgspec.Struct):
         return self.ignore_rules.is_verified(folder.path, rules)
 
     def _add_other(self, folder: _Folder, path: str, entry: os.DirEntry[str]) -> None:
-        """Handle an entry whose name makes it no note: a link to a folder, another file."""
+        """Handle an entry whose name no note has: a link to a folder, or another file."""
         if is_rule_path(path) and entry.is_file(follow_symlinks=False):
             if self.scope.is_selected(path):
                 self._add(path, entry.stat(follow_symlinks=False))
@@ -683,7 +688,7 @@ class Walk(msgspec.Struct):
             self.report(path, "not_a_file")
 
     def _check_hidden(self, folder: _Folder, name: str) -> None:
-        """Report an evicted file NAME for its stand-in `.NAME.icloud`; ignore other names."""
+        """If `name` is the stand-in `.NAME.icloud`, report the evicted note NAME."""
         evicted = name[1:].removesuffix(".icloud")
         if name.endswith(".icloud") and is_note_name(evicted):
             path = f"{folder.path}/{evicted}" if folder.path else evicted
@@ -691,7 +696,7 @@ class Walk(msgspec.Struct):
                 self._mark_unreadable(path, "evicted")
 
     def _check_evicted(self, path: str) -> None:
-        """Report a note that is missing if its stand-in is there."""
+        """Report a missing note as evicted if its stand-in exists."""
         folder, _, name = f"{self.scope.root}/{path}".rpartition("/")
         if self.scope.is_note(path) and os.path.lexists(f"{folder}/.{name}.icloud"):
             self._mark_unreadable(path, "evicted")
@@ -713,7 +718,7 @@ class Walk(msgspec.Struct):
                 self.report(path, "sync_conflict")
 
     def _check_name(self, path: str, stat: os.stat_result) -> bool:
-        """Report problems of a name; False if the file cannot be indexed for it."""
+        """Report problems of a name; False if the name forbids indexing the file."""
         if not is_utf8(path):
             self.report(path, "bad_name")
             return False
@@ -758,14 +763,14 @@ class Walk(msgspec.Struct):
             self.report(path, "link_loop")
         elif real not in self.followed and not self._is_own_folder(target):
             self.followed.add(real)
-            # The rules of the link's place are known to apply: it has passed them.
+            # The link has already passed the rules of its place.
             rules = NO_RULES if self.scope.is_in_whole(f"{path}/x.md") else None
             self._walk(
                 _Folder(path=path, real_path=real, depth=ANY_DEPTH, is_linked=True, rules=rules)
             )
 
     def _is_first(self, real: str) -> bool:
-        """True once for each target, and never for a note under its own path."""
+        """True the first time for each target; never for a note under its own path."""
         inside = real.removeprefix(f"{self.scope.root}/")
         if real in self.followed or (inside != real and self.scope.is_note(inside)):
             return False
@@ -773,13 +778,13 @@ class Walk(msgspec.Struct):
         return True
 
     def _is_own_folder(self, target: ConfinedPath) -> bool:
-        """True for a folder that is scanned under its own path."""
+        """True if the target folder is scanned under its own path."""
         if target.folder != self.scope.root or find_refusal(target.path):
             return False
         return is_memory(target.path) or self._is_whole_folder(target.path)
 
     def _is_whole_folder(self, path: str) -> bool:
-        """True if a whole folder holds the folder at this path, and does not leave it out."""
+        """True if the folder at this path is in a whole folder that does not leave it out."""
         if not self.scope.is_in_whole(f"{path}/x.md"):
             return False
         rules = self.ignore_rules.find_rules(self.scope.root, path)
@@ -809,9 +814,9 @@ def _hash(stat: os.stat_result) -> int:
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
-    """True for a link to a folder, and for one whose target cannot be examined.
+    """True for a link to a folder, and for a link whose target cannot be examined.
 
-    The latter is followed too, to be reported or watched.
+    Such a link is followed too, so that it is reported or watched.
     """
     try:
         return entry.is_symlink() and modes.S_ISDIR(entry.stat().st_mode)
@@ -822,7 +827,7 @@ def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
 # --- mounts ---------------------------------------------------------------------------------------
 #
 # A mount point is known by its path alone: device numbers may differ after a reboot, and a bind
-# mount has that of its source. Without `/proc/self/mountinfo` no mount is known.
+# mount has the number of its source. Without `/proc/self/mountinfo` no mount is known.
 
 _MOUNTS = "/proc/self/mountinfo"
 _ESCAPE = re.compile(rb"\\([0-7]{3})")
@@ -831,32 +836,36 @@ _ESCAPE = re.compile(rb"\\([0-7]{3})")
 def find_mounts(
     root: str, notes: Collection[str], snapshot: Snapshot, before: Collection[str]
 ) -> frozenset[str]:
-    """Return the mount points, beneath the root or where links lead, that hold `notes`, which a
-    full scan has seen, and those of `before` that were away during it or are now.
+    """Return the mount points that hold `notes`, beneath the root or where links lead.
+
+    `snapshot` is the full scan that has seen the notes. Mount points of `before` that were away
+    during the scan, or are away now, are returned too.
     """
-    # Listed first: what is unmounted later was mounted, or is away.
+    # Mounts are listed first: if one is unmounted later, it is in the list or counts as away.
     mounts = {mount for mount in _list_mounts() if not is_within_folder(root, mount.rstrip("/"))}
     inside = {
         mount: f"{mount[len(root) + 1 :]}/" for mount in mounts if is_within_folder(mount, root)
     }
-    used = {mount for mount, start in inside.items() if any(one.startswith(start) for one in notes)}
+    used = {
+        mount for mount, start in inside.items() if any(note.startswith(start) for note in notes)
+    }
     links = snapshot.link_folders
     linked = {mount for mount in mounts if any(is_within_folder(folder, mount) for folder in links)}
     return frozenset(used.union(linked, snapshot.away, find_away(root, before)))
 
 
 def find_away(root: str, mounts: Collection[str]) -> frozenset[str]:
-    """Return those of these mount points where nothing is mounted and no file is."""
+    """Return the mount points at which nothing is mounted and no file lies."""
     if not mounts:
         return frozenset()
     return frozenset(mount for mount in set(mounts) - _list_mounts() if _is_vacant(root, mount))
 
 
 def _is_vacant(root: str, mount: str) -> bool:
-    """True if nothing is in the folder of a mount point.
+    """True if the folder of a mount point is empty or was removed with the mount.
 
-    Some programs remove it with the mount. Beneath the root a missing one counts as deleted, as
-    nothing tells that it was not; elsewhere the link to it tells.
+    Beneath the root a missing folder counts as deleted, because nothing shows that it was not. In
+    other places the link to it shows that.
     """
     try:
         with os.scandir(mount) as entries:
@@ -873,7 +882,7 @@ def _list_mounts() -> frozenset[str]:
             points = [line.split(b" ", 5)[4] for line in file]
     except OSError:
         return frozenset()
-    # Names that are not UTF-8 are none of notes.
+    # No note has a path that is not UTF-8.
     return frozenset(_ESCAPE.sub(_unescape, point).decode(errors="replace") for point in points)
 
 

@@ -2,13 +2,13 @@
 
 - `Scope`: `MEMORY.md`, notes beneath `.memories/` and the files that include globs add, and the
   folder to which memories are written. It decides by path alone; `scan` and `read` check the file
-  itself (a folder, a link, too many bytes), and `ignore_rules` what `.gitignore` files leave out.
+  itself (a folder, a link, too many bytes), and `scan.WorkspaceRules` apply `.gitignore` files.
 - File names: UTF-8, control characters, conflict copies, temporary files of other tools.
-- `Root`: the folder of a workspace, as a real path. It is refused where notes cannot sensibly be:
-  `/`, the home folder or a folder above it, another user's folder, `/proc`, `/sys` and `/dev`.
-- A path belongs to the nearest root above it; in a linked git worktree without a root of its own,
-  to the root of the same path in the main worktree. A worktree that holds memory itself is a
-  workspace of its own (`find_present`).
+- `Root`: the folder of a workspace, as a real path. These folders are refused: `/`, the home
+  folder or a folder above it, another user's folder, `/proc`, `/sys` and `/dev`.
+- A path belongs to the nearest root above it. In a linked git worktree without a root of its own,
+  it belongs to the root of the same path in the main worktree. A worktree that itself holds memory
+  is a workspace of its own (`find_present`).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ WORKTREE_LIMIT = 1000
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """The notes of one workspace. `root` and `allow_links_to` are real paths; see `parse_scope`.
 
-    Nothing is written to the notes that `read_only` matches. `memory_dir` is the folder of the
-    memory tool and of new notes, empty for the root.
+    memsyncd never writes to notes that `read_only` matches. `memory_dir` is the folder of the
+    memory tool and of new notes; empty for the root.
     """
 
     root: str
@@ -70,7 +70,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def selection(self) -> str:
-        """Names which files of the folder are notes; another selection may show others."""
+        """A text for the settings that select notes; if it differs, other files may be notes."""
         patterns = (self.includes.named_globs, self.includes.whole, self.exclude)
         chosen = [list(globs.patterns) for globs in patterns]
         return f"{chosen} {self.max_file_bytes} {list(self.allow_links_to)}"
@@ -81,28 +81,33 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return is_named and not find_refusal(path) and self.is_selected(path)
 
     def is_read_only(self, path: str) -> bool:
-        """True if nothing is written to the note at this path, made there or moved there: rules
-        and instructions for agents are people's, unless an include names the very file.
+        """True if no note at this path may be written or created, and none may be moved to it.
+
+        Rules and instructions for agents belong to people, unless an include names exactly this
+        file.
         """
         if self.read_only.matches(path) or is_rule_path(path):
             return True
         return is_instruction(path) and path not in self.includes.named_globs.patterns
 
     def is_selected(self, path: str) -> bool:
-        """True if memory or an include glob holds this path and no exclude glob matches it.
+        """True if this path is memory or an include glob matches it, and no exclude glob does.
 
-        The suffix of its name is not checked.
+        The suffix of the name is not checked.
         """
         is_included = self.is_named(path) or self.is_in_whole(path)
         return is_included and not self.exclude.matches(path)
 
     def is_named(self, path: str) -> bool:
-        """True for `MEMORY.md`, what is in `.memories/` and what an include of a folder matches."""
+        """True for `MEMORY.md`, paths in `.memories/`, and paths that an include matches.
+
+        Includes over every folder (`**`) do not count.
+        """
         return is_memory(path) or self.includes.named_globs.matches(path)
 
     @property
     def takes_all(self) -> bool:
-        """True if every note's name in every folder that is not left out is selected."""
+        """True if every note is selected in every folder that is not left out."""
         return "**" in self.includes.whole.patterns and not self.exclude.patterns
 
     def is_in_whole(self, path: str) -> bool:
@@ -126,8 +131,10 @@ def parse_scope(
     max_file_bytes: int,
     allow_links_to: Iterable[str] = (),
 ) -> Scope:
-    """Make the scope of a real path from the configuration. Read-only notes and those of the memory
-    folder are included. Raises BadRequest for a bad glob.
+    """Make the scope of a real path from the configuration.
+
+    Notes that `read_only` matches and notes of the memory folder are included. Raises BadRequest
+    for a bad glob.
     """
     read_only, memory_dir = tuple(read_only), parse_memory_dir(memory_dir)
     of_folder = f"{memory_dir}/**" if memory_dir else "**"
@@ -144,7 +151,7 @@ def parse_scope(
 
 
 def parse_memory_dir(text: str) -> str:
-    """Return the path of a memory folder, empty for the root. Raises BadRequest for any other."""
+    """Return the path of a memory folder; empty for the root. Raises BadRequest if refused."""
     folder = text.removeprefix("./").rstrip("/")
     if folder in ("", "."):
         return ""
@@ -163,7 +170,7 @@ def is_within_folder(path: str, folder: str) -> bool:
 
 # --- file names ---------------------------------------------------------------------------------
 
-# Line ends, escape sequences and changes of direction: a name with them is shown as another name.
+# Line ends, escape sequences and changes of direction make a name look like another name.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # Emacs, and hidden names.
 LEFTOVER_STARTS = ("#", ".")
@@ -191,7 +198,7 @@ def is_leftover(name: str) -> bool:
     """True for temporary files of editors, agents and other tools."""
     if name.startswith(LEFTOVER_STARTS) or name.endswith(LEFTOVER_ENDS) or ".tmp." in name:
         return True
-    # Vim tests whether a folder is writable with 4913; `sed -i` writes sed followed by letters.
+    # Vim creates `4913` to test whether a folder is writable; `sed -i` writes `sed` and letters.
     return name == "4913" or (name.startswith("sed") and name[3:].isalnum())
 
 
@@ -225,7 +232,7 @@ def make_root(path: str, *, is_real: bool = False) -> Root:
     """Make the root at `path`, which may be missing; it has the folder's name.
 
     With `is_real` the path is taken as a real path and no disk is accessed. Raises BadRequest for a
-    path that is not UTF-8, for JSON could not hold it.
+    path that is not UTF-8, because JSON cannot hold it.
     """
     real = os.path.normpath(path) if is_real else os.path.realpath(path)
     try:
@@ -261,14 +268,14 @@ def find_root_refusal(path: str, *, home: str, uid: int) -> MemsyncdError | None
 
 
 def _is_made_by_system(path: str) -> bool:
-    """True for the folders of processes, of the kernel and of devices; /dev/shm holds files."""
+    """True for folders of processes, the kernel and devices; /dev/shm holds ordinary files."""
     if is_within_folder(path, "/dev/shm"):  # noqa: S108  nothing is written there
         return False
     return any(is_within_folder(path, folder) for folder in ("/proc", "/sys", "/dev"))
 
 
 def find_identity(path: str) -> tuple[int, int] | None:
-    """Return device and inode of the folder at `path`; None if there is none or no permission."""
+    """Return device and inode of the folder at `path`; None if it is missing or forbidden."""
     try:
         return identify(os.stat(path))
     except OSError:
@@ -280,7 +287,7 @@ def identify(stat: os.stat_result) -> tuple[int, int]:
 
 
 def is_gone(path: str, inode: int | None) -> bool:
-    """Return true if no folder is at `path`, or one with another inode.
+    """True if there is no folder at `path`, or a folder with another inode.
 
     A folder that cannot be accessed is not gone. The device is not compared: some file systems
     change its number at each mount.
@@ -300,8 +307,9 @@ def has_memory(root: str) -> bool:
 
 
 def find_present(root: str, places: Iterable[str]) -> tuple[str, ...]:
-    """Return which of these files and folders, named from `root`, are there; an empty folder, which
-    git does not track, is not. Blocks on the disk.
+    """Return the `places` (files and folders, named from `root`) that exist.
+
+    An empty folder does not count, because git does not track it. Blocks on the disk.
     """
     return tuple(place for place in places if _holds_something(os.path.join(root, place)))
 
@@ -319,10 +327,10 @@ def _holds_something(path: str) -> bool:
 def find_owner(
     path: str, roots: Collection[str], sharing: Literal["shared", "own"] = "shared"
 ) -> str | None:
-    """Return the one of `roots` (real paths) that `path` belongs to, or None.
+    """Return the root of `roots` (real paths) to which `path` belongs, or None.
 
     `sharing` says whether a linked worktree without a root of its own shares the memory of the main
-    one.
+    worktree.
     """
     real = os.path.realpath(path)
     nearest = find_nearest_root(real, roots)
@@ -331,7 +339,7 @@ def find_owner(
         return nearest
     if sharing == "shared":
         return _find_shared_owner(real, worktree, roots) or nearest
-    # A worktree may be within the main one.
+    # A linked worktree may lie within the main worktree.
     main = worktree.main
     return find_nearest_root(
         real, [root for root in roots if main is None or not is_within_folder(root, main)]
@@ -345,10 +353,10 @@ def find_nearest_root(real_path: str, roots: Collection[str]) -> str | None:
 
 def _list_upwards(path: str) -> list[str]:
     """Return the path and every folder above it, nearest first."""
-    found = [path]
-    while (parent := os.path.dirname(found[-1])) != found[-1]:
-        found.append(parent)
-    return found
+    folders = [path]
+    while (parent := os.path.dirname(folders[-1])) != folders[-1]:
+        folders.append(parent)
+    return folders
 
 
 def _slug(name: str) -> str:
@@ -362,15 +370,15 @@ def _slug(name: str) -> str:
 
 
 def find_worktree(real_path: str) -> Worktree | None:
-    """Return the linked worktree of a real path; None in a main worktree, submodule or none."""
+    """Return the linked worktree of a real path; None in a main worktree or in a submodule."""
     worktree = _identify(real_path)
     return None if worktree is None or worktree.trouble else worktree
 
 
 def find_checkout(top: str) -> str | None:
-    """Return the main worktree of the linked one with this top folder; None if there is none.
+    """Return the main worktree of the linked worktree with this top folder; None if there is none.
 
-    A bare repository has worktrees alone; it is known by having no index.
+    A bare repository has linked worktrees only; it is recognised because it has no index.
     """
     worktree = identify_worktree(top, _read_small, os.path.realpath)
     if worktree is None or worktree.main is None or worktree.is_bare:
@@ -385,10 +393,10 @@ def find_worktree_trouble(real_path: str) -> str:
 
 
 def find_shared_folder(real_path: str, roots: Collection[str]) -> str | None:
-    """Return the folder that a folder in a linked worktree shares its memory with, if any.
+    """Return the folder with which a folder in a linked worktree shares its memory, or None.
 
-    It is the same path in the main worktree, if there is such a folder, or in the one worktree of
-    a bare repository that has a root.
+    It is the same path in the main worktree, if that folder exists. In a bare repository it is the
+    same path in the only worktree that has a root.
     """
     worktree = find_worktree(real_path)
     if worktree is None:
@@ -396,7 +404,7 @@ def find_shared_folder(real_path: str, roots: Collection[str]) -> str | None:
     tops = _list_bare_tops(worktree) if worktree.is_bare else [worktree.main or ""]
     places = [(top, worktree.in_tree(real_path, top)) for top in tops if top != worktree.top]
     if worktree.is_bare:
-        places = [one for one in places if _find_root_in(one[1], one[0], roots)]
+        places = [(top, path) for top, path in places if _find_root_in(path, top, roots)]
     if len(places) != 1:
         return None
     place = places[0][1]
@@ -404,13 +412,14 @@ def find_shared_folder(real_path: str, roots: Collection[str]) -> str | None:
 
 
 def find_worktree_root(real_path: str, root: str) -> str:
-    """Return the folder that stands for `root` in the linked worktree of a path which shares its
-    memory; empty if the path is in none.
+    """Return the folder of a linked worktree that corresponds to `root`, whose memory it shares.
+
+    The worktree is the one of `real_path`. The result is empty if the path is in no such worktree.
     """
     worktree = find_worktree(real_path)
     if worktree is None or is_within_folder(root, worktree.top):
         return ""
-    # The folder of a bare repository may hold its worktrees: the nearest top counts.
+    # The folder of a bare repository may hold its worktrees, so their tops come first.
     tops = _list_bare_tops(worktree) if worktree.is_bare else []
     tops += [worktree.main] if worktree.main else []
     return next(
@@ -419,18 +428,18 @@ def find_worktree_root(real_path: str, root: str) -> str:
 
 
 def _find_shared_owner(real_path: str, worktree: Worktree, roots: Collection[str]) -> str | None:
-    """Return the root that a path in a linked worktree shares; None if there are several."""
+    """Return the root that a path in a linked worktree shares; None if there is not exactly one."""
     if worktree.main is not None:
         owner = find_nearest_root(worktree.in_tree(real_path, worktree.main), roots)
         if owner is not None:
             return owner
     if not worktree.is_bare:
         return None
-    found = (
+    shared_roots = (
         _find_root_in(worktree.in_tree(real_path, top), top, roots)
         for top in _list_bare_tops(worktree)
     )
-    owners = {owner for owner in found if owner is not None}
+    owners = {owner for owner in shared_roots if owner is not None}
     return owners.pop() if len(owners) == 1 else None
 
 
@@ -448,8 +457,8 @@ def _list_bare_tops(worktree: Worktree) -> list[str]:
     except OSError:
         return []
     folders = [f"{worktree.repository}/worktrees/{name}" for name in names]
-    pointers = [(one, read_pointer(_read_small(f"{one}/gitdir"))) for one in folders]
-    # A worktree that was moved without git has no such folder.
+    pointers = [(folder, read_pointer(_read_small(f"{folder}/gitdir"))) for folder in folders]
+    # If a worktree was moved without git, its pointer leads to a folder that does not exist.
     return [
         os.path.dirname(os.path.realpath(os.path.join(folder, pointer)))
         for folder, pointer in pointers
@@ -458,8 +467,9 @@ def _list_bare_tops(worktree: Worktree) -> list[str]:
 
 
 def _identify(real_path: str) -> Worktree | None:
-    """Return the nearest linked worktree at or above a path. A repository within it, such as a
-    submodule, is a part of it, as one within a main worktree is.
+    """Return the nearest linked worktree at or above a path, or None.
+
+    A repository within the worktree, such as a submodule, counts as a part of it.
     """
     tops = (top for top in _list_upwards(real_path) if os.path.lexists(f"{top}/.git"))
     named = (identify_worktree(top, _read_small, os.path.realpath) for top in tops)

@@ -4,10 +4,10 @@ Every change is all or nothing and stays within the workspace, whose folders are
 descriptor:
 
 - Replacing is compare-and-swap: the new bytes are synced first, then exchanged with the note in
-  one step. If the displaced file does not have the content that the caller had read, it is
-  exchanged back and the change is a Conflict, to be decided again. Where names cannot be exchanged
-  in one step, the note is compared immediately before the rename.
-- Deleting renames first, then compares, then removes, or restores the name.
+  one step. If the displaced file does not have the content that the caller had read, the two are
+  exchanged back and Conflict is raised; the caller decides again. Where the system cannot exchange
+  names in one step, the note is compared immediately before the rename.
+- Deleting renames first, then compares, then removes the file or restores the name.
 - A new name never replaces anything.
 
 The engine decides on the change, records the old texts, and lets one job write at a time.
@@ -66,7 +66,7 @@ NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class TemporaryFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A new file, complete on the disk; `fd` is open for reading only."""
+    """A new file that is complete on the disk; `fd` is open for reading only."""
 
     name: str
     fd: int
@@ -74,7 +74,7 @@ class TemporaryFile(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_temporary_name() -> str:
     """Make an unused name: it has 64 random bits."""
-    # Not `secrets`, which imports all of OpenSSL: 3.5 MB.
+    # `secrets` would import all of OpenSSL: 3.5 MB.
     return f".memsyncd-{os.urandom(8).hex()}.tmp"
 
 
@@ -88,9 +88,8 @@ def write_temporary(
 ) -> Iterator[TemporaryFile]:
     """Write and sync a new file, with the mode, owner and attributes of the open file `like_fd`.
 
-    Without `like_fd` it gets the mode and time of `attributes`, and without both the permissions of
-    its folder. At the end the temporary name is removed if it still names the file that was made
-    here.
+    Without `like_fd` the file gets the mode and time of `attributes`; without both, the permissions
+    of its folder. At the end the temporary name is removed if it still names this new file.
     """
     name = make_temporary_name()
     with contextlib.ExitStack() as cleanup:
@@ -138,7 +137,7 @@ def _copy_metadata(fd: int, like_fd: int) -> None:
 
 
 def _copy_attributes(fd: int, like_fd: int) -> None:
-    """Copy extended attributes, access control lists among them."""
+    """Copy extended attributes, which include access control lists."""
     attributes = os.listxattr(like_fd)
     # The access control list that a new file inherits from its folder must not remain.
     for attribute in set(os.listxattr(fd)).difference(attributes):
@@ -158,15 +157,15 @@ def _remove_own(folder_fd: int, name: str, own: os.stat_result) -> None:
 # --- renames ------------------------------------------------------------------------------------
 #
 # `renameat2` (Linux) and `renameatx_np` (macOS) exchange two names, or rename without replacing
-# anything. Where the system or the file system cannot, a hard link takes the new name, which fails
-# as reliably if the name is taken. An exchange is refused then: a plain rename could not restore
-# the file that it replaced.
+# anything. Where the system or the file system cannot, a hard link gets the new name; this fails
+# just as reliably if the name is taken. An exchange is refused then, because a plain rename could
+# not restore the file that it replaced.
 
 # The function of the C library, its flag for not replacing, and its flag for exchanging.
 RENAME_FLAGS = {"linux": ("renameat2", 1, 2), "darwin": ("renameatx_np", 4, 2)}
-# Errors of old kernels, and of file systems without the flag.
+# Errors of old kernels, and of file systems that do not know the flag.
 UNSUPPORTED_ERRORS = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
-# Errors for a folder, which takes no second name, and of file systems without hard links.
+# Errors for a folder, which can have no second name, and of file systems without hard links.
 UNLINKABLE_ERRORS = UNSUPPORTED_ERRORS | {errno.EPERM, errno.EMLINK}
 
 RenameAt = Callable[[int, str, int, str, int], None]
@@ -213,7 +212,10 @@ def _rename_by_link(old_fd: int, old: str, new_fd: int, new: str) -> None:
 
 
 def _rename_after_check(old_fd: int, old: str, new_fd: int, new: str) -> None:
-    """Rename if the new name is free now. A folder replaces nothing but an empty folder anyway."""
+    """Rename if the new name is free now.
+
+    Another program may take the name in between; a renamed folder replaces only an empty folder.
+    """
     try:
         os.lstat(new, dir_fd=new_fd)
     except FileNotFoundError:
@@ -236,7 +238,7 @@ def _rename_flags() -> tuple[int, int]:
 
 @functools.cache
 def choose_rename() -> RenameAt | None:
-    """Return the C library's rename with flags, None if it has none."""
+    """Return the C library's rename with flags; None if it has no such function."""
     name = RENAME_FLAGS.get(sys.platform, ("", 0, 0))[0]
     function = getattr(ctypes.CDLL(None, use_errno=True), name, None) if name else None
     if function is None:
@@ -292,7 +294,7 @@ def open_folder(root: str, path: str) -> Iterator[OpenFolder]:
 def create_folder(root: str, path: str) -> Iterator[OpenFolder]:
     """Open a folder; create it and missing folders above it, each with its parent's permissions.
 
-    If the body fails, the created folders are removed again, except those that others use by then.
+    If the body fails, created folders that are still empty are removed again.
     """
     created: list[str] = []
     try:
@@ -333,7 +335,7 @@ def _open_or_create_one(at: int, name: str, path: str, created: list[str]) -> in
 
 
 def _copy_permissions(folder_fd: int, name: str) -> None:
-    """Give a folder that was made here the permissions of the folder in which it lies."""
+    """Give the new folder `name` the permissions of the folder in which it lies."""
     with closing_fd(os.open(name, LIST_FLAGS, dir_fd=folder_fd)) as fd:
         special = modes.S_IMODE(os.fstat(fd).st_mode) & ~PERMISSIONS
         with contextlib.suppress(OSError):
@@ -358,7 +360,7 @@ def _remove_if_empty(root: str, path: str) -> None:
 KeepText = Callable[[NotePath, bytes], bool]
 """Records a text that another program saved meanwhile; True if it can be read again later."""
 Keep = Callable[[bytes], bool]
-"""The same for one path."""
+"""`KeepText` for a fixed path."""
 
 KEPT_LIMIT_BYTES = 64 * 1024 * 1024
 # How often a displaced file is exchanged back while other programs keep saving.
@@ -368,7 +370,7 @@ USES_EFFECTIVE_IDS = os.access in os.supports_effective_ids
 
 
 def keep_nothing(*_: object) -> bool:
-    """For callers without a history."""
+    """A `keep` for callers without a history: it records nothing."""
     return False
 
 
@@ -381,12 +383,13 @@ def put_text_file(
     keep: KeepText = keep_nothing,
     attributes: Attributes | None = None,
 ) -> TextFile:
-    """Create a file and missing folders (`was` is None), or replace a file that was read as `was`;
-    return the file as it is then.
+    """Create a file and missing folders, or replace a file; return the file after the change.
 
-    A new file gets the mode and time of `attributes`; without them, the permissions of its folder.
+    If `was` is None the file is created; otherwise `was` is the file that the caller has read. A
+    new file gets the mode and time of `attributes`; without them, the permissions of its folder.
 
-    `keep` gets the text of another program that the exchange displaced, before it is restored.
+    If the exchange displaced a text of another program, `keep` gets that text before the file is
+    restored.
 
     Raises AlreadyExists if a new file's name is taken; Conflict if the file has changed since it
     was read or its folder was moved; PathRefused, StoreFull, Unwritable. Then nothing has changed.
@@ -416,7 +419,7 @@ def delete_path(
     was: Mapping[NotePath, TextFile],
     keep: KeepText = keep_nothing,
 ) -> None:
-    """Delete a file, or a folder with its content. `was` has every file in it as it was read.
+    """Delete a file, or a folder with its content. `was` has every file in it that was read.
 
     Raises Conflict if a file has changed since it was read or the folder holds any other file,
     hidden or not; PathRefused for a link; Unwritable. Then nothing is deleted.
@@ -435,18 +438,18 @@ def delete_path(
 
 
 def rename_path(scope: Scope, old: NotePath, new: NotePath) -> FileStat | None:
-    """Rename a file or folder; missing folders of the new path are created. Return the stat that a
-    file has then, None for a folder.
+    """Rename a file or folder, and create missing folders of the new path.
 
-    Raises AlreadyExists if the new name is taken, Conflict if the old one is gone or a folder was
-    moved meanwhile, PathRefused for links, special files, `.memories` itself and a folder into
-    itself, Unwritable, StoreFull. Then nothing has changed.
+    Returns the new stat of a file, None for a folder. Raises AlreadyExists if the new name is
+    taken; Conflict if the old path is gone or a folder was moved meanwhile; PathRefused for links,
+    special files, `.memories` itself and a folder into itself; Unwritable, StoreFull. Then nothing
+    has changed.
     """
     from_place, to_place = _find_own_place(scope, old), _find_place_to_change(scope, new, None)
     is_inside = f"{to_place.path}/".startswith(f"{from_place.path}/")
     if old.text in (MEMORY_FOLDER, scope.memory_dir) or is_inside:
         raise make_refusal(new, "it is within the path to be renamed")
-    if any(one.startswith(f"{old.text}/") for one in scope.read_only.patterns):
+    if any(pattern.startswith(f"{old.text}/") for pattern in scope.read_only.patterns):
         raise make_refusal(old, "it is the folder of read-only notes")
     from_parent, _, from_name = from_place.path.rpartition("/")
     to_parent, _, to_name = to_place.path.rpartition("/")
@@ -478,9 +481,9 @@ def rename_path(scope: Scope, old: NotePath, new: NotePath) -> FileStat | None:
 
 
 def _find_place_to_change(scope: Scope, path: NotePath, was: TextFile | None) -> ConfinedPath:
-    """Return the real place of a path; it must be in the workspace, where it was read."""
+    """Return the real place of a path; it must be in the workspace, at the place of `was`."""
     check_root(scope)
-    # A file that was read through a link may be written under its own path, which by itself may be
+    # A file that was read through a link may be written under its real path, even if that path is
     # outside memory.
     is_own_path = was is not None and was.path == path
     place = resolve(scope, path) if is_own_path else find_place(scope, path)
@@ -503,7 +506,7 @@ def _check_not_read_only(scope: Scope, path: str) -> None:
 
 
 def _find_own_place(scope: Scope, path: NotePath) -> ConfinedPath:
-    """Return the place of a path to move or delete; a link is refused, for the link would stay."""
+    """Return the place of a path to move or delete. A link is refused, because it would stay."""
     place = find_place(scope, path)
     _check_not_read_only(scope, path.text)
     if os.path.islink(f"{scope.root}/{path.text}") or place.folder != scope.root:
@@ -521,7 +524,7 @@ def _check_movable(folder: OpenFolder, name: str, old: NotePath, new: NotePath) 
 
 
 def _check_writable(stat: os.stat_result, path: NotePath) -> None:
-    # A rename succeeds on a read-only file, but its owner did not want it changed.
+    # A rename succeeds even on a read-only file, but its owner did not want it changed.
     if not modes.S_IMODE(stat.st_mode) & ANY_WRITER:
         raise Unwritable(f"{path.text} is read-only", hint="make it writable again: chmod u+w")
 
@@ -532,10 +535,10 @@ def _make_exists_error(path: NotePath) -> AlreadyExists:
 
 
 def _check_not_evicted(folder: OpenFolder, name: str, path: NotePath) -> None:
-    """Refuse the name of a note that iCloud has moved off this machine and left a stand-in for."""
+    """Raise AlreadyExists if iCloud has moved the note off this machine and left a stand-in."""
     try:
         os.lstat(f".{name}.icloud", dir_fd=folder.fd)
-    except OSError:  # also for a name that is too long with what surrounds it
+    except OSError:  # no stand-in, or the name of a stand-in would be too long
         return
     hint = "open it in the Finder, which downloads it, or choose another name"
     raise AlreadyExists(f"{path.text} already exists, and its content is in iCloud", hint=hint)
@@ -586,7 +589,7 @@ def _replace(
         if not has_content(folder.fd, name, was.data):
             raise make_conflict(path)
         with write_temporary(folder.fd, data, like_fd=old_fd) as temporary:
-            # Compared again: other programs may have saved while the bytes went to the disk.
+            # The note is compared again: another program may have saved while this one wrote.
             is_unchanged = has_content(folder.fd, name, was.data) and folder.is_in_place()
             if not is_unchanged or not compare_and_swap(
                 folder, name, temporary.name, old=was.data, new=data, keep=keep
@@ -599,9 +602,10 @@ def _replace(
 def compare_and_swap(
     folder: OpenFolder, name: str, temporary: str, *, old: bytes, new: bytes, keep: Keep
 ) -> bool:
-    """Let `temporary`, which holds `new`, take `name` if that holds `old` and the folder is there.
+    """Give `name` to the file `temporary`, which holds `new`; return True if that succeeded.
 
-    Otherwise the file of another program gets its name back, and False is returned.
+    It succeeds if `name` holds `old` and the folder is in place. Otherwise the file of the other
+    program gets its name back, and False is returned.
     """
     try:
         exchange(folder.fd, temporary, name)
@@ -610,9 +614,10 @@ def compare_and_swap(
             return False
         os.rename(temporary, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
         return True
-    # Programs cannot reach the displaced file by the note's name any more, so no save under that
-    # name overtakes the comparison. A program that opened the note before the exchange and writes
-    # after the comparison writes to the removed file, as after any editor's save by rename.
+    # Programs can no longer reach the displaced file by the note's name, so no save under that name
+    # comes between the comparison and the removal. A program that opened the note before the
+    # exchange and writes after the comparison writes to the removed file; the same happens after
+    # any editor's save by rename.
     if has_content(folder.fd, temporary, old) and folder.is_in_place():
         os.unlink(temporary, dir_fd=folder.fd)
         return True
@@ -621,14 +626,15 @@ def compare_and_swap(
 
 
 def exchange_back(folder_fd: int, name: str, displaced: str, data: bytes, keep: Keep) -> None:
-    """Exchange `name`, which got `data`, with the file that this displaced, and remove `data`.
+    """Undo an exchange: `displaced` gets `name` back, and the file with `data` is removed.
 
-    If another program has replaced `data` meanwhile, its file keeps the name.
+    `name` holds `data` since the exchange. If another program has replaced it meanwhile, the
+    program's file keeps the name.
     """
     ours = data
     for _ in range(N_EXCHANGES):
-        # Recorded first: once the displaced file has its name back, a program that has read `data`
-        # may save over it.
+        # The text is recorded first: as soon as the displaced file has its name back, a program
+        # that has read `data` may overwrite it.
         text = record_displaced(folder_fd, displaced, keep)
         try:
             exchange(folder_fd, displaced, name)
@@ -641,7 +647,7 @@ def exchange_back(folder_fd: int, name: str, displaced: str, data: bytes, keep: 
             exchange(folder_fd, displaced, name)
             break
         # `displaced` is now the newest file: the next exchange gives it the name, and displaces
-        # the recorded one.
+        # the file whose text was just recorded.
         ours = text
     restore(folder_fd, displaced, name)
 
@@ -672,7 +678,7 @@ def remove_if(folder: OpenFolder, name: str, data: bytes, keep: Keep) -> bool:
 def _delete_folder(
     folder: OpenFolder, name: str, path: NotePath, was: Mapping[NotePath, TextFile]
 ) -> None:
-    """Rename the folder before it is emptied: no program, and no crash, leaves half of it."""
+    """Rename the folder, then empty and remove it, so that no crash leaves half of it in place."""
     _check_content(folder, name, path, was)
     aside = move_aside(folder.fd, name)
     try:
@@ -686,7 +692,7 @@ def _delete_folder(
         remove_tree(folder.fd, aside, tree)
     except OSError as error:
         restore(folder.fd, aside, name)
-        # A program that had a folder open has created a file in it since: that file stays.
+        # A program that had a folder open has just created a file in it: that file stays.
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
     folder.sync()
@@ -695,7 +701,7 @@ def _delete_folder(
 def _check_content(
     folder: OpenFolder, name: str, path: NotePath, was: Mapping[NotePath, TextFile]
 ) -> Tree:
-    """Raise Conflict unless the folder holds the files of `was` as they were read, and no other.
+    """Raise Conflict unless the folder holds exactly the files of `was`, unchanged.
 
     Raises Unwritable if a file or folder in it may not be deleted.
     """
@@ -730,7 +736,7 @@ def _check_folders_writable(fd: int, path: NotePath, tree: Tree) -> None:
 
 
 def move_aside(folder_fd: int, name: str) -> str:
-    """Rename a file or folder to a temporary name, and return that."""
+    """Rename a file or folder to a temporary name, and return the temporary name."""
     aside = make_temporary_name()
     os.rename(name, aside, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
     return aside
@@ -750,8 +756,9 @@ def record_displaced(folder_fd: int, displaced: str, keep: Keep) -> bytes | None
 def restore(folder_fd: int, displaced: str, name: str, *, is_recorded: bool = False) -> None:
     """Give a displaced file or folder its name back.
 
-    If another program has taken the name, its file keeps it. The displaced one is removed if the
-    history has its text; otherwise it is left beside the other one, and a scan reports it.
+    If another program has taken the name, its file keeps the name. Then the displaced file is
+    removed if the history has its text; otherwise it stays beside the other file as a conflict
+    copy, and a scan reports it.
     """
     try:
         rename_noreplace(folder_fd, displaced, folder_fd, name)
@@ -777,17 +784,17 @@ def make_copy_name(name: str) -> str:
 def remove_temporary_files(
     scope: Scope,
     path: NotePath,
-    known: Collection[bytes],
+    known_texts: Collection[bytes],
     *,
     put: bytes | None = None,
     keep: Keep = keep_nothing,
 ) -> None:
     """Remove temporary files beside this note and in the folders above it, up to the root.
 
-    A file that holds one of the `known` texts of the interrupted change, or the beginning of one,
-    is removed. Any other was saved by another program just before the kill: `keep` gets its text
-    and it gets its name back, unless a newer file has that. `put` is the text that the killed
-    process had put in the note's place, if it had.
+    `known_texts` are the texts of the interrupted change: a file that holds one of them, or the
+    beginning of one, is removed. Another program saved any other file just before the kill: `keep`
+    gets its text, and the file gets its name back unless a newer file has the name. `put` is the
+    text that the killed process had put in the note's place, or None.
 
     No job may write meanwhile. Files that cannot be removed stay. A folder outside the workspace is
     left alone.
@@ -803,7 +810,7 @@ def remove_temporary_files(
         with contextlib.suppress(OSError), open_folder(scope.root, parent) as folder:
             for temporary in filter(is_temporary, os.listdir(folder.fd)):
                 with contextlib.suppress(OSError):
-                    _remove_or_restore(folder.fd, temporary, name, known, put, keep)
+                    _remove_or_restore(folder.fd, temporary, name, known_texts, put, keep)
         if not parent:
             return
         parent, _, name = parent.rpartition("/")
@@ -813,13 +820,13 @@ def _remove_or_restore(
     folder_fd: int,
     temporary: str,
     name: str,
-    known: Collection[bytes],
+    known_texts: Collection[bytes],
     put: bytes | None,
     keep: Keep,
 ) -> None:
     if modes.S_ISDIR(os.lstat(temporary, dir_fd=folder_fd).st_mode):
-        _remove_or_restore_folder(folder_fd, temporary, name, known)
-    elif _is_known(folder_fd, temporary, known):
+        _remove_or_restore_folder(folder_fd, temporary, name, known_texts)
+    elif _is_known(folder_fd, temporary, known_texts):
         os.unlink(temporary, dir_fd=folder_fd)
     elif put is not None and has_content(folder_fd, name, put):
         exchange_back(folder_fd, name, temporary, put, keep)
@@ -829,19 +836,19 @@ def _remove_or_restore(
 
 
 def _remove_or_restore_folder(
-    folder_fd: int, temporary: str, name: str, known: Collection[bytes]
+    folder_fd: int, temporary: str, name: str, known_texts: Collection[bytes]
 ) -> None:
     with closing_fd(open_folder_in(folder_fd, temporary)) as fd:
         tree = list_tree(fd)
-        is_known = not tree.others and all(_is_known(fd, file, known) for file in tree.files)
+        is_known = not tree.others and all(_is_known(fd, file, known_texts) for file in tree.files)
     if is_known:
         remove_tree(folder_fd, temporary, tree)
     else:
         restore(folder_fd, temporary, name)
 
 
-def _is_known(folder_fd: int, path: str, known: Collection[bytes]) -> bool:
+def _is_known(folder_fd: int, path: str, known_texts: Collection[bytes]) -> bool:
     with closing_fd(open_file_in(folder_fd, path)) as fd:
-        limit_bytes = max(map(len, known), default=0) + 1
+        limit_bytes = max(map(len, known_texts), default=0) + 1
         data = read_bounded(fd, os.fstat(fd).st_size, limit_bytes=limit_bytes)
-    return any(text.startswith(data) for text in known)
+    return any(text.startswith(data) for text in known_texts)

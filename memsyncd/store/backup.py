@@ -1,8 +1,8 @@
 """Copy a records.db into a backup file, and put such a file in the place of records.db.
 
-A backup is one SQLite file without a log, so that it can be copied by any program. A file that is
-to be restored is checked and made this workspace's own first; then it takes the place of records.db
-by one rename, so that a crash leaves the old history or the new one, each of them whole.
+A backup is a single SQLite file without a log, so that any program can copy it. Before a file is
+restored, it is checked and made this workspace's own. Then a single rename puts it in the place of
+records.db, so that a crash leaves the whole old history or the whole new history.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from memsyncd.store.schema import MIGRATIONS, run_migration
 BACKUP_MARK, RESTORE_MARK = ".backup-", ".restore"
 SQLITE_MAGIC = b"SQLite format 3\0"
 HEADER_BYTES = 100
-# 4 MB, after which other workspaces may take their turn.
+# 4 MB; after each step other workspaces may take their turn.
 STEP_PAGES = 1000
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 USE_ANOTHER = "use a file that `memsyncd backup` has written"
@@ -66,7 +66,10 @@ def find_staged(records: Path) -> Path:
 
 
 def remove_leftovers(records: Path) -> None:
-    """Delete what an interrupted backup or restore left beside records.db. Raises StoreFailed."""
+    """Delete files that an interrupted backup or restore left beside records.db.
+
+    Raises StoreFailed if one cannot be deleted.
+    """
     with _naming_disk_failures(records):
         for mark in (BACKUP_MARK, RESTORE_MARK):
             for left in records.parent.glob(f"{records.name}{mark}*"):
@@ -83,8 +86,8 @@ def remove_leftovers(records: Path) -> None:
 def back_up(records: Path) -> Generator[None, None, Backup]:
     """Copy an open records.db into a temporary file beside it, and check the copy.
 
-    Writes between the steps are allowed: SQLite then begins the copy again. Raises the classes of
-    `naming_failures`, StoreCorrupt if the copy is damaged.
+    It yields after each step. Writes between the steps are allowed: SQLite then begins the copy
+    again. Raises the classes of `naming_failures`; StoreCorrupt if the copy is damaged.
     """
     target = records.with_name(f"{records.name}{BACKUP_MARK}{os.urandom(8).hex()}")
     remove_leftovers(records)
@@ -118,7 +121,7 @@ def _copy_pages(records: Path, target: Path) -> Iterator[None]:
                 backup.step(STEP_PAGES)
                 yield
         if copy.execute("SELECT 1 FROM meta WHERE key = ?", (UNWIPED,)).get:
-            # A purge could not rewrite records.db yet, so its pages hold traces.
+            # A purge could not rewrite records.db yet, so its pages still hold purged text.
             copy.execute("VACUUM")
             copy.execute("DELETE FROM meta WHERE key = ?", (UNWIPED,))
         copy.pragma("journal_mode", "delete")
@@ -145,14 +148,14 @@ def adopt(
 ) -> None:
     """Check a file that is to be restored, bring it to this version and make it the workspace's.
 
-    `check_origin` gets whose history it is and when that was begun, and raises what is against it.
-    Numbers up to `numbers` have been given already. Raises BadRequest for a file that cannot be
-    restored, and the classes of `naming_failures`.
+    `check_origin` gets the owners of the history and the time of its beginning, and raises an error
+    if the file must not be restored. Numbers up to `numbers` have been given already. Raises
+    BadRequest for a file that cannot be restored, and the classes of `naming_failures`.
     """
     with _naming_disk_failures(staged):
         _check_kind(staged)
         for suffix in WAL_SUFFIXES:
-            # A log of another file would be written into this one.
+            # SQLite would write the log of another file into this one.
             Path(f"{staged}{suffix}").unlink(missing_ok=True)
     try:
         _check_and_claim(
@@ -167,8 +170,8 @@ def adopt(
         if records.set_aside is not None:
             raise StoreCorrupt("the disk changed the file while it was read", hint=USE_ANOTHER)
         for change_set, _ in records.history.find_intended():
-            # Whether it happened is known of another place or another time: the notes here are
-            # compared with the history afterwards, and a restore changes none of them.
+            # The change set was intended at another place or time, so nobody needs to settle it
+            # here: afterwards the notes are compared with the history, and a restore changes none.
             records.history.discard(change_set)
         records.remember_disk(None)
     finally:
@@ -191,7 +194,7 @@ def _check_kind(staged: Path) -> None:
         header = file.read(HEADER_BYTES)
     if len(header) < HEADER_BYTES or not header.startswith(SQLITE_MAGIC):
         raise _make_unusable("it is not a SQLite database")
-    # A page that is cut off reads as if zeros followed. 1 stands for 65,536 bytes.
+    # SQLite reads a page that is cut off as if zeros followed. 1 stands for 65,536 bytes.
     page_bytes = int.from_bytes(header[16:18]) or 1
     if staged.stat().st_size % (65536 if page_bytes == 1 else page_bytes):
         raise _make_unusable("its end is missing")
@@ -233,7 +236,7 @@ def _make_schema(version: int) -> dict[tuple[str, str], tuple[object, ...]]:
 
 
 def _read_schema(connection: apsw.Connection) -> dict[tuple[str, str], tuple[object, ...]]:
-    """Return every table with its columns, and the name of everything else, by type and name."""
+    """Return tables with their columns, and other objects without, by type and name."""
     rows = connection.execute("SELECT type, name FROM sqlite_schema WHERE name NOT GLOB 'sqlite_*'")
     columns = "SELECT name, type, pk FROM pragma_table_xinfo(?)"
     return {
@@ -246,7 +249,7 @@ def swap_in(staged: Path, records: Path, *, now_s: float, is_kept: bool) -> Path
     """Put an adopted file in the place of records.db, which no connection may have open.
 
     With `is_kept` the present file stays beside it under another name, which is returned. Raises
-    the classes of `naming_failures`; records.db is unchanged then.
+    the classes of `naming_failures`; then records.db is unchanged.
     """
     _fold_log(records)
     with _naming_disk_failures(records):
@@ -263,7 +266,7 @@ def swap_in(staged: Path, records: Path, *, now_s: float, is_kept: bool) -> Path
 
 
 def _fold_log(path: Path) -> None:
-    """Put the log into the file and delete it: beside another file of this name it would do harm.
+    """Write the log into the file and delete it, because it would damage another file of this name.
 
     Raises StoreFailed if another program has the file open.
     """
@@ -281,7 +284,7 @@ def _fold_log(path: Path) -> None:
 
 
 def _keep_beside(records: Path, now_s: float) -> Path:
-    """Give records.db a second name, or copy it where a file has only one."""
+    """Give records.db a second name; copy it if the file system allows only one name."""
     aside = records.with_name(f"{records.name}{REPLACED_MARK}{int(now_s)}")
     while os.path.lexists(aside):
         aside = aside.with_name(f"{aside.name}x")
@@ -297,7 +300,7 @@ def _keep_beside(records: Path, now_s: float) -> Path:
 
 
 def _open_to_rewrite(path: Path) -> apsw.Connection:
-    """Open a file that only this process uses, with a journal that is deleted after each commit."""
+    """Open a file that only this process uses. Its journal is deleted after each commit."""
     connection = open_writer(str(path), Durability.LASTING)
     try:
         with translating_errors():

@@ -1,8 +1,8 @@
 """Keep texts of notes compressed in records.db, each once, by its digest.
 
-A text is compressed with zlib, whole or with an earlier version of the note as dictionary (its
-base). A base is itself whole, so that reading takes two rows at most and damage spreads no further
-than to the texts on one base. A text is written once; it changes only when its base is dropped.
+A text is compressed with zlib: whole, or with an earlier version of the note as dictionary, which
+is called its base. A base is itself whole, so reading takes at most two rows, and damage spreads
+only to the texts on the same base. A row is written once; it changes only when its base is dropped.
 Every text that is read is checked against its digest.
 """
 
@@ -19,18 +19,20 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFailed
 from memsyncd.store.connection import deadline, open_reader
 
-# Measured on 100 notes of 1 to 20 KB with 50 small edits each, 44 MB of texts: without a dictionary
-# they take 18.2 MB, with one 2.3 MB (records.db as a whole 23.8 and 4.8 MB). A text that a base
-# makes less than so many times smaller is stored whole, and becomes the base of later ones.
+# If a base does not make a text at least so many times smaller, the text is stored whole and
+# becomes the base of later texts. Measured on 100 notes of 1 to 20 KB with 50 small edits each,
+# which are 44 MB of texts: they take 18.2 MB without dictionaries and 2.3 MB with them (the whole
+# records.db takes 23.8 MB and 4.8 MB).
 LEAST_SAVING = 6
-# A base that is dropped rewrites the texts on it, at once.
+# The number of texts on one base: when a base is dropped, all of them are rewritten at once.
 MAX_ON_BASE = 100
-# At zlib's best speed a text is a tenth larger than by default, in a fifth of the time, for which
-# every write of a note waits. With a dictionary that speed misses the long repetitions.
+# Every write of a note waits for the compression. At zlib's best speed a text is a tenth larger
+# than by default and takes a fifth of the time. With a dictionary, best speed misses long
+# repetitions.
 WHOLE_LEVEL = zlib.Z_BEST_SPEED
 DICTIONARY_LEVEL = 6
-# Deflate finds repetitions within 32 KB, so a long text is compressed in blocks, each with the
-# part of the base around the same place as dictionary.
+# Deflate finds repetitions within 32 KB. So a long text is compressed in blocks; the dictionary of
+# a block is the part of the base around the same place.
 WINDOW_BYTES = 32 * 1024
 BLOCK_BYTES = 16 * 1024
 _RAW_DEFLATE = -15
@@ -49,8 +51,9 @@ _IS_USED = (
 
 
 class Blobs:
-    """The table `blobs`. Writing methods belong inside a transaction; apsw's exceptions leave
-    untranslated.
+    """The table `blobs`. Methods that write must be called inside a transaction.
+
+    Methods raise apsw's exceptions.
     """
 
     def __init__(self, writer: apsw.Connection) -> None:
@@ -65,17 +68,17 @@ class Blobs:
         digest = digest_bytes(data)
         stored = self.read(digest)
         if stored is None:
-            # Other texts may depend on a damaged one, so it is stored whole again.
+            # Other texts may depend on a damaged text, so it is stored whole again.
             base = None if digest in self.damaged else self._choose_dictionary(like)
             self._put(digest, data, base)
-            # Texts on a base that is stored again can be read again.
+            # If the text is a base, the texts on it can be read again.
             self.damaged.clear()
         elif stored != data:
             raise StoreFailed("two different texts have one digest", hint="change one of them")
         return digest
 
     def read(self, digest: str) -> bytes | None:
-        """Return a text; None if it is not stored, or is damaged, which `damaged` then records."""
+        """Return a text; None if it is not stored or damaged. `damaged` records damaged texts."""
         statement = "SELECT size, base, data FROM blobs WHERE digest = ?"
         row = self._writer.execute(statement, (digest,)).fetchone()
         if row is None:
@@ -94,11 +97,11 @@ class Blobs:
         return bool(self._writer.execute(_IS_USED, (digest,)).get)
 
     def drop_unused(self, digests: Iterable[str]) -> int:
-        """Drop the texts of these that no head and no revision names; return their number."""
+        """Drop each of these texts that no head and no revision names; return their number."""
         return self.drop([digest for digest in sorted(set(digests)) if not self.is_used(digest)])
 
     def drop(self, digests: Collection[str]) -> int:
-        """Drop texts, and those that cannot be read without them; return the number dropped."""
+        """Drop texts, and texts that cannot be read without them; return the number dropped."""
         dropped = set(digests)
         for base in sorted(dropped):
             dropped |= self._rebase(base, dropped)
@@ -109,10 +112,10 @@ class Blobs:
         return self._writer.total_changes() - before
 
     def _rebase(self, base: str, dropped: set[str]) -> set[str]:
-        """Compress the texts on `base` without it; return the digests of the unreadable ones.
+        """Compress the texts on `base` without it; return the digests of unreadable texts.
 
-        The newest of them becomes the base of the others: pruning drops the oldest texts first, so
-        that a group is rewritten once, and not with each text that goes.
+        The newest text becomes the base of the others. Pruning drops the oldest texts first, so a
+        group is rewritten once, and not again with each text that is dropped.
         """
         new_base: tuple[str, bytes] | None = None
         lost = set()
@@ -141,7 +144,7 @@ class Blobs:
         return None if text is None else (str(base), text)
 
     def _put(self, digest: str, text: bytes, base: tuple[str, bytes] | None) -> str | None:
-        """Write the row, with the base as dictionary if that saves enough; return its base."""
+        """Write a row, with `base` as dictionary if that saves enough; return the base it has."""
         data, base_digest = compress(text), None
         if base is not None and base[0] != digest:
             packed = compress(text, base[1])
@@ -184,7 +187,7 @@ def compress(text: bytes, dictionary: bytes = b"") -> bytes:
 
 
 def decompress(data: bytes, size: int, dictionary: bytes = b"") -> bytes | None:
-    """Return the text of `size` bytes that `compress` was given, None if the data is damaged."""
+    """Return the text of `size` bytes from the result of `compress`; None if it is damaged."""
     try:
         if not dictionary:
             return _inflate(zlib.decompressobj(), data, size)
@@ -211,8 +214,8 @@ def _compress_blocks(text: bytes, dictionary: bytes) -> Iterator[bytes]:
 def _find_window(dictionary: bytes, at: int) -> bytes:
     """Return the part of the base around the block that begins at `at`, or the end of the base.
 
-    A block at its old place then repeats bytes 24 KB back, or less: zlib does not reach the full
-    32.
+    A block that has not moved then repeats bytes at most 24 KB back; zlib does not quite reach
+    32 KB.
     """
     margin = (WINDOW_BYTES - BLOCK_BYTES) // 2
     start = max(0, min(at - margin, len(dictionary) - WINDOW_BYTES))
@@ -220,7 +223,7 @@ def _find_window(dictionary: bytes, at: int) -> bytes:
 
 
 def _inflate(unpacker: zlib._Decompress, data: bytes, limit: int) -> bytes:
-    # One byte more than expected is enough to fail the digest; a zip bomb is not unpacked.
+    # One byte more than expected already fails the digest, so a zip bomb is not unpacked.
     text = unpacker.decompress(data, limit + 1)
     if not unpacker.eof and len(text) <= limit:
         raise zlib.error("the data ends too soon")

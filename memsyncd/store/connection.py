@@ -1,8 +1,8 @@
 """Open SQLite files, run transactions, limit and pause reads, and translate SQLite's exceptions.
 
-Each file has one writer and several read-only readers, all in WAL mode; none trusts the file's own
-schema. SQLite's exceptions leave this package as the classes of `memsyncd.errors`: damage asks for
-a rebuild, a full disk asks to wait.
+Each file has one writer and several read-only readers, all in WAL mode; none trusts the schema in
+the file. This package translates SQLite's exceptions to the classes of `memsyncd.errors`: after
+damage the file is rebuilt, after a full disk the caller waits.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import apsw
 from memsyncd.core.scheduling import Pauses
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
 
-# Two databases with their logs and shared memory, and some readers of each.
+# For two databases with their logs and shared memory, and some readers of each.
 FILES_PER_WORKSPACE = 10
-# For the socket, some clients, events, the log, processes that index, and notes that are read.
+# For the socket, some clients, events, the log, indexing processes, and notes that are being read.
 FILES_RESERVED = 34
 
 
@@ -38,15 +38,16 @@ def find_file_limit() -> int | None:
 
 
 def check_room(n_workspaces: int) -> None:
-    """Raise StoreFailed if one more workspace than these may not have its files open."""
+    """Raise StoreFailed if a workspace besides these could not have its files open."""
     limit = find_file_limit()
     if limit is not None and FILES_RESERVED + FILES_PER_WORKSPACE * (n_workspaces + 1) > limit:
         raise _make_error(errno.EMFILE)
 
 
 def find_shortage(failure: OSError | None = None) -> StoreFailed | None:
-    """Return the error if it is for want of descriptors that a file could not be opened, with this
-    failure; without one, it is tried whether one can be opened now.
+    """Return the error if too few descriptors were the reason for `failure`, else None.
+
+    Without a failure, a descriptor is opened now to find out.
     """
     if failure is None:
         try:
@@ -62,26 +63,25 @@ def _make_error(code: int) -> StoreFailed:
     what = "too many open files"
     what += f" ({find_file_limit()})" if code == errno.EMFILE else " in all programs together"
     hint = (
-        "restart memsyncd with a higher limit (of systemd: LimitNOFILE=), or remove workspaces:"
+        "restart memsyncd with a higher limit (in systemd: LimitNOFILE=), or remove workspaces:"
         " memsyncd remove NAME"
     )
     return StoreFailed(f"{what}: raise `ulimit -n`", hint=hint)
 
 
 BUSY_MS = 5000
-# The WAL keeps at most this size once all of it is in the file: twice its size between two
-# checkpoints.
+# When the whole WAL is in the file, it is cut to this size: twice its size between two checkpoints.
 WAL_LIMIT_BYTES = 8 * 1024 * 1024
 VALUE_LIMIT_BYTES = 16 * 1024 * 1024
 VM_STEPS_BETWEEN_CHECKS = 1000
 READ_BYTES = 1024 * 1024
-# Pages that a reader keeps until the next reconcile, SQLite's default four times over: a question
-# about 100,000 chunks reads 86 pages again instead of 526, and takes nine tenths of the time.
+# A reader keeps so many pages until the next reconcile: four times SQLite's default. A question
+# about 100,000 chunks then reads 86 pages again instead of 526, and takes nine tenths of the time.
 READER_CACHE_KIB = 8_000
-# The longest pause of a long read: a short one that takes longer, as its disk does not answer, is
-# not waited for.
+# The longest pause of a long read. A short read may take longer because its disk does not answer;
+# then the long read does not wait for its end.
 MAX_PAUSE_S = 0.02
-# After this time a long read gives the interpreter's lock to another thread that wants it.
+# After this time a long read gives the interpreter's lock to another thread that waits for it.
 LONG_READ_SWITCH_S = 0.0002
 
 _CORRUPT = (apsw.CorruptError, apsw.NotADBError)
@@ -99,12 +99,12 @@ T = TypeVar("T")
 
 
 class CancellationToken:
-    """Limit one request, which may query several indexes: by a deadline, and by `cancel`.
+    """Limits a request, which may query several indexes, by a deadline and by `cancel`.
 
-    `seconds` count from the creation of the token, so that they include the wait for a thread. The
-    token holds for everything that `run` does on its thread: a progress handler checks it while
-    SQLite runs, and the pool checks it before it hands out a connection. With `is_long` the read
-    pauses while short ones run (`short_read`).
+    `seconds` count from the creation of the token, so they include the wait for a thread. The token
+    limits everything that `run` does on its thread: a progress handler checks it while SQLite runs,
+    and the pool checks it before it hands out a connection. With `is_long` the read pauses while
+    short reads run (`short_read`).
     """
 
     __slots__ = ("_end_s", "_is_cancelled", "_pauses")
@@ -120,11 +120,11 @@ class CancellationToken:
         return self._is_cancelled or time.monotonic() > self._end_s
 
     def cancel(self) -> None:
-        """Stop what runs, and prevent what has not begun. May be called from any thread."""
+        """Stop the running query and prevent later ones. May be called on any thread."""
         self._is_cancelled = True
 
     def run(self, read: Callable[[], T]) -> T:
-        """Return the result of `read`. Its queries raise NotFresh once the token is cancelled."""
+        """Return the result of `read`. When the token is cancelled, its queries raise NotFresh."""
         token = _current_token.set(self)
         try:
             with _long_reads.running() if self.is_long else contextlib.nullcontext():
@@ -137,7 +137,7 @@ class CancellationToken:
         return self._pauses is not None
 
     def pause(self) -> None:
-        """Wait for the short reads that run, if this read is long and has not paused just now."""
+        """Wait for the running short reads, if this read is long and has not paused just now."""
         began_s = time.monotonic()
         if self._pauses is not None and self._pauses.may_begin(began_s):
             _short_reads.wait(MAX_PAUSE_S)
@@ -156,13 +156,13 @@ def is_cancelled() -> bool:
 
 
 # --- precedence ---------------------------------------------------------------------------------
-# The threads of a process share the interpreter's lock. A search gives it away at each of its
-# statements and gets it back once the other thread's turn is over, so beside a long search a short
-# one takes more than twice as long as alone.
+# The threads of a process share the interpreter's lock. A search gives the lock away at each of its
+# statements, and gets it back when the other thread's turn is over. So beside a long search a short
+# search takes more than twice as long as alone.
 
 
 class _ShortReads:
-    """Counts the short reads that run, on all threads."""
+    """Counts the running short reads of all threads."""
 
     def __init__(self) -> None:
         self.n_running = 0
@@ -187,10 +187,10 @@ _short_reads = _ShortReads()
 
 
 class _LongReads:
-    """Has the interpreter's lock change hands more often while long reads run.
+    """Makes the interpreter's lock change between threads more often while long reads run.
 
-    A short request waits for it before it can begin. Always, it would slow down syncs and searches
-    that run at once: each change of hands takes time.
+    A short request waits for the lock before it can begin. The lock does not always change so
+    often, because each change takes time and would slow down syncs and searches that run together.
     """
 
     def __init__(self) -> None:
@@ -219,7 +219,7 @@ _long_reads = _LongReads()
 
 @contextlib.contextmanager
 def short_read() -> Iterator[None]:
-    """Let long reads pause during the block, at their next statement or within it."""
+    """Make long reads pause during the block, at their next statement or within a statement."""
     _short_reads.begin()
     try:
         yield
@@ -234,7 +234,7 @@ def is_short_read() -> bool:
 
 
 def pause_if_long() -> None:
-    """Pause this thread's read while short ones run, if its token is of a long one."""
+    """Pause while short reads run, if the token of this thread is of a long read."""
     if _short_reads.n_running and (token := _current_token.get()) is not None:
         token.pause()
 
@@ -243,14 +243,15 @@ def pause_if_long() -> None:
 
 
 def sqlite_version() -> str:
-    """The version of the SQLite that apsw brings along."""
+    """Return the version of the SQLite in apsw."""
     return apsw.sqlite_lib_version()
 
 
 @contextlib.contextmanager
 def translating_errors() -> Iterator[None]:
-    """Translate apsw's exceptions to StoreCorrupt, StoreFull, NotFresh (interrupted) and
-    StoreFailed.
+    """Translate apsw's exceptions to StoreCorrupt, StoreFull, NotFresh and StoreFailed.
+
+    NotFresh means that the query was interrupted.
     """
     try:
         yield
@@ -263,7 +264,7 @@ def translate_error(error: apsw.Error) -> StoreFailed | NotFresh:
     text = str(error)
     if isinstance(error, apsw.InterruptError):
         return make_timeout_error()
-    # The shared memory of a WAL can only fail to grow for want of space.
+    # If the shared memory of a WAL cannot grow, the only reason is a full disk.
     is_without_room = getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
     if isinstance(error, apsw.FullError) or is_without_room:
         return StoreFull("the disk is full", hint="free some space; memsyncd continues by itself")
@@ -297,7 +298,7 @@ def make_timeout_error() -> NotFresh:
 
 
 class Durability(Enum):
-    """What a power failure may lose: the last commits of a file that can be rebuilt, or nothing."""
+    """How much a power failure may lose: the last commits of a rebuildable file, or nothing."""
 
     REBUILDABLE = "NORMAL"
     LASTING = "FULL"
@@ -322,8 +323,8 @@ def open_writer(path: str, durability: Durability) -> apsw.Connection:
 def open_reader(path: str) -> apsw.Connection:
     """Open a connection that cannot write. Raises the classes of `translating_errors`.
 
-    One thread at a time may use it: without SQLite's own mutex, which apsw would hold for each row
-    once more, statements that find many rows take a seventh less.
+    Only one thread at a time may use it, because it has no mutex of SQLite: apsw would take that
+    for each row once more. Without it, statements with many rows take a seventh less time.
     """
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOMUTEX
     with _opening(path, flags) as connection:
@@ -335,7 +336,7 @@ def open_reader(path: str) -> apsw.Connection:
 def check_readable(path: str) -> None:
     """Read a closed file to its end. Raise StoreFailed if the disk cannot read it.
 
-    SQLite reports damage when the disk cannot read a page, though the file may be sound.
+    When the disk cannot read a page, SQLite reports damage, although the file may be sound.
     """
     flags = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY
     with translating_errors():
@@ -350,7 +351,7 @@ def check_readable(path: str) -> None:
 
 @contextlib.contextmanager
 def _opening(path: str, flags: int) -> Iterator[apsw.Connection]:
-    """Yield a connection and close it if the block fails, so that a damaged file can be moved."""
+    """Yield a connection; close it if the block fails, so that a damaged file can be moved."""
     with translating_errors():
         connection = apsw.Connection(path, flags=flags)
         try:
@@ -362,7 +363,7 @@ def _opening(path: str, flags: int) -> Iterator[apsw.Connection]:
 
 
 def _prepare(connection: apsw.Connection) -> None:
-    # The timeout comes first: even the pragmas below can meet another connection's lock.
+    # The timeout is set first, because the pragmas below may have to wait for another connection.
     connection.set_busy_timeout(BUSY_MS)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
@@ -376,8 +377,9 @@ def _prepare(connection: apsw.Connection) -> None:
 
 
 def truncate_wal(connection: apsw.Connection) -> bool:
-    """Checkpoint all of the WAL and truncate it. Return False if a reader prevents it, without
-    waiting for the reader.
+    """Checkpoint the whole WAL and truncate it.
+
+    Returns False at once if a reader prevents it.
     """
     connection.set_busy_timeout(0)
     try:
@@ -387,21 +389,25 @@ def truncate_wal(connection: apsw.Connection) -> bool:
 
 
 class WalPages:
-    """Counts the pages in a writer's WAL, and copies them to the file when the owner asks: a
-    checkpoint waits for the disk, and SQLite would begin one within any commit.
+    """Counts the pages in a writer's WAL, and copies them to the file when the owner says so.
+
+    A checkpoint waits for the disk, and SQLite itself would begin one within any commit.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._n_pages = 0
-        # This replaces SQLite's own hook, which checkpoints.
+        # This replaces SQLite's own hook, which would checkpoint.
         connection.set_wal_hook(self._count)
 
     def checkpoint(self, n_pages: int) -> None:
-        """Copy the pages to the file if there are so many. Readers may keep some in the WAL."""
+        """Copy the pages to the file if there are at least `n_pages`.
+
+        Pages that readers still need stay in the WAL.
+        """
         if self._n_pages >= n_pages:
             self._n_pages = 0
-            # A failure loses nothing; the next commit, or the truncation of the WAL, meets it.
+            # A failure loses nothing; the next commit or the truncation of the WAL reports it.
             with contextlib.suppress(apsw.Error):
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
@@ -411,20 +417,22 @@ class WalPages:
 
 
 def release_memory(connection: apsw.Connection) -> None:
-    """Free the cached pages. The operating system's cache still has most of them."""
+    """Free the cached pages. The operating system still caches most of them."""
     connection.pragma("shrink_memory")
 
 
 def set_deadline(connection: apsw.Connection, seconds: float, cpu_s: float = math.inf) -> None:
-    """Interrupt the connection's statements after `seconds`, after `cpu_s` of this thread's
-    processor time, or once the thread's token is cancelled. Those of a long read pause.
+    """Limit the connection's statements; statements of a long read also pause.
+
+    They are interrupted after `seconds`, after `cpu_s` of this thread's processor time, or when the
+    thread's token is cancelled.
     """
     began_s, cpu_end_s = time.monotonic(), time.thread_time() + cpu_s
     end_s, least_s = began_s + seconds, began_s + cpu_s
 
     def is_over() -> bool:
         now_s = time.monotonic()
-        # Processor time takes a system call to read, and is never more than the time.
+        # Reading the processor time takes a system call, and it never exceeds the elapsed time.
         is_spent = now_s > least_s and time.thread_time() > cpu_end_s
         return is_spent or now_s > end_s or is_cancelled()
 
@@ -451,9 +459,10 @@ def deadline(
 
 @contextlib.contextmanager
 def transaction(connection: apsw.Connection) -> Iterator[None]:
-    """Run BEGIN IMMEDIATE and COMMIT around the block, or ROLLBACK and raise the translated error.
+    """Run the block in a transaction: BEGIN IMMEDIATE, then COMMIT.
 
-    Transactions are not nested: FTS5 flushes at every savepoint.
+    After an error it rolls back and raises the translated error. Transactions are not nested,
+    because FTS5 flushes at every savepoint.
     """
     with translating_errors():
         connection.execute("BEGIN IMMEDIATE")

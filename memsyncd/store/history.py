@@ -1,14 +1,14 @@
 """Record what notes contained before, and who changed them when.
 
-A change set is what a client requested, a revision is what it did to one note.
+A change set is a request of a client; a revision is the change that it made to a single note.
 Before a file is changed, its change set is recorded as intended, with the text on the disk and the
-new one; afterwards it is settled by what the disk says has happened. Changes by other programs are
-recorded when they are noticed, as change sets without a client. A note that was there before it
-was noticed gets a revision of the command FIRST_SEEN, which no undo takes back. The head of a note
-is its last known digest, with the attributes of its file; its text is kept, so that the next
-external change has a text before it.
+new text. Afterwards it is settled: the disk shows what has happened. Changes by other programs are
+recorded when they are noticed, as change sets without a client. A note that existed before it was
+noticed gets a revision of the command FIRST_SEEN, which no undo takes back. The head of a note is
+its last known digest, with the attributes of its file; the text of a head is kept, so that the next
+external change has a former text.
 
-Every method of `History` is one commit, which is on the disk when the method returns.
+Every method of `History` is a single commit, which is on the disk when the method returns.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ FROM revisions JOIN change_sets ON change_sets.id = change_set
 LEFT JOIN blobs AS old ON old.digest = old_digest
 LEFT JOIN blobs AS new ON new.digest = new_digest
 """
-# A note's history continues under its path before a rename, as it was until then; that of a folder
-# does so note by note.
+# Before a rename, a note's history continues under its former path. The history of a folder
+# continues in the same way for each note in it.
 _TRAIL = """
 WITH RECURSIVE steps(path, before) AS (
   SELECT :path, :end
@@ -61,7 +61,8 @@ _IS_INTENDED = (
     "revisions.id IN"
     " (SELECT id FROM revisions INDEXED BY revisions_intended WHERE state = 'intended')"
 )
-# The command of a change set (?1) that changed a note last, apart from those without a client.
+# The command of the change set ?1, if no later request has changed at least one of its notes.
+# Change sets without a client are no requests.
 _LAST_CHANGE = """
 SELECT command FROM change_sets WHERE id = ?1 AND EXISTS(
   SELECT 1 FROM revisions AS part WHERE part.change_set = ?1 AND NOT EXISTS(
@@ -81,9 +82,9 @@ class Revision(msgspec.Struct, frozen=True):
     """One change of one note.
 
     A digest is None for no file; `old_path` is the path before a move. `old_bytes` and `new_bytes`
-    are sizes, None without a text or if it is no longer kept. `is_kept`: every text of the revision
-    can be read, as far as is known. `client` is empty for an external change. Attributes are None
-    where they are not known.
+    are sizes of texts; None if there is no text or if it is no longer kept. `is_kept` is true if
+    every text of the revision is stored and not known to be damaged. `client` is empty for an
+    external change. Attributes are None where they are not known.
     """
 
     id: int
@@ -120,15 +121,15 @@ def _read_attributes(mode: int | None, mtime_ns: int | None) -> Attributes | Non
 
 # --- history ------------------------------------------------------------------------------------
 
-# The commands of change sets without a client: another program changed the notes; or they were
-# there before they were noticed.
+# The commands of change sets without a client: another program changed the notes, or the notes
+# existed before they were noticed.
 EXTERNAL, FIRST_SEEN = "external", "first_seen"
-# Revisions that one call of `prune` drops at most, so that writers need not wait long.
+# A call of `prune` drops at most so many revisions, so that writers need not wait long.
 PRUNE_STEP = 200
-# Keys in `meta`: the scope of which every note has been observed; purged text may still be in the
-# file's free pages.
+# Keys in `meta`: the scope whose notes have all been observed; and a mark that purged text may
+# still be in free pages of the file.
 _COMPLETE, UNWIPED = "is_complete", "is_unwiped"
-# The prefix of a key in `meta` for each change set of which only a part has happened.
+# The prefix of a key in `meta` for each change set that has happened only in part.
 _HALF_DONE = "half_done/"
 
 _ADD_CHANGE_SET = (
@@ -153,9 +154,9 @@ WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM revisions WHERE change_set = ?1)"""
 
 
 class Intended(msgspec.Struct, frozen=True, kw_only=True):
-    """The intended change of one note. `old` and `new` are whole texts, None for no file;
-    `old_path` is the path before a move. `new_attributes` are those of a file that is created
-    again.
+    """The intended change of a note. `old` and `new` are whole texts; None means no file.
+
+    `old_path` is the path before a move. `new_attributes` are for a file that is created again.
     """
 
     path: str
@@ -167,10 +168,10 @@ class Intended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObservedNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a note on the disk, None if it is gone, and its former path if it was moved.
+    """The content of a note on the disk: None if it is gone. `moved_from` is its former path.
 
-    `is_new`: there is evidence that another program has created the note just now. Without it, a
-    note without a head was there before it was noticed.
+    `is_new` is true if there is evidence that another program has created the note just now.
+    Without this evidence, a note without a head is taken as older.
     """
 
     path: str
@@ -181,7 +182,7 @@ class ObservedNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One note's change, in digests; None for no file. `old_path` is its path before a move."""
+    """A note's change, in digests; None means no file. `old_path` is its path before a move."""
 
     path: str
     old_path: str | None = None
@@ -192,9 +193,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Purged(msgspec.Struct, frozen=True, kw_only=True):
-    """What a purge dropped. `is_clean`: the files contain no trace of it; otherwise another program
-    reads them and has to end first. `digests`: of the texts of the revisions that were dropped, but
-    for those that are the current text of a note.
+    """The result of a purge.
+
+    `is_clean` is true if the files contain no trace of the dropped texts; otherwise another program
+    is reading the files and has to end first. `digests` are the digests of the dropped texts; the
+    current text of a note is never among them.
     """
 
     n_revisions: int
@@ -222,7 +225,7 @@ class History:
 
     @property
     def is_settled(self) -> bool:
-        """True if it is known that `find_intended` finds nothing."""
+        """True if `find_intended` is known to find nothing."""
         return self._intended is not None and not self._intended
 
     def begin(
@@ -235,8 +238,8 @@ class History:
         new_path: str | None = None,
         changes: Sequence[Intended],
     ) -> int:
-        """Record an intended change set; return its number. The paths are those of the request."""
-        # A commit that fails may have happened.
+        """Record an intended change set; return its number. The paths are as in the request."""
+        # A commit may have happened although it fails.
         intended, self._intended = self._intended, None
         with transaction(self._writer):
             number = self._add_change_set((at_s, client, command, path, new_path))
@@ -246,8 +249,9 @@ class History:
         return number
 
     def finish(self, number: int, attributes: Mapping[str, Attributes] = NO_ATTRIBUTES) -> None:
-        """Record that all of a change set has happened. `attributes`: of the files that were
-        written, by path.
+        """Record that a whole change set has happened.
+
+        `attributes` are the attributes of the written files, by path.
         """
         happened = [revision.id for revision in self._find_intended_of(number)]
         self.settle(number, happened, attributes=attributes)
@@ -270,9 +274,10 @@ class History:
         is_half_done: bool = False,
         attributes: Mapping[str, Attributes] = NO_ATTRIBUTES,
     ) -> None:
-        """Record that these revisions of an intended change set have happened, and no others.
+        """Record that exactly these revisions of an intended change set have happened.
 
-        A change set that is settled stays as it is. `is_half_done` marks it for `find_half_done`.
+        A change set that is already settled stays as it is. `is_half_done` marks it for
+        `find_half_done`.
         """
         with transaction(self._writer):
             if is_half_done and happened:
@@ -281,73 +286,79 @@ class History:
             self._forget([revision.id for revision in intended if revision.id not in happened])
             statement = "UPDATE revisions SET state = 'done' WHERE change_set = ?"
             self._writer.execute(statement, (number,))
-            done = _leave_out_renamed(one for one in intended if one.id in happened)
+            done = _leave_out_renamed(revision for revision in intended if revision.id in happened)
             self._apply_to_heads(done, attributes)
         if self._intended is not None:
             self._intended.discard(number)
 
     def leave_out(self, number: int, path: str) -> None:
-        """Drop the change of one note from an intended change set: it will not happen."""
+        """Drop the change of a note from an intended change set: it will not happen."""
         with transaction(self._writer):
             intended = self._find_intended_of(number)
             self._forget([revision.id for revision in intended if revision.path == path])
 
     def find_intended(self) -> list[tuple[int, list[Revision]]]:
-        """Return the change sets that were begun and not settled, after a crash or a full disk."""
+        """Return the change sets that a crash or a full disk has left unsettled."""
         revisions = self._select_intended()
-        self._intended = {one.change_set for one in revisions}
-        groups = groupby(revisions, key=lambda one: one.change_set)
+        self._intended = {revision.change_set for revision in revisions}
+        groups = groupby(revisions, key=lambda revision: revision.change_set)
         return [(number, list(group)) for number, group in groups]
 
     def find_half_done(self) -> list[tuple[int, str]]:
-        """Return number and command of the change sets of which only a part has happened.
+        """Return number and command of the change sets that have happened only in part.
 
-        Change sets whose notes were all changed since by a request, such as an undo, are omitted.
+        A change set is omitted if later requests, such as an undo, have changed all its notes.
         """
         with translating_errors():
             statement = "SELECT key FROM meta WHERE key GLOB ?"
             keys: list[Any] = self._writer.execute(statement, (f"{_HALF_DONE}*",)).fetchall()
-            found = [
+            half_done = [
                 (number, self._writer.execute(_LAST_CHANGE, (number,)).get)
                 for number in sorted(int(key.removeprefix(_HALF_DONE)) for (key,) in keys)
             ]
-        if over := [(f"{_HALF_DONE}{number}",) for number, command in found if command is None]:
+        if over := [(f"{_HALF_DONE}{number}",) for number, command in half_done if command is None]:
             with transaction(self._writer):
                 self._writer.executemany("DELETE FROM meta WHERE key = ?", over)
-        return [(number, str(command)) for number, command in found if command is not None]
+        return [(number, str(command)) for number, command in half_done if command is not None]
 
     def record_external(
         self, observed: Sequence[ObservedNote], *, at_s: float, is_first: bool
     ) -> list[str]:
-        """Record differences from the heads as change sets without a client; return the paths of
-        their revisions.
+        """Record differences from the heads as change sets without a client.
 
-        Notes without a head that are not new are first seen. With `is_first` these get a head only,
-        because many are expected.
+        Returns the paths of their revisions. A note that has no head and is not new counts as first
+        seen. With `is_first` such notes get a head and no revision, because many are expected.
         """
-        texts = {one.path: one.data for one in observed}
+        texts = {note.path: note.data for note in observed}
         with translating_errors():
-            changes = list(self._find_changes({one.path: one for one in observed}))
+            changes = list(self._find_changes({note.path: note for note in observed}))
         if not changes:
             return []
-        new = {one.path for one in observed if one.is_new}
-        changed = [one for one in changes if one.old_digest is not None or one.path in new]
-        unknown = [one for one in changes if one.old_digest is None and one.path not in new]
-        recorded = {EXTERNAL: changed, FIRST_SEEN: [] if is_first else unknown}
+        new = {note.path for note in observed if note.is_new}
+        recorded: dict[str, list[Change]] = {EXTERNAL: [], FIRST_SEEN: []}
+        for change in changes:
+            if change.old_digest is not None or change.path in new:
+                recorded[EXTERNAL].append(change)
+            elif not is_first:
+                recorded[FIRST_SEEN].append(change)
         with transaction(self._writer):
             for change in changes:
                 if change.new_digest is not None and (data := texts[change.path]) is not None:
                     self._blobs.keep(data, like=change.old_digest)
             for command, revised in recorded.items():
                 if revised:
-                    path = revised[0].path if len({one.path for one in revised}) == 1 else ""
+                    paths = {change.path for change in revised}
+                    path = revised[0].path if len(paths) == 1 else ""
                     number = self._add_change_set((at_s, "", command, path, None))
                     self._add_revisions(number, revised, "done")
             self._apply_to_heads(changes)
-            old_digests = (one.old_digest for one in changes if one.old_digest is not None)
-            self._blobs.drop_unused(old_digests)
+            self._blobs.drop_unused(
+                change.old_digest for change in changes if change.old_digest is not None
+            )
         self.last_revision = self._read_last()
-        return list(dict.fromkeys(one.path for revised in recorded.values() for one in revised))
+        return list(
+            dict.fromkeys(change.path for revised in recorded.values() for change in revised)
+        )
 
     def heads(self) -> dict[str, str]:
         """Return the last known digest of each note by path."""
@@ -355,13 +366,13 @@ class History:
             return dict(self._writer.execute("SELECT path, digest FROM heads"))
 
     def find_heads(self, paths: Iterable[str]) -> dict[str, str]:
-        """Return the last known digests of these notes by path, if there are any."""
+        """Return the last known digests of these notes, by path. Notes without one are omitted."""
         with translating_errors():
-            found = {path: self._find_head(path) for path in paths}
-        return {path: digest for path, digest in found.items() if digest is not None}
+            heads = {path: self._find_head(path) for path in paths}
+        return {path: digest for path, digest in heads.items() if digest is not None}
 
     def is_complete(self, scope: str) -> bool:
-        """True once every note of this scope has been observed."""
+        """True if every note of this scope has been observed."""
         with translating_errors():
             statement = "SELECT value FROM meta WHERE key = ?"
             return bool(self._writer.execute(statement, (_COMPLETE,)).get == scope)
@@ -377,12 +388,12 @@ class History:
         return frozenset(self._blobs.damaged)
 
     def find_damaged_heads(self) -> set[str]:
-        """Return the notes whose last known text is damaged here."""
+        """Return the notes whose last known text is damaged in this file."""
         with translating_errors():
             return self._find_paths_with(self._blobs.damaged)
 
     def restore_text(self, path: str, data: bytes) -> None:
-        """Store a damaged text again, if `data` of this note has its last known digest."""
+        """Store a damaged text again, if `data` has the last known digest of the note."""
         with transaction(self._writer):
             if self._find_head(path) == digest_bytes(data):
                 self._blobs.keep(data)
@@ -396,10 +407,10 @@ class History:
         before: int | None = None,
         limit: int = 20,
     ) -> list[Revision]:
-        """Return settled revisions that meet every given argument, newest first.
+        """Return settled revisions that meet every argument that is not None, newest first.
 
-        `path` is a note or folder, which is followed back through renames; `before` a revision that
-        is excluded with all later ones.
+        `path` is a note or folder; it is followed back through renames. The revision `before` and
+        all later revisions are excluded.
         """
         tests = {
             _OF_TRAIL: path,
@@ -407,8 +418,8 @@ class History:
             "change_set = :change_set": change_set,
             "revisions.id = :revision": revision,
         }
-        given = (test for test, value in tests.items() if value is not None)
-        where = " AND ".join(["state = 'done'", *given])
+        conditions = (test for test, value in tests.items() if value is not None)
+        where = " AND ".join(["state = 'done'", *conditions])
         statement = f"{_COLUMNS} WHERE {where} ORDER BY revisions.id DESC LIMIT :limit"
         bindings = {
             "path": path,
@@ -431,13 +442,14 @@ class History:
         return [_read_revision(row, self._blobs.damaged) for row in rows]
 
     def read_text(self, digest: str) -> bytes | None:
-        """Return the text with this digest, None if it is not kept or damaged (see `damaged`)."""
+        """Return the text with this digest; None if it is not kept or damaged (see `damaged`)."""
         with translating_errors():
             return self._blobs.read(digest)
 
     def prune(self, *, max_revisions: int, max_age_s: float, now_s: float) -> int:
-        """Drop revisions that are too old, and the oldest of notes that have too many; return their
-        number. Call again until it is 0.
+        """Drop revisions that are too old, and the oldest revisions of notes that have too many.
+
+        Returns the number of dropped revisions. Call it again until the number is 0.
         """
         with translating_errors():
             oldest = (now_s - max_age_s, PRUNE_STEP)
@@ -451,15 +463,17 @@ class History:
         return len(dropped)
 
     def purge(self, *, revisions: Collection[int], texts: Collection[str] | None = None) -> Purged:
-        """Drop revisions and `texts`, even if other revisions name them; without `texts`, all texts
-        of the revisions.
+        """Drop revisions and `texts`; if `texts` is None, all texts of these revisions.
 
-        The current text of a note stays, since the note contains it anyway.
+        Texts are dropped even if other revisions name them. The current text of a note stays,
+        because the note contains it anyway.
         """
         with transaction(self._writer):
             rows = [row for id_ in revisions for row in self.find_revisions(revision=id_)]
-            held = {one for row in rows for one in (row.old_digest, row.new_digest) if one}
-            chosen = held if texts is None else texts
+            all_texts = {
+                digest for row in rows for digest in (row.old_digest, row.new_digest) if digest
+            }
+            chosen = all_texts if texts is None else texts
             dropped = {digest for digest in chosen if not self._find_paths_with([digest])}
             n_texts = self._blobs.drop(dropped) + self._forget([row.id for row in rows])
             self._mark(UNWIPED)
@@ -472,24 +486,25 @@ class History:
         )
 
     def _find_too_many(self, max_revisions: int) -> list[int]:
-        found: list[int] = []
+        revisions: list[int] = []
         limits = (max_revisions, PRUNE_STEP)
         paths: list[Any] = self._writer.execute(_NOTES_WITH_MANY, limits).fetchall()
         for (path,) in paths:
-            bound = (path, max_revisions, PRUNE_STEP - len(found))
+            bound = (path, max_revisions, PRUNE_STEP - len(revisions))
             rows: list[Any] = self._writer.execute(_TOO_MANY, bound).fetchall()
-            found += [row[0] for row in rows]
-        return found
+            revisions += [row[0] for row in rows]
+        return revisions
 
     def _wipe(self) -> None:
-        """Rewrite the file without deleted text and truncate the WAL. A later call repeats what
-        fails.
+        """Rewrite the file without deleted text and truncate the WAL.
+
+        If a step fails, a later call repeats it.
         """
         self._is_clean = False
         with contextlib.suppress(StoreFull), translating_errors():
             if self._has(UNWIPED):
-                # SQLite zeroes deleted rows, but not the copies that it leaves when it moves rows
-                # within a page.
+                # SQLite zeroes deleted rows; it does not zero the copies that remain when it moves
+                # rows within a page.
                 self._writer.execute("VACUUM")
                 self._writer.execute("DELETE FROM meta WHERE key = ?", (UNWIPED,))
                 # VACUUM may have made the file smaller.
@@ -521,15 +536,16 @@ class History:
 
     def _add_revisions(self, number: int, changes: Iterable[Change], state: str) -> None:
         rows = (
-            (number, one.path, one.old_path, one.old_digest, one.new_digest, state)
-            + (one.old_attributes or UNKNOWN)
-            + (one.new_attributes or UNKNOWN)
-            for one in changes
+            (number, change.path, change.old_path, change.old_digest, change.new_digest, state)
+            + (change.old_attributes or UNKNOWN)
+            + (change.new_attributes or UNKNOWN)
+            for change in changes
         )
         self._writer.executemany(_ADD_REVISION, rows)
 
     def _find_intended_of(self, number: int) -> list[Revision]:
-        return [one for one in self._select_intended() if one.change_set == number]
+        intended = self._select_intended()
+        return [revision for revision in intended if revision.change_set == number]
 
     def _forget(self, revisions: Collection[int]) -> int:
         """Drop revisions, empty change sets and unused texts; return the number of texts."""
@@ -547,8 +563,8 @@ class History:
 
     def _find_head(self, path: str) -> str | None:
         statement = "SELECT digest FROM heads WHERE path = ?"
-        found = self._writer.execute(statement, (path,)).get
-        return None if found is None else str(found)
+        digest = self._writer.execute(statement, (path,)).get
+        return None if digest is None else str(digest)
 
     def _find_attributes(self, path: str) -> Attributes | None:
         statement = "SELECT mode, mtime_ns FROM heads WHERE path = ?"
@@ -556,7 +572,7 @@ class History:
         return _read_attributes(*(row or UNKNOWN))
 
     def _find_paths_with(self, digests: Iterable[str]) -> set[str]:
-        """Return the notes whose last known text is one of these."""
+        """Return the paths of the notes whose last known text has one of these digests."""
         statement = "SELECT path FROM heads WHERE digest = ?"
         rows = (self._writer.execute(statement, (digest,)).fetchall() for digest in digests)
         return {str(row[0]) for of_digest in rows for row in of_digest}
@@ -564,53 +580,54 @@ class History:
     def _apply_to_heads(
         self, changes: Sequence[Change], attributes: Mapping[str, Attributes] = NO_ATTRIBUTES
     ) -> None:
-        """Apply changes as if all had happened at once. Attributes that are not given are those of
-        the former head.
+        """Apply all changes as if they had happened at the same time.
+
+        A head whose attributes are not given keeps the attributes of the former head.
         """
         removed = [
-            (one.old_path or one.path,)
-            for one in changes
-            if one.old_path is not None or one.new_digest is None
+            (change.old_path or change.path,)
+            for change in changes
+            if change.old_path is not None or change.new_digest is None
         ]
         written = [
             (
-                one.path,
-                one.new_digest,
+                change.path,
+                change.new_digest,
                 *(
-                    attributes.get(one.path)
-                    or one.new_attributes
-                    or self._find_attributes(one.old_path or one.path)
-                    or one.old_attributes
+                    attributes.get(change.path)
+                    or change.new_attributes
+                    or self._find_attributes(change.old_path or change.path)
+                    or change.old_attributes
                     or UNKNOWN
                 ),
             )
-            for one in changes
-            if one.new_digest is not None
+            for change in changes
+            if change.new_digest is not None
         ]
         self._writer.executemany("DELETE FROM heads WHERE path = ?", removed)
         self._writer.executemany("INSERT OR REPLACE INTO heads VALUES(?,?,?,?)", written)
 
     def _find_changes(self, observed: Mapping[str, ObservedNote]) -> Iterator[Change]:
-        """Yield the differences between notes and heads, as if all had happened at once: two notes
-        may have swapped paths.
+        """Yield the differences between notes and heads, as if all had happened at the same time.
 
-        A note that another was moved over was deleted first. A note that was moved from a path
-        without a head is new.
+        Two notes may have swapped paths. If a note was moved over another note, the other was
+        deleted first. A note that was moved from a path without a head is new.
         """
-        paths = {path for one in observed.values() for path in (one.path, one.moved_from) if path}
+        notes = observed.values()
+        paths = {path for note in notes for path in (note.path, note.moved_from) if path}
         heads = {path: self._find_head(path) for path in paths}
         origins = {
-            one.moved_from: path
-            for path, one in observed.items()
-            if one.data is not None
-            and one.moved_from not in {None, path}
-            and heads[one.moved_from or path] is not None
+            note.moved_from: path
+            for path, note in observed.items()
+            if note.data is not None
+            and note.moved_from not in {None, path}
+            and heads[note.moved_from or path] is not None
         }
-        for path, one in observed.items():
-            digest = None if one.data is None else digest_bytes(one.data)
+        for path, note in observed.items():
+            digest = None if note.data is None else digest_bytes(note.data)
             old_digest = None if path in origins else heads[path]
             old_attributes = None if old_digest is None else self._find_attributes(path)
-            if one.moved_from is not None and origins.get(one.moved_from) == path:
+            if note.moved_from is not None and origins.get(note.moved_from) == path:
                 if old_digest is not None:
                     yield Change(
                         path=path,
@@ -620,11 +637,11 @@ class History:
                     )
                 yield Change(
                     path=path,
-                    old_path=one.moved_from,
-                    old_digest=heads[one.moved_from],
+                    old_path=note.moved_from,
+                    old_digest=heads[note.moved_from],
                     new_digest=digest,
-                    old_attributes=self._find_attributes(one.moved_from),
-                    new_attributes=one.attributes,
+                    old_attributes=self._find_attributes(note.moved_from),
+                    new_attributes=note.attributes,
                 )
             elif old_digest != digest:
                 yield Change(
@@ -632,25 +649,25 @@ class History:
                     old_digest=old_digest,
                     new_digest=digest,
                     old_attributes=old_attributes,
-                    new_attributes=one.attributes,
+                    new_attributes=note.attributes,
                 )
 
 
 def _leave_out_renamed(revisions: Iterable[Revision]) -> list[Change]:
-    """The changes of a change set without those of notes that it renames afterwards."""
+    """Return the changes of a change set, without changes of notes that it renames afterwards."""
     changes: list[Change] = []
     renamed: set[str | None] = set()
-    for one in reversed([*revisions]):
-        if one.old_path is not None or one.path not in renamed:
+    for revision in reversed([*revisions]):
+        if revision.old_path is not None or revision.path not in renamed:
             changes.append(
                 Change(
-                    path=one.path,
-                    old_path=one.old_path,
-                    old_digest=one.old_digest,
-                    new_digest=one.new_digest,
-                    old_attributes=one.old_attributes,
-                    new_attributes=one.new_attributes,
+                    path=revision.path,
+                    old_path=revision.old_path,
+                    old_digest=revision.old_digest,
+                    new_digest=revision.new_digest,
+                    old_attributes=revision.old_attributes,
+                    new_attributes=revision.new_attributes,
                 )
             )
-            renamed.add(one.old_path)
+            renamed.add(revision.old_path)
     return changes[::-1]

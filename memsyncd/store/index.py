@@ -1,8 +1,8 @@
 """Write one workspace's index.db.
 
-`Index` is for the writer's thread alone; its `pool` may be used from any thread. Every write is one
-of a closed union of updates. Opening never repairs: IndexUnfit says why a file must be rebuilt,
-and the engine builds another beside it.
+Only the writer's thread may use `Index`; any thread may use its `pool`. Every write is a value of
+the closed union `Update`. Opening never repairs: IndexUnfit says why a file must be rebuilt, and
+the engine builds another file beside it.
 """
 
 from __future__ import annotations
@@ -49,28 +49,29 @@ from memsyncd.store.rows import (
 from memsyncd.store.schema import create_schema, is_empty, read_fingerprint
 
 FTS_TABLES = ("chunks_fts", "chunks_exact")
-# How long a step of `tidy` should take, since a save may wait for it; and how many pages of FTS5
-# the first one writes: the next ones get as many as fit.
+# A step of `tidy` should take so long, because a save may wait for it. The first step writes
+# FIRST_PAGES pages of FTS5; each later step gets as many as fit into this time.
 STEP_S = 0.005
 FEWEST_PAGES, FIRST_PAGES, MOST_PAGES = 4, 16, 4000
-# Once so many rows have changed since all of FTS5 was merged, compared with all chunks, all of it
-# is merged again. Until then the words of deleted chunks stay in the file, and queries skip them.
+# If this share of rows, compared with all chunks, has changed since the last full merge of FTS5,
+# everything is merged again. Until then the words of deleted chunks stay in the file, and queries
+# skip them.
 FULL_MERGE_SHARE = 0.2
 FULL_MERGE_LEAST = 100
 
-# A WAL of CHECKPOINT_PAGES is copied to the file after a save was answered; one of MOST_WAL_PAGES
-# before the next commit.
+# A WAL of CHECKPOINT_PAGES is copied to the file after a save was answered; a WAL of MOST_WAL_PAGES
+# is copied before the next commit.
 CHECKPOINT_PAGES = 1000
 MOST_WAL_PAGES = 4000
-# `tidy` truncates a WAL of this size. A smaller one stays: if it was copied after each save, each
-# page would be written twice, and many of them again with the next save.
+# `tidy` truncates a WAL of this size or more. A smaller WAL stays: if it were copied after each
+# save, each page would be written twice, and many pages again with the next save.
 TRUNCATED_WAL_BYTES = CHECKPOINT_PAGES * 4096
 
-# After more updates at once the known stats are read again when a scan needs them: kept up to date,
-# they would lie between the short-lived objects of a large sync and keep its memory from being
-# freed.
+# After more updates at once than this, the known stats are dropped and read again when a scan needs
+# them. If they were kept up to date, they would lie between the short-lived objects of a large sync
+# and prevent the memory from being freed.
 KNOWN_UPDATES_LIMIT = 64
-# From so many paths on, reading all records is cheaper than looking each up.
+# From so many paths on, reading all records is cheaper than looking up each path.
 MANY_PATHS = 500
 
 _RECORDED = "SELECT path, size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns FROM files"
@@ -99,9 +100,9 @@ _OPENINGS = itertools.count(1)
 
 
 class PutNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The note is new or its bytes changed: only rows that differ are written.
+    """The note is new or its bytes have changed: only rows that differ are written.
 
-    `moved_from` is the note's former path. Its rows are taken over, and only those that contain the
+    `moved_from` is the note's former path. Its rows are taken over, and only rows that contain the
     path are rewritten.
     """
 
@@ -112,7 +113,7 @@ class PutNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PatchNote(msgspec.Struct, frozen=True, kw_only=True):
-    """Some lines of an indexed note changed, and no heading: only their sections are written."""
+    """Some lines of an indexed note have changed, but no heading: only their sections change."""
 
     patch: NotePatch
     stat: FileStat
@@ -120,7 +121,7 @@ class PatchNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TouchNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The bytes are the same, the stat of the file changed."""
+    """The bytes are the same, but the stat of the file has changed."""
 
     path: str
     stat: FileStat
@@ -139,8 +140,8 @@ Update = PutNote | PatchNote | TouchNote | DropNote
 class Written(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one transaction.
 
-    `paths` are the notes whose content, path or existence changed; `moved` counts chunks whose
-    lines or path changed and whose text did not.
+    `paths` are the notes whose content, path or existence has changed; `moved` counts chunks whose
+    lines or path have changed, while their text has not.
     """
 
     generation: int
@@ -152,7 +153,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """The number of rows in an index; `problems` are those of its notes."""
+    """The number of rows in an index; `problems` counts the problems of its notes."""
 
     files: int = 0
     sections: int = 0
@@ -167,8 +168,9 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Unmerged(msgspec.Struct, frozen=True):
-    """Rows of FTS5 that were written or deleted since all of it was merged; `is_urgent` if words
-    among them must leave the file soon.
+    """The number of rows of FTS5 that were written or deleted since its last full merge.
+
+    `is_urgent` is true if words among them must leave the file soon.
     """
 
     n_rows: int = 0
@@ -187,9 +189,7 @@ class Unmerged(msgspec.Struct, frozen=True):
 
 
 def read_counts(reader: Reader) -> Counts:
-    """Return the counts that an index of any version names. Raises ValueError for others than these
-    four numbers.
-    """
+    """Return the counts in an index of any version. Raises ValueError for other values."""
     with translating_errors():
         value: str = reader.rows("SELECT value FROM meta WHERE key = 'counts'")[0][0]
     files, sections, chunks, problems = map(int, value.split())
@@ -207,9 +207,9 @@ class Index:
     ) -> None:
         """Open `path`, or create it with `generation` if it is missing.
 
-        Nothing that grows with the index is read, unless another program may have written to it:
-        then it is checked in full, if it is not known that it `is_sound`. Raises IndexUnfit if the
-        file must be rebuilt.
+        The time does not grow with the size of the index, unless another program may have written
+        to it: then the whole file is checked, except if the caller knows that it `is_sound`. Raises
+        IndexUnfit if the file must be rebuilt.
         """
         self.path = path
         self.fingerprint = fingerprint
@@ -220,7 +220,7 @@ class Index:
             raise IndexUnfit("index.db is a folder")
         self.checks = CheckState(path)
         self.opening = next(_OPENINGS)
-        """A number that grows with each opened index: ids of rows are those of one file."""
+        """A number that grows with each opened index, because ids of rows belong to one file."""
         try:
             self._writer = open_writer(str(path), Durability.REBUILDABLE)
             try:
@@ -237,9 +237,9 @@ class Index:
         """The tables of FTS5 that may have segments to merge, in the order of their turns."""
         self._n_pages = dict.fromkeys(FTS_TABLES, FIRST_PAGES)
         self._merging: Unmerged | None = None
-        """What the running merge of everything removes."""
+        """The changes that the running full merge covers."""
         self._to_raise: list[str] = []
-        """The tables whose segments that merge has yet to lift to a higher level."""
+        """The tables whose segments the full merge still has to raise to a higher level."""
         self.is_tidy = False
         self._known: KnownStats | None = None
 
@@ -264,40 +264,40 @@ class Index:
         self.counts = self._read_counts()
         unmerged_row = "SELECT value FROM meta WHERE key = 'unmerged'"
         self._unmerged = Unmerged.parse(self._writer.execute(unmerged_row).get or "0 0")
-        """What was changed since the last merge of everything began."""
+        """The changes since the last full merge began."""
         self.file_guard = FileGuard(self._writer, str(self.path))
         self._wal_pages = WalPages(self._writer)
 
     def recorded(self, only: Collection[str] | None = None) -> dict[str, Recorded]:
-        """Return what the index recorded of files, by path.
+        """Return the records of files in the index, by path.
 
-        `only` limits it to these paths and those below them; an empty path is the root.
+        `only` limits them to these paths and the paths below them; an empty path is the root.
         """
         with translating_errors():
             if only is None or "" in only:
                 return dict(_recorded(row) for row in self._writer.execute(_RECORDED))
-            found: dict[str, Recorded] = {}
+            records: dict[str, Recorded] = {}
             for path in only:
                 below = (path, f"{path}/", f"{path}0")
                 where = "WHERE path = ? OR (path >= ? AND path < ?)"
                 rows = self._writer.execute(f"{_RECORDED} {where}", below)
-                found.update(_recorded(row) for row in rows)
-            return found
+                records.update(_recorded(row) for row in rows)
+            return records
 
     def find_recorded(self, paths: Collection[str]) -> dict[str, Recorded]:
-        """Return what the index recorded of exactly these files, by path."""
+        """Return the records of exactly these files, by path."""
         with translating_errors():
             if len(paths) >= MANY_PATHS:
                 rows = [row for row in self._writer.execute(_RECORDED) if row[0] in paths]
             else:
-                found = (self._writer.execute(f"{_RECORDED} WHERE path = ?", (p,)) for p in paths)
-                rows = list(itertools.chain.from_iterable(found))
+                results = (self._writer.execute(f"{_RECORDED} WHERE path = ?", (p,)) for p in paths)
+                rows = list(itertools.chain.from_iterable(results))
         return dict(map(_recorded, rows))
 
     def known_stats(self) -> KnownStats:
-        """Return the hash of the stat of every recorded file, for a scan of all.
+        """Return the hash of the stat of every recorded file, for a scan of the whole workspace.
 
-        They are read once, and `apply` keeps them up to date; a caller must not keep them.
+        They are read once, and `apply` keeps them up to date; so a caller must not keep them.
         """
         if self._known is None:
             with translating_errors():
@@ -310,8 +310,9 @@ class Index:
         return self._known
 
     def iter_digests(self) -> Iterator[tuple[str, str]]:
-        """Yield the path and the digest of every note: far cheaper than `recorded`. To be read to
-        the end before the next write.
+        """Yield the path and the digest of every note: far cheaper than `recorded`.
+
+        The caller must read to the end before the next write.
         """
         with translating_errors():
             yield from self._writer.execute("SELECT path, digest FROM files")
@@ -319,7 +320,7 @@ class Index:
     def apply(self, updates: Sequence[Update]) -> Written:
         """Write all updates in one transaction.
 
-        The generation increases if a note's content, path or existence changed.
+        The generation increases if a note's content, path or existence has changed.
         """
         self._wal_pages.checkpoint(MOST_WAL_PAGES)
         rows, paths, ids_before = Rows(), [], replace(self._ids)
@@ -349,25 +350,25 @@ class Index:
         return Written(generation=self.generation, paths=changed, **counts)
 
     def _update_known(self, updates: Sequence[Update]) -> None:
-        known = self._known
-        if known is None or len(updates) > KNOWN_UPDATES_LIMIT:
+        stats = self._known
+        if stats is None or len(updates) > KNOWN_UPDATES_LIMIT:
             self._known = None
             return
         for update in updates:
             match update:
                 case PutNote(note=note, stat=stat, read_at_ns=read_at_ns, moved_from=old_path):
                     # A note that exists keeps its own rows, and the other path its.
-                    if old_path is not None and note.path not in known:
-                        known.pop(old_path, None)
-                    known[note.path] = hash_record(note.path, stat, read_at_ns)
+                    if old_path is not None and note.path not in stats:
+                        stats.pop(old_path, None)
+                    stats[note.path] = hash_record(note.path, stat, read_at_ns)
                 case PatchNote(patch=patch, stat=stat, read_at_ns=read_at_ns):
                     path = patch.note.path
-                    known[path] = hash_record(path, stat, read_at_ns)
+                    stats[path] = hash_record(path, stat, read_at_ns)
                 case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
-                    if path in known:
-                        known[path] = hash_record(path, stat, read_at_ns)
+                    if path in stats:
+                        stats[path] = hash_record(path, stat, read_at_ns)
                 case DropNote(path=path):
-                    known.pop(path, None)
+                    stats.pop(path, None)
                 case _:
                     assert_never(update)
 
@@ -395,7 +396,8 @@ class Index:
         file_id = self._file_id(note.path)
         if file_id is None and old_path is not None:
             file_id = self._file_id(old_path)
-        # Counted note by note: counting all rows after each save would take time with their number.
+        # Each note is counted by itself: counting all rows after each save would take longer, the
+        # more rows there are.
         self.counts += Counts(
             files=1,
             sections=len(note.sections),
@@ -419,12 +421,12 @@ class Index:
         path = update.patch.note.path
         file_id = self._file_id(path)
         if file_id is None:
-            raise AssertionError("a patch is of a note that the index has")
+            raise AssertionError("a patch needs a note that the index has")
         before = self._begin_change(rows, file_id, update.patch.note.text)
         plan, n_moved = patch_note(
             self._writer, rows, self._ids, file_id, update.patch, update.stat, update.read_at_ns
         )
-        # It has the sections that there were.
+        # A patch does not change the number of sections.
         n_problems = len(update.patch.note.problems) - before.problems
         n_chunks = len(plan.inserted) - len(plan.deleted)
         self.counts += Counts(chunks=n_chunks, problems=n_problems)
@@ -436,16 +438,16 @@ class Index:
         return [path]
 
     def read_outline(self, path: str) -> Outline | None:
-        """Return what a patch must know of a note as it is indexed, None if it is not."""
+        """Return the outline of an indexed note, which a patch needs; None if it is not indexed."""
         with translating_errors():
             return read_outline(self._writer, path)
 
     def _file_id(self, path: str) -> int | None:
-        found = self._writer.execute("SELECT id FROM files WHERE path = ?", (path,)).get
-        return None if found is None else int(found)
+        file_id = self._writer.execute("SELECT id FROM files WHERE path = ?", (path,)).get
+        return None if file_id is None else int(file_id)
 
     def _read_counts(self) -> Counts:
-        """Return the counts as of the last commit; count the rows of an index without them."""
+        """Return the counts as of the last commit; if the index has none, count its rows."""
         row = self._writer.execute("SELECT value FROM meta WHERE key = 'counts'").get
         return self._count() if row is None else Counts(*map(int, row.split()))
 
@@ -460,24 +462,25 @@ class Index:
         return Counts(1, *self._writer.execute(_COUNT_OF, (file_id,)).get)
 
     def checkpoint(self) -> None:
-        """Copy the WAL to the file if it has grown. It waits for the disk: call it when no client
-        waits.
+        """Copy the WAL to the file if it has grown.
+
+        This waits for the disk, so call it when no client waits.
         """
         self._wal_pages.checkpoint(CHECKPOINT_PAGES)
 
     def purge(self) -> None:
-        """Have all deleted text leave the files with the next steps of `tidy`."""
+        """Make the next steps of `tidy` remove all deleted text from the files."""
         if self._unmerged.n_rows:
             self._unmerged += Unmerged(is_urgent=True)
             with transaction(self._writer):
                 self._writer.execute(_PUT_UNMERGED, (self._all_unmerged().render(),))
 
     def tidy(self, step_s: float = STEP_S) -> bool:
-        """Run one step of maintenance, which should take `step_s`: merge some segments of FTS5, at
-        the end free memory, and truncate the WAL if it is large or holds text that must leave.
+        """Run a step of maintenance, which should take `step_s`.
 
-        Returns False once there is no step left. `is_tidy` is False then if a running query keeps
-        the WAL.
+        A step merges some segments of FTS5. The last step frees memory, and truncates the WAL if it
+        is large or holds text that must leave. Returns False if no step is left; then `is_tidy` is
+        False if a running query keeps the WAL.
         """
         self.checkpoint()
         with translating_errors():
@@ -504,11 +507,11 @@ class Index:
         return self._unmerged.is_urgent or is_due
 
     def _raise_segments(self, table: str) -> None:
-        """Begin to merge all segments of a table, two levels above them.
+        """Begin to merge all segments of a table, into a segment two levels above them.
 
-        FTS5 merges all segments of a level into one of the next level, so a large segment must be
-        many levels above new ones: with each level it is merged half as often. FTS5 makes two
-        levels when it begins to merge everything while a segment is not yet part of such a merge.
+        FTS5 merges all segments of a level into a segment of the next level. So a large segment
+        must be many levels above new segments: each level halves how often it is merged. FTS5 makes
+        two levels when it begins a full merge while a segment is not yet part of such a merge.
         """
         with transaction(self._writer):
             self._writer.execute(f"INSERT INTO {table}(rowid, text) VALUES(0, 'x')")
@@ -516,7 +519,7 @@ class Index:
         self._write_merged(table, -1)
 
     def _merge(self, table: str, step_s: float) -> bool:
-        """Merge some pages of one table; return True if there are more to merge."""
+        """Merge some pages of a table; return True if there are more to merge."""
         n_pages, began_s = self._n_pages[table], time.thread_time()
         n_changed = self._write_merged(table, n_pages)
         took_s = max(time.thread_time() - began_s, 1e-6)
@@ -525,8 +528,9 @@ class Index:
         return n_changed > 1
 
     def _write_merged(self, table: str, n_pages: int) -> int:
-        """Let FTS5 merge up to so many pages, of everything if negative; return the number of rows
-        that it changed.
+        """Let FTS5 merge up to `n_pages` pages; return the number of rows that it changed.
+
+        If `n_pages` is negative, FTS5 merges everything.
         """
         before = self._writer.total_changes()
         statement = f"INSERT INTO {table}({table}, rank) VALUES('merge', ?)"
@@ -534,18 +538,20 @@ class Index:
         return self._writer.total_changes() - before
 
     def _end_tidying(self) -> bool:
-        """Truncate the WAL if that is due. False if a query prevents it."""
+        """Truncate the WAL if that is due. Return False if a query prevents it."""
         if self._merging is None and self.file_guard.wal_bytes() < TRUNCATED_WAL_BYTES:
             return True
         if not self.file_guard.truncate_wal():
             return False
         if self._merging is not None:
-            # Not before: after a kill it would not be known that the WAL has deleted text.
+            # This must come after the truncation. Otherwise, after a kill, nothing would show that
+            # the WAL still has deleted text.
             self._merging = None
             with transaction(self._writer):
                 self._writer.execute(_PUT_UNMERGED, (self._unmerged.render(),))
             self.file_guard.truncate_wal()
-            # They lie between what a large sync has freed: read again, they lie together.
+            # The known stats lie scattered in memory that a large sync has freed. When they are
+            # read again, they lie together.
             self._known = None
         return True
 
@@ -553,8 +559,9 @@ class Index:
         return self._unmerged + (self._merging or Unmerged())
 
     def check_not_truncated(self) -> None:
-        """Raise StoreCorrupt, once, if another program truncated the file: pages that are cached
-        can hide that for long.
+        """Raise StoreCorrupt, once, if another program has truncated the file.
+
+        Cached pages can hide such damage for a long time.
         """
         if self.file_guard.find_tampering() is Tampering.TRUNCATED:
             self.file_guard.accept()
@@ -563,7 +570,7 @@ class Index:
             )
 
     def find_damage(self) -> str:
-        """Return the finding of quick_check, empty if there is none."""
+        """Return the finding of SQLite's quick_check; empty if there is none."""
         with translating_errors():
             answer = self._writer.execute("PRAGMA quick_check(1)").get
         return "" if answer == "ok" else str(answer)
@@ -592,7 +599,7 @@ def remove_index(path: Path) -> None:
 
 
 def replace_index(path: Path, rebuilt: Path) -> None:
-    """Rename a closed index over another, which may be open: its connections keep the old file."""
+    """Rename a closed index over another; if that is open, its connections keep the old file."""
     for old in (f"{path}-wal", f"{path}-shm", f"{path}{SUFFIX}", f"{rebuilt}{SUFFIX}"):
         _remove(Path(old))
     if path.is_dir() and not path.is_symlink():
@@ -611,7 +618,7 @@ def _translating_folder_errors() -> Iterator[None]:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or empty folder. Another folder is renamed, since it is not memsyncd's."""
+    """Remove a file or empty folder. Any other folder is renamed, because it is not memsyncd's."""
     try:
         path.unlink(missing_ok=True)
     except OSError:

@@ -1,9 +1,9 @@
 """Check databases: tampering with open files, damage on the disk, and an index against its notes.
 
-SQLite continues with the files that it has open and does not notice that a file was deleted,
-replaced or truncated: `FileGuard` compares them. `find_damage` runs SQLite's own checks over a
-connection of its own, which has no page in memory yet. `compare_note` compares the rows of a note
-with those that a fresh parse gives, made by the functions that write them.
+SQLite goes on with the files that it has open and does not notice if one is deleted, replaced or
+truncated; `FileGuard` compares them. `find_damage` runs SQLite's own checks over a new connection,
+which has no page in memory yet. `compare_note` compares the rows of a note with the rows of a fresh
+parse; the functions that write the rows make both.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ from memsyncd.store.texts import inflate, read_note_text
 
 SUFFIX = "-check"
 PAGES = "pages"
-# A part is checked again after this time.
+# After this time a part is checked again.
 CHECK_INTERVAL_S = 24 * 3600.0
 # Pages, or steps of SQLite's virtual machine, between two calls of `is_cancelled`.
 STEPS_BETWEEN_CALLS = 1000
-# Not fts5vocab, which stores nothing.
+# The tables of fts5vocab are omitted, because they store nothing.
 _FTS_TABLES = "SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL TABLE%USING fts5(%'"
 
 
 class Ending(Enum):
-    """How a database was used last, as far as it can be told before it is opened."""
+    """How the last use of a database ended, as far as this is known before it is opened."""
 
     CLEAN = "clean"
     """It was closed, and nothing has written to the file since."""
     UNCLEAN = "unclean"
     """It was not closed, or it is new."""
-    # SQLite's WAL makes the end of a process, at any moment, harmless: the next connection reads
-    # the commits that are whole. So does it for a power failure if the disk keeps its promise to
-    # have written what was synced.
+    # With SQLite's WAL a process may end at any moment: the next connection reads the commits that
+    # are whole. The same is true for a power failure, if the disk has really written everything
+    # that was synced.
     DOUBTFUL = "doubtful"
     """Another program wrote to it since it was closed, or it was closed with known damage."""
 
 
 class _FileVersion(msgspec.Struct, frozen=True):
-    """What a write changes. Without the device, whose number may differ after a restart."""
+    """The values that a write changes; the device is omitted, because a restart may renumber it."""
 
     inode: int
     size_bytes: int
@@ -72,7 +72,7 @@ class _FileVersion(msgspec.Struct, frozen=True):
 
 
 class _Check(msgspec.Struct, frozen=True):
-    """When a part was found to be sound, and the file as it was then."""
+    """The time at which a part was found sound, and the version of the file at that time."""
 
     at_s: float
     file: _FileVersion | None
@@ -110,46 +110,48 @@ class CheckState:
             return Ending.DOUBTFUL
         if measure_file(f"{self._path}-wal"):
             return Ending.UNCLEAN
-        # Whatever wrote to the file after a check, this program or another, may have damaged it.
-        self._checks = {part: one for part, one in saved.checks.items() if one.file == version}
+        # Any program that wrote to the file after a check, even this one, may have damaged it.
+        self._checks = {
+            part: check for part, check in saved.checks.items() if check.file == version
+        }
         return Ending.CLEAN
 
     def find_parts(self, connection: apsw.Connection) -> None:
-        """Read which parts together make a full check: the pages, and each FTS5 table."""
+        """Read the parts of a full check: the pages, and each FTS5 table."""
         with translating_errors():
             self.parts = (PAGES, *(str(row[0]) for row in connection.execute(_FTS_TABLES)))
 
     def due(self) -> list[str]:
-        """Return the parts that were not checked for CHECK_INTERVAL_S, or, by this run, at all.
+        """Return the parts that are unchecked, or whose check is older than CHECK_INTERVAL_S.
 
-        A check of an earlier run counts if nothing was written to the file after it.
+        A check of an earlier run counts only if nothing was written to the file after it.
         """
         now_s = time.time()
         return [part for part in self.parts if self._is_due(part, now_s)]
 
     def _is_due(self, part: str, now_s: float) -> bool:
         check = self._checks.get(part)
-        # The clock may have been set back since.
+        # The clock may have been set back since the check.
         return check is None or not 0 <= now_s - check.at_s < CHECK_INTERVAL_S
 
     def note_checked(self, *parts: str) -> None:
-        """Remember that these parts, by default all, are sound."""
+        """Remember that these parts are sound; without arguments, all parts."""
         check = _Check(time.time(), _stat_version(self._path))
         self._checks |= dict.fromkeys(parts or self.parts, check)
 
     def note_damage(self) -> None:
-        """Have the database checked before its next use."""
+        """Make the next use of the database check it first."""
         self._is_doubtful = True
         self._save(_Saved())
 
     def save_closed(self) -> None:
-        """Remember that the database was closed, once. Call it after that."""
+        """Save that the database was closed. Call it after the close; further calls do nothing."""
         if not self._is_doubtful and not self._is_closed:
             self._save(_Saved(_stat_version(self._path), dict(self._checks)))
         self._is_closed = True
 
     def _save(self, saved: _Saved) -> None:
-        # Not synced: a file that is lost, old or torn after a power failure only causes a check.
+        # The file is not synced: if a power failure loses or tears it, a check is made, no more.
         new = self._saved_path.with_name(f"{self._saved_path.name}.new")
         with contextlib.suppress(OSError):
             new.write_bytes(msgspec.json.encode(saved))
@@ -157,8 +159,8 @@ class CheckState:
 
 
 def forget_checks(path: Path) -> None:
-    """Delete what is saved of a database that was moved or replaced."""
-    # A file that cannot be deleted does no harm: the next write to the database outdates it.
+    """Delete the saved checks of a database that was moved or replaced."""
+    # If this fails it does no harm: the next write to the database makes the checks out of date.
     with contextlib.suppress(OSError):
         Path(f"{path}{SUFFIX}").unlink()
 
@@ -183,41 +185,41 @@ def measure_file(path: str) -> int:
 
 
 def check_part(connection: apsw.Connection, part: str, *, is_cancelled: Callable[[], bool]) -> str:
-    """Return the first finding in one part, empty if there is none.
+    """Return the first finding in a part; empty if there is none.
 
-    Raises the classes of `translating_errors`: NotFresh once `is_cancelled`, which may also sleep.
-    Takes a connection for each part, which is closed by this call.
+    `connection` must be a new one for each part; this call closes it. Raises the classes of
+    `translating_errors`; NotFresh if `is_cancelled` returns true. `is_cancelled` may also sleep.
     """
     try:
         with translating_errors():
             if part == PAGES:
-                # Without the module of FTS5, quick_check passes over its tables.
+                # Without the module of FTS5, quick_check skips its tables.
                 connection.drop_modules(None)
                 statement = "PRAGMA quick_check(1)"
             else:
                 statement = f'PRAGMA quick_check("{part}")'
             connection.set_progress_handler(is_cancelled, STEPS_BETWEEN_CALLS)
-            found = str(connection.execute(statement).fetchall()[0][0])
+            finding = str(connection.execute(statement).fetchall()[0][0])
     finally:
         connection.close()
-    return "" if found == "ok" else found
+    return "" if finding == "ok" else finding
 
 
 def lower_thread_priority() -> None:
-    """Let every other thread of the machine go first, where a thread has its own priority."""
+    """Let all other threads of the machine go first, if threads have priorities on this system."""
     set_priority = getattr(os, "setpriority", None)
     if set_priority is not None and os.uname().sysname == "Linux":
         with contextlib.suppress(OSError):
             set_priority(os.PRIO_PROCESS, threading.get_native_id(), 19)
 
 
-# A WAL over this size that cannot be truncated is reported: sixteen times what it has between two
-# checkpoints.
+# A WAL over this size that cannot be truncated is reported: sixteen times its usual size between
+# two checkpoints.
 PINNED_WAL_BYTES = 64 * 1024 * 1024
 CHECK_S = 120.0
 N_SHOWN = 5
 ASIDE_MARK = ".damaged-"
-# Of each chunk, the words that are looked up.
+# The number of words that are looked up for each chunk.
 N_WORDS = 2
 
 
@@ -225,8 +227,9 @@ N_WORDS = 2
 
 
 class Tampering(Enum):
-    """What another program did to the files of an open database; the value follows the file's
-    name.
+    """The act of another program on the files of an open database.
+
+    The value completes a sentence that begins with the name of the file.
     """
 
     REPLACED = "was deleted or replaced"
@@ -236,7 +239,7 @@ class Tampering(Enum):
 
 
 class DatabaseFile(NamedTuple):
-    """Identity, size and time of one file of a database."""
+    """Identity, size and time of a file of a database."""
 
     device: int
     inode: int
@@ -249,9 +252,9 @@ class DatabaseFile(NamedTuple):
 
 
 class FileGuard:
-    """Notice what other programs do to the files of one open database.
+    """Notices changes that other programs make to the files of an open database.
 
-    For the writer's thread. Create it after the database was opened and read.
+    Only the writer's thread may use it. Create it after the database was opened and read.
     """
 
     def __init__(
@@ -261,9 +264,10 @@ class FileGuard:
         *,
         is_foreign: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`is_foreign` reads from the file, without its WAL, whether it is another workspace's.
+        """Remember the files as they are now. Raises StoreFailed if they cannot be examined.
 
-        Raises StoreFailed if the files cannot be examined.
+        `is_foreign` reads the file without its WAL; it is true if the file belongs to another
+        workspace.
         """
         self._writer = writer
         self._is_foreign = is_foreign
@@ -276,7 +280,10 @@ class FileGuard:
             ) from error
 
     def find_tampering(self) -> Tampering | None:
-        """Compare the files with those of the last call; None also if they cannot be examined."""
+        """Compare the files with the files at the last call.
+
+        Returns None if they are untouched, and also if they cannot be examined.
+        """
         try:
             file, wal, shm = self._stat_files()
         except OSError:
@@ -285,8 +292,8 @@ class FileGuard:
             return Tampering.REPLACED
         if not (_is_same(wal, self._wal) and _is_same(shm, self._shm)):
             return Tampering.WAL_LOST
-        # SQLite truncates the WAL by a checkpoint, which writes to the file first, and at the first
-        # commit after one, but then never below its limit.
+        # SQLite itself truncates the WAL in two cases: by a checkpoint, which writes to the file
+        # first; and at the first commit after a checkpoint, but then never below the limit.
         is_wal_cut = file == self._file and _size(wal) < min(_size(self._wal), WAL_LIMIT_BYTES)
         if is_wal_cut or _size(file) < _size(self._file):
             return Tampering.TRUNCATED
@@ -296,7 +303,7 @@ class FileGuard:
         return None
 
     def find_access_error(self) -> str:
-        """Return why the files cannot be examined, and so not opened; empty if they can."""
+        """Return why the files cannot be examined or opened; empty if they can."""
         try:
             self._stat_files()
         except OSError as error:
@@ -304,16 +311,16 @@ class FileGuard:
         return ""
 
     def accept(self) -> None:
-        """Take the sizes that the files have now as right. A file that was replaced stays so."""
+        """Accept the present sizes of the files. A replaced file still counts as replaced."""
         with contextlib.suppress(OSError):
             file, wal, _ = self._stat_files()
             self._file = file if _is_same(file, self._file) else self._file
             self._wal = wal if _is_same(wal, self._wal) else self._wal
 
     def is_in_place(self) -> bool:
-        """False if the path names another file than the open one, or the path cannot be examined.
+        """False if the path names another file than the open file, or cannot be examined.
 
-        May be called from any thread.
+        May be called on any thread.
         """
         try:
             return _is_same(_stat_file(self._path), self._file)
@@ -321,8 +328,10 @@ class FileGuard:
             return False
 
     def truncate_wal(self) -> bool:
-        """Checkpoint and truncate the WAL. False if a reader prevents it or the files were tampered
-        with, since the WAL may belong to another file then.
+        """Checkpoint and truncate the WAL. Return False if that is not possible.
+
+        That is the case if a reader prevents it, or if another program has changed the files, since
+        then the WAL may belong to another file.
         """
         if self.find_tampering() is not None:
             return False
@@ -331,20 +340,22 @@ class FileGuard:
         return is_truncated
 
     def tidy(self) -> bool:
-        """Truncate the WAL if it has content and the files are untouched. False if a reader
-        prevents it.
+        """Truncate the WAL if it has content and the files are untouched.
+
+        Returns False if a reader prevents it.
         """
         if not self.wal_bytes() or self.find_tampering() is not None:
             return True
         return self.truncate_wal()
 
     def wal_bytes(self) -> int:
-        """Return the size of the WAL, 0 if there is none."""
+        """Return the size of the WAL; 0 if there is none."""
         return measure_file(f"{self._path}-wal")
 
     def pinned_wal_bytes(self) -> int:
-        """Return the size of the WAL if it is over PINNED_WAL_BYTES and a reader keeps it from
-        being checkpointed, otherwise 0.
+        """Return the size of a WAL over PINNED_WAL_BYTES that a reader pins, otherwise 0.
+
+        A reader pins the WAL if it prevents its checkpoint.
         """
         n_bytes = self.wal_bytes()
         if n_bytes <= PINNED_WAL_BYTES:
@@ -355,10 +366,10 @@ class FileGuard:
         return 0
 
     def remove_wal(self) -> None:
-        """Delete the -wal and -shm files of a closed database, if they are those that it had."""
-        for suffix, known in (("-wal", self._wal), ("-shm", self._shm)):
+        """Delete the -wal and -shm files of a closed database, if no program has replaced them."""
+        for suffix, own in (("-wal", self._wal), ("-shm", self._shm)):
             with contextlib.suppress(OSError):
-                if known is not None and _is_same(_stat_file(f"{self._path}{suffix}"), known):
+                if own is not None and _is_same(_stat_file(f"{self._path}{suffix}"), own):
                     os.unlink(f"{self._path}{suffix}")
 
     def _stat_files(self) -> tuple[DatabaseFile | None, DatabaseFile | None, DatabaseFile | None]:
@@ -379,8 +390,8 @@ def _stat_file(path: str) -> DatabaseFile | None:
     return DatabaseFile(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
-def _is_same(one: DatabaseFile | None, other: DatabaseFile | None) -> bool:
-    return (one and one.identity) == (other and other.identity)
+def _is_same(file: DatabaseFile | None, other: DatabaseFile | None) -> bool:
+    return (file and file.identity) == (other and other.identity)
 
 
 def _size(stat: DatabaseFile | None) -> int:
@@ -391,10 +402,10 @@ def _size(stat: DatabaseFile | None) -> int:
 
 
 def find_damage(path: Path, *, is_thorough: bool) -> list[str]:
-    """Return what SQLite finds wrong with the file, in its words.
+    """Return SQLite's findings about the file, in its own words.
 
     `is_thorough` also compares every table with its indexes. Both checks run FTS5's
-    `integrity-check`; whether its words are those of the text, `compare_note` tells. Raises the
+    `integrity-check`; only `compare_note` can say whether its words match the text. Raises the
     classes of `translating_errors`: StoreCorrupt for a file that SQLite cannot read at all.
     """
     check = "integrity_check" if is_thorough else "quick_check"
@@ -403,15 +414,15 @@ def find_damage(path: Path, *, is_thorough: bool) -> list[str]:
         deadline(connection, CHECK_S),
     ):
         rows = connection.execute(f"PRAGMA {check}({N_SHOWN})").fetchall()
-        found = [str(row[0]) for row in rows if row[0] != "ok"]
-        if is_thorough and not found:
+        findings = [str(row[0]) for row in rows if row[0] != "ok"]
+        if is_thorough and not findings:
             orphans = connection.execute("PRAGMA foreign_key_check")
-            found = [f"{row[0]}: a row belongs to nothing" for row in orphans]
-    return found[:N_SHOWN]
+            findings = [f"{row[0]}: a row belongs to nothing" for row in orphans]
+    return findings[:N_SHOWN]
 
 
 def read_generation(reader: Reader) -> int:
-    """Return the generation that the file names."""
+    """Return the generation that is stored in the file."""
     with translating_errors():
         return int(reader.rows("SELECT value FROM meta WHERE key = 'generation'")[0][0])
 
@@ -425,16 +436,16 @@ def read_text_bytes(reader: Reader) -> int:
 def find_set_aside(path: Path) -> list[Path]:
     """Return the damaged files that were moved away from `path`, oldest first.
 
-    A WAL is among them only if it was moved alone.
+    A WAL is in the list only if it was moved alone.
     """
-    found = set(path.parent.glob(f"{path.name}{ASIDE_MARK}*"))
+    files = set(path.parent.glob(f"{path.name}{ASIDE_MARK}*"))
     return sorted(
-        one for one in found if not one.name.endswith(("-shm", "-wal")) or _is_alone(one, found)
+        file for file in files if not file.name.endswith(("-shm", "-wal")) or _is_alone(file, files)
     )
 
 
-def _is_alone(wal: Path, found: set[Path]) -> bool:
-    return wal.name.endswith("-wal") and wal.with_name(wal.name.removesuffix("-wal")) not in found
+def _is_alone(wal: Path, files: set[Path]) -> bool:
+    return wal.name.endswith("-wal") and wal.with_name(wal.name.removesuffix("-wal")) not in files
 
 
 # --- an index against its notes -----------------------------------------------------------------
@@ -505,7 +516,7 @@ _ORPHANS = {
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one `part` of a note that the index lacks, and those it should not have."""
+    """The rows of a `part` of a note: how many the index lacks, and how many it has too much."""
 
     part: str
     n_missing: int
@@ -518,7 +529,7 @@ def read_note_paths(reader: Reader) -> list[str]:
 
 
 def read_recorded(reader: Reader, path: str) -> Recorded | None:
-    """Return what the index recorded of a note's file, None if the note is not indexed."""
+    """Return the record of a note's file in the index; None if the note is not indexed."""
     rows = reader.rows(_RECORDED, (path,))
     if not rows:
         return None
@@ -527,21 +538,22 @@ def read_recorded(reader: Reader, path: str) -> Recorded | None:
 
 
 def compare_note(reader: Reader, note: Note, recorded: Recorded) -> list[Difference]:
-    """Return the parts of a note whose rows differ from those of `note`, which was parsed from a
-    file with the stat of `recorded`. Ids are ignored.
+    """Return the parts of a note whose rows in the index differ from the rows of `note`.
+
+    `note` was parsed from a file with the stat of `recorded`. Ids are ignored.
     """
     expected = _make_rows(note, recorded)
     stored = {part: reader.rows(statement, (note.path,)) for part, statement in _STORED.items()}
     stored["text"] = [(_read_text(reader, note.path),)]
-    found = []
+    differences = []
     for part, rows in stored.items():
         should, are = Counter(expected[part]), Counter(rows)
         if should != are:
             missing, surplus = (should - are).total(), (are - should).total()
-            found.append(Difference(part=part, n_missing=missing, n_surplus=surplus))
+            differences.append(Difference(part=part, n_missing=missing, n_surplus=surplus))
     if n_chunks := _count_unfindable(reader, note):
-        found.append(Difference(part="words", n_missing=n_chunks, n_surplus=0))
-    return found
+        differences.append(Difference(part="words", n_missing=n_chunks, n_surplus=0))
+    return differences
 
 
 def _read_text(reader: Reader, path: str) -> str | None:
@@ -552,10 +564,11 @@ def _read_text(reader: Reader, path: str) -> str | None:
 
 
 def _count_unfindable(reader: Reader, note: Note) -> int:
-    """Count the chunks that are not found in both FTS5 tables by some words of their text.
+    """Count the chunks that some words of their text do not find in both FTS5 tables.
 
-    FTS5 keeps no text that its own check could compare with the words, and looking up every word
-    would take minutes. A row of FTS5 is written with all its columns at once.
+    FTS5 keeps no text with which its own check could compare the words. Looking up every word would
+    take minutes; some words are enough, because a row of FTS5 is written with all its columns at
+    once.
     """
     ids = {tuple(row[1:]): row[0] for row in reader.rows(_CHUNK_IDS, (note.path,))}
     n_chunks = 0
@@ -570,9 +583,9 @@ def _count_unfindable(reader: Reader, note: Note) -> int:
 
 
 def _choose_words(reader: Reader, text: str) -> list[str]:
-    """Some of the longest words, which are rare and quickly looked up.
+    """Return some of the longest words of a text: they are rare, so looking them up is quick.
 
-    Only FTS5's tokenizer can tell where a word begins and ends: a mark over a letter is part of it.
+    Only FTS5's tokenizer knows where a word begins and ends: a mark over a letter is part of it.
     """
     data = text.encode("utf-8", "replace")
     words = {data[start:end].decode() for start, end, _ in reader.tokenize(text)}
@@ -580,7 +593,7 @@ def _choose_words(reader: Reader, text: str) -> list[str]:
 
 
 def find_orphans(reader: Reader) -> list[str]:
-    """Describe rows that belong to no note, and chunks whose two FTS5 rows disagree."""
+    """Describe rows that belong to no note, and chunks whose two FTS5 rows differ."""
     counted = {what: int(reader.rows(statement)[0][0]) for what, statement in _ORPHANS.items()}
     return [f"{what} ({n:,})" for what, n in counted.items() if n]
 

@@ -1,7 +1,7 @@
 """Pool the read-only connections to one index, so that queries run while the writer writes.
 
-A reader sees the last committed transaction. Closing the pool lets acquired connections finish, and
-closes each when it is released.
+A reader sees the last committed transaction. When the pool is closed, acquired connections may
+finish; each is closed when it is released.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from memsyncd.store.connection import (
 )
 from memsyncd.store.schema import TOKENIZER
 
-# Connections that stay open between queries; more are opened when needed and closed after.
+# So many connections stay open between queries; more are opened when needed and closed afterwards.
 MAX_IDLE = 2
-# Idle connections are closed after this time: opening one takes about a millisecond.
+# Idle connections are closed after this time: opening a connection takes about a millisecond.
 IDLE_S = 300.0
-# Values of one sort that a reader remembers until the next commit: some hundred kilobytes.
+# A reader remembers so many values of a sort until the next commit: some hundred kilobytes.
 MEMO_LIMIT = 1_000
-# Tells of a value whether it passes a sign and another value, as `is_passing` does.
+# The SQL function for `is_passing`: true if a value meets a comparison with another value.
 META_FUNCTION = "passes_meta"
 
 _encode = msgspec.json.Encoder().encode
 
 
 def encode_numbers(numbers: Iterable[int] | Iterable[tuple[int, int]]) -> str:
-    """Return numbers, or pairs of them, as a text for `json_each`."""
+    """Return numbers, or pairs of numbers, as a text for `json_each`."""
     return _encode([*numbers]).decode()  # a tenth of the time of `json`
 
 
 class Reader:
-    """One read-only connection, for one thread at a time.
+    """A read-only connection. Only one thread at a time may use it.
 
-    Creating one raises the classes of `translating_errors`.
+    Its creation raises the classes of `translating_errors`.
     """
 
     def __init__(self, path: str) -> None:
@@ -61,8 +61,8 @@ class Reader:
         passes: Any = is_passing
         self.connection.create_scalar_function(META_FUNCTION, passes, 3, deterministic=True)
         self.used_s = 0.0
-        # What absolute paths and `/memories` stand for in filters: the root, and the memory folder
-        # from there, empty for the root itself.
+        # Filters replace absolute paths and `/memories` by these: the root, and the memory folder
+        # from the root (empty for the root itself).
         self.root = ""
         self.memory_folder = MEMORY_FOLDER
         self._memo: dict[Any, Any] = {}
@@ -82,7 +82,7 @@ class Reader:
     def rows(
         self, statement: str, bindings: tuple[Any, ...] | dict[str, Any] = ()
     ) -> list[tuple[Any, ...]]:
-        """Return all rows. A cursor that is only half read would pin the WAL."""
+        """Return all rows. A cursor that is read only in part would pin the WAL."""
         pause_if_long()
         return self.connection.execute(statement, bindings).fetchall()
 
@@ -90,8 +90,10 @@ class Reader:
     def stream(
         self, statement: str, bindings: tuple[Any, ...] | dict[str, Any] = ()
     ) -> Iterator[Iterator[tuple[Any, ...]]]:
-        """Yield the rows one by one, as SQLite finds them: for all sections of a workspace, whose
-        rows would take much memory together. The deadline holds for what is done with them too.
+        """Yield an iterator over the rows, in the order in which SQLite finds them.
+
+        It is for results that would take much memory together, such as all sections of a workspace.
+        The deadline also limits the work of the caller between the rows.
         """
         cursor = self.connection.execute(statement, bindings)
         try:
@@ -101,7 +103,7 @@ class Reader:
 
     @property
     def memo(self) -> dict[Any, Any]:
-        """Small values that were computed from this snapshot, by any key; empty after a commit."""
+        """Small values that were computed from this snapshot, by any key. A commit empties it."""
         if not self._is_memo_checked:
             version = self.connection.execute("PRAGMA data_version").get
             if version != self._memo_version:
@@ -128,18 +130,18 @@ class Reader:
         release_memory(self.connection)
 
     def allow(self, seconds: float) -> None:
-        """Replace the limits that `acquire` set by this one, until the reader is released."""
+        """Replace the limits that `acquire` has set by a new deadline, until the release."""
         set_deadline(self.connection, seconds)
 
     def tokenize(self, text: str) -> list[tuple[int, int, str]]:
-        """Return (start, end, word) of each word of a folded text as FTS5 indexes it.
+        """Return (start, end, word) for each word of a folded text, as FTS5 indexes it.
 
         Start and end count bytes of the text's UTF-8.
         """
         return cast("list[tuple[int, int, str]]", self._split(text, include_offsets=True))
 
     def split(self, text: str) -> list[str]:
-        """Return each word of any text as FTS5 indexes it: faster than `tokenize`."""
+        """Return each word of any text, as FTS5 indexes it. Faster than `tokenize`."""
         return cast("list[str]", self._split(fold(text), include_offsets=False))
 
     def _split(self, text: str, *, include_offsets: bool) -> Any:
@@ -154,24 +156,24 @@ class Reader:
 
 
 def _mark_held(row: apsw.FTS5ExtensionApi, *_: Any) -> int:
-    """Return 64 bits: bit N is set if this row has phrase N of a MATCH expression."""
+    """Return 64 bits: bit N is set if this row contains phrase N of a MATCH expression."""
     find_columns, bits = row.phrase_columns, 0
     for at in range(row.phrase_count):
         if find_columns(at):
             bits |= 1 << at
-    return bits - (bits >> 63 << 64)  # the last bit of an integer of SQLite is its sign
+    return bits - (bits >> 63 << 64)  # the highest bit of an integer in SQLite is its sign
 
 
 class ConnectionPool:
-    """The readers of one index. May be used from several threads."""
+    """The readers of an index. Several threads may use it."""
 
     def __init__(self, path: str, is_in_place: Callable[[], bool] = lambda: True) -> None:
-        """`is_in_place` says whether the path still names the file that the readers have open."""
+        """`is_in_place` is true while the path names the file that the readers have open."""
         self._path = path
         self._is_in_place = is_in_place
         self.has_lost_file = False
-        """True if the file was not in its place when a reader was acquired last."""
-        # Notified when a reader is put back or closed.
+        """True if the file was not in its place at the last `acquire`."""
+        # It is notified when a reader is put back or closed.
         self._lock = threading.Condition()
         self._opening = threading.Lock()
         self._idle: list[Reader] = []
@@ -180,12 +182,12 @@ class ConnectionPool:
 
     @contextlib.contextmanager
     def acquire(self, seconds: float, cpu_s: float = math.inf) -> Iterator[Reader]:
-        """Yield a reader whose statements all see one snapshot, and stop with NotFresh after
-        `seconds`, or `cpu_s` of this thread's processor time.
+        """Yield a reader whose statements all see the same snapshot.
 
-        Long reads pause until the reader is released, if `cpu_s` is limited or the thread's token
-        is of a read that is not long. Raises NotFresh at once if the token is cancelled, and
-        otherwise the classes of `translating_errors`.
+        Its statements raise NotFresh after `seconds`, or after `cpu_s` of this thread's processor
+        time. If `cpu_s` is limited, or the thread's token is of a short read, long reads pause
+        until the reader is released. Raises NotFresh at once if the token is cancelled; otherwise
+        the classes of `translating_errors`.
         """
         if is_cancelled():
             raise make_timeout_error()
@@ -193,8 +195,8 @@ class ConnectionPool:
         reader = self._take(seconds)
         is_short = cpu_s < math.inf or is_short_read()
         try:
-            # The snapshot must end outside the deadline: a ROLLBACK that is interrupted keeps the
-            # snapshot for ever.
+            # The snapshot must end outside the deadline: an interrupted ROLLBACK would keep it for
+            # ever.
             with (
                 short_read() if is_short else contextlib.nullcontext(),
                 translating_errors(),
@@ -209,7 +211,7 @@ class ConnectionPool:
     def pausing_opens(self) -> Iterator[None]:
         """Open no connection during the block, which replaces the file.
 
-        A connection to the old file and one to the new would share the WAL that SQLite creates.
+        Otherwise a connection to the old file and another to the new file would share a WAL.
         """
         with self._opening:
             yield
@@ -220,7 +222,7 @@ class ConnectionPool:
             connection = open_reader(self._path)
             try:
                 with translating_errors():
-                    # Opens the WAL as well, before the file can be replaced.
+                    # This opens the WAL as well, before the file can be replaced.
                     connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
             except BaseException:
                 connection.close()
@@ -230,7 +232,7 @@ class ConnectionPool:
     def release_idle(self) -> None:
         """Close the connections that were idle for IDLE_S, and free the pages of all others.
 
-        Connections to a file that is not in its place stay: no others can be opened.
+        If the file is not in its place, its connections stay: no others can be opened.
         """
         with self._lock:
             idle, self._idle = self._idle, []
@@ -241,7 +243,7 @@ class ConnectionPool:
             self._put_back(reader, is_needed=reader.used_s > before_s)
 
     def close(self) -> None:
-        """Close idle connections now, and acquired ones when they are released."""
+        """Close idle connections now, and acquired connections when they are released."""
         with self._lock:
             self._is_closed = True
             self._lock.notify_all()
@@ -252,7 +254,7 @@ class ConnectionPool:
     def _take(self, seconds: float) -> Reader:
         with self._lock:
             if self.has_lost_file:
-                # The path leads to no file, or to another one: wait for a reader that is open.
+                # The path leads to no file or to another file: wait for a reader that is open.
                 self._lock.wait_for(
                     lambda: self._idle or not self._n_used or self._is_closed, seconds
                 )

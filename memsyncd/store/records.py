@@ -1,16 +1,17 @@
-"""Open and write records.db, which holds what cannot be rebuilt from the notes.
+"""Open and write records.db, which holds the data that cannot be rebuilt from the notes.
 
-Numbered migrations keep everything, and every commit is on the disk before its caller is answered.
-A file that is damaged or belongs to another workspace is moved aside under another name, never
-deleted; one of a newer program is refused.
+Numbered migrations keep everything, and every commit is on the disk before its caller gets an
+answer. A file that is damaged or belongs to another workspace is moved aside under another name,
+never deleted; a file of a newer program is refused.
 
 The numbers of revisions, change sets and signals are never given twice, although a restored or new
-file does not know all that were given: whoever has one of the former file would name another thing.
-A file therefore goes on from the highest numbers of the files that it replaces.
+file does not know all the numbers that were given. A client that has a number of the former file
+would otherwise name another thing. So a file continues after the highest numbers of the files that
+it replaces.
 
-The table `workspace` names the owner: one row with the workspace's id, its root and, since version
-3, the root's inode. Files that several workspaces have opened, as older versions allowed, have
-several rows until the next of them opens it.
+The table `workspace` names the owner in one row: the workspace's id, its root and, since version 3,
+the root's inode. Older versions allowed several workspaces to open the same file; such a file has
+several rows until one of these workspaces opens it again.
 """
 
 from __future__ import annotations
@@ -80,8 +81,9 @@ DELETE FROM signals WHERE id IN (
 
 
 class StoredSignal(msgspec.Struct, frozen=True):
-    """A signal, in the order of `_COLUMNS`; `acked_at_s` is set for the reader that asked,
-    `receipts` for its sender.
+    """A signal. The first fields have the order of `_COLUMNS`.
+
+    `acked_at_s` is set in an answer to a reader, `receipts` in an answer to the sender.
     """
 
     id: int
@@ -107,7 +109,7 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewSignal(msgspec.Struct, frozen=True, kw_only=True):
-    """A signal to send. `key` is the sender's own name for it, None for none."""
+    """A signal to send. `key` is the sender's own name for it, or None."""
 
     sender: str
     key: str | None
@@ -128,13 +130,14 @@ class Signals:
         self._writer = writer
 
     def send(self, new: NewSignal, *, max_signals: int) -> tuple[StoredSignal, bool]:
-        """Store a signal; return it, and False if the sender has sent one with this key before.
+        """Store a signal; return it, and True.
 
-        Raises Busy if as many signals wait as may.
+        If the sender has already sent a signal with this key, that signal and False are returned.
+        Raises Busy if `max_signals` signals wait.
         """
         with transaction(self._writer):
-            known = "SELECT id FROM signals WHERE sender = ? AND key = ?"
-            id_ = self._writer.execute(known, (new.sender, new.key)).get
+            statement = "SELECT id FROM signals WHERE sender = ? AND key = ?"
+            id_ = self._writer.execute(statement, (new.sender, new.key)).get
             if id_ is not None:
                 return self._read([int(id_)])[0], False
             self._make_room(max_signals, new.at_s)
@@ -167,8 +170,9 @@ class Signals:
         is_with_read: bool = False,
         limit: int = -1,
     ) -> tuple[list[StoredSignal], int]:
-        """Return the signals to any of these addresses, the unread ones of this reader first, and
-        how many are unread.
+        """Return the signals to any of these addresses, and how many of them are unread.
+
+        Signals that this reader has not read come first.
         """
         bindings = {
             "to": _as_json(addresses),
@@ -184,12 +188,15 @@ class Signals:
             statement = f"SELECT id, {_ACKED} FROM signals WHERE {where} {order}"
             rows: list[Any] = self._writer.execute(statement, bindings).fetchall()
             n = self._writer.execute(f"SELECT count(*) FROM signals WHERE {unread}", bindings).get
-            found = self._read([id_ for id_, _ in rows])
+            signals = self._read([id_ for id_, _ in rows])
         acked = dict(rows)
-        return [msgspec.structs.replace(one, acked_at_s=acked[one.id]) for one in found], int(n)
+        signals = [
+            msgspec.structs.replace(signal, acked_at_s=acked[signal.id]) for signal in signals
+        ]
+        return signals, int(n)
 
     def find_sent(self, sender: str | None, *, limit: int) -> list[StoredSignal]:
-        """Return the signals of a sender, or of all, the latest first, with their receipts."""
+        """Return the signals of a sender (None: of all) with their receipts, the latest first."""
         with translating_errors():
             statement = (
                 "SELECT id FROM signals WHERE ?1 IS NULL OR sender = ?1 ORDER BY id DESC LIMIT ?2"
@@ -252,7 +259,7 @@ class Signals:
         )
 
     def purge(self, containing: str | None = None) -> int:
-        """Erase all signals, or those whose content contains the text; return their number."""
+        """Erase the signals that contain the text (None: all signals); return their number."""
         with transaction(self._writer):
             n_before = self._count()
             statement = "DELETE FROM signals WHERE ?1 IS NULL OR instr(content, ?1)"
@@ -263,8 +270,8 @@ class Signals:
         return int(self._writer.execute("SELECT count(*) FROM signals").get)
 
     def _read(self, ids: Sequence[int]) -> list[StoredSignal]:
-        """Read signals in this order."""
-        found = []
+        """Read signals in the order of `ids`."""
+        signals = []
         for id_ in ids:
             [row] = self._writer.execute(f"{_COLUMNS} WHERE id = ?", (id_,)).fetchall()
             to = "SELECT address FROM signal_addressees WHERE signal = ? ORDER BY address"
@@ -275,8 +282,8 @@ class Signals:
             claimed_by = self._writer.execute(claim, (id_,)).get
             to_whom = tuple(address for (address,) in addresses)
             fields: Any = (*row, to_whom, None, tuple(receipts), claimed_by)
-            found.append(StoredSignal(*fields))
-        return found
+            signals.append(StoredSignal(*fields))
+        return signals
 
 
 def _as_json(values: Collection[str] | Sequence[int]) -> str:
@@ -287,9 +294,9 @@ FOREIGN_MARK = ".foreign-"
 REPLACED_MARK = ".replaced-"
 ASIDE_MARKS = (ASIDE_MARK, FOREIGN_MARK, REPLACED_MARK)
 WAL_SUFFIXES = ("-wal", "-shm", "-journal")
-# Texts of a file that is searched, after which other jobs may take their turn.
+# After so many texts of a file that is searched, other jobs may take their turn.
 STEP_BLOBS = 64
-# The largest note that can be configured, and the rest of its row: a text is one value here.
+# The largest note that can be configured, and the rest of its row: a text is a single value.
 TEXT_LIMIT_BYTES = 257 * 1024 * 1024
 
 _CLAIM = """
@@ -303,9 +310,7 @@ _DISK, _MOUNTS = "disk", "mounts"
 
 
 class Move(NamedTuple):
-    """A note that reappeared under another path with the same bytes: its history continues
-    there.
-    """
+    """A note that reappeared at another path with the same bytes. Its history continues there."""
 
     old_path: str
     new_path: str
@@ -315,13 +320,13 @@ class Move(NamedTuple):
 
 # --- owners -------------------------------------------------------------------------------------
 
-# Each records.db that this process has open. A second connection that were closed would drop the
-# locks that the process holds on the file.
+# Each records.db that this process has open. Closing a second connection to one of them would drop
+# the locks that the process holds on the file.
 OPEN_FILES: set[Path] = set()
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The workspace that a records.db belongs to. `inode` is its root's, None if not recorded."""
+    """The workspace to which a records.db belongs. `inode` is the root's; None if not recorded."""
 
     id: str
     root: str
@@ -332,7 +337,7 @@ IsMoved = Callable[[Owner, Mapping[str, str]], bool]
 
 
 def read_owners(connection: apsw.Connection) -> tuple[Owner, ...]:
-    """Return the owners, none for a new file. apsw's exceptions leave untranslated."""
+    """Return the owners; none for a new file. Raises apsw's exceptions."""
     if not connection.table_exists(None, "workspace"):
         return ()
     columns = [row[1] for row in connection.execute("PRAGMA table_info(workspace)")]
@@ -347,7 +352,8 @@ def read_owners(connection: apsw.Connection) -> tuple[Owner, ...]:
 def peek_owners(path: Path, *, newest_version: int) -> tuple[Owner, ...]:
     """Return the owners in the file without its WAL, which may belong to another file.
 
-    Returns none if the file has no owner, is of a newer version, or cannot be read without the WAL.
+    The result is empty if the file has no owner, has a newer version, or cannot be read without the
+    WAL.
     """
     try:
         with contextlib.closing(_open_immutable(path)) as connection:
@@ -370,10 +376,10 @@ def peek_heads(path: Path) -> dict[str, str]:
 
 
 def take_over(old: Path, new: Path, own: Owner) -> None:
-    """Make a records.db that no program has open that of `own`, and move it to a path without one.
+    """Make `own` the owner of the records.db at `old`, and move the file to `new`.
 
-    A crash between the two leaves a file at `old` that names `own`. Raises OSError and the classes
-    of `translating_errors`.
+    No program may have it open, and `new` must not exist. A crash between the two steps leaves a
+    file at `old` that names `own`. Raises OSError and the classes of `translating_errors`.
     """
     with contextlib.closing(open_writer(str(old), Durability.LASTING)) as connection:
         connection.set_busy_timeout(0)
@@ -382,8 +388,8 @@ def take_over(old: Path, new: Path, own: Owner) -> None:
             mode = connection.pragma("journal_mode", "delete")
         if mode != "delete":
             raise StoreFailed("another program has records.db open", hint="let it end")
-        # Before the file is moved: its new place must never hold a file of another workspace, as
-        # the notes that prove the move may change at any time.
+        # This comes before the move: the new place must never hold a file of another workspace,
+        # because the notes that prove the move may change at any time.
         with transaction(connection):
             connection.execute(_TAKE_OVER, (own.id, own.root, _inode_text(own.inode)))
     new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -392,44 +398,45 @@ def take_over(old: Path, new: Path, own: Owner) -> None:
 
 
 Numbers = Mapping[str, int]
-"""The last number that was given in each table that gives numbers to clients."""
+"""The last number that was given in each table whose numbers clients see."""
 NUMBERED = ("change_sets", "revisions", "signals")
 NO_NUMBERS: Numbers = {}
 
 
 def read_numbers(connection: apsw.Connection) -> Numbers:
-    """Return the last numbers in a file. apsw's exceptions leave untranslated."""
+    """Return the last numbers in a file. Raises apsw's exceptions."""
     rows: list[Any] = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
     # Before version 5 change sets had another name.
-    found = {"change_sets" if name == "acts" else str(name): int(seq) for name, seq in rows}
-    return {name: found.get(name, 0) for name in NUMBERED}
+    last_numbers = {"change_sets" if name == "acts" else str(name): int(seq) for name, seq in rows}
+    return {name: last_numbers.get(name, 0) for name in NUMBERED}
 
 
 def merge_numbers(numbers: Iterable[Numbers]) -> Numbers:
-    """Return the highest of these."""
+    """Return the highest number of each table."""
     all_numbers = [*numbers]
-    return {name: max((one.get(name, 0) for one in all_numbers), default=0) for name in NUMBERED}
+    return {name: max((last.get(name, 0) for last in all_numbers), default=0) for name in NUMBERED}
 
 
 def find_numbers_beside(path: Path) -> Numbers:
-    """Return the highest numbers in the files that were moved aside from `path`, as far as they can
-    be read.
+    """Return the highest numbers in the files that were moved aside from `path`.
+
+    Files that cannot be read are skipped.
     """
-    found: list[Numbers] = []
+    numbers: list[Numbers] = []
     for mark in ASIDE_MARKS:
         for aside in path.parent.glob(f"{path.name}{mark}*"):
             with (
                 contextlib.suppress(apsw.Error, OSError),
                 contextlib.closing(_open_immutable(aside)) as connection,
             ):
-                found.append(read_numbers(connection))
-    return merge_numbers(found)
+                numbers.append(read_numbers(connection))
+    return merge_numbers(numbers)
 
 
 def find_foreign(path: Path) -> list[Path]:
     """Return the files of other workspaces that were moved away from `path`, oldest first."""
-    found = path.parent.glob(f"{path.name}{FOREIGN_MARK}*")
-    return sorted(one for one in found if not one.name.endswith(WAL_SUFFIXES))
+    files = path.parent.glob(f"{path.name}{FOREIGN_MARK}*")
+    return sorted(file for file in files if not file.name.endswith(WAL_SUFFIXES))
 
 
 def _open_immutable(path: Path) -> apsw.Connection:
@@ -443,8 +450,10 @@ def _open_immutable(path: Path) -> apsw.Connection:
 
 
 class PurgeTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """What a purge erases: everything with a text; or else these texts, all that a path has had, or
-    everything.
+    """The content that a purge erases.
+
+    With `text`, everything that contains it. Otherwise the texts with these `digests`; else all
+    texts that `path` has had; else everything.
     """
 
     text: str | None = None
@@ -453,8 +462,10 @@ class PurgeTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def search_set_aside(path: Path, searched: PurgeTarget) -> Generator[None, None, bool | None]:
-    """Return whether a file that was moved aside has what is searched; None if it cannot be told,
-    as the file is damaged or of an older version. Yields after each STEP_BLOBS texts.
+    """Return whether a file that was moved aside has content that a purge erases.
+
+    Returns None if that is unknown because the file is damaged or has an older version. Yields
+    after each STEP_BLOBS texts.
     """
     try:
         has_wal = measure_file(f"{path}-wal") > 0
@@ -473,7 +484,7 @@ def search_set_aside(path: Path, searched: PurgeTarget) -> Generator[None, None,
 def _has_revision(connection: apsw.Connection, searched: PurgeTarget) -> bool:
     if searched.digests is not None:
         find = "SELECT 1 FROM blobs WHERE digest = ?"
-        return any(connection.execute(find, (one,)).get for one in searched.digests)
+        return any(connection.execute(find, (digest,)).get for digest in searched.digests)
     statement = """
     SELECT 1 FROM revisions WHERE ?1 IS NULL OR path = ?1 OR old_path = ?1
     OR path >= ?1 || '/' AND path < ?1 || '0' OR old_path >= ?1 || '/' AND old_path < ?1 || '0'
@@ -481,7 +492,7 @@ def _has_revision(connection: apsw.Connection, searched: PurgeTarget) -> bool:
     return connection.execute(statement, (searched.path,)).get is not None
 
 
-# Besides the texts of notes, what a purge erases by a text.
+# The columns that a purge by a text searches, besides the texts of notes.
 _ERASED_BY_TEXT = {"signals": ("content",), "accesses": ("path", "section")}
 
 
@@ -491,10 +502,10 @@ def _has_text(connection: apsw.Connection, text: str) -> Generator[None, None, b
             find = f"SELECT 1 FROM {table} WHERE instr({column}, ?) LIMIT 1"
             if connection.execute(find, (text,)).get:
                 return True
-    blobs, wanted = Blobs(connection), text.encode()
+    blobs, data = Blobs(connection), text.encode()
     digests = [str(row[0]) for row in connection.execute("SELECT digest FROM blobs")]
     for number, digest in enumerate(digests):
-        if wanted in (blobs.read(digest) or b""):
+        if data in (blobs.read(digest) or b""):
             return True
         if number % STEP_BLOBS == 0:
             yield
@@ -506,11 +517,11 @@ class _ForeignError(Exception):
 
 
 class Records:
-    """One workspace's records.db, for the writer's thread.
+    """The records.db of a workspace, for the writer's thread.
 
-    `history` holds former versions of notes and who changed them, `accesses` how often sections
-    were recalled, `signals` what agents have sent each other. Methods raise the classes of
-    `translating_errors`.
+    `history` holds former versions of notes and who changed them; `accesses` holds how often
+    sections were recalled; `signals` holds the messages of agents to each other. Methods raise the
+    classes of `translating_errors`.
     """
 
     def __init__(
@@ -526,10 +537,10 @@ class Records:
     ) -> None:
         """Open or create the file and migrate it.
 
-        `set_aside` then names a damaged file that was moved away, and `foreign` one of another
-        workspace. A file of another workspace is kept if `is_moved(owner, heads)` says that it is
-        this workspace under its former path, which `moved_from` then names. `inode` is the root's.
-        Numbers up to `numbers` have been given already.
+        Afterwards `set_aside` names a damaged file that was moved away, and `foreign` a file of
+        another workspace that was moved away. If `is_moved(owner, heads)` is true, the owner is
+        this workspace under its former path; then the file is kept, and `moved_from` names the
+        owner. `inode` is the root's. Numbers up to `numbers` have been given already.
         """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
@@ -561,8 +572,8 @@ class Records:
         OPEN_FILES.add(path)
 
     def _check_owner(self, now_s: float, is_moved: IsMoved) -> None:
-        # Before SQLite checkpoints a WAL into the file: the WAL may belong to this workspace though
-        # the file is another's.
+        # The owner is read before SQLite checkpoints a WAL into the file: the WAL may belong to
+        # this workspace although the file belongs to another.
         owners = peek_owners(self.path, newest_version=len(MIGRATIONS))
         if not owners or any(owner.id == self._own.id for owner in owners):
             return
@@ -573,8 +584,9 @@ class Records:
             self.foreign = self._move_aside(now_s, "", *WAL_SUFFIXES, mark=FOREIGN_MARK)
 
     def _open_damaged(self, now_s: float) -> apsw.Connection:
-        """Open a file that seemed damaged: it is moved aside only if the disk can read all of it
-        and it still seems damaged.
+        """Open a file that seemed damaged.
+
+        The file is moved aside only if the disk can read all of it and it still seems damaged.
         """
         self.checks.ending = Ending.DOUBTFUL
         for suffix in ("", "-wal"):
@@ -586,7 +598,7 @@ class Records:
             has_wal = measure_file(f"{self.path}-wal") > 0
             self.set_aside = self._move_aside(now_s, *WAL_SUFFIXES) if has_wal else None
         if self.set_aside is not None:
-            # The file may be whole without its WAL: then only the last commits are missing.
+            # Without its WAL the file may be whole: then only the last commits are missing.
             with contextlib.suppress(StoreCorrupt):
                 return self._open(now_s)
         self.set_aside = self._move_aside(now_s, "", *WAL_SUFFIXES)
@@ -606,8 +618,8 @@ class Records:
         writer = open_writer(str(self.path), Durability.LASTING)
         writer.limit(apsw.SQLITE_LIMIT_LENGTH, TEXT_LIMIT_BYTES)
         try:
-            # What is written here cannot be rebuilt: only a file that was closed and is untouched
-            # is opened without a check; idle time checks it later.
+            # The content cannot be rebuilt, so only a file that was closed and is untouched is
+            # opened without a check. It is checked later, in idle time.
             is_checked = self.checks.ending is not Ending.CLEAN
             if is_checked and writer.execute("PRAGMA quick_check(1)").get != "ok":
                 raise StoreCorrupt("records.db is damaged")
@@ -632,7 +644,7 @@ class Records:
         return writer
 
     def _claim(self, writer: apsw.Connection, now_s: float) -> None:
-        """Leave one row in `workspace`, that of this workspace."""
+        """Leave a single row in `workspace`: the row of this workspace."""
         own = self._own
         if self.moved_from:
             writer.execute("UPDATE workspace SET id = ?", (own.id,))
@@ -647,18 +659,18 @@ class Records:
 
     @property
     def created_at_s(self) -> float:
-        """When this history was begun, by which its backups are known wherever the folder is."""
+        """The time at which this history began. It identifies backups, wherever the folder is."""
         with translating_errors():
             return float(self._writer.execute("SELECT min(created_at) FROM workspace").get)
 
     def add_moves(self, moves: Sequence[Move]) -> None:
         """Record that notes were moved."""
         with transaction(self._writer):
-            rows = ((one.old_path, one.new_path, one.digest, one.seen_at_s) for one in moves)
+            rows = ((move.old_path, move.new_path, move.digest, move.seen_at_s) for move in moves)
             self._writer.executemany(_ADD_MOVE, rows)
 
     def has_moves(self) -> bool:
-        """False if `find_moves` cannot find any."""
+        """False if no move is recorded."""
         with translating_errors():
             return self._writer.execute("SELECT 1 FROM moves LIMIT 1").get is not None
 
@@ -668,7 +680,7 @@ class Records:
         return [Move._make(row) for row in rows]
 
     def remember_disk(self, device: int | None) -> None:
-        """Record the device of the notes, None if there are no notes."""
+        """Record the device of the notes; None if there are no notes."""
         if device != self.disk:
             self._write_meta(_DISK, None if device is None else str(device))
             self.disk = device
@@ -699,28 +711,29 @@ class Records:
             self._own = replace(self._own, inode=inode)
 
     def find_set_aside(self) -> list[Path]:
-        """Return the files that were moved aside, each without its WAL, or a WAL alone.
+        """Return the files that were moved aside; a WAL is in the list only if it was moved alone.
 
-        They are damaged, of another workspace, or were replaced by a restore.
+        The files are damaged, belong to another workspace, or were replaced by a restore.
         """
-        found = {
+        files = {
             file
             for mark in ASIDE_MARKS
             for file in self.path.parent.glob(f"{self.path.name}{mark}*")
         }
-        parts = {Path(f"{file}{suffix}") for file in found for suffix in WAL_SUFFIXES}
-        return sorted(found - parts)
+        parts = {Path(f"{file}{suffix}") for file in files for suffix in WAL_SUFFIXES}
+        return sorted(files - parts)
 
     def close_tampered(self, tampering: Tampering, *, now_s: float) -> None:
-        """Close a file that was tampered with, so that no commit is lost or mixed with another
-        file's.
+        """Close a file that another program has changed.
 
-        Raises the classes of `translating_errors` if that fails; the file stays open then.
+        No commit is lost or written into another file. Raises the classes of `translating_errors`
+        if that fails; then the file stays open.
         """
         self.checks.note_damage()
         is_written = tampering in (Tampering.TRUNCATED, Tampering.OVERWRITTEN)
         if is_written:
-            # The file may have another's content now. Until that is known, its WAL stays separate.
+            # The file may now have the content of another file. Until that is known, its WAL stays
+            # separate.
             self._writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         else:
             with translating_errors():
@@ -732,10 +745,10 @@ class Records:
         if tampering is Tampering.REPLACED:
             self.file_guard.remove_wal()
         elif is_written and self._is_foreign():
-            # The WAL is this workspace's and the file is not: together each would damage the other.
+            # The WAL belongs to this workspace and the file does not: each would damage the other.
             self._move_aside(now_s, *WAL_SUFFIXES)
         elif is_written and not measure_file(str(self.path)):
-            # Beside an empty file SQLite would delete the WAL.
+            # SQLite would delete a WAL beside an empty file, so all files are moved.
             self._move_aside(now_s, "", *WAL_SUFFIXES)
 
     def _is_foreign(self) -> bool:
@@ -774,14 +787,14 @@ def _migrate(writer: apsw.Connection) -> None:
 
 
 def _raise_numbers(writer: apsw.Connection, numbers: Numbers) -> None:
-    """Have the next numbers follow these, unless higher ones were given."""
-    given = read_numbers(writer)
+    """Make the next numbers follow these, unless the file has given higher numbers."""
+    own_numbers = read_numbers(writer)
     for name, last in numbers.items():
-        if last > given[name]:
+        if last > own_numbers[name]:
             writer.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
             writer.execute("INSERT INTO sqlite_sequence(name, seq) VALUES(?, ?)", (name, last))
 
 
 def _inode_text(inode: int | None) -> str | None:
-    """The column is text: an inode may have 64 bits without a sign."""
+    """Return an inode for its column, which is text: an inode may have 64 bits without a sign."""
     return None if inode is None else str(inode)

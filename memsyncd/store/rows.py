@@ -1,8 +1,8 @@
-"""Convert a note to the rows of index.db, and write the rows that differ when it changes.
+"""Convert a note to the rows of index.db; when a note changes, write only the rows that differ.
 
-Everything here runs inside the writer's transaction. Rows of new notes are collected and flushed
+All functions run inside the writer's transaction. Rows of new notes are collected and flushed
 together (`Rows`), which makes a first index cheap. A changed note is compared with its stored rows,
-so that only changed text reaches FTS5. Ids are assigned here, since there is only one writer.
+so only changed text reaches FTS5. This module assigns the ids, because there is only one writer.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _LINK = (
     "INSERT INTO links(section, line, target, heading, relation, kind, key) VALUES(?,?,?,?,?,?,?)"
 )
 _NAME = "INSERT INTO names(file, name, key) VALUES(?,?,?)"
-# Stands for the name that a note has by its path.
+# This value stands for the name that a note has from its path.
 PATH_NAME = "/"
 _BLOCK = "INSERT INTO blocks(section, name) VALUES(?,?)"
 _PROBLEM = "INSERT INTO problems(file, line, code, problem, hint) VALUES(?,?,?,?,?)"
@@ -80,7 +80,8 @@ _CHUNKS_OF_FILE = (
 _TEXT = "INSERT INTO texts(file, start_line, end_line, data) VALUES(?,?,?,?)"
 _TEXTS_OF_FILE = "SELECT start_line, end_line, data FROM texts WHERE file = ? ORDER BY start_line"
 _SECRETS_OF_FILE = "SELECT start_line, end_line FROM secrets WHERE file = ?"
-# The sections, chunks and blocks of text of a file that begin at lines from ? to before ?.
+# Sections, chunks or blocks of text of a file that begin at the first line ? or later, and before
+# the second.
 _OF_LINES = "file = ? AND start_line >= ? AND start_line < ?"
 _SECTION_IDS = f"SELECT slugs, id FROM sections WHERE {_OF_LINES}"
 _CHUNKS_OF_LINES = (
@@ -101,8 +102,8 @@ _SHIFT = (
     "UPDATE {table} SET start_line = start_line + :n, end_line = end_line + :n"
     " WHERE file = :file AND start_line >= :after"
 )
-# The block of the line above a change is rewritten too: a line that is put in between two blocks
-# would be a block of its own.
+# The block of the line above a change is rewritten too. Otherwise a line that is inserted between
+# two blocks would become a block of its own.
 _KEPT_BLOCKS = (
     "SELECT max(end_line) FILTER (WHERE end_line < ?2 - 1),"
     " min(start_line) FILTER (WHERE start_line >= ?3) FROM texts WHERE file = ?1"
@@ -111,19 +112,20 @@ _DELETE_BLOCKS = "DELETE FROM texts WHERE file = ? AND start_line > ? AND start_
 _FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 
-# The tables of details of sections and of files, which a change rewrites.
+# The tables with details of sections and of files. A change of a note rewrites these details.
 _OF_SECTIONS = ("tags", "links", "blocks")
 _OF_FILES = ("problems", "secrets", "names")
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
-# Notes repeat the headings above their sections, and those of one kind repeat headings.
+# Headings repeat: sections repeat the headings above them, and notes of a kind have equal headings.
 _word_to_json = lru_cache(maxsize=1024)(_to_json)
 
 
 class Rows(msgspec.Struct):
-    """Rows to insert, one list for each table, flushed in an order that foreign keys allow; before
-    them the chunks in `deleted` are deleted. `changed` are the existing files of which it has rows:
-    these must be flushed before such a file is read.
+    """Rows to insert, in a list for each table. The flush has an order that foreign keys allow.
+
+    The chunks in `deleted` are deleted first. `changed` are existing files for which rows were
+    collected: the rows must be flushed before such a file is read.
     """
 
     files: list[Row] = msgspec.field(default_factory=list)
@@ -141,14 +143,14 @@ class Rows(msgspec.Struct):
     changed: set[int] = msgspec.field(default_factory=set)
 
     def begin_change(self, connection: apsw.Connection, file_id: int) -> None:
-        """Flush if there are rows of this file, which the caller is about to read and change."""
+        """Flush if rows of this file were collected. Call it before reading and changing a file."""
         if file_id in self.changed:
             self.flush(connection)
         self.changed.add(file_id)
 
     def flush(self, connection: apsw.Connection) -> None:
-        # FTS5 writes a segment when a row follows that has a smaller id than the one before, and
-        # merges the segments: deletions come before insertions, both by id.
+        # FTS5 writes a segment whenever a row has a smaller id than the row before, and then has to
+        # merge the segments. So deletions come before insertions, and both are ordered by id.
         self.changed.clear()
         _delete_chunks(connection, self.deleted)
         self.deleted.clear()
@@ -181,7 +183,7 @@ class Ids(msgspec.Struct):
 
 
 class FtsRow(NamedTuple):
-    """The FTS5 columns of a chunk. `digest` covers all three: a changed heading is a change."""
+    """The FTS5 columns of a chunk. `digest` covers all three: a new heading changes the chunk."""
 
     heading: str
     text: str
@@ -212,10 +214,11 @@ def change_note(
     stat: FileStat,
     read_at_ns: int,
 ) -> RowChanges:
-    """Change the rows of file `file_id` to those of `note`, writing only differences; return the
-    changes of its chunks, which `rows` collects.
+    """Change the rows of file `file_id` to the rows of `note`; only differences are written.
+
+    Returns the changes of its chunks, which are collected in `rows`.
     """
-    # At once: another note of the transaction may take the path that this one had.
+    # The file's row is written at once: another note of the transaction may take its former path.
     connection.execute(_FILE, _file_row(file_id, note, stat, read_at_ns))
     section_ids, removed = _change_sections(connection, ids, file_id, note)
     _change_text(connection, file_id, note)
@@ -240,8 +243,9 @@ def patch_note(
     stat: FileStat,
     read_at_ns: int,
 ) -> tuple[RowChanges, int]:
-    """Change the rows of file `file_id` by a patch; return the changes of the chunks that it has,
-    and the number of other chunks that moved.
+    """Change the rows of file `file_id` by a patch.
+
+    Returns the changes of the chunks in the patch, and the number of other chunks that moved.
     """
     note = patch.note
     lines = (file_id, patch.start, patch.old_after)
@@ -274,12 +278,12 @@ def patch_note(
 
 
 def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
-    """Return what a patch must know of a note as it is indexed, None if it is not."""
+    """Return the outline of an indexed note, which a patch needs; None if it is not indexed."""
     file = connection.execute("SELECT id, title FROM files WHERE path = ?", (path,)).fetchone()
     if file is None:
         return None
     sections: list[tuple[str, str, int, int]] = list(connection.execute(_OUTLINE, (file[0],)))
-    # Decoded at once: there may be thousands.
+    # All headings are decoded by a single call: there may be thousands.
     headings = json.loads(f"[{','.join(heading for _, heading, _, _ in sections)}]")
     problems = connection.execute("SELECT code FROM problems WHERE file = ?", (file[0],))
     blocks = connection.execute(_TEXTS_OF_FILE, (file[0],))
@@ -295,7 +299,10 @@ def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
 
 
 def drop_note(connection: apsw.Connection, rows: Rows, file_id: int) -> int:
-    """Delete a file's rows in all tables, its chunks by `rows`; return the number of chunks."""
+    """Delete a file's rows in all tables; return the number of chunks.
+
+    The chunks are deleted when `rows` are flushed.
+    """
     chunk_ids = [
         row[0] for row in connection.execute("SELECT id FROM chunks WHERE file = ?", (file_id,))
     ]
@@ -324,7 +331,7 @@ def _change_chunks(
     section_ids: dict[str, int],
     existing: list[ExistingRow],
 ) -> RowChanges:
-    """Move existing chunks, and collect those to delete and those that are new."""
+    """Move existing chunks, and collect the chunks to delete and the new chunks."""
     expected = [
         ((section_ids[chunk.anchor], row.digest), (chunk.start, chunk.end, chunk.part))
         for chunk, row in zip(note.chunks, make_fts_rows(note), strict=True)
@@ -356,9 +363,10 @@ def stat_row(stat: FileStat) -> Row:
 
 
 def read_stat_row(row: Sequence[int]) -> FileStat:
-    """Return the stat that `stat_row` was given.
+    """Return the stat from the columns that `stat_row` has made.
 
-    Times before _EARLIEST_NS have wrapped, since file systems have none; nothing else is negative.
+    A time before _EARLIEST_NS has wrapped, because no file system has such times. Other values are
+    never negative.
     """
     size_bytes, mtime_ns, ctime_ns, inode, device = row
     mtime_ns, ctime_ns = (
@@ -368,15 +376,16 @@ def read_stat_row(row: Sequence[int]) -> FileStat:
 
 
 def make_fts_rows(note: Note) -> list[FtsRow]:
-    """Return the FTS5 columns of each chunk: the words of its path and headings, its text, and the
-    section's tags.
+    """Return the FTS5 columns of each chunk.
+
+    These are the words of its path and headings, its text, and the section's tags.
     """
     columns = _make_columns(note)
     return [_make_fts_row(chunk.text, columns[chunk.anchor]) for chunk in note.chunks]
 
 
 class _Columns(NamedTuple):
-    """The FTS5 columns that the chunks of a section share, and the titles in `heading`, folded."""
+    """The FTS5 columns that all chunks of a section have, and the folded titles in `heading`."""
 
     heading: str
     tags: str
@@ -384,7 +393,7 @@ class _Columns(NamedTuple):
 
 
 def _make_columns(note: Note) -> dict[str, _Columns]:
-    """The columns of the chunks of each section, by anchor."""
+    """Return the common columns of the chunks of each section, by anchor."""
     words = " ".join((path_words(note.path), *note.aliases))
     names = " ".join((note.path, *note.aliases))
     title = _find_further_title(note, words)
@@ -398,7 +407,7 @@ def _make_columns(note: Note) -> dict[str, _Columns]:
 
 
 def _find_further_title(note: Note, words: str) -> str:
-    """The title that the front matter states, unless `words` contain it."""
+    """Return the title that the front matter states; empty if `words` contain it."""
     stated = dict(note.meta.extra).get("title") if note.meta.extra else None
     if not stated or {*path_words(note.title).lower().split()} <= {*words.lower().split()}:
         return ""
@@ -417,8 +426,9 @@ def _digest_columns(heading: str, tags: str, text: str) -> bytes:
 def _change_sections(
     connection: apsw.Connection, ids: Ids, file_id: int, note: Note
 ) -> tuple[dict[str, int], list[int]]:
-    """Write sections that are new or differ; return the id of each anchor, and the ids of sections
-    to remove.
+    """Write sections that are new or differ.
+
+    Returns the id of each anchor, and the ids of sections to remove.
     """
     columns = f"SELECT id, {_SECTION_COLUMNS} FROM sections WHERE file = ?"
     existing = {row[2]: row for row in connection.execute(columns, (file_id,))}
@@ -453,7 +463,7 @@ def _change_text(connection: apsw.Connection, file_id: int, note: Note) -> None:
 
 
 def _patch_text(connection: apsw.Connection, file_id: int, patch: NotePatch) -> None:
-    """Rewrite the blocks that hold a changed line; those beneath them move."""
+    """Rewrite the blocks that hold a changed line, and move the blocks beneath them."""
     kept = connection.execute(_KEPT_BLOCKS, (file_id, patch.first_changed, patch.old_same)).get
     last_above, first_below = kept[0] or 0, kept[1] or patch.note.n_lines - patch.n_shift + 1
     of_file = (file_id, last_above, first_below)
@@ -462,7 +472,7 @@ def _patch_text(connection: apsw.Connection, file_id: int, patch: NotePatch) -> 
         after = {"file": file_id, "after": first_below, "n": patch.n_shift}
         connection.execute(_SHIFT.format(table="texts"), after)
     lines = patch.note.text.split("\n")[last_above : first_below - 1 + patch.n_shift]
-    # With an end for the last line, too: it may be empty.
+    # The last line gets an end too, because it may be empty.
     blocks = make_blocks("".join(f"{line}\n" for line in lines), len(lines))
     rows = [(file_id, start + last_above, end + last_above, data) for start, end, data in blocks]
     connection.executemany(_TEXT, rows)
@@ -487,13 +497,13 @@ def _list_names(note: Note) -> Sequence[str]:
 
 
 def pack_name(name: str) -> tuple[str, str]:
-    """Return the columns `name` and `key` for one of a note's names."""
+    """Return the columns `name` and `key` for a name of a note."""
     key = make_key(name)
     return (PATH_NAME if name[:1] == "/" else "" if name == key else name), key
 
 
 def unpack_name(path: str, name: str, key: str) -> str:
-    """Return the name of the note at `path` that the columns `name` and `key` stand for."""
+    """Return the name for the columns `name` and `key` of the note at `path`."""
     return make_path_name(path) if name == PATH_NAME else name or key
 
 
@@ -505,7 +515,7 @@ def _collect_chunks(
     section_ids: dict[str, int],
     only: Sequence[int] | None = None,
 ) -> None:
-    """Collect the rows of the note's chunks; `only` limits them to those with these indexes."""
+    """Collect the rows of the note's chunks; `only` limits them to the chunks at these indexes."""
     chunks = note.chunks if only is None else [note.chunks[index] for index in only]
     if not chunks:
         return
@@ -547,7 +557,7 @@ def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
 def _make_section_rows(file_id: int, note: Note) -> Iterator[Row]:
     """Yield the columns of each section, without its id."""
     n_path = len(note.path) + 1
-    # Most sections share the metadata of the note, whose date need not be read again for each.
+    # Most sections have the metadata of the note, so the date is not read again for each of them.
     days: dict[tuple[str | None, int], str | None] = {}
     of_note = frozenset(note.meta.extra)
     day_of_note = find_stated_date(note.meta)
@@ -557,7 +567,7 @@ def _make_section_rows(file_id: int, note: Note) -> Iterator[Row]:
         if key not in days:
             days[key] = find_stated_date(meta)
         day = days[key]
-        # A day that the section itself states counts over its headings, they over its note.
+        # A day that the section itself states comes first, then its headings, then its note.
         if day == day_of_note:
             day = find_heading_date(section.heading) or day
         yield (
@@ -571,7 +581,7 @@ def _make_section_rows(file_id: int, note: Note) -> Iterator[Row]:
 
 Pairs = tuple[tuple[str, str], ...]
 
-# Of a value in front matter, which may be a text of 64 KiB. Hits return it.
+# Hits return the values of front matter, which may be texts of 64 KiB: each is cut to this length.
 MAX_EXTRA_CHARS = 1000
 
 
@@ -586,5 +596,5 @@ def _encode_extra(extra: Pairs, *, beside: Collection[tuple[str, str]] = ()) -> 
 
 
 def to_json_list(words: Sequence[str]) -> str:
-    # The encoder is faster for one string than for a list, and each section has a heading.
+    # The encoder is faster for a single string than for a list, and each section has a heading.
     return f"[{', '.join(map(_word_to_json, words))}]"

@@ -1,14 +1,15 @@
 """The schemas of index.db and records.db.
 
-index.db: the schema, the tokenizer, and the version and policy of the chunker make one fingerprint,
-which `meta` stores; `user_version` has its first bits. A file with another fingerprint is rebuilt,
-never migrated. `texts` keeps the only copy of a note's text, deflated in blocks of lines; a chunk's
-text is read from its lines. The two FTS5 tables have words and no text: `chunks_fts` has their
-stems, `chunks_exact` the words as they are written. There are no triggers, and changing a chunk's
-lines touches neither. `sections.slugs` is a section's anchor without its note's path and the `#`.
-`extra` has the keys of metadata that have no column, in JSON: of a section those in which it
-differs from its note. A link can lead only to a note with a name of the same `key`; a name is `/`
-for that of the note's path, and empty if it is its own key.
+index.db: the schema, the tokenizer, and the version and policy of the chunker make a fingerprint.
+`meta` stores the fingerprint, and `user_version` has its first bits. A file with another
+fingerprint is rebuilt, never migrated. `texts` keeps the only copy of a note's text, deflated in
+blocks of lines; a chunk's text is read from its lines. The two FTS5 tables have words and no text:
+`chunks_fts` has the stems of the words, `chunks_exact` the words as they are written. There are no
+triggers, and a change of a chunk's lines touches neither table. `sections.slugs` is a section's
+anchor without the note's path and the `#`. `extra` has the keys of metadata without a column, in
+JSON; for a section it has only keys in which the section differs from its note. A link can lead
+only to a note that has a name with the same `key`. A name is stored as `/` if it is the name from
+the note's path, and as empty text if it equals its key.
 
 records.db: numbered migrations that keep everything.
 """
@@ -27,13 +28,14 @@ from memsyncd.store.blobs import Blobs
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
-# Increase it when the same bytes and policy give other sections, chunks, words or problems than
-# before.
+# Increase it if the same bytes and policy no longer give the same sections, chunks, words and
+# problems.
 READING_VERSION = 18
-# How FTS5 merges. No commit merges, since a save would wait for it: `Index.tidy` does. A level of 2
-# segments is merged, so that queries have few to search; 512 would be merged by a commit, which are
-# those of a million chunks. Segments of which much was deleted are not merged for that: they would
-# rise by a level each time, to that of the largest one, and have it merged as well.
+# How FTS5 merges. No commit merges, because a save would wait for it; `Index.tidy` merges instead.
+# A level with 2 segments is merged, so that queries have few segments to search. Only a level with
+# 512 segments would be merged by a commit; a million chunks have so many. Segments with many
+# deleted rows are not merged for this reason alone: each merge would raise them by a level, up to
+# the level of the largest segment, which would be merged as well.
 MERGING = "('automerge', 0), ('usermerge', 2), ('crisismerge', 512), ('deletemerge', 0)"
 
 SCHEMA = f"""
@@ -191,7 +193,7 @@ def create_schema(connection: apsw.Connection, fingerprint: str, *, generation: 
 
 
 def compute_user_version(fingerprint: str) -> int:
-    """Return 31 bits of the fingerprint, never zero: other programs distinguish schemas by it."""
+    """Return 31 bits of the fingerprint, never zero. Other programs tell schemas apart by it."""
     return (int(fingerprint[:8], 16) & 0x7FFFFFFF) or 1
 
 
@@ -201,8 +203,9 @@ def is_empty(connection: apsw.Connection) -> bool:
 
 
 def read_fingerprint(connection: apsw.Connection) -> str:
-    """Return the fingerprint in the file, empty if there is none. Raises apsw.Error if it cannot be
-    read.
+    """Return the fingerprint in the file; empty if there is none.
+
+    Raises apsw.Error if the file cannot be read.
     """
     if not connection.table_exists(None, "meta"):
         return ""
@@ -214,10 +217,10 @@ def read_fingerprint(connection: apsw.Connection) -> str:
 
 
 def migrate_texts(connection: apsw.Connection) -> None:
-    """Convert version 3 to 4: texts that are deltas on one another become blobs.
+    """Convert version 3 to 4: texts, which may be deltas on other texts, become blobs.
 
-    A text whose data is damaged keeps its row without data, so that it is still reported, and is
-    stored again when a note says it.
+    A text whose data is damaged keeps its row without data. So it is still reported, and it is
+    stored again when a note has this text.
     """
     connection.execute(_BLOBS)
     texts = _DeltaTexts(connection)
@@ -235,7 +238,8 @@ def migrate_texts(connection: apsw.Connection) -> None:
     connection.execute(_DROP_TEXTS)
 
 
-# In the order of their revisions, each with the text before it; then those that no revision names.
+# Texts in the order of their revisions, each with the text before it; then texts that no revision
+# names.
 _TEXTS_IN_ORDER = """
 SELECT digest, like_digest FROM (
   SELECT id, 0 AS side, old_digest AS digest, NULL AS like_digest FROM revisions
@@ -258,16 +262,17 @@ CREATE INDEX heads_by_digest ON heads(digest);
 _PUT_DAMAGED = (
     "INSERT INTO blobs(digest, size, data) SELECT digest, size, x'' FROM texts WHERE digest = ?"
 )
-# The rows refer to one another.
+# The rows refer to each other.
 _DROP_TEXTS = "UPDATE texts SET base = NULL; DROP TABLE texts;"
 
 
 class _DeltaTexts:
     """Reads the table `texts` of versions 2 and 3, where a text may be a delta on another.
 
-    A delta has a byte for its method, three numbers of seven bits a byte (the lengths of the
-    beginning and end that it shares with its base, and of its own middle) and the middle, as it is
-    or deflated with the base's middle as dictionary. A whole text is a delta on an empty one.
+    A delta begins with a byte for its method and three numbers of seven bits per byte: the length
+    of the beginning and of the end that it has in common with its base, and the length of its own
+    middle. The middle follows, either as it is or deflated with the base's middle as dictionary. A
+    whole text is a delta on an empty text.
     """
 
     _PLAIN, _DEFLATED = 0, 1
@@ -278,7 +283,7 @@ class _DeltaTexts:
         self._connection = connection
 
     def read(self, digest: str) -> bytes | None:
-        """Return the text, None if its data or that of a text below it is damaged."""
+        """Return the text; None if its data, or the data of a text below it, is damaged."""
         deltas: list[bytes] = []
         passed: set[str] = set()
         at: str | None = digest
@@ -321,10 +326,10 @@ class _DeltaTexts:
 
 
 def separate_first_sights(connection: apsw.Connection) -> None:
-    """Convert version 7 to 8: files have attributes, and notes that were there before they were
-    noticed are no longer creations by another program.
+    """Convert version 7 to 8: add attributes of files, and the command `first_seen`.
 
-    Older versions did not distinguish the two, so each external creation may be a first sight.
+    A note that existed before it was noticed is no longer a creation by another program. Older
+    versions did not distinguish the two, so every external creation becomes `first_seen`.
     """
     connection.execute(_ADD_ATTRIBUTES)
     mixed: list[Any] = connection.execute(_MIXED_CHANGE_SETS).fetchall()
@@ -360,8 +365,8 @@ AND id IN (SELECT change_set FROM revisions WHERE {_IS_CREATION})
 
 Migration = str | Callable[[apsw.Connection], None]
 
-# Migration n leads from version n to n + 1. Released ones never change: they have run on users'
-# machines.
+# Migration n leads from version n to n + 1. Released migrations never change, because they have run
+# on users' machines.
 MIGRATIONS: tuple[Migration, ...] = (
     """
     CREATE TABLE workspace(
@@ -421,7 +426,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     CREATE INDEX revisions_by_new_digest ON revisions(new_digest);
     CREATE INDEX revisions_intended ON revisions(act) WHERE state = 'intended';
     """,
-    # Text, since an inode may be larger than SQLite's integers.
+    # The column is text because an inode may be larger than SQLite's integers.
     "ALTER TABLE workspace ADD COLUMN inode TEXT",
     migrate_texts,
     """

@@ -1,8 +1,8 @@
 """Store the text of notes once, deflated in blocks of lines, and read the text of chunks from it.
 
-A block ends at the first line end after `BLOCK_CHARS` characters: small enough that reading a chunk
-inflates little, large enough to compress well. The text of a chunk is that of its lines; only a
-line too long for one chunk has several, of which `part` names one.
+A block ends at the first line end after `BLOCK_CHARS` characters: it is small enough that reading a
+chunk inflates little, and large enough to compress well. The text of a chunk is the text of its
+lines. Only a line that is too long for a chunk has several chunks; `part` says which of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from memsyncd.store.pool import Reader, encode_numbers
 
 BLOCK_CHARS = 8192
 _LEVEL = 3
-# Inflated blocks that a reader remembers until the next commit or reconcile, about a megabyte: all
-# of the workspace of one project. A longer block, which has a giant line, is not remembered.
+# A reader remembers so many inflated blocks until the next commit or reconcile: about a megabyte,
+# which is the whole workspace of a project. A longer block has a giant line and is not remembered.
 MAX_BLOCKS, MAX_BLOCK_CHARS = 128, 2 * BLOCK_CHARS
 
 # First and last line, and the deflated text of these lines, joined by newlines.
@@ -49,18 +49,18 @@ def make_blocks(text: str, n_lines: int) -> Iterator[TextBlock]:
 
 
 def read_note_text(reader: Reader, path: str) -> str:
-    """Return the text of a note, without a last line end; empty if it is not indexed."""
+    """Return the text of a note without its last line end; empty if it is not indexed."""
     return "\n".join(inflate(row[2]) for row in reader.rows(_NOTE, (path,)))
 
 
 def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, str]:
-    """Return the text of chunks."""
-    # By their numbers, the one used last at the end: the lines that were read, and the rest as the
-    # last.
+    """Return the text of chunks, by id."""
+    # Blocks by id; the block that was used last is at the end. Each is a list of lines as far as
+    # lines were needed; its last item is the unsplit rest.
     blocks: dict[int, list[str]] = reader.memo.setdefault("blocks", {})
     giant: list[int] = []
     parts: dict[int, int] = {}
-    found: dict[int, list[str]] = {}
+    lines_of: dict[int, list[str]] = {}
     for row in reader.rows(_CHUNKS, (encode_numbers(chunks),)):
         chunk, start, end, parts[row[0]], block, first, data = row
         lines = blocks.pop(block, None)
@@ -72,12 +72,12 @@ def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, str]:
         n_more = end + 2 - first - len(lines)
         if n_more > 0:
             lines += lines.pop().split("\n", n_more)
-        found.setdefault(chunk, []).extend(lines[max(0, start - first) : end + 1 - first])
+        lines_of.setdefault(chunk, []).extend(lines[max(0, start - first) : end + 1 - first])
     for block in giant:
         del blocks[block]
     for block in [*blocks][:-MAX_BLOCKS]:
         del blocks[block]
-    return {chunk: _take_part("\n".join(lines), parts[chunk]) for chunk, lines in found.items()}
+    return {chunk: _take_part("\n".join(lines), parts[chunk]) for chunk, lines in lines_of.items()}
 
 
 def inflate(data: Any) -> str:

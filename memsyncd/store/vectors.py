@@ -1,9 +1,9 @@
-"""Keep the vectors of chunks in a file of their own, and read what they are made of from index.db.
+"""Keep the vectors of chunks in a file of their own, and read the texts to embed from index.db.
 
-`vectors.db` has a row for each distinct chunk, by the chunk's digest in index.db, so an index that
-is rebuilt finds its vectors again. A vector is one signed byte a dimension, times the scale of its
-row. The file belongs to one embedder: those of another one are deleted. It holds nothing that
-cannot be made again, so a damaged file is set aside. Deleted rows are overwritten.
+`vectors.db` has a row for each distinct chunk, by the chunk's digest in index.db, so a rebuilt
+index finds its vectors again. A vector has a signed byte for each dimension, times the scale of its
+row. The file belongs to a single embedder: vectors of any other are deleted. Everything in it can
+be made again, so a damaged file is set aside. Deleted rows are overwritten.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TITLES = (
 _ADD = "INSERT OR REPLACE INTO vectors(digest, scale, vector) VALUES(?, ?, ?)"
 _DROP = "DELETE FROM vectors WHERE digest = ?"
 _SET = "INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)"
-# The folder of all memories says nothing about one of them.
+# The name of the folder of all memories says nothing about a memory.
 _FOLDER_WORD = "memories"
 
 # The digest of a chunk, the scale of its vector, and the vector.
@@ -63,44 +63,49 @@ def read_chunk_digests(reader: Reader) -> list[tuple[int, bytes]]:
 
 
 def read_embedded_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, tuple[bytes, str]]:
-    """Return the digest of chunks and what is embedded: the words of their titles and their text,
-    without secrets, since a vector tells something of its text.
+    """Return the digest and the text to embed of each chunk, by id.
+
+    The text has the words of the titles and the chunk's text, without secrets, because a vector
+    reveals something about its text.
     """
     texts = read_texts(reader, chunks)
-    held = read_chunk_secrets(reader, chunks)
-    found = {}
+    secrets = read_chunk_secrets(reader, chunks)
+    embedded = {}
     for chunk, digest, path, heading in reader.rows(_TITLES, (encode_numbers(chunks),)):
         words = " ".join(word for word in path_words(path).split() if word != _FOLDER_WORD)
         text = texts.get(chunk, "")
-        if chunk in held:
-            text = _leave_out(text, held[chunk])
+        if chunk in secrets:
+            text = _leave_out(text, secrets[chunk])
         titles = " ".join((words, *json.loads(heading)))
-        found[chunk] = digest, redact(f"{titles}\n{text}")
-    return found
+        embedded[chunk] = digest, redact(f"{titles}\n{text}")
+    return embedded
 
 
-def _leave_out(text: str, held: ChunkSecrets) -> str:
-    """Leave out the lines of secrets that span lines, and all of a piece of a giant line: it may be
-    cut within a secret.
+def _leave_out(text: str, secrets: ChunkSecrets) -> str:
+    """Leave out the lines of secrets that have several lines.
+
+    A piece of a giant line is left out completely, because it may be cut within a secret.
     """
-    if held.is_partial:
+    if secrets.is_partial:
         return ""
-    secret = {
+    secret_lines = {
         line
-        for one in held.secrets
-        if one.span.n_lines > 1
-        for line in range(one.span.start, one.span.end + 1)
+        for secret in secrets.secrets
+        if secret.span.n_lines > 1
+        for line in range(secret.span.start, secret.span.end + 1)
     }
-    lines = enumerate(text.split("\n"), held.span.start)
-    return "\n".join(line for number, line in lines if number not in secret)
+    lines = enumerate(text.split("\n"), secrets.span.start)
+    return "\n".join(line for number, line in lines if number not in secret_lines)
 
 
 # --- vectors.db ---------------------------------------------------------------------------------
 
 
 class VectorFile:
-    """The vectors of one workspace, for one thread. Creating one raises the classes of
-    `translating_errors`: StoreCorrupt if the file is no such database.
+    """The vectors of a workspace. Only one thread may use it.
+
+    Its creation raises the classes of `translating_errors`: StoreCorrupt if the file is no such
+    database.
     """
 
     def __init__(self, path: Path) -> None:
@@ -138,7 +143,7 @@ class VectorFile:
         return str(value or "")
 
     def reset(self, embedder: str, dimensions: int) -> None:
-        """Delete all vectors; those that are added belong to this embedder."""
+        """Delete all vectors; vectors that are added later belong to this embedder."""
         with transaction(self._connection):
             self._connection.execute("DELETE FROM vectors")
             rows = [("embedder", embedder), ("dimensions", str(dimensions))]
@@ -149,7 +154,7 @@ class VectorFile:
             return {row[0] for row in self._connection.execute("SELECT digest FROM vectors")}
 
     def read_all(self) -> Iterator[VectorRow]:
-        """Yield all rows; raises StoreCorrupt for a vector of another length."""
+        """Yield all rows. Raises StoreCorrupt for a vector of another length."""
         n_bytes = self.dimensions
         with translating_errors():
             for row in self._connection.execute("SELECT digest, scale, vector FROM vectors"):
@@ -171,20 +176,20 @@ class VectorFile:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
-        # An error of the last checkpoint loses nothing: the log is read when the file is opened.
+        # If the last checkpoint fails, nothing is lost: the log is read when the file is opened.
         with contextlib.suppress(apsw.Error):
             self._connection.close()
 
 
 def set_vectors_aside(path: Path) -> None:
-    """Move a damaged file out of the way, in place of one that was moved before."""
+    """Move a damaged file out of the way; replace a file that was moved before."""
     with contextlib.suppress(FileNotFoundError):
         os.replace(path, path.with_name(f"{path.name}.damaged"))
     _unlink(path, "-wal", "-shm")
 
 
 def delete_vectors(path: Path) -> None:
-    """Delete a file of vectors that no process has open, and one that was set aside."""
+    """Delete a file of vectors that no process has open, and a file that was set aside."""
     _unlink(path, "", "-wal", "-shm", ".damaged")
 
 

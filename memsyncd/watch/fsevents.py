@@ -1,6 +1,6 @@
-"""Report the losses of FSEvents that watchdog ignores: flags that mean "events were dropped".
+"""Report lost events of FSEvents: watchdog ignores the flags that mean "events were dropped".
 
-A module of its own because it can be imported on macOS only.
+It is a module of its own because it can be imported on macOS only.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class MacEmitter(FSEventsEmitter):
 
 
 class MacObserver(FSEventsObserver):
-    """One FSEvents stream a watch, and one dispatching thread."""
+    """An FSEvents stream for each watch, and a single thread that dispatches."""
 
     system = "fsevents"
 
     def __init__(self, on_events_lost: OnEventsLost) -> None:
-        # The parent's __init__ would choose its own emitter and pass no options to it.
+        # The parent's __init__ would choose another emitter and pass no options to it.
         BaseObserver.__init__(
             self, MacEmitter, latency=DEFAULT_FSEVENTS_LATENCY, on_events_lost=on_events_lost
         )

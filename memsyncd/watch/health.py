@@ -1,7 +1,7 @@
 """Decide whether the events of a workspace can be relied on, and describe the reasons if not.
 
-The result is a mode and reasons for `status`. An errno of a folder that cannot be watched is
-described together with its remedy.
+The result is a mode and reasons for `status`. If a folder cannot be watched, the reason describes
+the errno and its remedy.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Generic, TypeVar
 import msgspec
 
 AT_A_TIME = 64
-# More than this many items can wait only behind a disk that hangs.
+# So many items can wait only while a disk hangs.
 LIMIT = 100_000
 
 T = TypeVar("T")
 
-# Has a call made on another thread, behind earlier ones with the same key. A call that hangs may
-# hold back only those with its key.
+# Makes a call on another thread, after earlier calls with the same key. A call that hangs may delay
+# only calls with its own key.
 RunLater = Callable[[Callable[[], None], str], object]
 
 
 class Backlog(Generic[T]):
-    """Items of one key that wait for `handle`. One thread at a time may put."""
+    """Items of one key that wait for `handle`. Only one thread at a time may call `put`."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Backlog(Generic[T]):
         return not self._is_scheduled
 
     def put(self, item: T) -> None:
-        """Have an item handled behind all earlier ones."""
+        """Let `handle` get this item after all earlier ones."""
         with self._lock:
             is_full = len(self._items) >= LIMIT
             if is_full:
@@ -65,7 +65,7 @@ class Backlog(Generic[T]):
             self._run_later(self._run, self._key)
 
     def _run(self) -> None:
-        # A part only: the calls of other keys take turns with this one.
+        # Only some items: calls with other keys take turns with this call.
         for _ in range(AT_A_TIME):
             with self._lock:
                 if not self._items:
@@ -82,7 +82,7 @@ class Backlog(Generic[T]):
 MISSED_FOR_REBUILD = 3
 MISSED_FOR_TIMED = 6
 
-# Called with a reason: events were or will be lost, so everything must be scanned.
+# Called with a reason when events were or will be lost: then everything must be scanned.
 OnEventsLost = Callable[[str], None]
 # Called with a folder that cannot be watched, and the errno.
 OnUnwatched = Callable[[str, int], None]
@@ -91,9 +91,10 @@ OnUnwatched = Callable[[str, int], None]
 class WatchHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How changes of a workspace are noticed.
 
-    `mode` is "events" while events can be relied on, "timed" while only timed scans can. `reasons`
-    are for people. Two of them are no faults: `limit`, more folders than may be watched, which
-    answers name as well, and `denied`, folders without permission: scans report these.
+    `mode` is "events" while events can be relied on; it is "timed" while only timed scans can.
+    `reasons` are texts for people. Two of the reasons are no faults: `limit` (there are more
+    folders than may be watched; answers say so too) and `denied` (folders without permission, which
+    scans report).
     """
 
     mode: str
@@ -104,13 +105,13 @@ class WatchHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        return tuple(one for one in self.reasons if one not in (self.limit, self.denied))
+        return tuple(text for text in self.reasons if text not in (self.limit, self.denied))
 
 
 class MissedChanges(msgspec.Struct):
     """Counts, for each folder, the timed scans in a row that found a change without an event.
 
-    Each folder has a watch of its own, so the events of one prove nothing about another.
+    Each folder has a watch of its own, so events of one folder prove nothing about another folder.
     """
 
     _n_missed: dict[str, int] = msgspec.field(default_factory=dict)
@@ -122,11 +123,11 @@ class MissedChanges(msgspec.Struct):
             self._with_events.add(folder)
 
     def note_scan(self, missed: Collection[str]) -> bool:
-        """Count a timed scan that found unannounced changes in these folders.
+        """Count a timed scan that found changes without an event in the folders `missed`.
 
-        Returns true if the watcher should be rebuilt: at the third scan in a row for any folder,
-        once. A scan that finds nothing in a folder ends its row only if an event came from there: a
-        watch that reports no events cannot prove that there were none.
+        Returns true if the watcher should be rebuilt: once, at the third scan in a row for any
+        folder. A scan without such changes ends the row of a folder only if the folder has had an
+        event meanwhile: a watch that reports nothing may be broken.
         """
         with_events, self._with_events = self._with_events, set()
         for folder in with_events.difference(missed):
@@ -136,13 +137,13 @@ class MissedChanges(msgspec.Struct):
         return any(self._n_missed.get(folder) == MISSED_FOR_REBUILD for folder in missed)
 
     def forget(self, is_gone: Callable[[str], bool]) -> None:
-        """Forget folders that no longer exist: no event will come from them."""
+        """Forget folders that no longer exist, because no event will come from them."""
         for folder in [folder for folder in list(self._n_missed) if is_gone(folder)]:
             self._n_missed.pop(folder, None)
 
     @property
     def n_missed(self) -> int:
-        """The longest row of any folder."""
+        """The largest number of scans in a row for any folder."""
         return max(list(self._n_missed.values()), default=0)
 
     @property
@@ -157,10 +158,10 @@ def describe_health(
     unwatched: Mapping[str, int],
     missed: MissedChanges,
 ) -> WatchHealth:
-    """The health of a workspace.
+    """Describe the health of a workspace.
 
-    `observer_faults` concern every workspace. `unwatched` has this workspace's folders that cannot
-    be watched, with errno.
+    `observer_faults` are reasons that concern every workspace. `unwatched` maps each folder of this
+    workspace that cannot be watched to its errno.
     """
     refusals = sorted(set(unwatched.values()) - {errno.EACCES})
     timed = [*observer_faults, *(_describe_refusal(code, unwatched) for code in refusals)]
@@ -168,7 +169,7 @@ def describe_health(
         timed.append("this system reports no file events: files are scanned by a timer")
     if missed.is_unreliable:
         timed.append(f"{missed.n_missed} scans in a row found changes that no event announced")
-    # A folder without permission is unreadable for scans as well: events serve the rest.
+    # Scans cannot read a folder without permission either, so events are enough for the others.
     has_denied = errno.EACCES in unwatched.values()
     denied = _describe_refusal(errno.EACCES, unwatched) if has_denied else ""
     mode = "timed" if timed else "events"
@@ -178,7 +179,7 @@ def describe_health(
 
 
 def describe_limit(code: int) -> str:
-    """The meaning of an errno of inotify, and its remedy."""
+    """Describe an errno of inotify and its remedy."""
     if code == errno.ENOSPC:
         return _describe_setting("watch", "fs.inotify.max_user_watches=1048576")
     if code == errno.EMFILE and _has_no_file_left():
@@ -216,6 +217,6 @@ def is_worth_reporting(code: int) -> bool:
 
 def _describe_refusal(code: int, unwatched: Mapping[str, int]) -> str:
     if code == errno.EDQUOT:
-        return describe_limit(code)  # it stands for all folders of a watch that are over the limit
+        return describe_limit(code)  # one entry stands for all folders of a watch over the limit
     n_folders = sum(1 for other in unwatched.values() if other == code)
     return f"{describe_limit(code)} ({n_folders} folder{'s' if n_folders > 1 else ''} not watched)"

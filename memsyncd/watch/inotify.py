@@ -1,8 +1,9 @@
 """Watch folders with inotify through watchdog, and report what watchdog loses silently.
 
-Reported are an overflow of the queue, the death of the reader or of an emitter, a folder that is
-moved, unmounted or cannot be watched. watchdog has a thread for each watch and one that dispatches;
-here the reader does the work of all, and `WatchGroup` keeps the table of watched folders.
+This module reports an overflow of the queue, the death of the reader or of an emitter, and a folder
+that is moved, unmounted or cannot be watched. watchdog has a thread for each watch and another that
+dispatches events; here the reader does the work of all these threads, and `WatchGroup` keeps the
+table of watched folders.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ class EmitterCallbacks(NamedTuple):
 
 
 class Emitter(InotifyEmitter):
-    """Turns inotify's events into watchdog's, for one watch.
+    """Turns inotify's events into watchdog's events, for a single watch.
 
-    For watchdog it is a thread that waits for the reader's events. Here the watch group calls it:
-    a thread for each watch would mean hundreds of idle ones.
+    In watchdog an emitter is a thread that waits for the reader's events. Here the watch group
+    calls it instead, because a thread for each watch would mean hundreds of idle threads.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Emitter(InotifyEmitter):
         self._group: WatchGroup | None = None
 
     def start(self) -> None:
-        """Raises OSError for a folder that cannot be watched."""
+        """Watch the folder. Raises OSError if it cannot be watched."""
         self._group = WatchGroup(
             self._reader,
             os.fsencode(self.watch.path),
@@ -88,7 +89,7 @@ class Emitter(InotifyEmitter):
         return self._group is not None and self._group.has_watch
 
     def walk(self) -> bool:
-        """As WatchGroup.walk; False once stopped."""
+        """Do the same as WatchGroup.walk; return False if the emitter is stopped."""
         group = self._group
         return group is not None and group.walk()
 
@@ -121,10 +122,10 @@ class Emitter(InotifyEmitter):
 
 
 class LinuxObserver(BaseObserver):
-    """One inotify instance for all watches, whose reader dispatches the events.
+    """One inotify instance for all watches. Its reader dispatches the events.
 
-    The observer's own thread waits for its end: handlers only hand over, and another thread on the
-    way would delay each event.
+    The observer's own thread only waits for the end: handlers just hand events over, and another
+    thread in between would delay each event.
     """
 
     system = "inotify"
@@ -159,7 +160,7 @@ class LinuxObserver(BaseObserver):
             "event_filter": event_filter,
             "follow_symlink": follow_symlink,
         }
-        # Before the folder is watched: nothing keeps an event that finds no handler.
+        # The handler is added before the folder is watched: an event without a handler is lost.
         watch = ObservedWatch(path, **options)
         self._handlers[watch].add(event_handler)
         try:
@@ -169,8 +170,8 @@ class LinuxObserver(BaseObserver):
             raise
 
     def _dispatch(self, watch: ObservedWatch, event: FileSystemEvent) -> None:
-        # Without the observer's lock: it is held while a folder is being watched, and that folder's
-        # disk may hang.
+        # The observer's lock is not taken: `schedule` holds it while it watches a folder, and the
+        # disk of that folder may hang.
         for handler in tuple(self._handlers.get(watch, ())):
             handler.dispatch(event)
 

@@ -32,11 +32,11 @@ from watchdog.observers.inotify_c import (
 
 from memsyncd.watch.health import OnEventsLost, OnUnwatched, is_worth_reporting
 
-# How long the first half of a move waits for the second. The kernel queues both in one go.
+# How long the first half of a move waits for the second. The kernel queues both halves at once.
 PAIR_LIMIT_MS = 20
-# A call that is deferred comes that much later: after most saves are indexed.
+# A deferred call comes so much later; most saves are indexed by then.
 DEFER_MS = 20
-# As many events as Linux queues by default, with names of 100 characters.
+# The size of all events that Linux queues by default, if their names have 100 characters.
 STORM_BYTES = 2 * 1024 * 1024
 HAS_PROC = os.path.isdir("/proc/self/fd")
 
@@ -51,29 +51,33 @@ class EventReader(InotifyFD):
         self._on_unwatched = on_unwatched
         self._has_failed = self._is_running = self._is_released = False
         self._n_removed = self._n_users = 0
-        # The folders that whole walks have entered so far. One thread at a time does these.
+        # The number of folders that walks of whole groups have entered. Only one thread at a time
+        # makes such a walk.
         self.n_walked = 0
-        # Calls that hand over the events that are held back now.
+        # Functions that hand over the events which are held back now.
         self._holding: set[Callable[[], None]] = set()
-        # Calls with the time at which they are due.
+        # Functions to call, each with the time at which the call is due.
         self._deferred: deque[tuple[float, Callable[[], None]]] = deque()
         # True from before events are read until all of them are handled.
         self._is_handling = False
-        # Calls, each with the number of reads whose events must be handled before.
+        # Functions to call, each with the number of reads whose events must be handled first.
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._waiting_lock = threading.Lock()
 
     @property
     def n_watches(self) -> int:
-        """The number of the kernel's watches."""
+        """The number of watches in the kernel."""
         return len(self._watch_for_wd)
 
     def hold(self, hand_over: Callable[[], None]) -> None:
-        """Call this once PAIR_LIMIT_MS have passed, or earlier. On the reader's thread."""
+        """Call `hand_over` on the reader's thread when PAIR_LIMIT_MS have passed, or earlier."""
         self._holding.add(hand_over)
 
     def defer(self, call: Callable[[], None]) -> None:
-        """Call on this thread, after DEFER_MS or when it ends; at once if another thread asks."""
+        """Call `call` on the reader's thread, after DEFER_MS or when the reader ends.
+
+        From any other thread it is called at once.
+        """
         if threading.current_thread() is self:
             self._deferred.append((time.monotonic() + DEFER_MS / 1000, call))
         else:
@@ -84,9 +88,9 @@ class EventReader(InotifyFD):
             self._deferred.popleft()[1]()
 
     def call_when_handled(self, call: Callable[[], None]) -> bool:
-        """Call once the events are handled that have occurred by now, on the reader's thread.
+        """Call `call` on the reader's thread when all events that have occurred by now are handled.
 
-        Returns False, and calls nothing, if there are none. From any thread.
+        Returns False, and calls nothing, if there are no such events. May be used on any thread.
         """
         with self._waiting_lock:
             n_reads = self._is_handling + bool(self._count_unread())
@@ -99,7 +103,8 @@ class EventReader(InotifyFD):
     ) -> WatchDescriptor:
         """Watch an open folder for a callback. Raises OSError.
 
-        No lock is held while the kernel reads the disk: a disk that hangs would stop the reader.
+        No lock is held while the kernel reads the disk; otherwise a disk that hangs would stop the
+        reader.
         """
         while True:
             n_removed = self._begin_use()
@@ -112,7 +117,8 @@ class EventReader(InotifyFD):
             with self._lock:
                 self._end_use()
                 self._raise_if_closed()
-                # Else another thread may have removed the watch since the kernel returned it.
+                # If the number differs, another thread may have removed the watch since the kernel
+                # returned it.
                 if n_removed == self._n_removed:
                     watch = self._watch_for_wd.get(wd)
                     if watch is None:
@@ -121,7 +127,7 @@ class EventReader(InotifyFD):
                     return wd
 
     def unwatch(self, wds: Collection[WatchDescriptor], callback: WatchCallback) -> None:
-        """End a callback's share in these watches; remove those that no other callback uses."""
+        """Remove a callback from these watches; remove a watch when no other callback uses it."""
         with self._lock:
             for wd in wds:
                 watch = self._watch_for_wd.get(wd)
@@ -141,7 +147,7 @@ class EventReader(InotifyFD):
         self._is_running = True
         try:
             super().run()
-        except Exception as error:  # noqa: BLE001  reported nowhere else
+        except Exception as error:  # noqa: BLE001  nothing else reports it
             self._has_failed = True
             self._on_events_lost(f"the inotify reader failed: {error!r}")
         finally:
@@ -152,7 +158,7 @@ class EventReader(InotifyFD):
                     self._close_resources()
 
     def is_alive(self) -> bool:
-        # The report of the failure leads to a check at once, before the thread has ended.
+        # The report of the failure causes a check at once, when the thread has not ended yet.
         return super().is_alive() and not self._has_failed
 
     def read_events(self, *, event_buffer_size: int = 65_536) -> list[InotifyEvent]:
@@ -165,7 +171,7 @@ class EventReader(InotifyFD):
     def _read_event_buffer(self, event_buffer_size: int) -> bytes:
         buffer = super()._read_event_buffer(event_buffer_size)
         if len(buffer) > event_buffer_size // 2:
-            # The queue may have overflowed, which the last event in it tells.
+            # If the queue has overflowed, the last event in it says so.
             with contextlib.suppress(OSError), self._keep_open():
                 if n_bytes := min(self._count_unread(), STORM_BYTES):
                     buffer += os.read(self._inotify_fd, n_bytes)
@@ -175,7 +181,7 @@ class EventReader(InotifyFD):
         assert self._poller is not None, "every Linux has poll(2)"
         self._call_waiting()
         ready = self._poller.poll(self._find_timeout_ms())
-        # Before they are read, so that they are always either unread or being handled.
+        # This is set before the events are read, so that they are always unread or being handled.
         self._is_handling = any(fd == self._inotify_fd for fd, _ in ready)
         return self._is_handling
 
@@ -187,7 +193,7 @@ class EventReader(InotifyFD):
             if not self._is_handling:
                 return
             self._is_handling = False
-            # The events that a caller saw unread may have been those that were just handled.
+            # The unread events that a caller saw may be the events that were handled just now.
             n_done = 1 if self._count_unread() else 2
             due = [call for n_reads, call in self._waiting if n_reads <= n_done]
             left = [(n_reads - 1, call) for n_reads, call in self._waiting if n_reads > n_done]
@@ -196,7 +202,7 @@ class EventReader(InotifyFD):
             call()
 
     def _count_unread(self) -> int:
-        """The number of bytes that the kernel has queued."""
+        """Return the number of bytes that the kernel has queued."""
         if self._closed:
             return 0
         with contextlib.suppress(OSError):
@@ -211,7 +217,7 @@ class EventReader(InotifyFD):
 
     @contextlib.contextmanager
     def _keep_open(self) -> Iterator[None]:
-        """Keep the descriptors open meanwhile. Raises OSError if they are closed."""
+        """Keep the descriptors open during the body. Raises OSError if they are closed."""
         self._begin_use()
         try:
             yield
@@ -222,23 +228,24 @@ class EventReader(InotifyFD):
     def _begin_use(self) -> int:
         """Keep the descriptors open until `_end_use`. Raises OSError if they are closed.
 
-        Returns how many watches have been removed so far. `watch`, which is called for each folder,
-        needs no context manager.
+        Returns how many watches have been removed so far. `watch` is called for each folder and
+        uses this function directly, which is cheaper than the context manager.
         """
-        # Else the number could be that of another file by the time that the kernel reads it.
+        # If a descriptor were closed meanwhile, its number could belong to another file when the
+        # kernel reads it.
         with self._lock:
             self._raise_if_closed()
             self._n_users += 1
             return self._n_removed
 
     def _end_use(self) -> None:
-        """With the lock."""
+        """End a use. The caller holds the lock."""
         self._n_users -= 1
         if self._closed:
             self._close_resources()
 
     def _close_resources(self) -> None:
-        """Close the descriptors, or leave that to their last user. With the lock."""
+        """Close the descriptors, or let their last user close them. The caller holds the lock."""
         is_read = self._is_running and threading.current_thread() is not self
         if not (is_read or self._n_users or self._is_released):
             self._is_released = True
@@ -256,8 +263,9 @@ class EventReader(InotifyFD):
 
 
 def leave_out_replaced(events: Sequence[InotifyEvent]) -> list[InotifyEvent]:
-    """Leave out the events before an overflow of the queue: after it all folders are watched again
-    and everything is scanned. Only the ends of watches are kept.
+    """Leave out the events before an overflow of the queue, except the ends of watches.
+
+    After an overflow all folders are watched again and everything is scanned.
     """
     for at in range(len(events) - 1, -1, -1):
         if events[at].is_queue_overflow:
@@ -266,7 +274,7 @@ def leave_out_replaced(events: Sequence[InotifyEvent]) -> list[InotifyEvent]:
 
 
 def _add_watch(inotify: int, folder: int, path: bytes, mask: Mask) -> WatchDescriptor:
-    """Add a watch to an open folder; where there is no /proc, to the folder at its path."""
+    """Add a watch to an open folder; on a system without /proc, to the folder at its path."""
     flags = InotifyConstants.IN_ONLYDIR
     if HAS_PROC:
         path = b"/proc/self/fd/%d" % folder

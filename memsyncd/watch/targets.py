@@ -1,14 +1,14 @@
 """Keep the operating system's watches in step with a set of watch targets.
 
-Targets that are no longer wanted are unwatched, those whose folder was replaced or whose watch is
-broken are watched again, and those that cannot be watched are remembered with their errno and
-retried later. One thread at a time may change the set. `watcher` knows which workspaces need which
+A target that is no longer wanted is unwatched. A target whose folder was replaced, or whose watch
+is broken, is watched again. A target that cannot be watched is kept with its errno and retried
+later. Only one thread at a time may change the set. `watcher` knows which workspaces need which
 target.
 
-On Linux and macOS watchdog's classes are subclassed where they fail silently: a queue that
-overflows, a thread that dies, a watched folder that is moved, deleted or unmounted, a folder that
-cannot be watched. Each is reported as lost events, which means: scan everything. Elsewhere
-watchdog's own choice is used.
+On Linux and macOS subclasses of watchdog's classes report the failures about which watchdog is
+silent: a queue that overflows, a thread that dies, a watched folder that is moved, deleted or
+unmounted, a folder that cannot be watched. Each is reported as lost events, which means: scan
+everything. On other systems watchdog chooses its own class.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from memsyncd.watch.health import (
 if TYPE_CHECKING:
     from memsyncd.watch.watch_group import WatchLimits
 
-# One list for every watch: two watches on a folder share a descriptor, and the mask of the later
-# one would replace that of the other. Reads are left out: memsyncd's own would come back as events.
+# All watches have this list: two watches on a folder share a descriptor, and the mask of the later
+# watch would replace the first. Reads are left out, because memsyncd's own reads would be events.
 EVENTS: list[type[FileSystemEvent]] = [
     FileCreatedEvent,
     FileModifiedEvent,
@@ -66,7 +66,7 @@ EVENTS: list[type[FileSystemEvent]] = [
     DirAttribEvent,
 ]
 
-# The faults that watchdog would log are reported as lost events.
+# Watchdog need not log its faults: they are reported as lost events.
 logging.getLogger("watchdog").setLevel(logging.CRITICAL)
 
 
@@ -76,12 +76,12 @@ def open_observer(
     on_unwatched: OnUnwatched,
     find_limits: Callable[[str], WatchLimits],
 ) -> BaseObserver:
-    """A started observer for this platform.
+    """Start an observer for this platform.
 
     Raises OSError (EMFILE) at the system's limit of observers. `on_events_lost(reason)` and
-    `on_unwatched(folder, errno)` are called on watchdog's threads or on those of `run_later`, where
-    they must only hand over. `find_limits(folder)` is what a recursive watch leaves out; systems
-    that watch whole trees do not ask.
+    `on_unwatched(folder, errno)` are called on threads of watchdog or of `run_later`; there they
+    must only hand over. `find_limits(folder)` returns what a recursive watch leaves out; it is not
+    called on systems that watch whole trees.
     """
     observer = _make_observer(run_later, on_events_lost, on_unwatched, find_limits)
     observer.start()
@@ -103,7 +103,7 @@ def _make_observer(
         from memsyncd.watch.fsevents import MacObserver
 
         return MacObserver(on_events_lost)
-    # watchdog warns when it falls back to another class; every status names the class instead.
+    # watchdog warns when it falls back to another class; here every status names the class.
     with warnings.catch_warnings(action="ignore"):
         from watchdog.observers import Observer
 
@@ -118,7 +118,7 @@ RETRY_FIRST_S, RETRY_LAST_S = 60.0, 600.0
 
 
 class WatchTarget(msgspec.Struct, frozen=True, order=True):
-    """A folder to watch once, for any number of workspaces."""
+    """A folder that is watched once, for any number of workspaces."""
 
     folder: str
     is_recursive: bool
@@ -133,8 +133,8 @@ OnTargetEvent: TypeAlias = Callable[[WatchTarget, FileSystemEvent], None]
 class WatchTargets:
     """The watched targets.
 
-    `unwatched` has the folders that cannot be watched, with errno. `accessed` is the target whose
-    folders a call reads from the disk now or did last. Both may be read from any thread.
+    `unwatched` maps each folder that cannot be watched to its errno. `accessed` is the target whose
+    folders a call reads from the disk now, or has read last. Any thread may read both.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class WatchTargets:
         on_events_lost: OnEventsLost,
         find_limits: Callable[[str], WatchLimits],
     ) -> None:
-        """`find_limits(folder)` is what the recursive watch of a folder leaves out."""
+        """`find_limits(folder)` returns what the recursive watch of a folder leaves out."""
         self._run_later = run_later
         self._find_limits = find_limits
         self._on_event = on_event
@@ -153,7 +153,7 @@ class WatchTargets:
         self.unwatched: dict[str, int] = {}
         self.accessed: WatchTarget | None = None
         self._limit = ""
-        # Folders that were refused since the latest attempt began.
+        # Folders that could not be watched since the latest attempt began.
         self._newly_refused: set[str] = set()
         self._wanted: frozenset[WatchTarget] = frozenset()
         self._watched: dict[WatchTarget, _Watched] = {}
@@ -161,28 +161,28 @@ class WatchTargets:
         self._retry_s, self._retry_from_s = RETRY_FIRST_S, float("inf")
 
     def update(self, targets: Iterable[WatchTarget]) -> frozenset[WatchTarget]:
-        """Watch these targets and no others. Returns those that were not watched before."""
+        """Watch exactly these targets. Return the targets that were not watched before."""
         self._wanted = frozenset(targets)
         for target, watched in list(self._watched.items()):
             if target not in self._wanted or self._find_fault(target, watched):
                 self._unwatch(target)
-        self._forget_unwatched(lambda path: not any(one.covers(path) for one in self._wanted))
-        # Parents first: the watch above reports changes to a folder that is watched later.
+        self._forget_unwatched(lambda path: not any(target.covers(path) for target in self._wanted))
+        # Parents come first: their watch reports changes to a folder that is watched later.
         missing = sorted(self._wanted - self._watched.keys())
         if not missing or not self._open():
             return frozenset()
         return frozenset(target for target in missing if self._watch(target))
 
-    def walk(self, chosen: Callable[[WatchTarget], bool]) -> frozenset[WatchTarget]:
+    def walk(self, is_chosen: Callable[[WatchTarget], bool]) -> frozenset[WatchTarget]:
         """Watch every folder that is now beneath the chosen targets.
 
-        Returns the targets in which that changed a watch.
+        Returns the targets in which a watch has changed.
         """
-        watched = [(target, one) for target, one in self._watched.items() if chosen(target)]
-        return frozenset(target for target, one in watched if self._walk(target, one))
+        chosen = [(target, watch) for target, watch in self._watched.items() if is_chosen(target)]
+        return frozenset(target for target, watch in chosen if self._walk(target, watch))
 
     def find_observer_faults(self) -> tuple[str, ...]:
-        """The reasons why no event at all arrives; empty if all is well. From any thread."""
+        """Return the reasons why no event at all arrives; empty if all is well. For any thread."""
         observer = self.observer
         if observer is None:
             return (self._limit or "no observer of file events is open",) if self._wanted else ()
@@ -195,26 +195,26 @@ class WatchTargets:
 
     @property
     def progress(self) -> int:
-        """A number that changes while a call makes progress. From any thread."""
+        """A number that changes while a call makes progress. Any thread may read it."""
         n_walked: int = getattr(find_reader(self.observer), "n_walked", len(self._watched))
         return n_walked
 
     @property
     def n_watches(self) -> int:
-        """The number of the system's watches, or of targets if unknown. From any thread."""
+        """The number of the system's watches; if unknown, of targets. Any thread may read it."""
         n_watches: int = getattr(find_reader(self.observer), "n_watches", len(self._watched))
         return n_watches
 
     def find_target_faults(self) -> tuple[str, ...]:
-        """The reasons why events of a target do not arrive."""
-        faults = (self._find_fault(target, one) for target, one in self._watched.items())
+        """Return the reasons why events of a target do not arrive."""
+        faults = (self._find_fault(target, watch) for target, watch in self._watched.items())
         return tuple(dict.fromkeys(fault for fault in faults if fault))
 
     def retry(self, now_s: float) -> None:
-        """Retry refused folders at growing intervals. Reports lost events if one succeeds."""
+        """Watch refused folders again, at growing intervals; report lost events if one succeeds."""
         self._has_reported_unwatched = False
         self._forget_unwatched(self._is_gone)
-        # Each walk tries folders over the limit again.
+        # Each walk tries the folders over the limit again, so they need no retry here.
         if all(code == errno.EDQUOT for code in list(self.unwatched.values())):
             self._retry_s, self._retry_from_s = RETRY_FIRST_S, float("inf")
         elif self._retry_from_s == float("inf"):
@@ -225,11 +225,11 @@ class WatchTargets:
             self._retry_unwatched()
 
     def close(self) -> None:
-        """Stop the observer. Waits a few seconds at most for watchdog's threads."""
+        """Stop the observer. Wait at most a few seconds for watchdog's threads."""
         observer, self.observer, self.accessed = self.observer, None, None
         self._watched.clear()
         if observer is not None:
-            # On a thread of its own, because a thread of watchdog's may hang.
+            # A thread of its own does this, because a thread of watchdog may hang.
             closer = threading.Thread(
                 target=_stop, args=(observer,), name="memsyncd-unwatch", daemon=True
             )
@@ -258,15 +258,15 @@ class WatchTargets:
         observer = self.observer
         assert observer is not None
         self.accessed = target
-        # Earlier refusals stay known during the attempt: `status` may read them meanwhile.
+        # Earlier refusals stay in `unwatched` during the attempt: `status` may read them meanwhile.
         self._newly_refused.clear()
         is_watched = self._try_to_watch(observer, target)
         self._forget_old_refusals(target)
         return is_watched
 
     def _try_to_watch(self, observer: BaseObserver, target: WatchTarget) -> bool:
-        # Before the watch: if the folder is replaced meanwhile, the next check finds another
-        # identity and watches again.
+        # The identity is read before the watch: if the folder is replaced meanwhile, the next check
+        # finds another identity and watches the folder again.
         identity = _stat_identity(target.folder)
         handler = _Handler(target, self._on_event, self._on_events_lost)
         try:
@@ -317,7 +317,7 @@ class WatchTargets:
             self._on_events_lost("folders can be watched that could not be before")
 
     def _forget_old_refusals(self, target: WatchTarget) -> None:
-        """Forget the refusals beneath a target that its latest attempt has not met again."""
+        """Forget refusals beneath a target if its latest attempt has not met them again."""
         newly_refused = self._newly_refused
         self._forget_unwatched(lambda path: target.covers(path) and path not in newly_refused)
 
@@ -326,20 +326,20 @@ class WatchTargets:
             self.unwatched.pop(path, None)
 
     def _is_gone(self, path: str) -> bool:
-        self.accessed = next((one for one in self._wanted if one.covers(path)), None)
+        self.accessed = next((target for target in self._wanted if target.covers(path)), None)
         return not os.path.isdir(path)
 
     def _refuse(self, folder: str, code: int) -> None:
-        # In this order: an attempt forgets folders that are not newly refused.
+        # The order matters: an attempt forgets folders that are not newly refused.
         self._newly_refused.add(folder)
         self.unwatched[folder] = code
 
     def _note_unwatched(self, folder: str, code: int) -> None:
-        """Note a refused folder, on any thread.
+        """Note a refused folder. Any thread may call this.
 
-        At the watch limit this comes for every folder: one report is enough until the next check.
+        At the watch limit it is called for every folder; one report is enough until the next check.
         """
-        is_known = self.unwatched.get(folder) == code  # each walk meets it again
+        is_known = self.unwatched.get(folder) == code  # each walk finds the folder again
         self._refuse(folder, code)
         if not (is_known or self._has_reported_unwatched):
             self._has_reported_unwatched = True
@@ -347,7 +347,7 @@ class WatchTargets:
 
 
 def find_reader(observer: BaseObserver | None) -> threading.Thread | None:
-    """The thread that reads the system's events for all watches, if the observer has one."""
+    """Return the thread that reads the system's events for all watches, or None."""
     reader = getattr(observer, "reader", None)
     return reader if isinstance(reader, threading.Thread) else None
 
@@ -386,7 +386,7 @@ class _Handler(FileSystemEventHandler):
     def dispatch(self, event: FileSystemEvent) -> None:
         try:
             self._on_event(self._target, event)
-        except Exception as error:  # noqa: BLE001  it would end the thread that serves all targets
+        except Exception as error:  # noqa: BLE001  it would end the thread of all targets
             self._on_events_lost(f"an event was lost: {error!r}")
 
 

@@ -1,18 +1,18 @@
-"""Know which of the kernel's watches belongs to which folder, for one folder and all beneath.
+"""Map the kernel's watches to folders, for a folder and all folders beneath it.
 
 The kernel watches single folders and reports a watch descriptor and a name. A `WatchGroup` keeps
 the table from descriptors to paths:
 
-- A walk opens each folder, adds a watch to the open folder, and only then lists it. Names are
-  opened from the top folder's descriptor, so renaming anything above the tree cannot lose a folder.
+- A walk opens each folder, adds a watch to the open folder, and only then lists it. It opens names
+  from the top folder's descriptor, so a rename above the tree cannot lose a folder.
 - A folder that is created or moved is walked again, at both ends of a move.
-- Folders that `WatchLimits` leaves out are not entered. At its limit no further folder is watched,
-  which is reported once for the group.
+- Folders that `WatchLimits` leaves out are not entered. At its limit no further folder is watched;
+  this is reported once for the group.
 - `WatchGroup.walk` repeats the whole walk at any time. The kernel returns the same descriptor for
-  the same folder, so a walk that changes nothing costs nothing but its system calls.
+  the same folder, so a walk that changes nothing costs only its system calls.
 
-A walk reads the disk, so one that follows an event runs on another thread than the reader's. Later
-events of the group wait for it, because their paths depend on it; those of other groups do not.
+A walk reads the disk, so after an event it does not run on the reader's thread. Later events of the
+group wait for the walk, because their paths depend on it; events of other groups do not wait.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from memsyncd.watch.health import Backlog, OnEventsLost, RunLater, is_worth_repo
 from memsyncd.watch.inotify_reader import PAIR_LIMIT_MS, EventReader
 
 NO_WAIT = float("-inf")
-# How often one folder is opened again because another thread changed the table meanwhile.
+# How often a folder is opened again because another thread changed the table meanwhile.
 ATTEMPTS = 20
 OPEN_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 CREATED_FILE = InotifyConstants.IN_CREATE
@@ -44,11 +44,11 @@ PairedEvent: TypeAlias = InotifyEvent | tuple[InotifyEvent, InotifyEvent]
 
 
 class MovePairer:
-    """Pairs the halves of moves.
+    """Pairs the two halves of each move.
 
-    Holds the first half back until the second comes, PAIR_LIMIT_MS at most, together with the
-    events that follow it. Halves that are not paired count as a deletion and a creation, which
-    leads to the same result. Nothing waits in here: the reader calls again when it is time.
+    It holds the first half back until the second comes, for at most PAIR_LIMIT_MS, and with it all
+    events that follow it. Halves that stay alone count as a deletion and a creation, which has the
+    same result. No call waits: the reader calls `pop_ready` again when it is time.
     """
 
     def __init__(self) -> None:
@@ -59,14 +59,14 @@ class MovePairer:
         if first is None:
             self._held.append((time.monotonic() if event.is_moved_from else NO_WAIT, event))
         else:
-            self._held = [one for one in self._held if one[1] is not first]
+            self._held = [entry for entry in self._held if entry[1] is not first]
             self._held.append((NO_WAIT, (first, event)))
 
     def pop_ready(self) -> list[PairedEvent]:
         """Remove and return the events that are no longer held back, in order."""
         due_s = time.monotonic() - PAIR_LIMIT_MS / 1000
-        held = (at for at, (since_s, _) in enumerate(self._held) if since_s > due_s)
-        n_ready = next(held, len(self._held))
+        not_due = (at for at, (since_s, _) in enumerate(self._held) if since_s > due_s)
+        n_ready = next(not_due, len(self._held))
         ready, self._held = self._held[:n_ready], self._held[n_ready:]
         return [event for _, event in ready]
 
@@ -79,13 +79,13 @@ class MovePairer:
 
     def _find_first_half(self, cookie: int) -> InotifyEvent | None:
         halves = (event for _, event in self._held if isinstance(event, InotifyEvent))
-        return next((one for one in halves if one.is_moved_from and one.cookie == cookie), None)
+        return next((half for half in halves if half.is_moved_from and half.cookie == cookie), None)
 
 
 class WatchLimits(msgspec.Struct, frozen=True):
-    """What a recursive watch leaves out: folders, by absolute path, and those over `n_folders`.
+    """The limits of a recursive watch: which folders it leaves out, and how many it may have.
 
-    `is_pruned` is None if no folder is left out for its path.
+    `is_pruned` gets the absolute path of a folder; it is None if no path is left out.
     """
 
     is_pruned: Callable[[str], bool] | None
@@ -93,7 +93,7 @@ class WatchLimits(msgspec.Struct, frozen=True):
 
 
 class _Folder(msgspec.Struct, frozen=True, kw_only=True):
-    """A watched folder: its path, device and inode, and the group's count when it was last seen."""
+    """A watched folder: path, device and inode, and the group's count when it was last seen."""
 
     path: bytes
     identity: tuple[int, int]
@@ -101,11 +101,11 @@ class _Folder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Walked(msgspec.Struct, kw_only=True):
-    """The result of a walk. `since` is the group's count when it began.
+    """The result of a walk. `since` is the group's count when the walk began.
 
-    `fresh` are the watches that are new, `moved` the known ones met at another path. `unreadable`
-    are folders that exist and could not be entered: the watches beneath them stay. `is_whole` is
-    true for a walk of the whole group.
+    `fresh` are new watches; `moved` are older watches whose folder was met at another path.
+    `unreadable` are folders that exist and could not be entered: the watches beneath them stay.
+    `is_whole` is true for a walk of the whole group.
     """
 
     since: int
@@ -116,12 +116,12 @@ class _Walked(msgspec.Struct, kw_only=True):
 
 
 class WatchGroup:
-    """One folder, with all folders beneath it if it is recursive, and the current path of each.
+    """A folder, with all folders beneath it if it is recursive, and the current path of each.
 
-    The table has the path at which the folder of each watch descriptor was last seen. A folder that
-    has moved since is corrected by the event of its move, which is still to come. Events come on
-    the reader's thread; `walk` may be called on another one. `on_event(event)` is called on the
-    reader's thread or on one of `run_later`.
+    The table has the path at which the folder of each watch descriptor was last seen. If a folder
+    has moved since, the event of that move is still to come and corrects the path. Events come on
+    the reader's thread; `walk` may be called on another thread. `on_event(event)` is called on the
+    reader's thread or on a thread of `run_later`.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class WatchGroup:
         on_event: Callable[[GroupedInotifyEvent], None],
         on_events_lost: OnEventsLost,
     ) -> None:
-        """Raises OSError if the folder itself cannot be watched."""
+        """Watch the folder. Raises OSError if the folder itself cannot be watched."""
         self.path, self.mask = path, mask
         self._reader = reader
         self._is_recursive = is_recursive
@@ -163,7 +163,7 @@ class WatchGroup:
             raise
 
     def walk(self) -> bool:
-        """Watch all folders that exist now, and no others. True if that changed anything.
+        """Watch exactly the folders that exist now. Return true if any watch has changed.
 
         Raises OSError if the group's own folder cannot be entered; then nothing has changed.
         """
@@ -187,7 +187,7 @@ class WatchGroup:
         return self.path in self._wds
 
     def deactivate(self) -> None:
-        """End all watches; no more events come."""
+        """End all watches. No further events come."""
         with self._lock:
             self._is_active = False
             self._reader.unwatch(self._folders.keys(), self)
@@ -203,16 +203,16 @@ class WatchGroup:
         self._pass_on()
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
-        # Behind the events of the same watch, which need its path.
+        # It is queued after the events of the same watch, which need its path.
         self.on_event(InotifyEvent(wd, InotifyConstants.IN_IGNORED, 0, b""))
 
     def on_queue_overflow(self) -> None:
-        # The reader reports lost events, and the walk and the scan that follow find the rest.
+        # The reader reports lost events; the walk and the scan that follow find all changes.
         with self._lock:
             self._pairer.clear()
 
     def _pass_on(self) -> None:
-        """Handle the events that are no longer held back; the reader calls again for the rest."""
+        """Handle the events that are no longer held back; the reader calls again for the others."""
         with self._lock:
             ready = self._pairer.pop_ready()
             if self._pairer.is_holding:
@@ -224,15 +224,15 @@ class WatchGroup:
                 self._backlog.put(event)
 
     def _needs_disk(self, event: PairedEvent) -> bool:
-        """True for an event after which folders must be watched or unwatched."""
+        """True if folders must be watched or unwatched after this event."""
         last = event if isinstance(event, InotifyEvent) else event[1]
         is_entry = bool(last.name) and last.is_directory
         return self._is_recursive and is_entry and (last.is_create or last.is_move)
 
-    # --- on the reader's thread, or on another while the group has a backlog ---
+    # --- on the reader's thread, or on another thread while the group has a backlog ---
 
     def _handle(self, event: PairedEvent) -> None:
-        """Bring the table up to date, and give the event away with its path."""
+        """Bring the table up to date, and pass the event on with its path."""
         if isinstance(event, InotifyEvent) and event.is_ignored:
             with self._lock:
                 self._drop(event.wd)
@@ -241,12 +241,12 @@ class WatchGroup:
         if located is None:
             return
         created = self._follow(located) if self._needs_disk(event) else []
-        for one in (located, *created):
+        for ready in (located, *created):
             if self._is_active:
-                self._on_event(one)
+                self._on_event(ready)
 
     def _locate(self, event: PairedEvent) -> GroupedInotifyEvent | None:
-        """The event with its path, or None if its folder is not watched any more."""
+        """Return the event with its path, or None if its folder is not watched any more."""
         if isinstance(event, InotifyEvent):
             folder = self._folders.get(event.wd)
             if folder is None:
@@ -259,42 +259,44 @@ class WatchGroup:
         return first or second
 
     def _follow(self, event: GroupedInotifyEvent) -> list[PathedInotifyEvent]:
-        """Watch the folders that are now where one was created, moved or moved away.
+        """Watch the folders that are now at the paths of an event: created, moved or moved away.
 
-        Returns events for the entries of newly watched folders: those that were created before the
-        watch have none. watchdog makes these events itself for a folder that was moved here.
+        Returns events for the entries of newly watched folders, because entries that were created
+        before the watch have no event. For a folder that was moved here watchdog itself makes these
+        events.
         """
         if not isinstance(event, PathedInotifyEvent):
             first, second = event
             self._walk_entries(second.path, first.path, left=first.path)
             return []
-        # Of a folder that left the tree, later events would come under its old path.
+        # A folder that left the tree is unwatched: its events would come under its old path.
         fresh = self._walk_entries(event.path, left=event.path if event.ev.is_moved_from else b"")
         if event.ev.is_moved_to:
             return []
-        return [one for wd in fresh for one in self._list_as_created(wd)]
+        return [created for wd in fresh for created in self._list_as_created(wd)]
 
     def _list_as_created(self, wd: WatchDescriptor) -> Iterator[PathedInotifyEvent]:
         folder = self._folders.get(wd)
         if folder is None:
             return
         with contextlib.suppress(OSError), os.scandir(folder.path) as entries:
-            for one in entries:
-                mask = CREATED_FOLDER if one.is_dir(follow_symlinks=False) else CREATED_FILE
-                event = InotifyEvent(wd, mask, 0, os.path.basename(one.path))
-                yield PathedInotifyEvent(event, one.path)
+            for entry in entries:
+                mask = CREATED_FOLDER if entry.is_dir(follow_symlinks=False) else CREATED_FILE
+                event = InotifyEvent(wd, mask, 0, os.path.basename(entry.path))
+                yield PathedInotifyEvent(event, entry.path)
 
     def _walk_entries(self, *paths: bytes, left: bytes = b"") -> list[WatchDescriptor]:
-        """Watch the folders that are now at these paths and beneath. Returns the new watches.
+        """Watch the folders that are now at these paths and beneath. Return the new watches.
 
-        `left` is the one of the paths that a folder has left, if one has.
+        If a folder has left one of the paths, `left` is this path.
         """
         if not self._is_active:
             return []
         walked = _Walked(since=self._stamp)
-        # Nothing was known beneath a new name, so most storms need no search of the whole table.
-        # The name that a folder has left may look new: if an earlier walk has met the folder at its
-        # next place, what had left it before is still known beneath the old one.
+        # The table has nothing beneath a new name, so most storms need no search of the whole
+        # table. The path `left` may look new although it is not: if an earlier walk has met the
+        # folder at its next place, subfolders that had moved out before are still listed beneath
+        # the old path.
         new = {path for path in paths if path != left and path not in self._wds}
         tops = [self._walk_entry(path, walked) for path in paths]
         for top in tops:
@@ -303,10 +305,11 @@ class WatchGroup:
         return walked.fresh
 
     def _walk_entry(self, path: bytes, walked: _Walked) -> bytes | None:
-        """Walk the entry at a path beneath a watched folder in its place, and return that path.
+        """Walk the entry at a path, if the watched folder above is in its place; return the path.
 
-        If the folder above has moved, the path means nothing, and the event's entry may be
-        anywhere: so the folder above that is walked, and so on. None if the group's own has moved.
+        If the folder above has moved, the path means nothing and the event's entry may be anywhere.
+        Then the folder above is walked instead, and so on; the path of the walked entry is
+        returned. None means that the group's own folder has moved.
         """
         while path != self.path:
             parent, _, name = path.rpartition(b"/")
@@ -321,7 +324,7 @@ class WatchGroup:
 
     @contextlib.contextmanager
     def _open_in_place(self, path: bytes) -> Iterator[int | None]:
-        """Open the watched folder that is known under this path; None unless it is still there."""
+        """Open the watched folder with this path; None if it is not there any more."""
         wd = self._wds.get(path)
         folder = None if wd is None else self._folders.get(wd)
         fd = None
@@ -338,7 +341,7 @@ class WatchGroup:
 
     def _walk_beneath(self, base: int, path: bytes, names: list[bytes], walked: _Walked) -> None:
         """Watch these entries of the open folder at `path`, and all folders beneath them."""
-        # By a list, so that no depth is too much, and from one descriptor, so that few are open.
+        # A list instead of recursion allows any depth; names from one descriptor keep few open.
         limits = self._find_limits()
         is_pruned, start = limits.is_pruned, os.path.join(path, b"")
         is_over = False
@@ -368,7 +371,7 @@ class WatchGroup:
             self._reader.report_unwatched(self.path, errno.EDQUOT)
 
     def _enter(self, base: int | None, name: bytes, path: bytes, walked: _Walked) -> int:
-        """Open a folder and watch it, in this order. Returns its descriptor; raises OSError."""
+        """Open a folder, then watch it. Return its descriptor. Raises OSError."""
         for _ in range(ATTEMPTS):
             stamp = self._stamp
             fd = os.open(name, OPEN_FLAGS, dir_fd=base)
@@ -392,26 +395,27 @@ class WatchGroup:
         stamp: int,
         walked: _Walked,
     ) -> bool:
-        """Record a folder's path. False if the tables have changed since it was opened.
+        """Record a folder's path. Return False if the tables have changed since it was opened.
 
-        Then it may have moved before that change, and its event be over: it must be opened again.
+        Then the folder may have moved before that change, and the event of its move may be over, so
+        it must be opened again.
         """
         with self._lock:
-            known = self._folders.get(wd)
+            recorded = self._folders.get(wd)
             if not self._is_active or stamp != self._stamp:
-                if known is None:
+                if recorded is None:
                     self._stamp += 1  # another thread may have received the same watch just now
                     self._reader.unwatch([wd], self)
                 if not self._is_active:
                     raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
                 return False
-            if known is not None and known.stamp > walked.since:
-                return True  # mounted at two paths: the first one counts
-            if known is None:
+            if recorded is not None and recorded.stamp > walked.since:
+                return True  # the folder is mounted at two paths: the first counts
+            if recorded is None:
                 walked.fresh.append(wd)
                 self._stamp += 1
             else:
-                if known.path != path:
+                if recorded.path != path:
                     walked.moved.append(wd)
                 self._drop(wd)
             self._folders[wd] = _Folder(path=path, identity=identity, stamp=self._stamp)
@@ -419,16 +423,16 @@ class WatchGroup:
             return True
 
     def _drop(self, wd: WatchDescriptor) -> None:
-        """Remove a folder from the tables. With the lock."""
+        """Remove a folder from the tables. The caller holds the lock."""
         self._stamp += 1
-        known = self._folders.pop(wd, None)
-        if known is not None and self._wds.get(known.path) == wd:
-            del self._wds[known.path]
+        folder = self._folders.pop(wd, None)
+        if folder is not None and self._wds.get(folder.path) == wd:
+            del self._wds[folder.path]
 
     def _forget_unseen(self, top: bytes, walked: _Walked) -> None:
         """Unwatch the folders at and beneath `top` that a walk has not met there.
 
-        One that has moved within the tree meanwhile is watched again at the event of its move.
+        A folder that has moved within the tree meanwhile is watched again at the event of its move.
         """
         with self._lock:
             gone = [
@@ -445,7 +449,7 @@ class WatchGroup:
 
 def _list_folders(fd: int) -> list[bytes]:
     with os.scandir(fd) as entries:
-        return [os.fsencode(one.name) for one in entries if one.is_dir(follow_symlinks=False)]
+        return [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def _identify(fd: int) -> tuple[int, int]:

@@ -1,10 +1,10 @@
 """Watch the folders of all workspaces, and turn each event into dirty paths of a workspace.
 
 One observer serves all workspaces. The module has no clock and wakes nothing: its owner calls
-`set_plans`, `walk` and `check` when events may be lost and at each timed scan. These calls may take
-seconds, because they read the disk and join threads, so they belong on a thread that is not the
-event loop's; only `health` and `note_scan` return at once. `core.changes.watchplan` decides which
-folders are wanted and which paths matter.
+`set_plans`, `walk` and `check` when events may be lost, and at each timed scan. These calls read
+the disk and join threads, which may take seconds, so the event loop's thread must not make them;
+only `health` and `note_scan` return at once. `core.changes.watchplan` decides which folders are
+wanted and which paths matter.
 """
 
 from __future__ import annotations
@@ -54,10 +54,11 @@ NO_OBSERVER = "none"
 class DirtyPath:
     """A path that may have changed.
 
-    `is_folder` is true for a folder and for a link, which may lead to one. `is_finished` is true
-    for a file that was closed after writing or moved into place. A file that was created, modified,
-    deleted or moved away is unfinished: editors, git and sync tools remove a file before they put
-    its next version there. `may_be_link` is true if only the disk can tell: call `check_link`.
+    `is_folder` is true for a folder and for a link, which may lead to a folder. `is_finished` is
+    true for a file that was closed after writing or moved into place. A file that was created,
+    modified, deleted or moved away is unfinished: editors, git and sync tools remove a file before
+    they put its next version there. `may_be_link` is true if only the disk can decide: call
+    `check_link`.
     """
 
     path: str
@@ -67,7 +68,7 @@ class DirtyPath:
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """A workspace that receives a target's events.
+    """A workspace that receives the events of a target.
 
     `is_link_target` is true if the target is watched only because a link leads there.
     """
@@ -76,7 +77,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     is_link_target: bool
     is_pruned: Callable[[str], bool] | None
-    """Whether the workspace leaves out the folder at this path from its root; None for none."""
+    """True for a folder that the workspace leaves out, by its path from the root. None if none."""
 
     def is_left_out(self, folder: str) -> bool:
         """True if the workspace needs no watch on this absolute folder."""
@@ -84,11 +85,12 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dirty_paths(event: FileSystemEvent) -> Iterator[DirtyPath]:
-    """One dirty path for each absolute path of the event."""
+    """Return a dirty path for each absolute path of the event."""
     old, new = os.fsdecode(event.src_path), os.fsdecode(event.dest_path)
     is_move = event.event_type == EVENT_TYPE_MOVED
-    # Both paths of a renamed note are finished: else they would be synced apart, as no move.
-    is_renamed_note = is_move and all(is_note_name(os.path.basename(one)) for one in (old, new))
+    # Both paths of a renamed note are finished. Otherwise they would be synced at different times,
+    # and the move would not be recognised.
+    is_renamed_note = is_move and all(is_note_name(os.path.basename(path)) for path in (old, new))
     finishing = (EVENT_TYPE_CLOSED, EVENT_TYPE_MOVED, EVENT_TYPE_ATTRIB)
     is_old_in_place = not is_move or is_renamed_note
     for path, is_in_place, is_new in (
@@ -107,13 +109,13 @@ def dirty_paths(event: FileSystemEvent) -> Iterator[DirtyPath]:
 
 
 def check_link(dirty: DirtyPath) -> DirtyPath:
-    """The same path, as a folder if it is a link. Reads the disk."""
+    """Return the same path, as a folder if it is a link. Reads the disk."""
     is_link = os.path.islink(dirty.path)
     return replace(dirty, is_finished=False, is_folder=True) if is_link else dirty
 
 
 def to_workspace_path(dirty: DirtyPath, route: Route) -> DirtyPath | None:
-    """The same path relative to the workspace's root, or None if it is not the workspace's.
+    """Return the path relative to the workspace's root, or None if it is not the workspace's.
 
     An empty path means the whole workspace: the root itself, a folder above a missing root, or the
     folder of a link's target, which may be anywhere.
@@ -131,7 +133,7 @@ def to_workspace_path(dirty: DirtyPath, route: Route) -> DirtyPath | None:
 
 
 def _parent(path: str) -> str:
-    """The folder of a path relative to the root; empty for the root."""
+    """Return the folder of a path relative to the root; empty for the root."""
     return path.rpartition("/")[0]
 
 
@@ -145,7 +147,8 @@ def _leave_out_none(_path: str) -> bool:
 class Plan(NamedTuple):
     """The root of a workspace, and the folders to watch for it.
 
-    `is_pruned` says whether pruned watches leave out the folder at a path from the root.
+    `is_pruned` gets the path of a folder from the root; it is true if pruned watches leave the
+    folder out.
     """
 
     root: str
@@ -162,9 +165,9 @@ class Watcher:
     `on_event(workspace_id, path, is_finished, is_folder)` receives the path relative to the root,
     empty for the whole workspace. `on_events_lost(reason)` means that events were or will be lost:
     call `set_plans` for every workspace, then `walk` and `check`, then scan everything. Both are
-    called on watchdog's threads and on those of `run_later`, where they must only hand over.
-    `run_later(call, key)` has calls made that read the disk after an event: one of them that hangs
-    holds back the events of its folder alone.
+    called on threads of watchdog and of `run_later`; there they must only hand over.
+    `run_later(call, key)` makes calls that read the disk after an event: a call that hangs delays
+    only the events of its own folder.
     """
 
     def __init__(
@@ -175,14 +178,14 @@ class Watcher:
         *,
         find_max_folders: Callable[[], int] = lambda: MAX_FOLDERS,
     ) -> None:
-        """`find_max_folders` is the number of folders that one recursive watch may have."""
+        """`find_max_folders` returns the number of folders that a recursive watch may have."""
         self._run_later = run_later
         self._find_max_folders = find_max_folders
         self._on_event = on_event
         self._on_events_lost = on_events_lost
         self._lock = threading.RLock()
         self._is_stopped = False
-        # Events that concern a workspace. Read it from any thread.
+        # The number of events that concern a workspace. Any thread may read it.
         self.n_events = 0
         self._count_lock = threading.Lock()
         self._plans: dict[str, Plan] = {}
@@ -191,18 +194,18 @@ class Watcher:
             run_later, self._on_target_event, self._report_events_lost, self._find_limits
         )
         self._link_checks: dict[WatchTarget, Backlog[DirtyPath]] = {}
-        # The workspace whose missing folders are looked up now.
+        # The workspace whose missing folders a call looks up now.
         self._accessed_id: str | None = None
         self._missed: dict[str, MissedChanges] = {}
         self._backoff_s = BACKOFF_FIRST_S
         self._rebuilt_at_s = self._rebuild_from_s = float("-inf")
 
     def set_plans(self, plans: Mapping[str, Plan]) -> frozenset[str]:
-        """Watch these folders for workspaces, by id, and no others.
+        """Watch exactly the folders of these plans, by id of workspace.
 
         Folders that were replaced or whose watch is broken are watched again. Returns the ids of
-        workspaces with a newly watched folder: scan them. A change between the planning and this
-        call has no event, so plan these once more and call again.
+        workspaces with a newly watched folder: scan these workspaces. A change between the planning
+        and this call has no event, so plan them once more and call again.
         """
         with self._exclusively():
             if self._is_stopped:
@@ -220,22 +223,20 @@ class Watcher:
             self._update_targets()
 
     def walk(self, only: Collection[str] | None = None) -> frozenset[str]:
-        """Watch every folder that is now beneath the planned ones; cheap if nothing has changed.
+        """Watch every folder that is now beneath the planned folders; cheap if nothing has changed.
 
-        With `only`, the folders of these workspaces alone.
-
-        Returns the ids of workspaces in which a folder was not watched, or known under another
-        path, until now: scan them.
+        With `only`, this is done for these workspaces alone. Returns the ids of workspaces in which
+        a folder was not watched until now, or had another path in the table: scan them.
         """
         with self._exclusively():
             return self._ids_of(
                 self._targets.walk(
-                    lambda one: only is None or not self._ids_of([one]).isdisjoint(only)
+                    lambda target: only is None or not self._ids_of([target]).isdisjoint(only)
                 )
             )
 
     def check(self, now_s: float) -> tuple[str, ...]:
-        """The reasons to rebuild the watcher; empty if all is well. Retries refused folders."""
+        """Retry refused folders. Return reasons to rebuild the watcher; empty if there are none."""
         with self._exclusively():
             if self._is_stopped:
                 return ()
@@ -249,7 +250,7 @@ class Watcher:
     def rebuild(self, now_s: float) -> float | None:
         """Replace the observer, unless that was done a moment ago. Scan everything afterwards.
 
-        Returns None once it is done, else the time from which it may be called again.
+        Returns None if it is done, else the time from which `rebuild` may be called again.
         """
         with self._exclusively():
             if self._is_stopped:
@@ -267,24 +268,25 @@ class Watcher:
     def note_scan(self, workspace_id: str, missed: Collection[str]) -> bool:
         """Count a timed scan that found changes without an event at the paths `missed`.
 
-        Returns true if the watcher should be rebuilt. Call it on one thread only, any one.
+        Returns true if the watcher should be rebuilt. All calls must come from the same thread.
         """
         changes = self._missed.get(workspace_id)
         return changes is not None and changes.note_scan({_parent(path) for path in missed})
 
     def call_when_handled(self, call: Callable[[], None]) -> bool:
-        """Call once the events are handled that have occurred by now, on watchdog's thread.
+        """Call `call` on watchdog's thread when all events that have occurred by now are handled.
 
-        Returns False, and calls nothing, if there are none, or if the system does not tell. From
-        any thread.
+        Returns False, and calls nothing, if there are no such events or if the system cannot say.
+        May be used on any thread.
         """
         ask = getattr(find_reader(self._targets.observer), "call_when_handled", None)
         return ask is not None and ask(call)
 
     def defer(self, call: Callable[[], None]) -> None:
-        """Call some milliseconds later if that wakes no other thread; otherwise at once.
+        """Call `call` some milliseconds later if that wakes no other thread; otherwise at once.
 
-        For what a handler of events need not do before it returns. From any thread.
+        A handler of events uses it for work that can wait until the handler has returned. May be
+        used on any thread.
         """
         defer = getattr(find_reader(self._targets.observer), "defer", None)
         if defer is None:
@@ -293,7 +295,7 @@ class Watcher:
             defer(call)
 
     def health(self, workspace_id: str) -> WatchHealth:
-        """Whether this workspace's events can be relied on. Waits for nothing."""
+        """Return whether events of this workspace can be relied on, and why not. Never waits."""
         return describe_health(
             observer=self.observer_name,
             observer_faults=self._targets.find_observer_faults(),
@@ -302,14 +304,14 @@ class Watcher:
         )
 
     def may_watch_again(self, workspace_id: str) -> bool:
-        """True if a folder without permission may be read by now."""
+        """True if a folder that had no permission may be readable now."""
         return any(
             code == errno.EACCES and os.access(path, os.R_OK)
             for path, code in self._find_unwatched(workspace_id).items()
         )
 
     def _find_unwatched(self, workspace_id: str) -> dict[str, int]:
-        """The folders of a workspace that cannot be watched, with errno."""
+        """Return the folders of a workspace that cannot be watched, with errno."""
         watches = self._plans.get(workspace_id, EMPTY_PLAN).watches
         return {
             path: code
@@ -319,7 +321,7 @@ class Watcher:
 
     @property
     def accessed_ids(self) -> frozenset[str]:
-        """The ids of workspaces whose folders the running call reads now. From any thread."""
+        """The ids of workspaces whose folders the running call reads. Any thread may read them."""
         if self._accessed_id is not None:
             return frozenset({self._accessed_id})
         target = self._targets.accessed
@@ -327,12 +329,12 @@ class Watcher:
 
     @property
     def progress(self) -> int:
-        """A number that changes while a call makes progress. From any thread."""
+        """A number that changes while a call makes progress. Any thread may read it."""
         return self._targets.progress
 
     @property
     def n_watches(self) -> int:
-        """The number of watches: those that count for inotify's limit, elsewhere targets."""
+        """The number of watches that count for inotify's limit; on other systems, of targets."""
         return self._targets.n_watches
 
     @property
@@ -344,7 +346,7 @@ class Watcher:
         return getattr(observer, "system", type(observer).__name__)
 
     def stop(self) -> None:
-        """End all threads, waiting a few seconds at most. The watcher cannot be used afterwards."""
+        """End all threads; wait at most a few seconds. The watcher cannot be used afterwards."""
         with self._exclusively():
             self._is_stopped = True
             self._plans.clear()
@@ -373,11 +375,13 @@ class Watcher:
                 routes[target] = (*routes.get(target, ()), route)
         self._routes = routes
         checks = self._link_checks
-        self._link_checks = {one: checks.get(one) or self._make_link_check(one) for one in routes}
+        self._link_checks = {
+            target: checks.get(target) or self._make_link_check(target) for target in routes
+        }
         return self._ids_of(self._targets.update(routes))
 
     def _find_limits(self, folder: str) -> WatchLimits:
-        """What the recursive watch of this folder leaves out: what no workspace needs there."""
+        """Return the limits of a recursive watch: folders that no workspace needs are left out."""
         routes = self._routes.get(WatchTarget(folder, is_recursive=True), ())
 
         def is_pruned(path: str) -> bool:
@@ -402,10 +406,13 @@ class Watcher:
 
     def _ids_of(self, targets: Iterable[WatchTarget]) -> frozenset[str]:
         routes = self._routes
-        return frozenset(route.workspace_id for one in targets for route in routes.get(one, ()))
+        return frozenset(
+            route.workspace_id for target in targets for route in routes.get(target, ())
+        )
 
-    # On watchdog's threads and those of `run_later`, without the lock: its holder may be waiting
-    # for them to end. Watchdog's serve all workspaces, and must not read the disk.
+    # The following functions run on threads of watchdog and of `run_later`, and do not take the
+    # lock: its holder may be waiting for these threads to end. Watchdog's threads serve all
+    # workspaces and must not read the disk.
 
     def _on_target_event(self, target: WatchTarget, event: FileSystemEvent) -> None:
         for dirty in dirty_paths(event):
@@ -426,7 +433,7 @@ class Watcher:
 
     def _note_event(self, route: Route, path: str) -> None:
         changes = self._missed.get(route.workspace_id)
-        # Events of a link's target prove nothing about the folders of the workspace.
+        # Events at the target of a link prove nothing about the folders of the workspace.
         if changes is not None and not route.is_link_target:
             changes.note_event(_parent(path))
 
