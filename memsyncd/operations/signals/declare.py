@@ -31,7 +31,7 @@ from memsyncd.operations.operation import (
     Shape,
     ToolAction,
 )
-from memsyncd.operations.tasks.agent_tool import AGENT_TOOL
+from memsyncd.operations.tasks.declare import AGENT_TOOL
 
 SignalText = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
 SignalType = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]

@@ -21,16 +21,18 @@ from memsyncd.operations.fields import (
 from memsyncd.operations.notes.declare import Added
 from memsyncd.operations.operation import (
     READS,
+    TOOL_WORKSPACE,
     WRITES,
     Command,
     CommandGroup,
     Operation,
     Python,
     Shape,
+    Tool,
     ToolAction,
+    ToolArgument,
 )
 from memsyncd.operations.sections import FoundSection
-from memsyncd.operations.tasks.agent_tool import AGENT_TOOL
 
 BlockBytes = Annotated[int, msgspec.Meta(ge=200, le=1_000_000)]
 TaskName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -224,6 +226,27 @@ class Profile(Result, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
+AGENT_TOOL = Tool(
+    name="memory_agent",
+    title="Sessions and signals",
+    description=(
+        "Go on where a session ended, and talk to other agents. resume (session or "
+        "task): what to know after the context was cleared; checkpoint (content, task or "
+        "session): keep progress; inbox (agent, session or task): signals, unread first; "
+        "send (content, to whom); ack (signals, agent)."
+    ),
+    arguments=(
+        ToolArgument("action", "The action.", is_required=True),
+        ToolArgument("content", "What is done and what is next; or the message."),
+        ToolArgument("task", "The task; for send, a task whose agents get it."),
+        ToolArgument("session", "The session; for send, one that gets it."),
+        ToolArgument("agent", "Your name; for send, the agent that gets it."),
+        ToolArgument("signals", "Numbers of signals to acknowledge."),
+        TOOL_WORKSPACE,
+    ),
+    is_always_loaded=False,
+)
+"""The tool of MCP whose actions are operations on tasks, sessions and signals."""
 COMMAND_GROUPS = (
     CommandGroup(
         words="task",
