@@ -1,8 +1,8 @@
 """Parameters and results of the methods by which agents send each other signals.
 
-A signal is addressed to agents, sessions or tasks. Whoever reads is named by the first of agent,
-session and task in the request: each reader acknowledges for itself, so that a signal to a task
-reaches each agent that works on it once.
+A signal is addressed to agents, sessions or tasks. A request names its reader by an agent, a
+session or a task; the first of these that it names is the reader. Each reader acknowledges for
+itself, so that a signal to a task reaches each agent that works on the task once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Lifetime = Annotated[float, msgspec.Meta(gt=0, le=366 * 86_400)]
 
 
 class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
-    """At least one agent, session or task. Each one named gets the signal."""
+    """At least one agent, session or task must be named. Each of them gets the signal."""
 
     content: SignalText
     """The message."""
@@ -54,8 +54,8 @@ class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
     tasks: Addressees = msgspec.field(default_factory=list)
     """To everybody on this task."""
     key: Word | None = None
-    """The sender's own name for the signal: sending it again with this key changes nothing, so that
-    a sender may repeat a request whose answer it has not seen."""
+    """The sender's own name for the signal. Sending it again with this key changes nothing, so a
+    sender may repeat a request whose answer it has not seen."""
     expires_s: Lifetime | None = None
     """Seconds after which nobody receives it any more; by default `signal.max_age_days`."""
     client: ClientName | None = None
@@ -63,8 +63,8 @@ class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
 
 
 class SignalReader(Params, frozen=True, kw_only=True):
-    """A reader: it receives the signals to its agent, its session and its task, and the first of
-    them that is named acknowledges.
+    """A reader. It receives the signals to the agent, the session and the task that are named; the
+    first of these acknowledges them.
     """
 
     agent: Word | None = None
@@ -76,7 +76,7 @@ class SignalReader(Params, frozen=True, kw_only=True):
 
     @property
     def addresses(self) -> list[str]:
-        """The addresses whose signals are meant."""
+        """The addresses of the reader, such as `agent:NAME`."""
         named = (("agent", self.agent), ("session", self.session), ("task", self.task))
         return [f"{kind}:{name}" for kind, name in named if name]
 
@@ -111,7 +111,7 @@ class SignalReceipt(Result, frozen=True, kw_only=True):
 
 
 class Signal(Result, frozen=True, kw_only=True):
-    """One signal. Its ids grow in the order of sending."""
+    """One signal. Ids grow in the order of sending."""
 
     id: int
     at: float
@@ -119,36 +119,38 @@ class Signal(Result, frozen=True, kw_only=True):
     type: str
     content: str
     to: list[str]
-    """`agent:NAME`, `session:ID` and `task:ID`."""
+    """The addresses: `agent:NAME`, `session:ID`, `task:ID`."""
     expires_at: float
     acked_at: float | None
-    """When the reader acknowledged it; null if it is unread, and in an outbox."""
+    """When the reader acknowledged it; null if it is unread, and in every outbox."""
     receipts: list[SignalReceipt] = msgspec.field(default_factory=list)
-    """In an outbox: who has acknowledged it."""
+    """In an outbox, the readers that have acknowledged it; otherwise empty."""
 
 
 class SignalSent(Result, frozen=True, kw_only=True):
     workspace: str
     signal: Signal
     is_new: bool
-    """False if the sender has sent a signal with this `key` before, which is the one returned."""
+    """False if the sender has sent a signal with this `key` before; `signal` is the earlier one."""
 
 
 class SignalBox(Result, frozen=True, kw_only=True):
     workspace: str
     signals: list[Signal]
-    """An inbox begins with the unread ones, the oldest first; an outbox with the latest."""
+    """An inbox lists the unread signals first, the oldest of them first; an outbox lists the latest
+    first."""
     unread: int
-    """Before `limit`; 0 in an outbox."""
+    """How many are unread, also beyond `limit`; 0 in an outbox."""
 
 
 class SignalsAcked(Result, frozen=True, kw_only=True):
     workspace: str
     acked: list[int]
-    """Acknowledged now for the first time."""
+    """Signals that this reader acknowledged now."""
     already: list[int]
+    """Signals that this reader had acknowledged before."""
     unknown: list[int]
-    """Expired, erased, or addressed to others."""
+    """Signals that are expired, erased, or addressed to others."""
 
 
 class SignalNotice(Result, frozen=True, kw_only=True):
@@ -199,7 +201,7 @@ OPERATIONS = (
             usages={"type": "--type TYPE", "key": "--key KEY", "expires_s": "--expires TIME"},
             help={
                 "type": "such as completion, blocked, question (default note)",
-                "key": "send it once, however often this is repeated",
+                "key": "send it only once, even if this command is repeated",
                 "expires_s": "after this time nobody receives it: 30m, 12h, 7d",
                 "client": "the sender's name (default cli)",
             },
@@ -211,7 +213,7 @@ OPERATIONS = (
             name="send_signal",
             positional=("content",),
             rename={"agents": "agent", "sessions": "session", "tasks": "task"},
-            doc=("Each one named gets it. Raises Busy if too many signals wait to be read."),
+            doc="Each of them gets it. Raises Busy if too many signals wait to be read.",
         ),
     ),
     Operation(
@@ -295,6 +297,6 @@ OPERATIONS = (
 
 NOTIFICATIONS = {
     "signal": Notification(
-        SignalNotice, "A signal was sent; sent to subscribers that are its addressees."
+        SignalNotice, "A signal was sent. Subscribers that are among its addressees receive this."
     )
 }

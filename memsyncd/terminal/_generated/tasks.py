@@ -27,7 +27,7 @@ def make_task_ready() -> Command:
         ),
         options=(
             Option("--include-archived", "archived sections too", field="include_archived"),
-            Option("-n --limit N", "at most so many (default 50)", field="limit"),
+            Option("-n --limit N", "at most so many results (default 50)", field="limit"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),
@@ -60,7 +60,7 @@ def make_task_context() -> Command:
         ),
         options=(
             Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
-            Option("--sort S", "each part by recency or by decay (default recency)", choices=("recency", "decay"), field="sort"),
+            Option("--sort S", "order each part by recency or by decay (default recency)", choices=("recency", "decay"), field="sort"),
             Option("--no-mark", "without the line that marks orders in notes", name="mark", value=False, field="mark"),
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
@@ -98,7 +98,7 @@ def make_task_summarize() -> Command:
             Argument("task", "TASK", "the task, such as WU-123", field="task"),
         ),
         options=(
-            Option("--content TEXT", "the summary, if the caller has made it; else sentences of the sections are chosen", field="content"),
+            Option("--content TEXT", "the summary that the caller has made; without it, sentences of the sections are chosen", field="content"),
             Option("--max-bytes N", "at most so many bytes (default 1000)", field="max_bytes"),
             Option("--write", "append the summary as a section", name="dry_run", value=False, field="dry_run"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
@@ -184,8 +184,8 @@ def make_triage() -> Command:
             Option("--tag T…", "sections with this tag, by default bug", field="tag"),
             Option("--promote ANCHOR", "make a task of this section: a new section that links to it", field="promote"),
             Option("--task ID", "the name of the task to make", field="task"),
-            Option("--priority P", "its priority, P0 to P3", field="priority"),
-            Option("-n --limit N", "at most so many (default 50)", field="limit"),
+            Option("--priority P", "the priority of the task to make, P0 to P3", field="priority"),
+            Option("-n --limit N", "at most so many results (default 50)", field="limit"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
@@ -201,7 +201,7 @@ def make_profile() -> Command:
         summary="list what holds for the whole project",
         options=(
             Option("--tag T…", "only sections with one of these tags", field="tag"),
-            Option("-n --limit N", "at most so many (default 20)", field="limit"),
+            Option("-n --limit N", "at most so many results (default 20)", field="limit"),
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,

@@ -27,8 +27,8 @@ def make_archive() -> Command:
         ),
         options=(
             Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
-            Option("--plan DIGEST", "only if the plan is still this one, as a dry run names it", field="plan"),
-            Option("--below S", "only memories whose decay is below this; if nothing else selects memories, by default that of the configuration, 0.1", parse=load_parser("upkeep", "parse_decay"), field="below"),
+            Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
+            Option("--below S", "only memories whose decay is below this; if nothing else selects memories, by default memory.archive_below of the configuration, 0.1", parse=load_parser("upkeep", "parse_decay"), field="below"),
             Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
             Option("--tag T…", "only with this tag", field="filters.tag"),
             Option("--path P…", "only this note, folder or glob", field="filters.path"),
@@ -68,7 +68,7 @@ def make_unarchive() -> Command:
         ),
         options=(
             Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
-            Option("--plan DIGEST", "only if the plan is still this one, as a dry run names it", field="plan"),
+            Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
             Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
             Option("--tag T…", "only with this tag", field="filters.tag"),
             Option("--path P…", "only this note, folder or glob", field="filters.path"),
@@ -105,7 +105,7 @@ def make_cleanup() -> Command:
         summary="archive memories past their time; a dry run first",
         options=(
             Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
-            Option("--plan DIGEST", "only if the plan is still this one, as a dry run names it", field="plan"),
+            Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
             Option("--below S", "also archive memories whose decay is below this", parse=load_parser("upkeep", "parse_decay"), field="below"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
@@ -125,9 +125,9 @@ def make_promote() -> Command:
         ),
         options=(
             Option("--task ID", "all summaries of this task instead", field="task"),
-            Option("--tag T", "decision, convention, pattern, pitfall, interface, invariant, faq, or as configured", field="tag"),
-            Option("--note PATH", "the note to promote to; by default the configured one, .memories/project.md", field="note"),
-            Option("--dry-run", "change nothing, and answer what would be promoted", field="dry_run"),
+            Option("--tag T", "decision, convention, pattern, pitfall, interface, invariant, faq, or the tags that the configuration names", field="tag"),
+            Option("--note PATH", "the note to promote to; by default the configured note, .memories/project.md", field="note"),
+            Option("--dry-run", "change nothing, and answer with the memories that would be promoted", field="dry_run"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
