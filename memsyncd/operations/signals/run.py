@@ -1,4 +1,4 @@
-"""Sends, lists and acknowledges signals between agents, by jobs of the worker."""
+"""Sends, lists and acknowledges signals between agents, in jobs of the worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest
 from memsyncd.operations.call import Call
 from memsyncd.operations.inbox import (
-    NAME_ONE,
+    READER_HINT,
     describe_signal,
     make_box,
     name_reader,
@@ -31,7 +31,7 @@ from memsyncd.store.records import NewSignal
 
 
 async def send(call: Call, params: SignalSendParams) -> SignalSent:
-    """Send a signal, and show it to subscriptions once it is on the disk."""
+    """Send a signal, and notify subscriptions once it is on the disk."""
     list_addresses(params)
     job = partial(send_signal, params=params, sender=call.writer)
     sent = await call.run_job(job, is_write=True)
@@ -61,18 +61,20 @@ async def ack(call: Call, params: SignalAckParams) -> SignalsAcked:
 def list_addresses(params: SignalSendParams) -> tuple[str, ...]:
     """Return the addresses of a new signal. Raises BadRequest if there are none, or for `*`."""
     if "*" in (*params.agents, *params.sessions, *params.tasks):
-        raise BadRequest("`*` is nobody's name: there is no signal to all", hint=NAME_ONE)
+        raise BadRequest("`*` is nobody's name: there is no signal to all", hint=READER_HINT)
     named = (("agent", params.agents), ("session", params.sessions), ("task", params.tasks))
     addresses = tuple(f"{kind}:{name}" for kind, names in named for name in names if name)
     if not addresses:
-        raise BadRequest("the signal has no addressee", hint=NAME_ONE)
+        raise BadRequest("the signal has no addressee", hint=READER_HINT)
     return addresses
 
 
 def send_signal(
     workspace: Workspace, config: Config, clock: Clock, params: SignalSendParams, *, sender: str
 ) -> Job[SignalSent]:
-    """Store a signal, unless its sender has sent it before. Raises Busy, StoreFailed."""
+    """Store a signal, unless its sender has sent one with its key before. Raises Busy and
+    StoreFailed.
+    """
     signals = require_records(workspace, clock).signals
     now_s = clock.wall_s()
     lifetime_s = config.signal.max_age_s if params.expires_s is None else params.expires_s
@@ -114,10 +116,10 @@ def ack_signals(
         params.signals, params.addresses, reader=name_reader(params), now_s=clock.wall_s()
     )
     yield
-    known = {*acked, *already}
+    done = {*acked, *already}
     return SignalsAcked(
         workspace=workspace.id,
         acked=acked,
         already=already,
-        unknown=[number for number in dict.fromkeys(params.signals) if number not in known],
+        unknown=[number for number in dict.fromkeys(params.signals) if number not in done],
     )
