@@ -832,7 +832,7 @@ class GeneratedMethods(Closing):
         """List the sections of a task that can be worked on, P0 first, then the oldest. Blocked
         sections are left out.
 
-        `task`: The task, such as `WU-123`; without one, all tasks.
+        `task`: The task, such as `WU-123`; by default all tasks.
         `include_archived`: Archived sections too.
         `limit`: At most so many results.
         """

@@ -1455,7 +1455,7 @@ class Found(TypedDict):
     namesakes: list[str]
     # The globs of the workspace's read-only notes, and its existing instructions for agents.
     read_only: list[str]
-    # The linked git worktree that was named, if it was one. It is the workspace if it has memory
+    # The linked git worktree, if the request named one. It is the workspace if it has memory
     # itself; otherwise it shares the memory of the workspace.
     worktree: str | None
     # Absolute paths of files and folders: a linked worktree with memory of its own shares these

@@ -29,7 +29,7 @@ from memsyncd.operations.operation import (
     Tool,
 )
 
-APPLY = OptionWords("--apply", "do it; otherwise only what would change is shown")
+APPLY = OptionWords("--apply", "do it; otherwise only print what would change")
 """The option of an operation whose dry run is the default."""
 
 TARGET = Path(__file__).parents[1] / "terminal" / "_generated"

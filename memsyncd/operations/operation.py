@@ -166,7 +166,7 @@ OPTIONS: dict[str, OptionWords] = {
     "client": OptionWords("--client NAME", "the writer's name in the history (default cli)"),
     "timeout_ms": OptionWords("--timeout-ms MS", "give up after this long"),
     "wait": OptionWords("--wait", "first index everything that is on disk now", "disk"),
-    "mark": OptionWords("--no-mark", "without the line that marks orders in notes", value=False),
+    "mark": OptionWords("--no-mark", "without the warning about orders in notes", value=False),
     "user": OptionWords("--no-user", "without the user-wide workspace", value=False),
     "plan": OptionWords("--plan DIGEST"),
     "limit": OptionWords("-n --limit N"),

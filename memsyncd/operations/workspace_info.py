@@ -20,7 +20,7 @@ WORST_FIRST = ("stalled", "missing", "degraded", "indexing")
 
 
 def choose_workspaces(workspaces: Workspaces, name: str | None) -> list[Workspace]:
-    """Return the workspace of this name, or all without one. Raises WorkspaceNotFound."""
+    """Return the workspace with this name, or all if it is None. Raises WorkspaceNotFound."""
     return workspaces.sorted() if name is None else [workspaces.find(name)]
 
 

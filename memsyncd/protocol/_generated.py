@@ -1190,7 +1190,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     'TaskReadyParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
-        'task': 'The task, such as `WU-123`; without one, all tasks.',
+        'task': 'The task, such as `WU-123`; by default all tasks.',
         'include_archived': 'Archived sections too.',
         'limit': 'At most so many results.',
     },
@@ -1461,7 +1461,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'others': 'If the workspace has no note: how many notes lie beneath the folder.',
         'namesakes': 'If there is no memory: files such as `memory.md` and `pkg/MEMORY.md`, which are not read as memory.',
         'read_only': "The globs of the workspace's read-only notes, and its existing instructions for agents.",
-        'worktree': 'The linked git worktree that was named, if it was one. It is the workspace if it has memory itself; otherwise it shares the memory of the workspace.',
+        'worktree': 'The linked git worktree, if the request named one. It is the workspace if it has memory itself; otherwise it shares the memory of the workspace.',
         'shared': 'Absolute paths of files and folders: a linked worktree with memory of its own shares these with the main worktree.',
     },
     'AddedWorkspaces': {

@@ -46,7 +46,7 @@ class TaskSection(FoundSection, frozen=True, kw_only=True):
 
 class TaskReadyParams(WorkspaceParams, frozen=True, kw_only=True):
     task: TaskName | None = None
-    """The task, such as `WU-123`; without one, all tasks."""
+    """The task, such as `WU-123`; by default all tasks."""
     include_archived: bool = False
     """Archived sections too."""
     limit: Limit = 50

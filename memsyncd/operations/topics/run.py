@@ -390,9 +390,7 @@ def _describe_field(
 def find_near_topic(
     workspace: Workspace, config: Config, params: TopicCreateParams, *, now_s: float
 ) -> list[SimilarSection]:
-    """Return the sections that say nearly what a new topic says. A note with its title comes
-    first.
-    """
+    """Return the sections that are similar to a new topic. A note with its title comes first."""
     texts = [f"{params.title}\n\n{params.summary}"]
     texts += [f"{name}\n\n{value}" for name, value in params.fields.items()]
     near = find_near(workspace, config, texts, now_s=now_s)

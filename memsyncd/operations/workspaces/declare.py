@@ -118,7 +118,7 @@ class Found(Result, frozen=True, kw_only=True):
     read_only: list[str]
     """The globs of the workspace's read-only notes, and its existing instructions for agents."""
     worktree: str | None = None
-    """The linked git worktree that was named, if it was one. It is the workspace if it has memory
+    """The linked git worktree, if the request named one. It is the workspace if it has memory
     itself; otherwise it shares the memory of the workspace."""
     shared: list[str] = msgspec.field(default_factory=list)
     """Absolute paths of files and folders: a linked worktree with memory of its own shares these

@@ -23,7 +23,7 @@ def make_task_ready() -> Command:
         call_operation("tasks", "task.ready", show="show_ready", found="items"),
         summary="list what can be worked on: P0 first, then the oldest",
         arguments=(
-            Argument("task", "[TASK]", "the task, such as WU-123; without one, all tasks", field="task"),
+            Argument("task", "[TASK]", "the task, such as WU-123; by default all tasks", field="task"),
         ),
         options=(
             Option("--include-archived", "archived sections too", field="include_archived"),
@@ -61,7 +61,7 @@ def make_task_context() -> Command:
         options=(
             Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
             Option("--sort S", "order each part by recency or by decay (default recency)", choices=("recency", "decay"), field="sort"),
-            Option("--no-mark", "without the line that marks orders in notes", name="mark", value=False, field="mark"),
+            Option("--no-mark", "without the warning about orders in notes", name="mark", value=False, field="mark"),
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
@@ -136,7 +136,7 @@ def make_session_start() -> Command:
             Option("--task ID", "the task, such as WU-123", field="task"),
             Option("--agent NAME", "show the signals to this agent, besides the signals to the session and the task", field="agent"),
             Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
-            Option("--no-mark", "without the line that marks orders in notes", name="mark", value=False, field="mark"),
+            Option("--no-mark", "without the warning about orders in notes", name="mark", value=False, field="mark"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
@@ -157,7 +157,7 @@ def make_session_resume() -> Command:
             Option("--task ID", "the task, such as WU-123", field="task"),
             Option("--agent NAME", "show the signals to this agent, besides the signals to the session and the task", field="agent"),
             Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
-            Option("--no-mark", "without the line that marks orders in notes", name="mark", value=False, field="mark"),
+            Option("--no-mark", "without the warning about orders in notes", name="mark", value=False, field="mark"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),

@@ -128,7 +128,7 @@ def make_topic_archive() -> Command:
             Argument("topics", "TOPIC…", "notes by their path, their name in the memory folder, their title or an alias", field="topics"),
         ),
         options=(
-            Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
+            Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
             Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
@@ -147,7 +147,7 @@ def make_topic_restore() -> Command:
             Argument("topics", "TOPIC…", "notes by their path, their name in the memory folder, their title or an alias", field="topics"),
         ),
         options=(
-            Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
+            Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
             Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),

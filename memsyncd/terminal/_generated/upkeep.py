@@ -26,7 +26,7 @@ def make_archive() -> Command:
             Argument("anchors", "[ANCHOR…]", "memories by their anchors", field="anchors"),
         ),
         options=(
-            Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
+            Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
             Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
             Option("--below S", "only memories whose decay is below this; if nothing else selects memories, by default memory.archive_below of the configuration, 0.1", parse=load_parser("upkeep", "parse_decay"), field="below"),
             Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
@@ -67,7 +67,7 @@ def make_unarchive() -> Command:
             Argument("anchors", "[ANCHOR…]", "memories by their anchors", field="anchors"),
         ),
         options=(
-            Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
+            Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
             Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
             Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
             Option("--tag T…", "only with this tag", field="filters.tag"),
@@ -104,7 +104,7 @@ def make_cleanup() -> Command:
         call_operation("upkeep", "cleanup", show="show_plan", found="archived restored"),
         summary="archive memories past their time; a dry run first",
         options=(
-            Option("--apply", "do it; otherwise only what would change is shown", name="dry_run", value=False, field="dry_run"),
+            Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
             Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
             Option("--below S", "also archive memories whose decay is below this", parse=load_parser("upkeep", "parse_decay"), field="below"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
