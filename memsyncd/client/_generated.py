@@ -676,7 +676,7 @@ class GeneratedMethods(Closing):
         `summary`: The text below the title; its relations stay.
         `kind`: The kind of memory, one word such as `decision`.
         `tags`: A tag that it is to have; tags that are not named are removed.
-        `importance`: From 0 to 1; by default the importance of the kind.
+        `importance`: From 0 to 1; by default it stays as it is.
         `priority`: `P0` to `P3`.
         `lifecycle`: `ephemeral`, `session`, `task` or `project`.
         `source`: Where the memory comes from.
@@ -773,9 +773,9 @@ class GeneratedMethods(Closing):
         `topic`: The note by its path, its name in the memory folder, its title or an alias.
         `field`: The heading of a section, or its anchor.
         `content`: The value, in markdown.
-        `kind`: The kind of the field. Metadata that is not named stays as it is.
+        `kind`: The kind of the field; by default it stays as it is.
         `tags`: A tag that the field gets in addition to its tags.
-        `importance`: From 0 to 1; by default the importance of the kind.
+        `importance`: From 0 to 1; by default it stays as it is.
         `source`: Where the memory comes from.
         `keep`: So many values stay in the note, by default `memory.field_values` of the
         configuration; `field.history` has the others.

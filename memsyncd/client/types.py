@@ -1481,9 +1481,9 @@ class AddParams(TypedDict):
     # The workspace's name; by default the folder's name.
     name: str | None
     # `memory`: MEMORY.md and .memories/; `vault`: every note; `claude-code`: the memory of each
-    # project; else the folder decides. With `claude-code`, the path is Claude Code's folder, and
-    # each project's memory folder in it becomes a workspace. Without a preset, `include` means
-    # `memory`.
+    # project; by default the kind of the folder decides. With `claude-code`, the path is Claude
+    # Code's folder, and each project's memory folder in it becomes a workspace. Without a preset,
+    # `include` means `memory`.
     preset: Literal["memory", "vault", "claude-code"] | None
     # Also index these, such as 'docs/**/*.md'; the globs named before are dropped.
     include: list[str]

@@ -58,9 +58,9 @@ class Shape(Enum):
     """How the dispatcher carries out an operation."""
 
     SERVER = "by a method of the server itself"
-    READ = "`run(call, params)` reads and returns the result; it runs in a thread"
-    DAEMON = "`run(daemon, params)`, about the daemon and all workspaces, on the event loop"
-    STEPS = "`await run(call, params)` returns the result: it reads and edits by its call"
+    READ = "`run(call, params)` runs in a thread: it reads, and returns the result"
+    DAEMON = "`run(daemon, params)` runs on the event loop, for the daemon and all workspaces"
+    STEPS = "`await run(call, params)` reads and edits by methods of `call`, and returns the result"
 
 
 class Paths(msgspec.Struct, frozen=True, kw_only=True):

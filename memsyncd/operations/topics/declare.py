@@ -183,6 +183,7 @@ class TopicPatchParams(WriteParams, frozen=True, kw_only=True):
     tags: list[str] | None = None
     """A tag that it is to have; tags that are not named are removed."""
     importance: float | None = None
+    """From 0 to 1; by default it stays as it is."""
     priority: str | None = None
     lifecycle: str | None = None
     source: str | None = None
@@ -227,10 +228,11 @@ class FieldAppendParams(WriteParams, frozen=True, kw_only=True):
     content: str
     """The value, in markdown."""
     kind: str | None = None
-    """The kind of the field. Metadata that is not named stays as it is."""
+    """The kind of the field; by default it stays as it is."""
     tags: list[str] = msgspec.field(default_factory=list)
     """A tag that the field gets in addition to its tags."""
     importance: float | None = None
+    """From 0 to 1; by default it stays as it is."""
     source: str | None = None
     keep: KeptValues | None = None
     """So many values stay in the note, by default `memory.field_values` of the configuration;

@@ -54,9 +54,9 @@ class AddParams(Params, frozen=True, kw_only=True):
     """The workspace's name; by default the folder's name."""
     preset: Literal["memory", "vault", "claude-code"] | None = None
     """`memory`: MEMORY.md and .memories/; `vault`: every note; `claude-code`: the memory of each
-    project; else the folder decides. With `claude-code`, the path is Claude Code's folder, and each
-    project's memory folder in it becomes a workspace. Without a preset, `include` means
-    `memory`."""
+    project; by default the kind of the folder decides. With `claude-code`, the path is Claude
+    Code's folder, and each project's memory folder in it becomes a workspace. Without a preset,
+    `include` means `memory`."""
     include: Globs = msgspec.field(default_factory=list)
     """Also index these, such as 'docs/**/*.md'; the globs named before are dropped."""
     exclude: Globs = msgspec.field(default_factory=list)

@@ -27,7 +27,7 @@ def make_add() -> Command:
         ),
         options=(
             Option("--name NAME", "the workspace's name; by default the folder's name", field="name"),
-            Option("--preset P", "memory: MEMORY.md and .memories/; vault: every note; claude-code: the memory of each project; else the folder decides", choices=("memory", "vault", "claude-code"), field="preset"),
+            Option("--preset P", "memory: MEMORY.md and .memories/; vault: every note; claude-code: the memory of each project; by default the kind of the folder decides", choices=("memory", "vault", "claude-code"), field="preset"),
             Option("--include G…", "also index these, such as 'docs/**/*.md'; the globs named before are dropped", field="include"),
             Option("--exclude G…", "do not index these files", field="exclude"),
             Option("--read-only G…", "also index these, and never write to them", field="read_only"),
