@@ -211,6 +211,49 @@ def test_core_protocol_and_declarations_see_no_clock_disk_socket_database_log_or
     assert not wrong, "\n".join(wrong)
 
 
+def test_an_operation_imports_declarations_and_texts_of_others_alone() -> None:
+    """No operation calls the `run` or `show` of another capability."""
+    wrong = [
+        f"{name}:{line}: {module}"
+        for name, tree in parse_all().items()
+        if (own := find_capability(name.removesuffix(".py").replace("/", ".")))
+        for module, line in find_imported_names(tree)
+        if (other := find_capability(module)) not in ("", own)
+        and not re.match(rf"memsyncd\.operations\.{other}\.(declare|text)\b", module)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def find_capability(module: str) -> str:
+    """The folder of `memsyncd/operations` that a module is in; empty if it is in none."""
+    parts = module.split(".")
+    is_in_folder = parts[:2] == ["memsyncd", "operations"] and len(parts) > 2
+    return parts[2] if is_in_folder and (PACKAGE / "operations" / parts[2]).is_dir() else ""
+
+
+def find_imported_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Each imported module, with each name that is imported from it: `package.module.name`."""
+    for node in walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def test_show_loads_no_library_and_nothing_of_the_daemon() -> None:
+    """A command must start fast; it loads the `show` of its own capability."""
+    light = tuple(f"memsyncd.{room}" for room in "client dirs errors lock terminal".split())
+    wrong = [
+        f"{name}:{line}: {module}"
+        for name, tree in parse_all().items()
+        if name.startswith("memsyncd/operations/") and name.endswith("/show.py")
+        for module, line in find_imports(without_type_checking(tree))
+        if module.partition(".")[0] not in sys.stdlib_module_names
+        if module != "memsyncd" and not module.startswith(light)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def find_impurities(tree: ast.AST) -> Iterator[tuple[str, int]]:
     impure = set(IMPURE.split())
     yield from (

@@ -61,7 +61,7 @@ class GeneratedMethods(Closing):
         `max_tokens`: The budget of all texts together, 100 to 50,000 tokens.
         `follow`: Show what this relation leads to: `resolved_by`. The memories that typed links
         lead to come right behind the memory that has the links.
-        `filters`: Only what passes these.
+        `filters`: Only sections that pass these.
         """
         params: dict[str, Any] = {
             "keywords": [*keywords] or None,
@@ -201,13 +201,13 @@ class GeneratedMethods(Closing):
         """List the links of a note or section, from it and to it, or the dangling ones.
 
         `target`: A section, `path#heading`, or a note.
-        `relation`: Only typed links of this relation, such as `resolved_by`. Several are
+        `relation`: Only typed links of this relation, such as `resolved_by`. Several relations are
         alternatives; an empty list means only untyped links.
         `depth`: Follow links this many steps from the note or section.
         `format`: Draw the links as well: `dot`, the language of Graphviz.
         `dangling`: Only links to notes that do not exist.
         `limit`: At most so many links.
-        `offset`: Leave out so many links, the ones of earlier pages. `freshness.generation` tells
+        `offset`: Leave out so many links, which earlier pages had. `freshness.generation` tells
         whether the notes have changed between two pages.
         """
         params: dict[str, Any] = {
@@ -236,12 +236,12 @@ class GeneratedMethods(Closing):
         """Find the sections that say nearly what a section or a text says.
 
         `text`: Compare this text.
-        `anchor`: Compare this section, `PATH#heading`; or else `text`, or `topic`.
-        `topic`: Compare the sections of this topic. Their metadata names it; sections that are
-        similar to them are of other topics, or none.
-        `min_similarity`: From 0 to 1; from 0.7 of the words on both say nearly the same. With
-        vectors it is the cosine, by default one that is clearly above the usual one of this
-        workspace; without, the share of words, and of pairs of adjacent words, in common, by
+        `anchor`: Compare this section, `PATH#heading`. Name either a section, a text or a topic.
+        `topic`: Compare the sections of this topic. Their metadata names the topic; the similar
+        sections have another topic or none.
+        `min_similarity`: From 0 to 1; from 0.7 of the words in common, texts say nearly the same.
+        With vectors, it is a cosine, by default clearly above the usual cosine in this workspace.
+        Without vectors, it is the share of words, and of pairs of adjacent words, in common, by
         default 0.3.
         `limit`: At most so many sections.
         `include_archived`: Archived sections too.
@@ -268,15 +268,15 @@ class GeneratedMethods(Closing):
         limit: int = 20,
         timeout_s: float | None = None,
     ) -> types.Patterns:
-        """List what recurs in several workspaces: the same kind and topic, similar texts.
+        """List similar sections of several workspaces that have the same kind and topic.
 
-        `workspaces`: By default all; else names, ids or paths.
+        `workspaces`: Workspaces by their names, ids or paths; by default all.
         `kind`: Only of this kind.
         `topic`: Only of this topic.
         `min_similarity`: From 0.1 to 1. It is the share of words, and of pairs of adjacent words,
         in common.
-        `min_workspaces`: In so many workspaces at least.
-        `limit`: At most so many patterns. The patterns of most workspaces come first.
+        `min_workspaces`: Only patterns of at least so many workspaces.
+        `limit`: At most so many patterns. Patterns of the most workspaces come first.
         `timeout_s`: How long the answer may take.
         """
         params: dict[str, Any] = {
@@ -300,7 +300,7 @@ class GeneratedMethods(Closing):
         """Plan which sections to merge: groups of near copies. Nothing is changed.
 
         `min_similarity`: The share of words, and of pairs of adjacent words, that copies have in
-        common.
+        common at least.
         `limit`: At most so many groups.
         """
         params: dict[str, Any] = {
@@ -319,10 +319,10 @@ class GeneratedMethods(Closing):
     ) -> types.MemoryStats:
         """Count sections and notes by kind, tag, task, month, size and other metadata.
 
-        `by`: Count by `kind`, `tag`, `task`, `month`, `size` (these by default), `session`,
-        `source`, `priority`, `lifecycle`, `status`, `meta` (other keys) or `meta:KEY` (its values).
-        `limit`: At most so many values of each. The commonest come first; months and sizes in their
-        order.
+        `by`: Count by `kind`, `tag`, `task`, `month`, `size` (the default), `session`, `source`,
+        `priority`, `lifecycle`, `status`, `meta` (other keys) or `meta:KEY` (its values).
+        `limit`: At most so many values of each group. The commonest come first; months and sizes
+        keep their order.
         """
         params: dict[str, Any] = {
             "by": [*by] or None,
@@ -342,7 +342,7 @@ class GeneratedMethods(Closing):
         """Count how often sections were recalled, and when last.
 
         `target`: A section, `path#heading`, or a note.
-        `sort`: The most often or the most recently recalled first.
+        `sort`: The most often recalled first (`count`), or the most recently recalled (`last`).
         `limit`: At most so many sections.
         """
         params: dict[str, Any] = {
@@ -357,8 +357,8 @@ class GeneratedMethods(Closing):
         self,
         *anchors: str,
     ) -> types.RecordedAccesses:
-        """Count accesses that the caller has noticed itself. Each call counts once, whatever the
-        session. It raises NoteNotFound if none of the sections exists.
+        """Count accesses that the caller has noticed itself. Each call counts once, in any session.
+        It raises NoteNotFound if none of the sections exists.
 
         `anchors`: Sections by their anchors, or the paths of whole notes.
         """
@@ -378,18 +378,18 @@ class GeneratedMethods(Closing):
         kind: str | None = None,
         tags: Words = (),
     ) -> types.Captured:
-        """Append what a step of a run produced: artifacts, its failure, answers. An artifact is its
-        text, or a dictionary with `content` and the `path` of its file. Secrets are masked, and
-        what the notes hold already of the same run is not added again. Raises BadRequest if there
-        is nothing to write.
+        """Append the results of a step of a run: artifacts, its failure, answers. An artifact is
+        its text, or a dictionary with `content` and the `path` of its file. Secrets are masked.
+        Text of the same run that the notes have already is not added again. Raises BadRequest if
+        there is nothing to write.
 
-        `step`: The step's name; the configuration names its kind, as `[[step]]`.
-        `artifacts`: Texts that it produced.
-        `error`: Why the step failed; written as kind tool_run with the tag failure.
+        `step`: The step's name; `[[step]]` of the configuration gives its kind.
+        `artifacts`: The texts that the step produced.
+        `error`: Why the step failed. It is written with the kind `tool_run` and the tag `failure`.
         `answers`: Questions of an interview with their answers, written as one section.
-        `run_id`: The run, kept with each section.
-        `kind`: By default that of the step.
-        `tags`: Besides the step's name.
+        `run_id`: The id of the run; each section states it.
+        `kind`: The kind of the sections; by default the kind of the step.
+        `tags`: Tags of the sections, besides the step's name.
         """
         params: dict[str, Any] = {
             "step": step,
@@ -412,9 +412,9 @@ class GeneratedMethods(Closing):
         file leaves its summary as it is. A source is a path, or a dictionary with `path` and
         `tags`.
 
-        `sources`: More files, besides those that `sources` lists; they replace a source of the same
-        path.
-        `dry_run`: Change nothing; answer what would be done.
+        `sources`: More files, besides the files that `sources` lists. Each replaces a source of the
+        same path.
+        `dry_run`: Change nothing; answer with the changes that would be made.
         """
         params: dict[str, Any] = {
             "sources": convert_items(sources, "path"),
@@ -443,7 +443,7 @@ class GeneratedMethods(Closing):
         """List the changes of notes with time and writer.
 
         `target`: A section, `path#heading`, or a note.
-        `limit`: At most so many.
+        `limit`: At most so many results.
         `before`: Only revisions older than this one.
         """
         params: dict[str, Any] = {
@@ -463,12 +463,12 @@ class GeneratedMethods(Closing):
         everything: bool = False,
     ) -> types.Purged:
         """Erase revisions for good, such as those that hold a secret. Notes stay; `still_in` names
-        the notes that contain it. At least one condition is needed, and all given conditions must
-        hold.
+        the notes that contain the text. At least one condition is needed; a revision must meet all
+        of them.
 
         `target`: A section, `path#heading`, or a note.
         `revision`: The number of a revision.
-        `containing`: Revisions whose text before or after contained this.
+        `containing`: Revisions whose text before or after the change contains this.
         `everything`: Every revision of the workspace.
         """
         params: dict[str, Any] = {
@@ -487,12 +487,12 @@ class GeneratedMethods(Closing):
         revision: int | None = None,
         to_now: bool = False,
     ) -> types.Diff:
-        """Show the change of a revision. It is a unified diff; by default of the latest revision of
+        """Show the change of a revision. The diff is unified; by default, of the latest revision of
         the section or note.
 
         `target`: A section, `path#heading`, or a note.
-        `revision`: By default the latest one of the note or section.
-        `to_now`: Compare up to the text on the disk, instead of up to the text after the revision.
+        `revision`: By default the latest revision of the note or section.
+        `to_now`: Compare with the text on the disk instead of the text after the revision.
         """
         params: dict[str, Any] = {
             **read_target(target),
@@ -510,18 +510,18 @@ class GeneratedMethods(Closing):
         change_set: int | None = None,
         confirm: bool = False,
     ) -> types.Undone:
-        """Restore the text before a revision, unless it has changed since. Also the text before a
-        change set, or before the latest revision of a section or note. The undo is a new change
-        set, which can be undone as well. Raises Conflict if the text has changed since, EditRefused
-        for a note that was there when memsyncd first saw it, and, without `confirm`,
+        """Restore the text before a revision, unless it has changed since. It may also restore the
+        text before a change set, or before the latest revision of a section or note. The undo is a
+        new change set, which can be undone as well. Raises Conflict if the text has changed since,
+        EditRefused for a note that existed when memsyncd first saw it, and, without `confirm`,
         ConfirmationNeeded.
 
         `target`: A section, `path#heading`, or a note.
         `revision`: The number of a revision.
         `change_set`: All changes of this change set, such as the rename of a folder.
-        `confirm`: Without it an undo is refused with `confirmation_needed` if it deletes a note
-        that another program made or an undo brought back, or takes back what other programs did to
-        several notes.
+        `confirm`: Confirm an undo that deletes a note which another program made or an undo brought
+        back, or that takes back changes of other programs to several notes. Without this, such an
+        undo is refused with `confirmation_needed`.
         """
         params: dict[str, Any] = {
             **read_target(target),
@@ -543,9 +543,9 @@ class GeneratedMethods(Closing):
         """List topics, which are notes, with their fields and their salience.
 
         `path`: Only notes at this path, folder or glob.
-        `sort`: The most salient first, the latest first, or by path.
+        `sort`: The most salient first, the latest first, or by path (`file`).
         `include_archived`: Archived ones too.
-        `limit`: At most so many.
+        `limit`: At most so many results.
         """
         params: dict[str, Any] = {
             "path": path,
@@ -563,7 +563,7 @@ class GeneratedMethods(Closing):
         track_access: bool = True,
         include_archived: bool = False,
     ) -> types.Topic:
-        """Read a topic: its summary, its fields with their values, its relations.
+        """Read a topic: its summary, its fields with their values, and its relations.
 
         `topic`: A note by its path, its name in the memory folder, its title or an alias.
         `track_access`: Count an access for each section that is returned; `access.stats` has the
@@ -603,26 +603,25 @@ class GeneratedMethods(Closing):
     ) -> types.TopicWritten:
         """Create a note for a topic, with fields and relations.
 
-        `title`: Its title, of at most 200 characters.
+        `title`: Its title, at most 200 characters long.
         `summary`: The text below the title.
         `fields`: A field by its name, with its first value.
         `relations`: A relation, such as `resolved_by=redis-timeouts`.
         `kind`: The kind of memory, one word such as `decision`.
-        `tags`: A word to filter by; at most 32.
-        `importance`: From 0 to 1; by default that of the kind.
+        `tags`: A word to filter by. At most 32.
+        `importance`: From 0 to 1; by default the importance of the kind.
         `priority`: `P0` to `P3`.
         `lifecycle`: `ephemeral`, `session`, `task` or `project`.
-        `source`: Where it comes from.
+        `source`: Where the memory comes from.
         `task`: The task, such as `WU-123`.
         `session`: The session of an agent.
         `scope`: A scope of your own.
         `keywords`: A word that recall finds it by; at most 20.
-        `expires`: A day or a time, from which on searches leave it out.
+        `expires`: A day or a time: from then on, searches leave it out.
         `metadata`: Keys of your own.
-        `note`: The note to create, by default one of the memory folder that is named after the
-        title.
+        `note`: The note to create; by default a note in the memory folder, named after the title.
         `on_similar`: If a topic or section says nearly the same: `add` creates the topic, `append`
-        appends summary and fields to the topic that is there, `report` writes nothing.
+        appends summary and fields to the topic that exists, `report` writes nothing.
         """
         params: dict[str, Any] = {
             "title": title,
@@ -669,28 +668,28 @@ class GeneratedMethods(Closing):
         unrelate: Iterable[types.NewRelation | str] = (),
         if_digest: str | None = None,
     ) -> types.TopicWritten:
-        """Change metadata, summary and relations of a topic; the rest stays.
+        """Change title, summary, metadata and relations of a topic; its fields stay.
 
         `topic`: The note by its path, its name in the memory folder, its title or an alias.
         `title`: The title; it is kept in the front matter, so that the anchors of the sections
         stay.
         `summary`: The text below the title; its relations stay.
         `kind`: The kind of memory, one word such as `decision`.
-        `tags`: A tag that it is to have; others go.
-        `importance`: From 0 to 1; by default that of the kind.
+        `tags`: A tag that it is to have; tags that are not named are removed.
+        `importance`: From 0 to 1; by default it stays as it is.
         `priority`: `P0` to `P3`.
         `lifecycle`: `ephemeral`, `session`, `task` or `project`.
-        `source`: Where it comes from.
+        `source`: Where the memory comes from.
         `task`: The task, such as `WU-123`.
         `session`: The session of an agent.
         `scope`: A scope of your own.
         `keywords`: A word that recall finds it by; at most 20.
-        `expires`: A day or a time, from which on searches leave it out.
-        `metadata`: Keys of one's own; an empty text removes one.
-        `relate`: A relation to add, such as `resolved_by=redis-timeouts`; one that is there already
-        stays.
+        `expires`: A day or a time: from then on, searches leave it out.
+        `metadata`: Keys of your own; an empty text removes a key.
+        `relate`: A relation to add, such as `resolved_by=redis-timeouts`; an existing one stays as
+        it is.
         `unrelate`: A relation to remove.
-        `if_digest`: Only if the note still has this digest; if it has another, nothing is done.
+        `if_digest`: Write only if the note still has this digest; otherwise nothing is done.
         """
         params: dict[str, Any] = {
             "topic": topic,
@@ -723,9 +722,9 @@ class GeneratedMethods(Closing):
     ) -> types.Upkept:
         """Archive whole topics: searches leave them out then.
 
-        `topics`: Notes by path, name in the memory folder, title or alias.
-        `dry_run`: Change nothing, and answer what would change.
-        `plan`: Only if the plan is still this one, as a dry run names it.
+        `topics`: Notes by their path, their name in the memory folder, their title or an alias.
+        `dry_run`: Change nothing, and answer with the changes that would be made.
+        `plan`: Carry out only this plan, by the digest that a dry run returned.
         """
         params: dict[str, Any] = {
             "topics": [*topics] or None,
@@ -743,9 +742,9 @@ class GeneratedMethods(Closing):
     ) -> types.Upkept:
         """Restore archived topics, byte for byte.
 
-        `topics`: Notes by path, name in the memory folder, title or alias.
-        `dry_run`: Change nothing, and answer what would change.
-        `plan`: Only if the plan is still this one, as a dry run names it.
+        `topics`: Notes by their path, their name in the memory folder, their title or an alias.
+        `dry_run`: Change nothing, and answer with the changes that would be made.
+        `plan`: Carry out only this plan, by the digest that a dry run returned.
         """
         params: dict[str, Any] = {
             "topics": [*topics] or None,
@@ -774,15 +773,15 @@ class GeneratedMethods(Closing):
         `topic`: The note by its path, its name in the memory folder, its title or an alias.
         `field`: The heading of a section, or its anchor.
         `content`: The value, in markdown.
-        `kind`: The kind of the field; by default it stays as it is, like the following ones.
-        `tags`: A tag that the field gets besides its others.
-        `importance`: From 0 to 1; by default that of the kind.
-        `source`: Where it comes from.
+        `kind`: The kind of the field; by default it stays as it is.
+        `tags`: A tag that the field gets in addition to its tags.
+        `importance`: From 0 to 1; by default it stays as it is.
+        `source`: Where the memory comes from.
         `keep`: So many values stay in the note, by default `memory.field_values` of the
-        configuration; the others are in `field.history`.
-        `on_similar`: If a section says nearly the same: `add` appends to the field that is named,
-        `append` to the section that is there, `report` writes nothing.
-        `if_digest`: Only if the note still has this digest; if it has another, nothing is done.
+        configuration; `field.history` has the others.
+        `on_similar`: If a section says nearly the same: `add` appends to the named field, `append`
+        appends to that section, `report` writes nothing.
+        `if_digest`: Write only if the note still has this digest; otherwise nothing is done.
         """
         params: dict[str, Any] = {
             "topic": topic,
@@ -807,11 +806,11 @@ class GeneratedMethods(Closing):
         limit: int = 50,
         before: int | None = None,
     ) -> list[types.FieldVersion]:
-        """List the values that a field has and had, the newest first.
+        """List the present and earlier values of a field, the newest first.
 
         `topic`: The note by its path, its name in the memory folder, its title or an alias.
         `field`: The heading of a section, or its anchor.
-        `limit`: At most so many.
+        `limit`: At most so many results.
         `before`: Only values of revisions older than this one.
         """
         params: dict[str, Any] = {
@@ -833,9 +832,9 @@ class GeneratedMethods(Closing):
         """List the sections of a task that can be worked on, P0 first, then the oldest. Blocked
         sections are left out.
 
-        `task`: The task, such as `WU-123`; without one, all tasks.
+        `task`: The task, such as `WU-123`; by default all tasks.
         `include_archived`: Archived sections too.
-        `limit`: At most so many.
+        `limit`: At most so many results.
         """
         params: dict[str, Any] = {
             "task": task,
@@ -874,15 +873,15 @@ class GeneratedMethods(Closing):
         include_archived: bool = False,
     ) -> types.TaskContext:
         """Make a block of profile, summaries, task and discoveries for a prompt. The `text` of the
-        result is empty if there is nothing.
+        result is empty if there is nothing to show.
 
         `task`: The task, such as `WU-123`.
         `track_access`: Count an access for each section that is returned; `access.stats` has the
         counts.
         `max_bytes`: At most so many bytes.
-        `sort`: Each part by recency or by decay. By `recency`, the profile has the most important
-        first.
-        `mark`: Begin the text with a line that says so if it tries to instruct its reader.
+        `sort`: Order each part by recency or by decay. With `recency`, the profile still begins
+        with its most important section.
+        `mark`: Begin the text with a warning if it tries to instruct its reader.
         `include_archived`: Archived sections too.
         """
         params: dict[str, Any] = {
@@ -905,13 +904,14 @@ class GeneratedMethods(Closing):
         session: str | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> types.Added:
-        """Append the progress of a task or session. By default it is the progress of the caller's
-        session.
+        """Append the progress of a task or session. Without a session, the caller's own session is
+        meant.
 
         `content`: The progress: what is done, and what is next.
         `task`: The task, such as `WU-123`.
         `session`: The session of an agent.
-        `metadata`: Keys of the section's own, such as `milestone=ports`. `filters.meta` finds them.
+        `metadata`: Keys of the section's own, such as `milestone=ports`. `filters.meta` finds
+        sections by them.
         """
         params: dict[str, Any] = {
             "content": content,
@@ -933,14 +933,14 @@ class GeneratedMethods(Closing):
         mark: bool = True,
     ) -> types.SessionStarted:
         """Record that a session begins, and return what it needs to know. The `text` of the result
-        is that of `resume_session`.
+        is the block that `resume_session` returns.
 
         `session`: The session of an agent.
         `task`: The task, such as `WU-123`.
         `content`: The work that the session is to do.
         `agent`: Show the signals to this agent, besides the signals to the session and the task.
         `max_bytes`: At most so many bytes.
-        `mark`: Begin the text with a line that says so if it tries to instruct its reader.
+        `mark`: Begin the text with a warning if it tries to instruct its reader.
         """
         params: dict[str, Any] = {
             "session": session,
@@ -963,13 +963,13 @@ class GeneratedMethods(Closing):
         mark: bool = True,
     ) -> types.SessionBlock:
         """Make the block that restores an agent after its context was cleared. Without a session
-        and a task, it is the caller's session.
+        and a task, the caller's own session is meant.
 
         `session`: The session of an agent.
         `task`: The task, such as `WU-123`.
         `agent`: Show the signals to this agent, besides the signals to the session and the task.
         `max_bytes`: At most so many bytes.
-        `mark`: Begin the text with a line that says so if it tries to instruct its reader.
+        `mark`: Begin the text with a warning if it tries to instruct its reader.
         """
         params: dict[str, Any] = {
             "session": session or (None if task else self._session),
@@ -990,14 +990,13 @@ class GeneratedMethods(Closing):
         priority: str | None = None,
         limit: int = 50,
     ) -> types.Triage:
-        """Count the sections that are tagged as bugs, name the next, or make a task of one.
+        """Count the sections tagged as bugs and name the next one, or make a task of one.
 
         `tag`: Sections with this tag, by default `bug`.
-        `promote`: The anchor of a section to make a task of: a new section with `task` that links
-        to it.
+        `promote`: The anchor of a section to make a task of: a new section with `task` links to it.
         `task`: The name of the task to make.
-        `priority`: Its priority, `P0` to `P3`.
-        `limit`: At most so many.
+        `priority`: The priority of the task to make, `P0` to `P3`.
+        `limit`: At most so many results.
         """
         params: dict[str, Any] = {
             "tag": convert_words(tag),
@@ -1020,7 +1019,7 @@ class GeneratedMethods(Closing):
         first.
 
         `tag`: Only sections with one of these tags.
-        `limit`: At most so many.
+        `limit`: At most so many results.
         `include_archived`: Archived sections too.
         """
         params: dict[str, Any] = {
@@ -1043,8 +1042,8 @@ class GeneratedMethods(Closing):
         key: str | None = None,
         expires_s: float | None = None,
     ) -> types.SignalSent:
-        """Send a signal to agents, sessions or tasks. Each one named gets it. Raises Busy if too
-        many signals wait to be read.
+        """Send a signal to agents, sessions or tasks. Each of them gets it. Raises Busy if too many
+        signals wait to be read.
 
         `content`: The message.
         `type`: Any word, such as `completion`, `blocked` or `question`.
@@ -1052,8 +1051,8 @@ class GeneratedMethods(Closing):
         `session`: To this session.
         `task`: To everybody on this task.
         `everyone`: To every agent, session and task but its sender.
-        `key`: The sender's own name for the signal: sending it again with this key changes nothing,
-        so that a sender may repeat a request whose answer it has not seen.
+        `key`: The sender's own name for the signal. Sending it again with this key changes nothing,
+        so a sender may repeat a request whose answer it has not seen.
         `expires_s`: Seconds after which nobody receives it any more; by default
         `signal.max_age_days`.
         """
@@ -1088,7 +1087,7 @@ class GeneratedMethods(Closing):
         `task`: The task that the signals are about.
         `type`: Only signals of this type, such as `completion`, `blocked` or `question`.
         `include_read`: Acknowledged signals too, after the others.
-        `limit`: At most so many.
+        `limit`: At most so many results.
         """
         params: dict[str, Any] = {
             "agent": agent,
@@ -1110,7 +1109,7 @@ class GeneratedMethods(Closing):
         """List the signals that were sent, and who has acknowledged them. The latest come first.
 
         `everyone`: The signals of all senders.
-        `limit`: At most so many.
+        `limit`: At most so many results.
         """
         params: dict[str, Any] = {
             "everyone": everyone,
@@ -1162,12 +1161,12 @@ class GeneratedMethods(Closing):
         notes have changed since.
 
         `anchors`: Memories by their anchors.
-        `dry_run`: Change nothing, and answer what would change.
-        `plan`: Only if the plan is still this one, as a dry run names it.
+        `dry_run`: Change nothing, and answer with the changes that would be made.
+        `plan`: Carry out only this plan, by the digest that a dry run returned.
         `path`: Only this note, folder or glob.
-        `filters`: Only what passes these.
+        `filters`: Only sections that pass these.
         `below`: Only memories whose decay is below this; if nothing else selects memories, by
-        default that of the configuration, 0.1. Only `archive` takes it.
+        default `memory.archive_below` of the configuration, 0.1. Only `archive` takes it.
         """
         params: dict[str, Any] = {
             "anchors": [*anchors] or None,
@@ -1191,10 +1190,10 @@ class GeneratedMethods(Closing):
         """Restore archived memories, byte for byte.
 
         `anchors`: Memories by their anchors.
-        `dry_run`: Change nothing, and answer what would change.
-        `plan`: Only if the plan is still this one, as a dry run names it.
+        `dry_run`: Change nothing, and answer with the changes that would be made.
+        `plan`: Carry out only this plan, by the digest that a dry run returned.
         `path`: Only this note, folder or glob.
-        `filters`: Only what passes these.
+        `filters`: Only sections that pass these.
         """
         params: dict[str, Any] = {
             "anchors": [*anchors] or None,
@@ -1215,8 +1214,8 @@ class GeneratedMethods(Closing):
     ) -> types.Upkept:
         """Archive memories past their time: expired, ephemeral and session memories.
 
-        `dry_run`: Change nothing, and answer what would change.
-        `plan`: Only if the plan is still this one, as a dry run names it.
+        `dry_run`: Change nothing, and answer with the changes that would be made.
+        `plan`: Carry out only this plan, by the digest that a dry run returned.
         `below`: Also archive memories whose decay is below this.
         """
         params: dict[str, Any] = {
@@ -1236,15 +1235,15 @@ class GeneratedMethods(Closing):
         note: str | None = None,
         dry_run: bool = False,
     ) -> types.Promoted:
-        """Copy a memory, or a task's summaries, to the project's note; twice is as once.
+        """Copy a memory, or a task's summaries, to the project's note, unless it is there.
 
         `anchor`: A memory by its anchor.
         `task`: All summaries of this task instead.
         `tag`: `decision`, `convention`, `pattern`, `pitfall`, `interface`, `invariant`, `faq`, or
-        as configured.
-        `note`: The note to promote to; by default the configured one, `.memories/project.md`. It is
-        named as for `note.add`.
-        `dry_run`: Change nothing, and answer what would be promoted.
+        the tags that the configuration names.
+        `note`: The note to promote to; by default the configured note, `.memories/project.md`. It
+        is named as in `note.add`.
+        `dry_run`: Change nothing, and answer with the memories that would be promoted.
         """
         params: dict[str, Any] = {
             "anchor": anchor,

@@ -18,7 +18,9 @@ Words = str | Sequence[str]
 
 
 class Filters(TypedDict, total=False):
-    """Values of one list are alternatives; different filters must all hold."""
+    """Filters that select sections. The values of one filter are alternatives; a section must pass
+    all filters.
+    """
 
     # Only of this kind: preference, error, solution_approach, decision, research, strategy,
     # procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary,
@@ -27,10 +29,11 @@ class Filters(TypedDict, total=False):
     # Only with this tag.
     tag: Words
     # Only this note, folder or glob. It is absolute or from the root; a value that matches nothing
-    # from the root is tried beneath `.memories/`. The very name of a note or folder is no glob.
+    # from the root is tried beneath `.memories/`. A value that is the exact name of a note or
+    # folder is not read as a glob.
     path: Words
-    # Only below this heading or anchor. Words of a heading, or an anchor; sub-sections are
-    # included.
+    # Only below this heading or anchor. The value is words of a heading, or an anchor; sub-sections
+    # are included.
     section: Words
     # Only of this task.
     task: Words
@@ -44,22 +47,23 @@ class Filters(TypedDict, total=False):
     lifecycle: Words
     # Only of this status.
     status: Words
-    # Only with this other metadata; `rating>=7` compares. `key=value` for other keys; of a list,
-    # any of its values. With `>=`, `<=`, `>` or `<`, numbers and days are compared; all comparisons
-    # must hold.
+    # Only with this other metadata; `rating>=7` compares. `key=value` asks for a value of another
+    # key; a list has the value if it contains it. With `>=`, `<=`, `>` or `<`, numbers and days are
+    # compared; all comparisons must hold.
     meta: Words
-    # Only with any value of this key. Sections count that state it, or whose notes do.
+    # Only with any value of this key. The section or its note must state the key.
     has: Words
-    # Only notes linked to or from this one. It is named as links name it; `resolved_by=note` counts
-    # one relation only.
+    # Only notes linked to or from this one. Name the note as a link names it; `resolved_by=note`
+    # counts links of one relation only.
     related_to: Words
     # Only `hot`, `warm` or `cold` by age and importance. `sort: decay` orders by the same.
     tier: Words
-    # Only of this importance or more, from 0 to 1. It is stated, or that of the kind.
+    # Only of this importance or more, from 0 to 1. A section that states none has the importance of
+    # its kind.
     min_importance: float | None
-    # Only from this day on: `2026-03-01`, `2026-03`, `7d`, `last week`. A day, month or year, or
-    # relative to today (`yesterday`, `monday`): from its first day. A note without a date has the
-    # day on which it was saved.
+    # Only from this day on: `2026-03-01`, `2026-03`, `7d`, `last week`. The value is a day, a month
+    # or a year, also relative to today (`yesterday`, `monday`); its first day counts. A note
+    # without a date has the day on which it was saved.
     after: str | None
     # Only before this day, month or year.
     before: str | None
@@ -123,14 +127,14 @@ class CapturedText(TypedDict, total=False):
 
     # Markdown; each `## ` heading begins a section of its own.
     content: Required[str]
-    # The file it comes from, kept as the source.
+    # The file that the text comes from; it is kept as the source.
     path: str
 
 
 class ProjectSource(TypedDict, total=False):
     """Files of a project, and the tags of their summaries."""
 
-    # From the project's folder; wildcards may stand in the last part alone.
+    # A path from the project's folder. Only its last part may have wildcards.
     path: Required[str]
     tags: Words
 
@@ -140,13 +144,13 @@ class NewRelation(TypedDict, total=False):
 
     # A word in lower case, such as `caused_by`, `resolved_by`, `part_of`, `contradicts`, `informs`.
     kind: str
-    # The note that it leads to, as a link names it, or `note#heading`.
+    # The target: a note, named as in a link, or `note#heading`.
     to: Required[str]
 
 
 class SignalReader(TypedDict, total=False):
-    """A reader: it receives the signals to its agent, its session and its task, and the first of
-    them that is named acknowledges.
+    """A reader. It receives the signals to the agent, the session and the task that are named; the
+    first of these acknowledges them.
     """
 
     # The agent that reads.
@@ -211,8 +215,8 @@ class WorkspaceCounts(TypedDict):
     # Notes that differ from the index, and paths with events that no scan has covered yet; during a
     # first index, notes still to be read.
     pending: int
-    # Notes that the history has not recorded yet: if one of them changes, the text before is not
-    # kept.
+    # Notes that the history has not recorded yet: if such a note changes, the text before the
+    # change is not kept.
     unrecorded: int
     problems: int
     # Size of index.db with its -wal file.
@@ -221,13 +225,13 @@ class WorkspaceCounts(TypedDict):
     # database.
     index_wal_bytes: int
     records_wal_bytes: int
-    # When the last sync began, be it of all notes or of those that were saved.
+    # When the last sync began, of all notes or of saved notes alone.
     last_sync_at: float | None
 
 
 class WorkspaceStatus(WorkspaceCounts):
     root: str
-    # Why the state is not `ready`, and further notices, each with what to do about it.
+    # Why the state is not `ready`, and further notices, each with a remedy.
     reasons: list[str]
     # `inotify`, `fsevents`, … while events arrive; `timed` if only timed scans see changes; `off`
     # if switched off.
@@ -237,13 +241,13 @@ class WorkspaceStatus(WorkspaceCounts):
 
 
 class CollectionInfo(TypedDict):
-    """A folder of an agent, in which the memory folder of each project is a workspace."""
+    """A folder of an agent. The memory folder of each project in it is a workspace."""
 
     id: str
     name: str
     root: str
     preset: Literal["claude-code"]
-    # Names of projects' folders, as globs, that are left out.
+    # Globs: projects whose folder has such a name are left out.
     exclude: list[str]
     source: Literal["config", "added"]
     # True if the folder cannot be listed.
@@ -264,10 +268,10 @@ class Status(TypedDict):
     socket: str
     # Why no new client can connect; null while the socket is in place.
     socket_problem: str | None
-    # Why a second daemon could start on the same folders, or clients may not find this one; null
-    # while both folders are locked.
+    # Why a second daemon could start on the same folders, or why clients may not find this daemon;
+    # null while both folders are locked.
     lock_problem: str | None
-    # URL of the loopback port; null without one.
+    # URL of the loopback port; null if no port is open.
     http: str | None
     # The file with the token that requests to the port must have.
     http_token: str | None
@@ -278,14 +282,14 @@ class Status(TypedDict):
 
 
 class PanelAddress(TypedDict):
-    """The address of the panel. It is valid once, within `expires_s`."""
+    """The address of the panel. It works once, within `expires_s`."""
 
     url: str
     expires_s: float
 
 
 class LogTail(TypedDict):
-    # The oldest first, as they were written; at most 200, cut to 500 characters.
+    # The last lines of the log, at most 200, the oldest first; each is cut to 500 characters.
     lines: list[str]
 
 
@@ -297,7 +301,8 @@ class FindingInfo(TypedDict):
     # A stable word, such as `index` or `watcher`.
     check: str
     what: str
-    # A path, relative to the workspace's root or absolute; empty if there is no single place.
+    # A path, relative to the workspace's root or absolute; empty if the finding has no single
+    # place.
     where: str
     remedy: str
     # An id; null for a finding that concerns all workspaces.
@@ -322,12 +327,12 @@ class Problems(TypedDict):
 
 
 class ProcessMetrics(TypedDict):
-    """Resources of the daemon's process. `max_fds` is None where there is no limit."""
+    """Resources of the daemon's process. `max_fds` is null where there is no limit."""
 
     rss_bytes: int
-    # Includes processes that indexed for the daemon and have ended.
+    # It includes processes that indexed for the daemon and have ended.
     cpu_s_total: float
-    # Processes that index for the daemon now.
+    # How many processes index for the daemon now.
     index_workers: int
     index_workers_rss_bytes: int
     threads: int
@@ -341,7 +346,8 @@ class ClientMetrics(TypedDict):
     accepted_total: int
     # Connections of other users, and connections above the limit.
     refused_total: int
-    # Slow readers, unfinished lines, and silent clients whose place another one needed.
+    # Connections that were cut: of slow readers, with unfinished lines, and of silent clients whose
+    # place another client needed.
     dropped_total: int
 
 
@@ -350,14 +356,14 @@ class QueueMetrics(TypedDict):
 
     requests_running: int
     requests_waiting: int
-    # Reads for clients that run in a thread or wait for one.
+    # Reads for clients that run in a thread or wait for a thread.
     in_threads: int
-    # Scans, writes and history queries that the worker runs or that wait for it.
+    # Scans, writes and queries of the history that run on the worker or wait for it.
     worker_jobs: int
 
 
 class WatcherMetrics(TypedDict):
-    # Watches that count against the limit of inotify; elsewhere folders.
+    # Watches that count against the limit of inotify; on other systems, watched folders.
     watches: int
     events_total: int
     events_lost_total: int
@@ -365,8 +371,8 @@ class WatcherMetrics(TypedDict):
 
 
 class Durations(TypedDict):
-    """A histogram of durations. Percentiles are as exact as the buckets are narrow; None without
-    observations.
+    """A histogram of durations. Percentiles are as exact as the buckets are narrow, and null if
+    nothing was measured yet.
     """
 
     total: int
@@ -375,7 +381,7 @@ class Durations(TypedDict):
     p95_ms: float | None
     p99_ms: float | None
     longest_ms: float
-    # Each bound with the number of durations up to it.
+    # Each bound in seconds, with the number of durations up to it.
     buckets: list[float | int]
 
 
@@ -383,9 +389,9 @@ class RequestMetrics(TypedDict):
     """Requests of one method; `invalid` counts lines that are not a request of any method."""
 
     method: str
-    # Includes requests that were answered with an error.
+    # Durations of answered requests, including requests that failed.
     answered: Durations
-    # By error code.
+    # How many requests failed, by error code.
     failed_total: dict[str, int]
     # Requests whose client left before the answer.
     abandoned_total: int
@@ -394,14 +400,14 @@ class RequestMetrics(TypedDict):
 class WorkspaceMetrics(WorkspaceCounts):
     # False while only timed scans see changes.
     is_watched: bool
-    # Files and folders that are memory by their path and cannot be indexed.
+    # Files and folders that are memory by their path but cannot be indexed.
     skipped_files: int
     syncs: Durations
     changing_syncs_total: int
     failed_syncs_total: int
-    # By change: added, modified, moved, removed.
+    # How many notes were `added`, `modified`, `moved` and `removed`.
     notes_total: dict[str, int]
-    # By change: upserted, deleted.
+    # How many chunks were `upserted` and `deleted`.
     chunks_total: dict[str, int]
     missed_events_total: int
     rebuilds_total: int
@@ -417,18 +423,18 @@ class MetricsResult(TypedDict):
     clients: ClientMetrics
     queue: QueueMetrics
     watcher: WatcherMetrics
-    # The methods that were requested, by name.
+    # Counters of each requested method, by name.
     requests: list[RequestMetrics]
     workspaces: list[WorkspaceMetrics]
     text: str
 
 
 class SectionMeta(TypedDict):
-    """The metadata of a section: its own, else that of its note."""
+    """The metadata of a section. A key that the section does not state comes from its note."""
 
     kind: str | None
     tags: list[str]
-    # From 0 to 1; that of the kind if none is stated.
+    # From 0 to 1; the importance of the kind if none is stated.
     importance: float
     is_importance_stated: bool
     priority: str | None
@@ -436,7 +442,7 @@ class SectionMeta(TypedDict):
     task: str | None
     session: str | None
     source: str | None
-    # As written, like `updated`.
+    # As the note states it, like `updated`.
     created: str | None
     updated: str | None
     # A day, or a time in local time, or with `Z` in UTC; from then on searches leave it out.
@@ -446,9 +452,9 @@ class SectionMeta(TypedDict):
     status: str | None
     # The ISO day by which `after` and `before` filter.
     day: str
-    # True if no date is stated, and the day is that of saving.
+    # True if no date is stated, so that `day` is the day of saving.
     is_day_of_file: bool
-    # True if no date is stated, and the day is that in the file's name.
+    # True if no date is stated, so that `day` is the day in the file's name.
     is_day_of_name: bool
     # All other keys of the front matter and of the section's comment, as text.
     meta: dict[str, str]
@@ -465,8 +471,9 @@ class FoundSection(SectionMeta):
 
 
 class RelatedMeta(FoundSection):
-    """A section in an answer, and the contradictions in which it is. Both are anchors of sections,
-    or paths of notes, that typed links `contradicts` name.
+    """A section in an answer, and the sections and notes that contradict it, or that it
+    contradicts. Both lists have anchors of sections or paths of notes, from typed links
+    `contradicts`.
     """
 
     contradicts: list[str]
@@ -474,7 +481,7 @@ class RelatedMeta(FoundSection):
 
 
 class SectionPlace(TypedDict):
-    """Where a section is: its note and its lines, 1-based and inclusive."""
+    """The place of a section: its note and its lines, 1-based and inclusive."""
 
     anchor: str
     path: str
@@ -566,7 +573,7 @@ class Freshness(TypedDict):
     synced_at: float | None
     # `ready` only if no scan is overdue, all folders are watched and all notes could be read.
     state: str
-    # Why the state is not `ready`, as `status` says it too; null otherwise.
+    # Why the state is not `ready`, in the words of `status`; null if it is `ready`.
     reason: str | None
 
 
@@ -669,31 +676,31 @@ class Recalled(TypedDict):
 
 
 class Written(TypedDict):
-    """Common part of every answer to a write."""
+    """The fields that every answer to a write has."""
 
     workspace: str
     # The index holds the write from this generation on.
     generation: int
     # False if the write is on the disk and could not be indexed yet; `status` gives the reason.
     is_indexed: bool
-    # The change set that `undo` takes; None if nothing was changed, or no history is kept.
+    # The change set that `undo` takes; null if nothing was changed, or no history is kept.
     change_set: int | None
 
 
 class WrittenSection(Written):
-    """An answer with the place of a section, as in `AddedSection`."""
+    """An answer to a write, with the place of the written section as in `AddedSection`."""
 
     anchor: str
     path: str
     start_line: int
     end_line: int
-    # Digest of the note as written.
+    # The digest of the note after the write.
     digest: str
 
 
 class SimilarSection(FoundSection):
     workspace: str
-    # Digest of the file as indexed.
+    # The digest of the file when it was indexed.
     digest: str
     similarity: float
 
@@ -733,7 +740,7 @@ class AddedSection(TypedDict):
     path: str
     start_line: int
     end_line: int
-    # Digest of the note as written.
+    # The digest of the note after the write.
     digest: str
 
 
@@ -830,22 +837,22 @@ class Listing(TypedDict):
 class LinkInfo(TypedDict):
     """The links from one section to one place by one relation."""
 
-    # The anchor of the section that holds them.
+    # The anchor of the section with the links.
     source: str
     lines: list[int]
     # Empty for an untyped link.
     relation: str
-    # `link`, or `embed` for one that shows the note in place.
+    # `link`, or `embed` for a link that shows the note in place.
     kind: str
     # The path of a note or the anchor of a section; null if no note has this name.
     to: str | None
-    # The name as written; empty for a link within its own note.
+    # The name as the link writes it; empty for a link within its own note.
     target: str
-    # The heading as written.
+    # The heading as the link writes it.
     heading: str
     # Steps from the note or section; 0 in a list of all links.
     depth: int
-    # The note with the most similar name, for a link that leads to none.
+    # The note with the most similar name, if the link leads to no note.
     similar: str | None
     # True for a link that leads out of the workspace.
     is_outside: bool
@@ -855,12 +862,12 @@ class Links(TypedDict):
     workspace: str
     # The nearest first, then by path and line.
     links: list[LinkInfo]
-    # All that were found, before `limit`.
+    # How many links there are, also beyond `limit`.
     n_links: int
-    # The links in the `format` that was asked for: sections if they are those of a section, else
+    # The links in the requested `format`. It draws sections if the request names a section, else
     # notes.
     drawing: str | None
-    # The relations that notes have, if one was asked for that none has.
+    # All relations that notes have, if the requested relation is none of them.
     relations: list[str]
     freshness: Freshness
 
@@ -868,7 +875,8 @@ class Links(TypedDict):
 class SimilarSections(TypedDict):
     # The most similar first.
     sections: list[SimilarSection]
-    # `off` if words were compared; with vectors, whether all sections have theirs.
+    # `off` if words were compared. If vectors were compared: `ready` if all sections have vectors,
+    # else `partial`.
     semantic: Literal["off", "partial", "ready"]
     semantic_pending: int
     freshness: Freshness | None
@@ -876,7 +884,7 @@ class SimilarSections(TypedDict):
 
 class PatternSection(FoundSection):
     workspace: str
-    # Plain text of one line: its beginning.
+    # The beginning of the section, as one line of plain text.
     snippet: str
 
 
@@ -885,7 +893,7 @@ class Pattern(TypedDict):
 
     kind: str | None
     topic: str | None
-    # Each section is at least so similar to another one.
+    # Each section is at least so similar to another section of the pattern.
     similarity: float
     n_workspaces: int
     sections: list[PatternSection]
@@ -893,11 +901,12 @@ class Pattern(TypedDict):
 
 class Patterns(TypedDict):
     patterns: list[Pattern]
-    # All that were found, before `limit`.
+    # How many patterns were found, also beyond `limit`.
     n_patterns: int
-    # Sections that were compared: those with a kind or topic that several workspaces have.
+    # How many sections were compared: sections with a kind or topic that several workspaces have.
     compared: int
-    # Sections that were too many to be compared: the notes saved last come first.
+    # How many sections were too many to compare. The sections of the notes saved last are compared
+    # first.
     left_out: int
     workspaces: list[AnsweringWorkspace]
     freshness: Freshness
@@ -905,20 +914,20 @@ class Patterns(TypedDict):
 
 
 class Copy(SectionPlace):
-    """A section of which there are near copies."""
+    """A section that has near copies."""
 
-    # Digest of the file as indexed.
+    # The digest of the file when it was indexed.
     digest: str
-    # Words in common with the first of the group.
+    # The share of words in common with the first section of the group.
     similarity: float
 
 
 class DuplicateGroup(TypedDict):
-    # The longest first: it is likely to hold what the others say.
+    # The longest first: it is likely to say all that the others say.
     sections: list[Copy]
-    # The lowest by words of the pairs that make the group.
+    # The lowest similarity, by words, of the pairs that make the group.
     similarity: float
-    # The lowest of vectors; null where vectors did not find a pair.
+    # The lowest cosine of the pairs that vectors found; null if they found none.
     cosine: float | None
 
 
@@ -928,17 +937,18 @@ class Duplicates(TypedDict):
     workspace: str
     # The largest first.
     groups: list[DuplicateGroup]
-    # All that were found, before `limit`.
+    # How many groups were found, also beyond `limit`.
     n_groups: int
     how_to_merge: str
-    # Whether copies in other words were looked for, too.
+    # `ready` if copies in other words were looked for, too; `partial` if some sections have no
+    # vector yet; else `off`.
     semantic: Literal["off", "partial", "ready"]
     semantic_pending: int
     freshness: Freshness | None
 
 
 class ValueCount(TypedDict):
-    # Null for sections without one.
+    # The value; null for sections without a value.
     value: str | None
     sections: int
     notes: int
@@ -950,29 +960,29 @@ class MemoryStats(TypedDict):
     workspace: str
     sections: int
     notes: int
-    # The size of these notes as a whole.
+    # The size of these notes, including their other sections.
     bytes: int
-    # By group; a section counts once for each of its tags.
+    # The counts of each group. A section counts once for each of its tags.
     counts: dict[str, list[ValueCount]]
     freshness: Freshness
 
 
 class SectionAccesses(TypedDict):
     anchor: str
-    # Each session counts once.
+    # How often it was recalled; each session counts once.
     count: int
-    # Sessions among them that are remembered.
+    # How many of these were sessions whose names are still known.
     sessions: int
     last_at: float
-    # False while no note has such a section: it was deleted, or rewritten with its heading.
+    # False while no note has such a section, because it or its heading was deleted or rewritten.
     is_indexed: bool
 
 
 class AccessStats(TypedDict):
-    """How often sections were recalled, with accesses that were noted just now."""
+    """How often sections were recalled, including accesses of this moment."""
 
     workspace: str
-    # With a count, before `limit`.
+    # How many sections have a count, also beyond `limit`.
     sections: int
     accesses: int
     counts: list[SectionAccesses]
@@ -980,27 +990,27 @@ class AccessStats(TypedDict):
 
 class RecordedAccesses(TypedDict):
     workspace: str
-    # The named sections and notes that were counted.
+    # How many of the named sections and notes were counted.
     sections: int
-    # The anchors of which the index has no section; if it has none at all, the call fails.
+    # The anchors and paths that the index does not have. The call fails if it has none of them.
     unknown: list[str]
 
 
 class Captured(Written):
-    # The sections that are new.
+    # The new sections.
     added: list[AddedSection]
-    # False if the configuration does not let hooks write this.
+    # False if the configuration does not let hooks write after this event.
     is_allowed: bool
 
 
 class SourceChange(TypedDict):
     path: str
-    # The act on the section of this file; the section is removed with the file.
+    # The change of the file's section, which is `removed` when the file is gone.
     action: Literal["created", "updated", "unchanged", "removed"]
 
 
 class SkippedSource(TypedDict):
-    """A file that cannot be read, and whose section stays, or that has nothing to summarise."""
+    """A file that has nothing to summarise, or that cannot be read, so that its section stays."""
 
     path: str
     reason: str
@@ -1021,7 +1031,7 @@ class SourceInfo(TypedDict):
 
 class Sources(TypedDict):
     workspace: str
-    # The predefined ones, and those of `[[source]]` in the configuration.
+    # The predefined sources, and each `[[source]]` of the configuration.
     sources: list[SourceInfo]
 
 
@@ -1029,8 +1039,8 @@ class RevisionInfo(TypedDict):
     """One change of one note."""
 
     revision: int
-    # Revisions of one operation share this number: the rename of a folder has a revision for each
-    # note.
+    # The revisions of one operation share this number: the rename of a folder makes a revision for
+    # each note.
     change_set: int
     at: float
     # The writer; empty for a change by another program.
@@ -1039,16 +1049,16 @@ class RevisionInfo(TypedDict):
     # `first_seen` for a note that was there when memsyncd first saw it.
     command: str
     path: str
-    # The note's path before, if it was moved.
+    # The note's path before the change, if it was moved.
     old_path: str | None
     old_digest: str | None
     new_digest: str | None
     old_bytes: int | None
     new_bytes: int | None
-    # True while the texts before and after are kept, so that the change can be shown and undone.
+    # True while the texts before and after the change are kept, so that it can be shown and undone.
     is_kept: bool
-    # `confirm` if an undo of it deletes the note, though another program made it or an undo brought
-    # it back; `never` if the note was there when memsyncd first saw it.
+    # `confirm` if an undo deletes a note that another program made or an undo brought back; `never`
+    # if the note existed when memsyncd first saw it; else `nothing`.
     undo: Literal["nothing", "confirm", "never"]
 
 
@@ -1059,11 +1069,13 @@ class History(TypedDict):
 
 
 class SetAside(TypedDict):
-    """A records.db that was set aside: damaged, of another workspace, or replaced by a restore."""
+    """A records.db that was set aside, because it was damaged, belonged to another workspace, or
+    was replaced by a restore.
+    """
 
     path: str
-    # True if it was searched and has what was purged; False if it cannot be searched, because it is
-    # damaged or of an older version, and may have it.
+    # True if a search in it found the purged text; False if it cannot be searched, because it is
+    # damaged or of an older version, so that it may have the text.
     is_searched: bool
 
 
@@ -1071,17 +1083,18 @@ class Purged(TypedDict):
     workspace: str
     revisions: int
     texts: int
-    # Sections whose count of accesses was erased.
+    # How many sections lost their count of accesses.
     access_counts: int
-    # Erased signals between agents: all, or those with the text `containing`.
+    # How many signals between agents were erased: all, or the signals with the text `containing`.
     signals: int
-    # False while traces stay: `is_read`, in notes or in files that were set aside.
+    # False while traces stay: because of `is_read`, in notes (`still_in`) or in files that were set
+    # aside (`set_aside`).
     is_clean: bool
-    # Another program that reads records.db keeps traces in the file; they go when it ends.
+    # True if another program that reads records.db keeps traces in the file. They go when it ends.
     is_read: bool
     # Notes whose current text contains `containing`.
     still_in: list[str]
-    # Files beside records.db that have it, too, or may have it; a purge never changes them.
+    # Files beside records.db that have the purged text, or may have it. A purge never changes them.
     set_aside: list[SetAside]
 
 
@@ -1091,7 +1104,7 @@ class Diff(TypedDict):
     revision: int
     old_digest: str | None
     new_digest: str | None
-    # Unified, with three lines around each change; empty if both texts are equal.
+    # A unified diff with three lines around each change; empty if both texts are equal.
     diff: str
 
 
@@ -1101,7 +1114,7 @@ class PathState(TypedDict):
 
 
 class Undone(Written):
-    """`change_set` can be undone in turn."""
+    """An undo. It can be undone itself, by its `change_set`."""
 
     undone: list[RevisionInfo]
     # The notes after the undo.
@@ -1113,12 +1126,13 @@ class TopicInfo(SectionMeta):
 
     path: str
     title: str
-    # Digest of the note as indexed.
+    # The digest of the note when it was indexed.
     digest: str
     modified_at: float
     # The headings of its fields.
     fields: list[str]
-    # From 0 to 1: the mean of its fields'. A field's is its importance, raised by accesses.
+    # From 0 to 1: the mean salience of its fields. The salience of a field is its importance,
+    # raised by accesses.
     salience: float
     accesses: int
 
@@ -1126,12 +1140,12 @@ class TopicInfo(SectionMeta):
 class TopicList(TypedDict):
     workspace: str
     topics: list[TopicInfo]
-    # Before `limit`.
+    # How many topics there are, also beyond `limit`.
     n_topics: int
 
 
 class FieldValue(TypedDict):
-    # When it was appended; null for text of a section that is no dated item.
+    # When it was appended; null for text of the section that is not a dated item.
     at: str | None
     text: str
 
@@ -1141,7 +1155,7 @@ class FieldInfo(SectionMeta):
     name: str
     start_line: int
     end_line: int
-    # The newest first; what was there before is in `field.history`.
+    # The newest first. `field.history` also has the values that the note no longer has.
     values: list[FieldValue]
     salience: float
     accesses: int
@@ -1149,7 +1163,7 @@ class FieldInfo(SectionMeta):
 
 class TopicRelation(TypedDict):
     kind: str
-    # As written in the link.
+    # The target as the link writes it.
     to: str
 
 
@@ -1169,7 +1183,7 @@ class Topic(SectionMeta):
 
 class TopicWritten(Written):
     path: str
-    # Digest of the note as it is now.
+    # The digest of the note after the request.
     digest: str
     # `unchanged` if nothing had to change.
     action: Literal["added", "appended", "changed", "reported", "unchanged"]
@@ -1184,7 +1198,8 @@ class UpkeepItem(SectionPlace):
 
     decay: float
     tier: Literal["hot", "warm", "cold"]
-    # `decay`, `named`, `expired`, `ephemeral`, `session`, `in time`, or why it is skipped.
+    # `decay`, `named`, `expired`, `ephemeral`, `session`, `in time`, or the reason why the memory
+    # is skipped.
     reason: str
 
 
@@ -1192,24 +1207,24 @@ class Upkept(Written):
     """A plan, and whether it was carried out."""
 
     is_applied: bool
-    # A digest of the changes.
+    # The digest of the plan, for the parameter `plan`.
     plan: str
     archived: list[UpkeepItem]
     restored: list[UpkeepItem]
-    # Selected, and worth more than the limit or not past their time.
+    # Selected memories that stay: their decay is not below the limit, or their time is not over.
     retained: list[UpkeepItem]
-    # Selected, and not to be changed.
+    # Selected memories that cannot be changed, each with the reason.
     skipped: list[UpkeepItem]
 
 
 class FieldAppended(WrittenSection):
-    """The section that has the value; with `report`, the similar one."""
+    """The section with the new value; after `reported`, the most similar section."""
 
     action: Literal["added", "appended", "changed", "reported", "unchanged"]
-    # Values that the field has in the note now.
+    # How many values the field has in the note now.
     n_values: int
-    # Values that went from the note to the history, which keeps them for `history.max_age_days` and
-    # the note's last `history.max_revisions` changes.
+    # How many values left the note. The history keeps them as long as `history.max_age_days` and
+    # `history.max_revisions`, which counts changes of the note, allow.
     n_dropped: int
     similar: list[SimilarSection]
 
@@ -1217,13 +1232,13 @@ class FieldAppended(WrittenSection):
 class FieldVersion(TypedDict):
     at: str | None
     text: str
-    # Whether the note has it now.
+    # True if the note has the value now.
     is_current: bool
-    # The change of the note that brought it; null if the history does not reach back so far.
+    # The revision that added it; null if the history does not reach back so far.
     revision: int | None
     change_set: int | None
     recorded_at: float | None
-    # The writer; empty for another program.
+    # The writer; empty for a change by another program.
     client: str
     command: str
 
@@ -1234,8 +1249,8 @@ class FieldHistory(TypedDict):
     field: str
     # The newest first.
     values: list[FieldVersion]
-    # False if there may have been earlier values: older than this page, or dropped by the limits of
-    # the history, or from before memsyncd saw the note.
+    # False if there may be earlier values: beyond this page, dropped by the limits of the history,
+    # or from before memsyncd first saw the note.
     is_complete: bool
 
 
@@ -1247,59 +1262,62 @@ class TaskSection(FoundSection):
 
 class TaskReady(TypedDict):
     workspace: str
-    # Open ones, P0 first and then the oldest; records of what has happened (sessions, checkpoints,
-    # summaries) are no work.
+    # The open sections that are not blocked, P0 first, then the oldest. Sessions, checkpoints and
+    # summaries are left out: they record work that was done.
     items: list[TaskSection]
-    # Before `limit`.
+    # How many sections can be worked on, also beyond `limit`.
     n_ready: int
-    # Left out: their status is `blocked`, or `blocked_by`, as metadata or a typed link, names a
-    # task, section or note that is not done.
+    # How many sections were left out because they are blocked: their status is `blocked`, or their
+    # `blocked_by`, in metadata or a typed link, names a task, section or note that is not done.
     blocked: int
 
 
 class TaskSections(TypedDict):
     workspace: str
-    # By path and line.
+    # All sections of the task, by path and line.
     items: list[TaskSection]
 
 
 class TaskContext(TypedDict):
-    """Profile, summaries, task and discoveries, in this order; the same notes give one text."""
+    """Profile, summaries, task and discoveries, in this order. The same notes always give the same
+    text.
+    """
 
     workspace: str
-    # Empty if there is nothing.
+    # Empty if the task has no section and the project no profile.
     text: str
     bytes: int
-    # Anchors.
+    # The anchors of the sections in the text.
     included: list[str]
-    # Anchors of the sections that found no room.
+    # The anchors of the sections for which there was no room.
     left_out: list[str]
 
 
 class TaskSummary(TypedDict):
     workspace: str
     text: str
-    # Anchors.
+    # The anchors of the sections that the summary is made of.
     sources: list[str]
-    # Null for a dry run, without anything to summarise, and if the task has this summary.
+    # The new section. Null for a dry run, if there is nothing to summarise, and if the task has
+    # this summary already.
     added: AddedSection | None
 
 
 class SessionStarted(Written):
-    # The section that says so.
+    # The section that records the beginning.
     added: AddedSection
-    # As of `session.resume`.
+    # The block that `session.resume` returns.
     text: str
 
 
 class SessionBlock(TypedDict):
     workspace: str
-    # Task, unread signals, last checkpoint, summary, open discoveries, and what is ready.
+    # Task, unread signals, last checkpoint, summary, open discoveries, and sections to work on.
     text: str
     task: str | None
     included: list[str]
     left_out: list[str]
-    # The unread signals; reading them here does not acknowledge them.
+    # The numbers of the unread signals. They stay unread until they are acknowledged.
     signals: list[int]
 
 
@@ -1307,15 +1325,15 @@ class Triage(TypedDict):
     workspace: str
     open: int
     closed: int
-    # Open ones without a task.
+    # How many open sections have no task.
     untriaged: int
     # The open sections by priority; sections without one count under `none`.
     by_priority: dict[str, int]
     # The first open section without a task: P0 first, then the oldest.
     next: TaskSection | None
-    # The open ones, in that order.
+    # The open sections, in the same order.
     items: list[TaskSection]
-    # The new section; null if nothing was promoted now, or before.
+    # The new section; null if nothing was to be promoted, or the task has it already.
     promoted: AddedSection | None
 
 
@@ -1328,7 +1346,7 @@ class Profile(TypedDict):
     # The tags of all sections with their counts, the commonest first.
     tags: dict[str, int]
     kinds: dict[str, int]
-    # Before `limit`.
+    # How many sections there are, also beyond `limit`.
     sections: int
     notes: int
 
@@ -1340,19 +1358,19 @@ class SignalReceipt(TypedDict):
 
 
 class Signal(TypedDict):
-    """One signal. Its ids grow in the order of sending."""
+    """One signal. Ids grow in the order of sending."""
 
     id: int
     at: float
     sender: str
     type: str
     content: str
-    # `agent:NAME`, `session:ID`, `task:ID` and `everyone`.
+    # The addresses: `agent:NAME`, `session:ID`, `task:ID`, `everyone`.
     to: list[str]
     expires_at: float
-    # When the reader acknowledged it; null if it is unread, and in an outbox.
+    # When the reader acknowledged it; null if it is unread, and in every outbox.
     acked_at: float | None
-    # In an outbox: who has acknowledged it.
+    # In an outbox, the readers that have acknowledged it; otherwise empty.
     receipts: list[SignalReceipt]
     # The reader that took it for itself alone; null if nobody has.
     claimed_by: str | None
@@ -1361,7 +1379,7 @@ class Signal(TypedDict):
 class SignalSent(TypedDict):
     workspace: str
     signal: Signal
-    # False if the sender has sent a signal with this `key` before, which is the one returned.
+    # False if the sender has sent a signal with this `key` before; `signal` is the earlier one.
     is_new: bool
     # Addressees that nobody has ever read signals as, and a similar name that somebody has.
     warnings: list[str]
@@ -1369,20 +1387,22 @@ class SignalSent(TypedDict):
 
 class SignalBox(TypedDict):
     workspace: str
-    # An inbox begins with the unread ones, the oldest first; an outbox with the latest.
+    # An inbox lists the unread signals first, the oldest of them first; an outbox lists the latest
+    # first.
     signals: list[Signal]
-    # Before `limit`; 0 in an outbox.
+    # How many are unread, also beyond `limit`; 0 in an outbox.
     unread: int
 
 
 class SignalsAcked(TypedDict):
     workspace: str
-    # Acknowledged now for the first time.
+    # Signals that this reader acknowledged now.
     acked: list[int]
+    # Signals that this reader had acknowledged before.
     already: list[int]
     # Taken by another reader; with `claim` acknowledged by another reader, too.
     claimed: list[int]
-    # Expired, erased, or addressed to others.
+    # Signals that are expired, erased, or addressed to others.
     unknown: list[int]
 
 
@@ -1390,7 +1410,7 @@ class PromotedMemory(TypedDict):
     # The anchor of the memory, which stays as it is.
     source: str
     heading: str
-    # The section in the project's note; null for a new one of a dry run.
+    # The section in the project's note; null if a dry run would create it.
     anchor: str | None
     path: str
     # False if it was promoted with this tag before.
@@ -1412,45 +1432,47 @@ class WorkspaceInfo(TypedDict):
     preset: Literal["memory", "vault"]
     # The folder of the memory tool and of new notes, relative to `root`; `.` for `root` itself.
     memory_dir: str
-    # True for the user-wide workspace.
+    # True if it is the user-wide workspace.
     user: bool
     source: Literal["config", "added"]
     has_memory: bool
-    # The id of the collection that it belongs to.
+    # The id of the collection to which it belongs.
     collection: str | None
-    # The id of the workspace of the main git worktree, for a linked one that holds memory itself.
-    # It is a workspace from when a path in it is first named until its folder is gone.
+    # For a linked git worktree that has memory itself: the id of the main worktree's workspace. The
+    # linked worktree becomes a workspace when a path in it is first named, until its folder is
+    # gone.
     main: str | None
-    # The path of the project whose agent keeps its memory here, if that is known. The path leads to
-    # this workspace unless it is in one of its own.
+    # The path of the project whose agent keeps its memory here, if it is known. The path leads to
+    # this workspace, unless it lies in a workspace of its own.
     project: str | None
 
 
 class Found(TypedDict):
     # The kind of folder that was recognised.
     what: str
-    # Notes that the workspace has.
+    # How many notes the workspace has.
     notes: int
-    # False if there are more, of these or the others, than could be counted within seconds.
+    # False if there may be more `notes` or `others`: not all could be counted within seconds.
     is_complete: bool
-    # Notes beneath the folder that the workspace does not have, if it has none at all.
+    # If the workspace has no note: how many notes lie beneath the folder.
     others: int
-    # Without memory: files such as `memory.md` and `pkg/MEMORY.md`, which are not read as it.
+    # If there is no memory: files such as `memory.md` and `pkg/MEMORY.md`, which are not read as
+    # memory.
     namesakes: list[str]
-    # The globs of the workspace's read-only notes; of instructions for agents those that are there.
+    # The globs of the workspace's read-only notes, and its existing instructions for agents.
     read_only: list[str]
-    # The folder that was named, in a linked git worktree: it is the workspace, since it holds
-    # memory itself, or it shares the memory of the workspace.
+    # The linked git worktree, if the request named one. It is the workspace if it has memory
+    # itself; otherwise it shares the memory of the workspace.
     worktree: str | None
-    # The files and folders, by absolute paths, of which a worktree that holds memory itself shares
-    # the main one's.
+    # Absolute paths of files and folders: a linked worktree with memory of its own shares these
+    # with the main worktree.
     shared: list[str]
 
 
 class AddedWorkspaces(TypedDict):
     workspaces: list[WorkspaceInfo]
     found: Found
-    # The collection that was added; `workspaces` are its own.
+    # The collection that was added; then `workspaces` are the workspaces in it.
     collections: list[CollectionInfo]
 
 
@@ -1462,17 +1484,18 @@ class WorkspaceList(TypedDict):
 class AddParams(TypedDict):
     # The folder, by its absolute path.
     path: str
-    # The workspace's name; by default the folder's.
+    # The workspace's name; by default the folder's name.
     name: str | None
     # `memory`: MEMORY.md and .memories/; `vault`: every note; `claude-code`: the memory of each
-    # project; else the folder decides. With `claude-code` the path is Claude Code's folder, and
-    # each project's memory folder in it is a workspace. With `include` alone it is `memory`.
+    # project; by default the kind of the folder decides. With `claude-code`, the path is Claude
+    # Code's folder, and each project's memory folder in it becomes a workspace. Without a preset,
+    # `include` means `memory`.
     preset: Literal["memory", "vault", "claude-code"] | None
-    # Also index these, such as 'docs/**/*.md', and no longer the ones named before.
+    # Also index these, such as 'docs/**/*.md'; the globs named before are dropped.
     include: list[str]
     # Do not index these files.
     exclude: list[str]
-    # Also index these, and never write.
+    # Also index these, and never write to them.
     read_only: list[str]
     # The folder to write memories to; `.` for the path itself. It is relative to the path.
     memory_dir: str | None
@@ -1489,13 +1512,13 @@ class FoundPlace(TypedDict):
     notes: int
     # False if there may be more notes than could be counted within seconds.
     is_complete: bool
-    # The name of the workspace or collection that it is.
+    # The name of its workspace or collection; null if it is not watched.
     workspace: str | None
-    # Why it cannot be added, or empty.
+    # Why it cannot be added; empty if it can.
     refusal: str
-    # The parameters of `workspace.add` that add it; null if nothing is to be added.
+    # The parameters of `workspace.add` that add it; null if it is watched or cannot be added.
     add: AddParams | None
-    # The command that does the same.
+    # The command that adds it, as `add` does; else empty.
     command: str
 
 
@@ -1545,24 +1568,24 @@ class VectorProcessInfo(TypedDict):
 
 
 class SemanticStatus(TypedDict):
-    """How much of a workspace semantic search covers. `partial`: some chunks have no vector yet, or
-    the model is being loaded; what there is counts. `ready` and not `loaded`: the process has
-    ended, idle; the next question starts it.
+    """How much of a workspace semantic search covers. In the state `partial` some chunks have no
+    vector yet, or the model is being loaded; existing vectors count. If the state is `ready` but
+    `loaded` is false, the idle process has ended, and the next question starts it.
     """
 
     state: Literal["off", "partial", "ready"]
-    # Chunks without a vector of the embedder.
+    # How many chunks have no vector of the embedder.
     pending: int
-    # Chunks of the index.
+    # How many chunks the index has.
     total: int
-    # The name of the model; null if it is off.
+    # The name of the model; null if semantic search is off.
     embedder: str | None
-    # The next question is compared. Until the model and the vectors are in memory, words alone
-    # answer, and the answer says `off`.
+    # True if the model and the vectors are in memory, so that the next question is compared with
+    # the vectors. Until then, answers depend on words alone and say `off`.
     loaded: bool
-    # Why it is off, partial or not loaded, and what to do.
+    # Why semantic search is off, partial or not loaded, and what to do.
     reason: str | None
-    # The reason is a failure, which is reported once: it does not go on by itself.
+    # True if `reason` is a failure. It is reported once, and nothing is tried again by itself.
     failed: bool
 
 
@@ -1575,16 +1598,16 @@ class WorkspaceVectorsInfo(TypedDict):
 class SemanticReport(TypedDict):
     # `[semantic] enabled` of the configuration.
     enabled: bool
-    # null while nothing is asked of it: it ends when idle.
+    # Null while the process does not run: it ends when it is idle.
     process: VectorProcessInfo | None
     workspaces: list[WorkspaceVectorsInfo]
-    # Why it is off for all workspaces although it is enabled, and what to do.
+    # Why semantic search is off for all workspaces although it is enabled, and what to do.
     reason: str | None
 
 
 class Backup(TypedDict):
     workspace: str
-    # A temporary file with the whole history; move it, since the next backup deletes it.
+    # A temporary file with the whole history. Move it, because the next backup deletes it.
     path: str
     revisions: int
     bytes: int
@@ -1592,15 +1615,15 @@ class Backup(TypedDict):
 
 class Restored(TypedDict):
     workspace: str
-    # Where the daemon expects the file to restore; it is moved from there.
+    # The place where the daemon expects the file to restore; a restore moves the file away.
     path: str
-    # Revisions in the file; 0 if it was only prepared.
+    # How many revisions the file has; 0 if the restore was only prepared.
     revisions: int
-    # Revisions that were added because notes differ from their last text in the file.
+    # How many revisions were added because notes differ from their last text in the file.
     recorded: int
-    # Revisions beyond the limits of the configuration.
+    # How many revisions were dropped because of the limits of the configuration.
     dropped: int
-    # The file with the former history, if that had revisions.
+    # The file with the former history, if it had revisions.
     set_aside: str | None
 
 
@@ -1644,9 +1667,9 @@ class Changed(TypedDict):
     workspace: str
     generation: int
     paths: list[str]
-    # Chunks written or deleted.
+    # How many chunks were written or deleted.
     chunks: int
-    # False if older changes are no longer known: list or search again.
+    # False if older changes are no longer known, so that the client should list or search again.
     complete: bool
     # True if notes were added, removed or moved, so that a list of notes has changed.
     listing: bool

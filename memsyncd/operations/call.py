@@ -1,6 +1,6 @@
-"""One call of an operation by one client: everything that its function may use.
+"""The interface of one call of an operation: everything that its `run` may use.
 
-The dispatcher (`server/dispatch`) makes it. No operation imports the server.
+The dispatcher (`server/dispatch`) implements it, so that no operation imports the server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Call(Protocol):
-    """One call of an operation. `now_s` is the time of its arrival, since the epoch."""
+    """One call of an operation by one client. `now_s` is when it arrived, in seconds since 1970."""
 
     @property
     def workspace(self) -> Workspace:
@@ -36,62 +36,64 @@ class Call(Protocol):
 
     @property
     def writer(self) -> str:
-        """The name for the history: that of the parameters, else that of the connection."""
+        """The writer's name for the history: `client` of the parameters, else of the connection."""
 
     @property
     def stamp(self) -> dict[str, str]:
-        """Who makes a change and when, as the keyword arguments `client` and `at` of decisions."""
+        """The writer and the time of a change: the arguments `client` and `at` of decisions."""
 
     async def open(self) -> Workspace:
-        """Return the workspace, once its index can be read unless that takes too long."""
+        """Return the workspace when its index can be read, or after a time limit."""
 
     async def wait_until_recovered(self) -> None:
         """Wait until an edit that a crash has interrupted is completed or rolled back."""
 
     async def read(self, read: Callable[[], T], *, on_disk: bool = False) -> T:
-        """Return what `read` returns, in a thread; `on_disk` if it reads notes."""
+        """Call `read` in a thread and return its result. `on_disk` says that it reads notes."""
 
     async def run_job(self, job: JobFactory[T], *, is_write: bool = False) -> T:
-        """Return the result of a job of the worker. Raises Busy if its turn does not come."""
+        """Run a job on the worker and return its result. Raises Busy if its turn does not come."""
 
     async def edit(self, decide: Decide[T]) -> EditOutcome[T]:
-        """Carry out a decision on the worker: the disk, the history and the index."""
+        """Carry out a decision on the worker: change the disk, the history and the index."""
 
     async def add_section(self, **fields: Any) -> Added:
-        """Append a section with these fields of `note.add` to the workspace that the parameters
-        name, in the name of the call's writer: one change set.
+        """Append a section to the workspace that the parameters name, as one change set of the
+        call's writer. `fields` are parameters of `note.add`.
         """
 
     async def run_edit(self, job: JobFactory[EditOutcome[T]]) -> EditOutcome[T]:
-        """Return the outcome of a job that edits by itself, since it needs records to decide."""
+        """Run a job that edits by itself, because it needs records.db to decide."""
 
     def tidy_later(self) -> None:
-        """Have the databases give up after a while the room of what was deleted."""
+        """Have the databases free the room of deleted rows after a while."""
 
     async def find_near(
         self, find: Callable[..., list[SimilarSection]], on_similar: OnSimilar
     ) -> list[SimilarSection]:
-        """Find sections that say nearly what is to be written."""
+        """Call `find` for sections that are similar to the new text. If `on_similar` is `add`, the
+        search is short, and a failure gives no sections.
+        """
 
     async def scan(self) -> None:
         """Scan the workspace, and wait until the changes are indexed. Raises NotFresh."""
 
     def watch_freshness(self) -> Callable[[], Freshness]:
-        """Return a call for after a read that begins now; it returns how current the answer is."""
+        """Return a function to call after a read that begins now: it returns its freshness."""
 
     def note_accesses(self, anchors: Sequence[str], params: TrackedParams) -> None:
-        """Count an access of each of these sections, after the answer, if that is wanted."""
+        """Count an access of each of these sections after the answer, unless the caller forbids."""
 
     def notify_signal(self, signal: Signal) -> None:
-        """Send a signal of the workspace to the subscriptions of its addressees."""
+        """Send a signal to the subscriptions of its addressees."""
 
     def describe_write(self, outcome: EditOutcome[Any]) -> dict[str, Any]:
-        """The fields of `Written`, which every answer to a write has."""
+        """Return the fields of `Written`, which every answer to a write has."""
 
 
 async def read_saved(call: Call, read: Callable[[], T]) -> T:
-    """Return what `read` returns; if a note is not there, read again after a scan: it may have been
-    saved a moment ago.
+    """Return the result of `read`. If it raises NoteNotFound, scan and read again, because the note
+    may have been saved a moment ago.
     """
     try:
         return await call.read(read)

@@ -1,6 +1,6 @@
-"""Everything that an operation about the daemon and its workspaces may use.
+"""The interface of the daemon: everything that an operation about all workspaces may use.
 
-The server (`server/operations`) makes it. No operation imports the server.
+The server (`server/operations`) implements it, so that no operation imports the server.
 """
 
 from __future__ import annotations
@@ -28,32 +28,34 @@ T = TypeVar("T")
 
 
 class MethodCounters(msgspec.Struct):
-    """Requests of one method."""
+    """Counters of the requests of one method."""
 
     answered: DurationHistogram = msgspec.field(default_factory=DurationHistogram)
-    """From the arrival of each answered request until its answer was ready."""
+    """Durations from the arrival of a request until its answer was ready."""
     failed: dict[str, int] = msgspec.field(default_factory=dict)
-    """By the error's code."""
+    """How many requests failed, by the code of the error."""
     n_abandoned: int = 0
+    """How many requests lost their client before the answer."""
 
 
 class ServerCounters(msgspec.Struct):
-    """Requests and connections since the start. The memory does not grow with their number."""
+    """Counters of requests and connections since the start. Their size in memory stays the same."""
 
     requests: int = 0
     failed_requests: int = 0
     accepted: int = 0
     """Connections that were admitted."""
     refused: int = 0
-    """Connections that were refused: another user's, or one too many."""
+    """Connections that were refused: of another user, or above the limit."""
     dropped: int = 0
-    """Connections that were cut: slow readers, unfinished lines, idle ones that others replace."""
+    """Connections that were cut: of slow readers, with unfinished lines, and idle ones whose place
+    another client needed."""
     methods: defaultdict[str, MethodCounters] = msgspec.field(
         default_factory=lambda: defaultdict(MethodCounters)
     )
 
     def add(self, method: str, took_s: float, code: str, *, is_abandoned: bool) -> None:
-        """Count a request. `code` is that of its error, empty for a result."""
+        """Count a request. `code` is the code of its error; it is empty for a result."""
         counters = self.methods[method]
         if is_abandoned:
             counters.n_abandoned += 1
@@ -74,18 +76,18 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of the daemon; the callables are called for each request."""
+    """Facts about the daemon. The functions are called for each request."""
 
     pid: int
     socket: str
     find_config: Callable[[], str]
-    """The configuration's path, and whether there is a file."""
+    """Returns the path of the configuration, and whether the file exists, as a text."""
     sqlite: str
     started_at_s: float
     read_process: Callable[[], ProcessMetrics]
     read_load: Callable[[], Load]
     find_http: Callable[[], tuple[str, str] | None] = lambda: None
-    """The URL of the port and the file of its token, once a port is open."""
+    """Returns the URL of the port and the file with its token; None while no port is open."""
     open_panel: Callable[[], Awaitable[PanelAddress]]
     read_rss: Callable[[int], int]
     find_socket_problem: Callable[[], str] = lambda: ""
@@ -93,7 +95,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Folders(Protocol):
-    """Looks at folders, whose disks may not answer: each raises Busy then."""
+    """Examines folders. Each method raises Busy if the disk does not answer."""
 
     async def check_new(self, path: str) -> FolderCheck:
         """Check a folder that is to be added. Raises BadConfig and BadRequest."""
@@ -102,19 +104,19 @@ class Folders(Protocol):
         """Count the notes that the workspace would have, for at most about `limit_s`."""
 
     async def detect_memory(self, workspaces: list[Workspace]) -> None:
-        """Detect which workspaces have memory; it stays unknown where the disk does not answer."""
+        """Detect which workspaces have memory. It stays unknown if the disk does not answer."""
 
     async def find_places(
         self, find: Callable[[], list[KnownPlace]], home: str
     ) -> list[KnownPlace]:
-        """Call a function that looks for places of tools."""
+        """Call `find`, which looks in `home` for the places of tools, and return its result."""
 
     async def list_shared(self, worktree: Workspace) -> list[str]:
-        """Return the absolute paths that a linked worktree shares with the main one."""
+        """Return the absolute paths that a linked worktree shares with the main worktree."""
 
 
 class Daemon(Protocol):
-    """The daemon. `count_reads` counts the reads of clients that are in threads."""
+    """The daemon. `count_reads` counts the reads for clients that are in threads."""
 
     @property
     def workspaces(self) -> Workspaces: ...
@@ -131,9 +133,9 @@ class Daemon(Protocol):
     def count_reads(self) -> int: ...
 
     async def read(self, read: Callable[[], T]) -> T:
-        """Return what `read` returns, in a thread."""
+        """Call `read` in a thread and return its result."""
 
     async def finish(self, workspace: Workspace, work: Future[T], limit_s: float) -> T:
-        """Return the result of work on a workspace's disk. Raises NotFresh if it takes longer, or
-        as soon as the disk stalls.
+        """Return the result of work on a workspace's disk. Raises NotFresh after `limit_s`, or as
+        soon as the disk stalls.
         """

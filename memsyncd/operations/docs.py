@@ -1,4 +1,4 @@
-"""Read what the source of a declaration says of each field."""
+"""Read the docstrings of fields from the source of a declaration, and ask about types of fields."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from memsyncd.operations.fields import FIELD_DOCS
 
 
 def read_comments(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Return what the source says of each of the struct's own fields: in `#` lines above it, or in
-    a string below it.
+    """Return the description of each of the struct's own fields: the `#` lines above the field, or
+    the string below it.
     """
     return _read_module(struct.__module__).get(struct.__name__, {})
 
 
 def read_field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Return the docstring of each field on one line, inherited ones included."""
+    """Return the docstring of each field as one line, also of inherited fields."""
     docs = {name: FIELD_DOCS.get(name, "") for name in struct.__struct_fields__}
     for base in reversed(struct.__mro__):
         own = read_comments(base) if issubclass(base, msgspec.Struct) else {}
@@ -33,7 +33,9 @@ def read_field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 @cache
 def _read_module(module: str) -> dict[str, dict[str, str]]:
-    """Return the comments of the fields of all classes of a module; none without its source."""
+    """Return the descriptions of all fields of a module, by class and field. The result is empty
+    without the source.
+    """
     try:
         source = inspect.getsource(sys.modules[module])
     except (KeyError, OSError, TypeError):
@@ -63,7 +65,7 @@ def _read_class(tree: ast.ClassDef, lines: list[str]) -> dict[str, str]:
 
 
 def find_plain_type(kind: Any) -> Any:
-    """Return a type without its limits and without None."""
+    """Return a type without its limits and without None: `int` for `Annotated[int, …] | None`."""
     while get_origin(kind) in (Annotated, Union, UnionType):
         parts = [part for part in get_args(kind) if part is not NoneType]
         if get_origin(kind) is not Annotated and len(parts) > 1:
@@ -73,16 +75,16 @@ def find_plain_type(kind: Any) -> Any:
 
 
 def takes_list(kind: Any) -> bool:
-    """True for a type that accepts a list, among others."""
+    """True for a type that accepts a list, perhaps besides other values."""
     return get_origin(kind) is list or any(map(takes_list, get_args(kind)))
 
 
 def is_list_type(kind: Any) -> bool:
-    """True for a type that accepts lists alone."""
+    """True for a type that accepts only lists."""
     kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     return get_origin(kind) is list
 
 
 def may_be_list(kind: Any) -> bool:
-    """True for a type that accepts a list or an array of fixed length, among others."""
+    """True for a type that accepts a list or an array of fixed length, perhaps besides others."""
     return get_origin(kind) in (list, tuple) or any(map(may_be_list, get_args(kind)))

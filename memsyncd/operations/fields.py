@@ -14,7 +14,7 @@ Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
 Line = Annotated[int, msgspec.Meta(ge=1)]
 TimeoutMs = Annotated[int, msgspec.Meta(ge=1, le=600_000)]
 Name = Annotated[str, msgspec.Meta(max_length=8192)]
-"""A note, section, folder, workspace, kind or tag: the longest anchor is shorter."""
+"""The name of a note, section, folder, workspace, kind or tag. No anchor is longer."""
 WorkspaceNames = Name | Annotated[list[Name], msgspec.Meta(min_length=1, max_length=200)] | None
 """One workspace, several, or `*` for all; null for the only one."""
 ClientName = Annotated[str, msgspec.Meta(max_length=64)]
@@ -38,12 +38,12 @@ class WorkspaceParams(Params, frozen=True, kw_only=True):
 
 
 class TrackedParams(Params, frozen=True, kw_only=True):
-    """Parameters of a method that returns sections, which counts as an access of each."""
+    """Parameters of a method that returns sections and counts an access for each of them."""
 
     track_access: bool = True
     """Count an access for each section that is returned; `access.stats` has the counts."""
     caller_session: Name | None = None
-    """The session of the caller, which counts once for each section; without one every access
+    """The session of the caller: each section counts once for it. Without a session, every access
     counts."""
 
 
@@ -51,7 +51,7 @@ class WriteParams(WorkspaceParams, frozen=True, kw_only=True):
     """Parameters of a method that writes."""
 
     client: ClientName | None = None
-    """The name of the writer, which `history` shows; by default that of the connection."""
+    """The name of the writer, which `history` shows; by default the connection's."""
     timeout_ms: TimeoutMs | None = None
 
 
@@ -60,7 +60,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SectionPlace(Result, frozen=True, kw_only=True):
-    """Where a section is: its note and its lines, 1-based and inclusive."""
+    """The place of a section: its note and its lines, 1-based and inclusive."""
 
     anchor: str
     path: str
@@ -80,14 +80,14 @@ class Freshness(Result, frozen=True, kw_only=True):
     state: str
     """`ready` only if no scan is overdue, all folders are watched and all notes could be read."""
     reason: str | None
-    """Why the state is not `ready`, as `status` says it too; null otherwise."""
+    """Why the state is not `ready`, in the words of `status`; null if it is `ready`."""
 
 
 FIELD_DOCS: dict[str, str] = {
     "query": "Words to find, with filters.",
-    "filters": "Only what passes these.",
-    "wait": "Whether everything that is on the disk now is indexed first: `disk`.",
-    "min_generation": "Wait until the index has this generation.",
+    "filters": "Only sections that pass these.",
+    "wait": "With `disk`, everything that is on the disk now is indexed first.",
+    "min_generation": "Wait until the index has reached this generation.",
     "timeout_ms": "How long the answer may take.",
     "client": "The name of the writer, which `history` shows.",
     "anchor": "A section: `path#heading`.",
@@ -97,42 +97,42 @@ FIELD_DOCS: dict[str, str] = {
     "content": "The text, in markdown.",
     "signals": "The numbers of signals.",
     "anchors": "Sections by their anchors, or notes by their paths.",
-    "agents": "Agents that get it, by name.",
+    "agents": "Names of the agents that get it.",
     "sessions": "Sessions that get it.",
     "tasks": "Tasks whose agents get it.",
     "subscription": "The number of the subscription.",
     "workspace": "A workspace by its name, its id or a path in it; null for the only one.",
     "kind": "The kind of memory, one word such as `decision`.",
-    "tags": "A word to filter by; at most 32.",
+    "tags": "A word to filter by. At most 32.",
     "tag": "Only with one of these tags.",
-    "importance": "From 0 to 1; by default that of the kind.",
+    "importance": "From 0 to 1; by default the importance of the kind.",
     "priority": "`P0` to `P3`.",
     "lifecycle": "`ephemeral`, `session`, `task` or `project`.",
-    "source": "Where it comes from.",
+    "source": "Where the memory comes from.",
     "task": "The task, such as `WU-123`.",
     "session": "The session of an agent.",
     "agent": "The name of an agent.",
     "scope": "A scope of your own.",
     "topic": "The topic.",
     "keywords": "A word that recall finds it by; at most 20.",
-    "created": "The day or time, if not now.",
+    "created": "The day or time of its creation, if it is not now.",
     "updated": "The day or time of the last change.",
-    "expires": "A day or a time, from which on searches leave it out.",
+    "expires": "A day or a time: from then on, searches leave it out.",
     "metadata": "Keys of your own.",
-    "limit": "At most so many.",
+    "limit": "At most so many results.",
     "before": "Only older revisions than this one.",
     "include_archived": "Archived ones too.",
-    "if_digest": "Only if the note still has this digest; if it has another, nothing is done.",
-    "on_similar": "If something says nearly the same: `add`, `append` to it, or only `report` it.",
+    "if_digest": "Write only if the note still has this digest; otherwise nothing is done.",
+    "on_similar": "If a section says nearly the same: `add`, `append` to it, or only `report` it.",
     "revision": "The number of a revision.",
     "change_set": "All revisions of this change set.",
-    "dry_run": "Change nothing; answer what would be done.",
-    "plan": "Only if the plan is still this one, as a dry run names it.",
-    "min_similarity": "From 0 to 1; from 0.7 of the words on both say nearly the same.",
+    "dry_run": "Change nothing; answer with the changes that would be made.",
+    "plan": "Carry out only this plan, by the digest that a dry run returned.",
+    "min_similarity": "From 0 to 1; from 0.7 of the words in common, texts say nearly the same.",
     "max_tokens": "At most so many tokens, from 100 to 50,000.",
     "max_bytes": "At most so many bytes.",
 }
-"""The meaning of a field wherever it stands, unless its declaration says more."""
+"""The meaning of a field by its name, in every struct whose declaration gives it no docstring."""
 
 
 Heading = Annotated[str, msgspec.Meta(max_length=200)]
@@ -145,20 +145,20 @@ RevisionId = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
 Place = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
-"""The name of a note, folder or section. An empty name is refused: it is a program's mistake and
-does not mean all notes."""
+"""The name of a note, folder or section. An empty name is refused, because it is a program's
+mistake and must not mean all notes."""
 
 
 OnSimilar = Literal["add", "append", "report"]
-"""The act if a section says nearly the same as the new text."""
+"""The act to choose if a section says nearly the same as the new text."""
 
 
 WriteAction = Literal["added", "appended", "changed", "reported", "unchanged"]
-"""The act that was done; after `reported` and `unchanged` nothing is written."""
+"""The act that was done; `reported` and `unchanged` mean that nothing was written."""
 
 
 class Written(Result, frozen=True, kw_only=True):
-    """Common part of every answer to a write."""
+    """The fields that every answer to a write has."""
 
     workspace: str
     generation: int
@@ -166,7 +166,7 @@ class Written(Result, frozen=True, kw_only=True):
     is_indexed: bool
     """False if the write is on the disk and could not be indexed yet; `status` gives the reason."""
     change_set: int | None
-    """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
+    """The change set that `undo` takes; null if nothing was changed, or no history is kept."""
 
 
 class AddedSection(Result, frozen=True, kw_only=True):
@@ -175,15 +175,15 @@ class AddedSection(Result, frozen=True, kw_only=True):
     start_line: int
     end_line: int
     digest: str
-    """Digest of the note as written."""
+    """The digest of the note after the write."""
 
 
 class WrittenSection(Written, frozen=True, kw_only=True):
-    """An answer with the place of a section, as in `AddedSection`."""
+    """An answer to a write, with the place of the written section as in `AddedSection`."""
 
     anchor: str
     path: str
     start_line: int
     end_line: int
     digest: str
-    """Digest of the note as written."""
+    """The digest of the note after the write."""

@@ -29,7 +29,7 @@ from memsyncd.operations.operation import (
     Tool,
 )
 
-APPLY = OptionWords("--apply", "do it; otherwise only what would change is shown")
+APPLY = OptionWords("--apply", "do it; otherwise only print what would change")
 """The option of an operation whose dry run is the default."""
 
 TARGET = Path(__file__).parents[1] / "terminal" / "_generated"
@@ -64,8 +64,8 @@ from memsyncd.terminal.parser import (
 
 
 def generate(operations: Iterable[Operation], groups: Iterable[CommandGroup]) -> dict[str, str]:
-    """Return the texts of the modules for these operations: one for each capability, so that a
-    command loads its own alone, and tables under an empty name.
+    """Return the texts of the modules, by name. Each capability has a module, so that a command
+    loads only its own. The module with the tables has an empty name.
     """
     every = list(operations)
     named = {
@@ -95,18 +95,17 @@ def _join(parts: list[str]) -> str:
 
 def _render_tables(operations: list[Operation]) -> Iterator[str]:
     reading = sorted(operation.name for operation in operations if operation.reads)
-    reading_if = {one.name: one.reads_if for one in operations if one.reads_if}
-    # Without a word of it, a dry run is meant.
-    reading_if |= {one.name: {"dry_run": None} for one in operations if _is_dry_by_default(one)}
-    tools = [
-        one.tool.name for one in operations if isinstance(one.tool, Tool) and one.tool.is_read_only
-    ]
+    reading_if = {each.name: each.reads_if for each in operations if each.reads_if}
+    # Without a value, it is a dry run.
+    reading_if |= {each.name: {"dry_run": None} for each in operations if _is_dry_by_default(each)}
+    tools = [operation.tool for operation in operations if isinstance(operation.tool, Tool)]
+    reading_tools = [tool.name for tool in tools if tool.is_read_only]
     yield (
         f"READING = frozenset({_render_words(reading)})\n"
         '"""Operations that change neither notes nor records."""\n'
         f"READING_IF: dict[str, dict[str, object]] = {_render(reading_if)}\n"
         '"""Parameters with which an operation that writes only reads."""\n'
-        f"READING_TOOLS = frozenset({_render_words(tools)})\n"
+        f"READING_TOOLS = frozenset({_render_words(reading_tools)})\n"
         '"""Tools of MCP that only read."""\n'
     )
 
@@ -159,13 +158,15 @@ def _render_command(operation: Operation, command: Command, subs: Iterable[str])
     places = tuple(option.field for option in options if option.is_place)
     lines.append(f"        {_render_action(operation, command, folder, places)},")
     lines.append(f"        summary={_render(_summarize(operation, command))},")
-    arguments = [one for one in options if one.is_argument]
+    arguments = [option for option in options if option.is_argument]
     if arguments:
         lines.append("        arguments=(")
-        lines += [f"            {one.render(folder)}," for one in arguments]
+        lines += [f"            {argument.render(folder)}," for argument in arguments]
         lines.append("        ),")
     lines.append("        options=(")
-    lines += [f"            {one.render(folder)}," for one in options if not one.is_argument]
+    lines += [
+        f"            {option.render(folder)}," for option in options if not option.is_argument
+    ]
     json = "JSON_LINES" if operation.streams else "JSON"
     lines += [f"            {json},", "        ),"]
     if command.examples:
@@ -181,7 +182,7 @@ def _render_command(operation: Operation, command: Command, subs: Iterable[str])
 
 
 def find_capability(operation: Operation) -> str:
-    """Return the capability's folder, by the module of the operation's parameters or its `run`."""
+    """Return the folder of an operation, from its `run` or from the module of its parameters."""
     if operation.run:
         return operation.run.partition(".")[0]
     for struct in (operation.params, operation.result):
@@ -231,7 +232,7 @@ class RenderedOption(NamedTuple):
     bare: Any = None
     choices: tuple[str, ...] = ()
     parse: str = ""
-    """The name of a function: of the parser's, or with a colon of the folder's `show`."""
+    """The name of a function of the parser; with a colon before it, of the folder's `show`."""
     collects: bool = False
 
     def render(self, folder: str) -> str:
@@ -257,14 +258,14 @@ class RenderedOption(NamedTuple):
 
 def list_options(operation: Operation, command: Command) -> Iterator[RenderedOption]:
     """Yield the arguments and options of a command in the order of its help."""
-    arguments = dict(one.split(" ", 1) for one in command.arguments)
-    fields = {one.encode_name: one for one in msgspec.structs.fields(operation.params)}
+    arguments = dict(argument.split(" ", 1) for argument in command.arguments)
+    fields = {field.encode_name: field for field in msgspec.structs.fields(operation.params)}
     docs = read_field_docs(operation.params)
     left_out = {*arguments, *command.omit, *command.fixed, *NO_OPTIONS}
     for name, usage in arguments.items():
         option = _make_option(fields[name], docs, operation, command, name)
         yield option._replace(usage=usage, name=name, is_argument=True, parse="", collects=False)
-    yield from (_make_extra(one) for one in command.extra if one.is_argument)
+    yield from (_make_extra(extra) for extra in command.extra if extra.is_argument)
     inner, last = [], []
     for name, field in fields.items():
         if name in left_out:
@@ -275,7 +276,7 @@ def list_options(operation: Operation, command: Command) -> Iterator[RenderedOpt
             last.append(name)
         else:
             yield _make_option(field, docs, operation, command, name)
-    yield from (_make_extra(one) for one in command.extra if not one.is_argument)
+    yield from (_make_extra(extra) for extra in command.extra if not extra.is_argument)
     taken = {*fields} - {*command.omit}
     for field in inner:
         yield from _list_inner(field, operation, command, taken)
@@ -325,7 +326,7 @@ def _make_option(
         text = f"{text} (default {default})"
     parse = f":{command.parse[place]}" if place in command.parse else _choose_parser(field.type)
     own = usage.split()
-    long_name = next((one for one in own if one.startswith("--")), "").removeprefix("--")
+    long_name = next((word for word in own if word.startswith("--")), "").removeprefix("--")
     return RenderedOption(
         usage,
         text,
@@ -340,7 +341,7 @@ def _make_option(
 
 
 def _describe_choices(text: str, choices: tuple[str, ...], default: Any) -> str:
-    """Return what help says of the words that an option takes, unless it names them all."""
+    """Return a list of the words that an option takes; empty if its help names them all."""
     if all(re.search(rf"\b{re.escape(choice)}\b", text) for choice in choices):
         return ""
     words = [f"{choice} (default)" if choice == default else choice for choice in choices]
@@ -386,8 +387,8 @@ def _choose_parser(kind: Any) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a docstring as help: without its period and its quotes, with a
-    small first letter.
+    """Return the first sentence of a docstring as help: without its period and its backquotes, and
+    beginning with a small letter.
     """
     sentence = re.split(r"(?<=[^.])\.(?:\s|$)", text, maxsplit=1)[0]
     return _lower(sentence.replace("`", ""))

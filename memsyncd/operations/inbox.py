@@ -1,5 +1,5 @@
-"""Read the signals to an agent, a session or a task: for an inbox, a session that is resumed, and a
-subscription.
+"""Read the signals to an agent, a session or a task. An inbox, a resumed session and a subscription
+need them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from memsyncd.operations.signals.declare import (
 )
 from memsyncd.store.records import StoredSignal
 
-NAME_ONE = "name an agent, a session or a task"
+READER_HINT = "name an agent, a session or a task"
 
 
 def name_reader(params: SignalReader) -> str:
-    """Return who acknowledges: the agent, else the session, else the task. Raises BadRequest."""
+    """Return the address of the reader: the agent, else the session, else the task. Raises
+    BadRequest if none is named.
+    """
     if not params.addresses:
-        raise BadRequest("the reader of the signals is not named", hint=NAME_ONE)
+        raise BadRequest("the reader of the signals is not named", hint=READER_HINT)
     return params.addresses[0]
 
 
 def read_inbox(
     workspace: Workspace, config: Config, clock: Clock, params: SignalInboxParams
 ) -> Job[SignalBox]:
-    """List the signals to a reader, unread first; a job of the worker. Raises StoreFailed."""
+    """List the signals to a reader, the unread ones first. Raises StoreFailed."""
     reader, now_s = name_reader(params), clock.wall_s()
     stored = require_records(workspace, clock).signals
     stored.note_reader(reader, now_s)

@@ -1,9 +1,9 @@
-"""Declare an operation: one value that says everything about a method which any surface needs.
+"""The types of a declaration: an `Operation` says all that any surface needs to know of a method.
 
 The JSON-RPC parser and dispatcher, the routes of HTTP, OpenRPC and OpenAPI, the tools of MCP, the
 commands with their options and help, and the client's methods are derived from the declarations.
-`table` lists them all. A field's docstring is its help, its description in schemas and its line in
-the client's docstring.
+`table` lists all operations. The docstring of a field is the help of its option, its description in
+schemas and its line in the docstring of the client's method.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ Group = Literal["Find", "Write", "Set up", "Run", "Maintain"]
 """A heading of the first help screen."""
 
 EVERY_METHOD: Errors = (BadRequest, TooLarge, ShuttingDown, MemsyncdError)
-"""The errors of each method besides its own; the last is an internal error."""
+"""The errors that every method may raise; the last stands for an internal error."""
 FINDS: Errors = (WorkspaceNotFound, AmbiguousWorkspace, NotFresh, Busy)
-"""The errors of a method that finds its workspace."""
+"""The errors of a method that looks up its workspace."""
 READS: Errors = (*FINDS, StoreFailed, StoreCorrupt, IndexUnfit, StoreFull)
 """The errors of a method that reads a database."""
 OPENS: Errors = (*READS, NoteNotFound, PathRefused, Unwritable, Unsafe)
@@ -58,77 +58,83 @@ class Shape(Enum):
     """How the dispatcher carries out an operation."""
 
     SERVER = "by a method of the server itself"
-    READ = "`run(call, params)` reads and returns the result; it runs in a thread"
-    DAEMON = "`run(daemon, params)`, about the daemon and all workspaces, on the event loop"
-    STEPS = "`await run(call, params)` returns the result: it reads and edits by its call"
+    READ = "`run(call, params)` runs in a thread: it reads, and returns the result"
+    DAEMON = "`run(daemon, params)` runs on the event loop, for the daemon and all workspaces"
+    STEPS = "`await run(call, params)` reads and edits by methods of `call`, and returns the result"
 
 
 class Paths(msgspec.Struct, frozen=True, kw_only=True):
     """Which parameters name a note or a folder."""
 
     absolute: tuple[str, ...] = ()
-    """Fields that may be an absolute path, which then chooses the workspace."""
+    """Fields that may have an absolute path, which then chooses the workspace."""
     are_from_root: bool = False
     """True if `path` and `anchor` become paths from the root when they begin with `/memories`."""
     may_be_folder: bool = False
+    """True if they may name a folder as well as a note."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """The words of a command line that call an operation.
 
-    Each field of the parameters is an option, but for `arguments` and `omit`. A field's docstring
-    is its help; `usages` and `OPTIONS` say how an option is written that is not `--its-name TEXT`.
+    Each field of the parameters becomes an option, except the fields in `arguments` and `omit`. The
+    docstring of the field is the help of the option. `usages` and `OPTIONS` name the options that
+    are not written `--field-name TEXT`.
     """
 
     words: str
     """The command, such as `topic append`."""
     group: Group | Literal[""] = ""
-    """The heading under which the first help screen lists it; empty for a part of a group."""
+    """The heading under which the first help screen lists the command; empty for a command of a
+    `CommandGroup`."""
     summary: str = ""
-    """By default that of the operation."""
+    """The line in help; by default the summary of the operation."""
     arguments: tuple[str, ...] = ()
-    """Positional arguments, each `field USAGE`, such as `content [TEXT…]`."""
+    """Fields that are positional arguments, each as `field USAGE`, such as `content [TEXT…]`."""
     usages: dict[str, str] = {}
-    """How options are written, by field: `--write`."""
+    """How options are written, by field, such as `--write`."""
     help: dict[str, str] = {}
-    """Help of fields, where a command line needs other words than the docstring."""
+    """Help by field, where a command line needs other words than the docstring."""
     omit: tuple[str, ...] = ()
     """Fields that the command does not offer."""
     extra: tuple[Extra, ...] = ()
-    """Arguments and options that no field has; `prepare` or `action` reads them."""
+    """Arguments and options that are no field; `prepare` or `action` reads them."""
     stdin: str = ""
-    """The field whose text may come from stdin: no text, `-`, or `--stdin`."""
+    """The field whose text is read from stdin if there is no text, if it is `-`, or by
+    `--stdin`."""
     fixed: dict[str, Any] = {}
-    """Fields that the command sets itself."""
+    """Values of fields that the command sets itself."""
     parse: dict[str, str] = {}
-    """Functions in the folder's `show` that parse the text of an option, by field."""
+    """Names of functions in `show`, by field, that parse the text of an option."""
     prepare: str = ""
-    """The function in `show` that returns parameters which the words do not give as they are."""
+    """The function in `show` that makes parameters of words which are not parameters themselves."""
     show: str = ""
-    """The function in `show` that prints the answer for people; by default field by field."""
+    """The function in `show` that prints the answer for people; by default each field is
+    printed."""
     found: str = ""
-    """Fields of the answer; the command returns 1 if all of them are empty."""
+    """Fields of the answer, separated by spaces; the command returns 1 if all of them are empty."""
     action: str = ""
-    """The function in `show` that carries the command out, where it is more than one call."""
+    """The function in `show` that carries out the command, if it is more than one call."""
     keeps_exclusions: bool = False
-    """True if a word such as `-draft` is no mistyped option."""
+    """True if a word such as `-draft` excludes this word from a search, and is no mistyped
+    option."""
     gone: dict[str, str] = {}
-    """Advice in place of a former option, or of an option with a former value."""
+    """Advice by former option, or by option with a former value, such as `--format svg`."""
     examples: tuple[str, ...] = ()
 
 
 class Extra(msgspec.Struct, frozen=True, kw_only=True):
-    """An argument or option that no field of the parameters has."""
+    """An argument or option that is no field of the parameters."""
 
     usage: str
-    """`--open N`, or for an argument `TARGET` or `[TARGET…]`, then with a `name`."""
+    """An option such as `--open N`; or an argument such as `[TARGET…]`, which needs a `name`."""
     help: str
     name: str = ""
     is_argument: bool = False
     bare: Any = None
-    """The value of an option that is given without one."""
+    """The value if the option is given without a value."""
     field: str = ""
-    """The field that becomes `value` if the flag is given: `--last` for `sort`."""
+    """The field that becomes `value` if the option is given: `--last` sets `sort`."""
     value: Any = True
     parse: str = ""
     choices: tuple[str, ...] = ()
@@ -144,12 +150,12 @@ class CommandGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OptionWords(NamedTuple):
-    """How an option is written, and its help where a command line needs its own."""
+    """How an option is written, and its help if the docstring does not fit a command line."""
 
     usage: str
     help: str = ""
     value: Any = True
-    """The value of an option without one."""
+    """The value of an option that takes none."""
 
 
 OPTIONS: dict[str, OptionWords] = {
@@ -160,7 +166,7 @@ OPTIONS: dict[str, OptionWords] = {
     "client": OptionWords("--client NAME", "the writer's name in the history (default cli)"),
     "timeout_ms": OptionWords("--timeout-ms MS", "give up after this long"),
     "wait": OptionWords("--wait", "first index everything that is on disk now", "disk"),
-    "mark": OptionWords("--no-mark", "without the line that marks orders in notes", value=False),
+    "mark": OptionWords("--no-mark", "without the warning about orders in notes", value=False),
     "user": OptionWords("--no-user", "without the user-wide workspace", value=False),
     "plan": OptionWords("--plan DIGEST"),
     "limit": OptionWords("-n --limit N"),
@@ -200,7 +206,7 @@ OPTIONS: dict[str, OptionWords] = {
     "max_tokens": OptionWords("--max-tokens N"),
     "max_bytes": OptionWords("--max-bytes N"),
 }
-"""How the options of fields are written, wherever a field of this name is one."""
+"""How options are written, by the name of their field, in all commands that offer the field."""
 NO_OPTIONS = frozenset({"track_access", "caller_session", "min_generation"})
 """Fields that programs use; no command offers them."""
 
@@ -210,19 +216,19 @@ class Python(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     positional: tuple[str, ...] = ()
-    """Fields that may be given by place; the last with a star takes several: `*topics`. `target`
-    stands for the fields `anchor` and `path`."""
+    """Fields that may be given by position. A star before the last one takes several values:
+    `*topics`. The name `target` stands for the fields `anchor` and `path`."""
     returns: str = ""
-    """The field of the result that the method returns, by default all of it."""
+    """The field of the result that the method returns; by default the whole result."""
     omit: tuple[str, ...] = ()
     """Fields that the method does not offer."""
     rename: dict[str, str] = {}
-    """Names of parameters that differ from their fields, by field."""
+    """Names of parameters, by field, where the names differ."""
     sends: dict[str, str] = {}
-    """Expressions that are sent for fields in place of the parameter alone:
+    """Expressions, by field, that are sent instead of the parameter itself:
     `session or self._session`."""
     kwargs: str = ""
-    """The field whose fields are keyword arguments: `filters`."""
+    """The field whose own fields are keyword arguments of the method: `filters`."""
     doc: str = ""
     """Text of the docstring besides the operation's summary."""
 
@@ -249,21 +255,21 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     arguments: tuple[ToolArgument, ...]
     prepare: str = ""
-    """A function that changes the parameters before they are checked, `module:function`."""
+    """The function, `module:function`, that changes the parameters before they are checked."""
     is_always_loaded: bool = True
-    """False if clients that can should load it on demand."""
+    """False if clients should load the tool only on demand, if they can."""
     is_read_only: bool = False
     is_destructive: bool = False
     is_idempotent: bool = False
 
 
 TOOL_WORKSPACE = ToolArgument(
-    "workspace", "Name of another workspace, or a path in it; by default the one of this folder."
+    "workspace", "Name of another workspace, or a path in it; by default this folder's workspace."
 )
 
 
 class ToolAction(msgspec.Struct, frozen=True, kw_only=True):
-    """One action of a tool with several; `fields` has the field of each argument, by argument."""
+    """One action of a tool with several actions. `fields` maps each argument to its field."""
 
     tool: Tool
     name: str
@@ -279,26 +285,30 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     shape: Shape = Shape.SERVER
     run: str = ""
-    """The function that carries it out, `module:function` beneath `memsyncd`; it is loaded late."""
+    """The function that carries it out, `module:function` beneath `memsyncd.operations`. It is
+    imported at the first call."""
     errors: Errors = ()
-    """Besides `EVERY_METHOD`."""
+    """The errors that it may raise, besides `EVERY_METHOD`."""
     route: str = ""
-    """The verb and path of HTTP that carry it out, if there is one besides `POST /rpc`."""
+    """Its HTTP verb and path, if it has a route of its own besides `POST /rpc`."""
 
     reads: bool = False
     """True if it changes neither notes nor records: it may be repeated, and a command in a folder
     without a workspace may ask the only one."""
     reads_if: dict[str, Any] = {}
-    """Parameters with which a call of an operation that writes only reads."""
+    """Parameters with which a call of a writing operation only reads."""
     worktree: Literal["join", "own", "wide", "writes"] = "writes"
-    """Whom a linked worktree asks that shares memory of the main one, unless a note is named:
-    both; itself; itself if it is named by name or id; or the folder to which memories go."""
+    """Which workspace answers in a linked git worktree that shares memory of the main worktree, if
+    no note is named. `join`: both; `own`: the linked one; `wide`: the linked one if the request
+    names it by its name or id, else none; `writes`: the one with the folder for new memories."""
     paths: Paths = Paths()
     waits: bool = False
-    """True if its requests mostly wait, and count little against the limit of running ones."""
+    """True if its requests mostly wait, so that they hardly count against the limit of running
+    requests."""
     streams: bool = False
     """True if notifications follow its answer."""
     changes_workspaces: bool = False
+    """True if it adds or removes workspaces."""
 
     command: Command | tuple[Command, ...] | None = None
     python: Python | None = None
@@ -327,5 +337,5 @@ class Notification(msgspec.Struct, frozen=True):
 def load_function(name: str) -> Callable[..., Any]:
     """Return the function that `module:function` names, beneath `memsyncd.operations`."""
     module, _, function = name.partition(":")
-    found: Callable[..., Any] = getattr(import_module(f"memsyncd.operations.{module}"), function)
-    return found
+    loaded: Callable[..., Any] = getattr(import_module(f"memsyncd.operations.{module}"), function)
+    return loaded

@@ -1,8 +1,8 @@
-"""Plan to archive or restore many memories, and answer with the plan or carry it out.
+"""Plan to archive or restore memories, and answer with the plan or carry it out.
 
-A plan names the memories that change, those that stay and those that cannot change, and has a
-digest. It is computed from the index and the notes; carried out, it is one change set, refused if
-it is no longer the plan whose digest the client names.
+A plan names the memories that change, that stay and that cannot change, and it has a digest. It is
+computed from the index and the notes. To carry out a plan makes one change set. It is refused if
+the client names a digest and the plan, computed again, has another.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PROJECT = "project"
 Verdict = tuple[Literal["change", "retain", "skip"], str]
 """Whether a memory changes, stays or cannot change, and the reason."""
 Judge = Callable[[Memory], Verdict | None]
-"""Decides about a memory; None if the request does not select it."""
+"""Judges a memory; returns None if the request does not select it."""
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +68,8 @@ def plan_notes(
     paths: Collection[str],
     valuation: Valuation,
 ) -> Planned:
-    """Plan to archive these notes as a whole, or to restore those that were archived so. A note
-    with a protected memory is skipped.
+    """Plan to archive whole notes, or to restore notes that were archived as a whole. Archiving
+    skips a note with a protected memory.
     """
 
     def judge(memory: Memory) -> Verdict:
@@ -91,7 +91,7 @@ def make_upkeep_decision(
 ) -> Decide[UpkeepPlan]:
     """Make the decision to carry out a plan, which is computed again when its turn comes.
 
-    It raises Conflict if `digest` is given and the plan has another one by then.
+    The decision raises Conflict if `digest` is not None and the plan has another digest by then.
     """
 
     def make_conflict(now: str | None) -> Conflict:
@@ -106,7 +106,7 @@ def make_upkeep_decision(
         try:
             planned = plan()
         except NoteNotFound as error:
-            # A section that was planned and is gone is a change as well.
+            # The notes have also changed if a planned section is gone.
             raise (make_conflict(None) if digest is not None else error) from error
         if digest is not None and planned.plan.plan != digest:
             raise make_conflict(planned.plan.plan)
@@ -121,7 +121,9 @@ def value_memory(memory: Memory, valuation: Valuation) -> float:
 
 
 def find_protection(memory: Memory, config: Config) -> str:
-    """Return why a memory is never archived, or why it need not be; empty if it may be."""
+    """Return why a memory is not archived: it is protected, or archived already. Empty if it may be
+    archived.
+    """
     if any(section.lifecycle == PROJECT for section in memory.sections):
         return "its lifecycle is project"
     for section in memory.sections:
@@ -140,7 +142,10 @@ def make_plan(
     select: Callable[[Sequence[StoredNote]], Iterator[Memory]],
     among: Collection[str] | None,
 ) -> Planned:
-    """Judge the memories that are selected in the notes `among`, None for all."""
+    """Make a plan of the memories that `select` takes from the notes `among`; None means all notes.
+
+    `judge` decides which of them change. `reason` of an item is the reason of its verdict.
+    """
     with workspace.acquire(PLAN_LIMIT_S) as reader:
         notes = sorted(stream_notes(reader, among=among, filters=EVERYTHING), key=by_path)
     listed: dict[str, list[UpkeepItem]] = {"change": [], "retain": [], "skip": []}
@@ -191,7 +196,7 @@ class _MemoryChange(msgspec.Struct, frozen=True):
 
 
 def _digest_plan(act: Act, puts: Sequence[Put]) -> str:
-    """Return a digest of the notes that change, of their present and of their new texts."""
+    """Return a digest of the paths, the present texts and the new texts of the notes to change."""
     notes = [
         (put.path.text, put.was.digest if put.was else "", digest_bytes(put.data)) for put in puts
     ]
@@ -215,9 +220,10 @@ def _describe(memory: Memory, reason: str, valuation: Valuation) -> UpkeepItem:
 def _change_note(
     workspace: Workspace, act: Act, path: NotePath, changes: Sequence[_MemoryChange]
 ) -> tuple[Put | None, dict[str, str]]:
-    """Return what writes a note with its memories changed, and why the others of them stay.
+    """Return the write that changes the memories of one note, None if nothing changes, and the
+    reasons why some of these memories cannot change, by anchor.
 
-    Raises Conflict if the note is not as indexed.
+    Raises Conflict if the note differs from the index.
     """
     scope = workspace.scope
     if resolve(scope, path).folder != scope.root or scope.is_read_only(path.text):
@@ -260,7 +266,7 @@ def _change_text(
 async def keep_up(
     call: Call, act: str, params: PlanParams, plan: Callable[[Valuation], Planned]
 ) -> Upkept:
-    """Answer with the plan that `plan` makes of what memories are worth now, or carry it out."""
+    """Answer with the plan, or carry it out. `plan` makes it from the present worth of memories."""
     workspace = await call.open()
 
     def make() -> Planned:

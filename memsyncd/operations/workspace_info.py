@@ -1,4 +1,4 @@
-"""Choose workspaces by their names, and describe what several operations say of them."""
+"""Choose workspaces by their names, and describe the freshness of workspaces, and collections."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ WORST_FIRST = ("stalled", "missing", "degraded", "indexing")
 
 
 def choose_workspaces(workspaces: Workspaces, name: str | None) -> list[Workspace]:
-    """Return the workspace of this name, or all without one. Raises WorkspaceNotFound."""
+    """Return the workspace with this name, or all if it is None. Raises WorkspaceNotFound."""
     return workspaces.sorted() if name is None else [workspaces.find(name)]
 
 
 def choose_named(workspaces: Workspaces, names: str | list[str] | None) -> list[Workspace]:
-    """Return the workspaces with these names, each once; `*` names all but linked worktrees, whose
-    notes are mostly copies. Raises WorkspaceNotFound.
+    """Return the workspaces with these names, each once. `*` names all workspaces except linked
+    worktrees, because their notes are mostly copies. Raises WorkspaceNotFound.
     """
     if names == ALL_WORKSPACES:
         return [workspace for workspace in workspaces.sorted() if not workspace.entry.main]
@@ -44,7 +44,7 @@ def describe_collections(workspaces: Workspaces) -> list[CollectionInfo]:
 
 def describe_collection(collection: ProjectCollection, workspaces: Workspaces) -> CollectionInfo:
     entry = collection.entry
-    members = [one for one in workspaces.sorted() if one.entry.collection == entry.id]
+    members = [each for each in workspaces.sorted() if each.entry.collection == entry.id]
     return CollectionInfo(
         id=entry.id,
         name=entry.name,
@@ -53,25 +53,27 @@ def describe_collection(collection: ProjectCollection, workspaces: Workspaces) -
         exclude=list(entry.exclude),
         source=entry.source,
         is_missing=collection.is_missing,
-        workspaces=[one.id for one in members],
+        workspaces=[workspace.id for workspace in members],
     )
 
 
 def describe_freshness(
     workspaces: Sequence[Workspace], config: Config, *, now_s: float
 ) -> Freshness:
-    """Combine the freshness of workspaces: the worst state, the oldest scan, the latest
-    generation. `now_s` is of the monotonic clock.
+    """Combine the freshness of workspaces: the worst state, the oldest scan, the highest
+    generation.
+
+    `now_s` is a time of the monotonic clock.
     """
     conditions = [workspace.condition for workspace in workspaces]
     scans = [condition.synced_at_s for condition in conditions]
-    fresh = [read_freshness(workspace, config, now_s=now_s) for workspace in workspaces]
-    states = {one.state for one in fresh}
-    reasons = dict.fromkeys(reason for one in fresh for reason in one.reasons)
+    parts = [read_freshness(workspace, config, now_s=now_s) for workspace in workspaces]
+    states = {part.state for part in parts}
+    reasons = dict.fromkeys(reason for part in parts for reason in part.reasons)
     is_scanned = bool(scans) and None not in scans
     return Freshness(
         generation=max((condition.generation for condition in conditions), default=0),
-        pending=sum(one.pending for one in fresh),
+        pending=sum(part.pending for part in parts),
         unrecorded=sum(condition.n_unrecorded for condition in conditions),
         synced_at=min(scan for scan in scans if scan is not None) if is_scanned else None,
         state=next((state for state in WORST_FIRST if state in states), "ready"),
@@ -82,7 +84,7 @@ def describe_freshness(
 def measure_freshness(
     workspaces: Workspaces, chosen: Sequence[Workspace], clock: Clock
 ) -> Freshness:
-    """Return the freshness of what was read, and check that the file of each index is there."""
+    """Return the freshness of these workspaces, and check that the file of each index exists."""
     for workspace in chosen:
         workspaces.scheduler.check_read(workspace)
     return describe_freshness(chosen, workspaces.config, now_s=clock.now_s())
@@ -91,9 +93,11 @@ def measure_freshness(
 def watch_freshness(
     workspaces: Workspaces, chosen: Sequence[Workspace], clock: Clock
 ) -> Callable[[], Freshness]:
-    """Return a call for after a read that begins now. Changes that are pending now, unread events
-    included, may be indexed during the read without being in it: they count as pending, and the
-    generation is the last that surely was read.
+    """Return a function to call after a read that begins now: it returns the freshness of the read.
+
+    Changes that are pending now, including unread events, may be indexed during the read without
+    being in its result. So they count as pending, and the generation is the one of now, which the
+    read surely has.
     """
     n_unread = int(workspaces.watching.find_unhandled() is not None)
     before = describe_freshness(chosen, workspaces.config, now_s=clock.now_s())

@@ -59,7 +59,7 @@ def benches(make_bench: Callable[..., Any]) -> list[Any]:
 
 def test_only_common_kinds_are_read_and_short_texts_are_not_compared(benches: list[Any]) -> None:
     parts = read_all(benches)
-    assert [[one.shown.anchor for one in part.sections] for part in parts] == [
+    assert [[section.described.anchor for section in part.sections] for part in parts] == [
         [".memories/errors.md#title/part-0"]
     ] * 2
     [pattern] = find_patterns(parts, PARAMS)

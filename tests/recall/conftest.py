@@ -10,7 +10,7 @@ from memsyncd.config import Config
 from tests.benchmarks.in_process import find_lines, find_shown, open_indexed
 from tests.benchmarks.questions import Lines, QuestionSet
 
-# What a search finds and what a block shows, by the question's id, best first.
+# The lines of hits, and the lines in a block, by the question's id; the best first.
 Answers = tuple[dict[str, list[Lines]], dict[str, list[Lines]]]
 BLOCK_TOKENS = 500
 
@@ -20,15 +20,17 @@ def ask_all(tmp_path_factory: pytest.TempPathFactory) -> Callable[[QuestionSet],
     """Index the notes of a set and ask all its questions."""
 
     def ask(question_set: QuestionSet) -> Answers:
-        found: dict[str, list[Lines]] = {}
-        shown: dict[str, list[Lines]] = {}
+        hits: dict[str, list[Lines]] = {}
+        blocks: dict[str, list[Lines]] = {}
         config = Config()
         for scope in question_set.notes:
             with open_indexed(question_set, scope, tmp_path_factory.mktemp("r")) as workspace:
-                for one in question_set.questions:
-                    if one.scope == scope:
-                        found[one.id] = find_lines(workspace, one, config)
-                        shown[one.id] = find_shown(workspace, one, config, max_tokens=BLOCK_TOKENS)
-        return found, shown
+                for question in question_set.questions:
+                    if question.scope == scope:
+                        hits[question.id] = find_lines(workspace, question, config)
+                        blocks[question.id] = find_shown(
+                            workspace, question, config, max_tokens=BLOCK_TOKENS
+                        )
+        return hits, blocks
 
     return ask

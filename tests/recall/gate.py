@@ -1,11 +1,12 @@
-"""The least that each category of our own questions must reach.
+"""The minimum scores of each category of our own questions.
 
 The first categories cover all content of notes. Each of the others needs one or two of the ranking
-parameters, with rival notes that win without them: their minimum scores are what the ranking
-reaches now, less a hundredth, and `test_sensitivity.py` shows that they fail without the parameter.
+parameters, because rival notes win without them. The minimum is the present score less a hundredth;
+`test_sensitivity.py` shows that the gate fails without the parameter.
 
-The last six of `MINIMUM_SCORES` are questions of one language each about thirty notes: one question a note, then ten
-that paraphrase more freely and share few words with the note, or none.
+Each of the last six categories of `MINIMUM_SCORES` has questions in one language about thirty
+notes: one question for each note, then ten free paraphrases that share few words with the note, or
+none.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.benchmarks.questions import Lines, QuestionSet
 
 
 class MinimumScore(NamedTuple):
-    """`shown` is the MRR of the passages in a block of 500 tokens."""
+    """Scores of a category. `shown` is the MRR of the passages in a block of 500 tokens."""
 
     recall: float
     mrr: float
@@ -69,8 +70,8 @@ MINIMUM_SCORES = {
     "japanese": MinimumScore(0.91, 0.9, 0.9),
 }
 
-# With the vectors of the default model. A hundredth or two lower than it reaches: its products are
-# rounded in another way by another processor.
+# Minimum scores with the vectors of the default model, one or two hundredths below the present
+# scores, because another processor rounds the products of vectors differently.
 SEMANTIC_SCORES = {
     "day": MinimumScore(0.99, 0.9, 0.9),
     "busy-day": MinimumScore(0.99, 0.75, 0.75),
@@ -83,8 +84,8 @@ SEMANTIC_SCORES = {
     "japanese": MinimumScore(0.96, 0.92, 0.92),
 }
 
-# Of the first questions about the thirty notes of a language, so many have their note among the
-# first three hits.
+# How many of the first thirty questions in a language, one for each note, must have their note among
+# the first three hits.
 N_PAIRS, N_TOP = 30, 3
 MINIMUM_PAIRS = {
     "german": 28,
@@ -101,35 +102,34 @@ Answers = Mapping[str, Sequence[Lines]]
 def measure_category(
     question_set: QuestionSet, category: str, found: Answers, shown: Answers
 ) -> MinimumScore:
-    """What the answers to the questions of a category reach."""
-    questions = [one for one in question_set.questions if one.category == category]
-    hits = [
-        measure_answer(found[one.id], one.evidence, question_set.notes[one.scope])
-        for one in questions
-    ]
-    blocks = [
-        measure_answer(shown[one.id], one.evidence, question_set.notes[one.scope])
-        for one in questions
-    ]
+    """Return the scores of a category: `found` are the hits and `shown` the blocks, by question."""
+    hits, blocks = (
+        [
+            measure_answer(
+                answers[question.id], question.evidence, question_set.notes[question.scope]
+            )
+            for question in question_set.questions
+            if question.category == category
+        ]
+        for answers in (found, shown)
+    )
     return MinimumScore(
-        recall=find_mean([one["R@5"] for one in hits]),
-        mrr=find_mean([one["MRR"] for one in hits]),
-        shown=find_mean([one["MRR"] for one in blocks]),
+        recall=find_mean([figures["R@5"] for figures in hits]),
+        mrr=find_mean([figures["MRR"] for figures in hits]),
+        shown=find_mean([figures["MRR"] for figures in blocks]),
     )
 
 
 def find_missed_pairs(question_set: QuestionSet, language: str, found: Answers) -> list[str]:
-    """Those of the first questions about the notes of a language whose note is not among the first
-    hits.
-    """
-    pairs = [one for one in question_set.questions if one.category == language][:N_PAIRS]
-    return [one.text for one in pairs if min(find_ranks(found[one.id], one.evidence)) > N_TOP]
+    """Return the first questions in a language whose note is not among the first three hits."""
+    pairs = [each for each in question_set.questions if each.category == language][:N_PAIRS]
+    return [each.text for each in pairs if min(find_ranks(found[each.id], each.evidence)) > N_TOP]
 
 
 def find_short(
     category: str, reached: MinimumScore, minimum: Mapping[str, MinimumScore] = MINIMUM_SCORES
 ) -> Iterator[str]:
-    """The figures of a category below its minimum, as text; empty if the gate passes."""
+    """Yield each score of a category that is below its minimum, as text."""
     for name, value, floor in zip(MinimumScore._fields, reached, minimum[category], strict=True):
         if value < floor:
             yield f"{category}: {name} {value:.3f}, not {floor}"

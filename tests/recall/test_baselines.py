@@ -51,15 +51,15 @@ def test_all_words_or_any_word(question_set: QuestionSet) -> None:
     assert (
         Fts(question_set, tokenizer="unicode61", is_any=False).ask("memories/one", question) == []
     )
-    found = Fts(question_set, tokenizer="porter unicode61", is_any=True).ask(
+    hits = Fts(question_set, tokenizer="porter unicode61", is_any=True).ask(
         "memories/one", question
     )
-    assert found == [Lines(path="a.md", start=1, end=3), Lines(path="b.md", start=1, end=2)]
+    assert hits == [Lines(path="a.md", start=1, end=3), Lines(path="b.md", start=1, end=2)]
 
 
 @pytest.mark.needs("rg")
 def test_ripgrep_gives_notes_by_number_of_words(question_set: QuestionSet) -> None:
-    found = Ripgrep(question_set, find_ripgrep() or "").ask(
+    hits = Ripgrep(question_set, find_ripgrep() or "").ask(
         "memories/one", "is the GREEN apple good?"
     )
-    assert [lines.path for lines in found] == ["b.md", "a.md"]
+    assert [lines.path for lines in hits] == ["b.md", "a.md"]

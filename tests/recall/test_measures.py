@@ -34,20 +34,23 @@ def test_the_same_lines_of_another_note_do_not_count() -> None:
 
 
 def test_half_of_the_evidence_is_half_a_recall() -> None:
-    found = measure([lines("b.md", 9), lines("a.md", 3)], lines("a.md", 3), lines("a.md", 30))
-    assert (found["R@5"], found["MRR"]) == (0.5, 0.5)
-    assert found["nDCG@10"] == pytest.approx((1 / math.log2(3)) / (1 + 1 / math.log2(3)))
+    figures = measure([lines("b.md", 9), lines("a.md", 3)], lines("a.md", 3), lines("a.md", 30))
+    assert (figures["R@5"], figures["MRR"]) == (0.5, 0.5)
+    assert figures["nDCG@10"] == pytest.approx((1 / math.log2(3)) / (1 + 1 / math.log2(3)))
 
 
-def test_the_sixth_result_counts_for_ten_and_not_for_five() -> None:
-    found = measure([lines("b.md", n) for n in range(1, 6)] + [lines("a.md", 3)], lines("a.md", 3))
-    assert (found["R@5"], found["R@10"]) == (0, 1)
-    assert found["MRR"] == pytest.approx(1 / 6)
-
-
-def test_the_eleventh_result_counts_for_nothing() -> None:
-    found = measure([lines("b.md", n) for n in range(1, 11)] + [lines("a.md", 3)], lines("a.md", 3))
-    assert (found["R@10"], found["MRR"], found["nDCG@10"]) == (0, 0, 0)
+@pytest.mark.parametrize(
+    ("rank", "wanted"),
+    [
+        (5, (1, 1, 1 / 5, 1 / math.log2(6))),
+        (6, (0, 1, 1 / 6, 1 / math.log2(7))),
+        (11, (0, 0, 0, 0)),
+    ],
+)
+def test_a_result_counts_by_its_rank(rank: int, wanted: tuple[float, ...]) -> None:
+    rivals = [lines("b.md", n) for n in range(1, rank)]
+    figures = measure([*rivals, lines("a.md", 3)], lines("a.md", 3))
+    assert [figures[name] for name in ("R@5", "R@10", "MRR", "nDCG@10")] == pytest.approx(wanted)
 
 
 def test_a_budget_is_spent_line_by_line_and_never_twice_on_one() -> None:

@@ -24,8 +24,8 @@ from tests.recall.gate import (
 
 OWN = Path(__file__).parent
 GENERAL = "memories/harrier"
-# The least that every change must keep; raised whenever ranking improves. The last is for blocks of
-# 500 tokens.
+# The scores that every change must keep. They are raised when ranking improves. The last is for
+# blocks of 500 tokens.
 R5_GATE, MRR_GATE, BLOCK_GATE = 0.99, 0.96, 0.99
 
 LARGE_SETS = [
@@ -33,8 +33,8 @@ LARGE_SETS = [
     for folder in os.environ.get("MEMSYNCD_RECALL_DATA", "").split(os.pathsep)
     if folder
 ]
-# The least for larger sets, by the folder's name: R@5, MRR, and the share that a block of 500
-# tokens shows.
+# The scores that larger sets must keep, by the name of the folder: R@5, MRR, and the share of the
+# evidence that a block of 500 tokens shows.
 LARGE_GATES = {
     "locomo-dev": (0.85, 0.8, 0.75),
     "docs-dev": (0.75, 0.67, 0.62),
@@ -53,47 +53,46 @@ def own() -> QuestionSet:
 
 
 @pytest.fixture(scope="module")
-def question_set(own: QuestionSet, ask_all: AskAll) -> tuple[Answers, Answers]:
+def asked_once(own: QuestionSet, ask_all: AskAll) -> tuple[Answers, Answers]:
+    """The hits and the blocks of all questions."""
     return ask_all(own)
 
 
 @pytest.fixture
-def answers(question_set: tuple[Answers, Answers]) -> Answers:
-    return question_set[0]
+def answers(asked_once: tuple[Answers, Answers]) -> Answers:
+    return asked_once[0]
 
 
 def find_general(question_set: QuestionSet) -> QuestionSet:
-    """The questions about all content, without those that need one ranking parameter against
-    rivals.
-    """
-    questions = tuple(one for one in question_set.questions if one.scope == GENERAL)
+    """Return the questions about all content, without questions that need a certain parameter."""
+    questions = tuple(each for each in question_set.questions if each.scope == GENERAL)
     return dataclasses.replace(question_set, questions=questions)
 
 
 def find_figures(question_set: QuestionSet, answers: Answers) -> dict[str, dict[str, float]]:
-    """The figures of each question by its id."""
+    """Return the figures of each question, by its id."""
     return {
-        one.id: measure_answer(answers[one.id], one.evidence, question_set.notes[one.scope])
-        for one in question_set.questions
+        each.id: measure_answer(answers[each.id], each.evidence, question_set.notes[each.scope])
+        for each in question_set.questions
     }
 
 
 def find_shares(question_set: QuestionSet, blocks: Answers) -> dict[str, float]:
-    """The share of each question's evidence that its block shows, by the question's id."""
+    """Return the share of each question's evidence that its block shows, by the question's id."""
     shares = {}
-    for one in question_set.questions:
+    for question in question_set.questions:
         lines = {
-            (shown.path, line)
-            for shown in blocks[one.id]
-            for line in range(shown.start, shown.end + 1)
+            (passage.path, line)
+            for passage in blocks[question.id]
+            for line in range(passage.start, passage.end + 1)
         }
-        shares[one.id] = find_share(lines, one.evidence)
+        shares[question.id] = find_share(lines, question.evidence)
     return shares
 
 
 def describe_missed(question_set: QuestionSet, figures: dict[str, dict[str, float]]) -> str:
-    missed = [one for one in question_set.questions if figures[one.id]["R@5"] < 1]
-    return "not within five results:\n" + "\n".join(f"{one.id}: {one.text}" for one in missed)
+    missed = [each for each in question_set.questions if figures[each.id]["R@5"] < 1]
+    return "not within five results:\n" + "\n".join(f"{each.id}: {each.text}" for each in missed)
 
 
 def test_the_set_is_large_and_has_many_categories(own: QuestionSet) -> None:
@@ -107,17 +106,16 @@ def test_the_set_is_large_and_has_many_categories(own: QuestionSet) -> None:
 
 def test_the_evidence_is_on_the_lines_that_the_set_names(own: QuestionSet) -> None:
     for row in map(json.loads, (OWN / "questions.jsonl").read_text(encoding="utf-8").splitlines()):
-        for one in row["evidence"]:
-            lines = (OWN / one["path"]).read_text(encoding="utf-8").splitlines()
-            assert one["quote"] in " ".join(
-                " ".join(lines[one["start_line"] - 1 : one["end_line"]]).split()
-            ), row["id"]
+        for place in row["evidence"]:
+            lines = (OWN / place["path"]).read_text(encoding="utf-8").splitlines()
+            text = " ".join(lines[place["start_line"] - 1 : place["end_line"]])
+            assert place["quote"] in " ".join(text.split()), row["id"]
 
 
 def test_the_evidence_is_among_the_first_five_results(own: QuestionSet, answers: Answers) -> None:
     own = find_general(own)
     figures = find_figures(own, answers)
-    assert find_mean([one["R@5"] for one in figures.values()]) >= R5_GATE, describe_missed(
+    assert find_mean([each["R@5"] for each in figures.values()]) >= R5_GATE, describe_missed(
         own, figures
     )
 
@@ -126,26 +124,26 @@ def test_the_evidence_ranks_high(own: QuestionSet, answers: Answers) -> None:
     own = find_general(own)
     figures = find_figures(own, answers)
     low = "\n".join(
-        f"{one.id}: {one.text}" for one in own.questions if figures[one.id]["MRR"] < 0.5
+        f"{each.id}: {each.text}" for each in own.questions if figures[each.id]["MRR"] < 0.5
     )
-    assert find_mean([one["MRR"] for one in figures.values()]) >= MRR_GATE, (
+    assert find_mean([each["MRR"] for each in figures.values()]) >= MRR_GATE, (
         f"below the second result:\n{low}"
     )
 
 
 @pytest.mark.parametrize("category", sorted(MINIMUM_SCORES))
 def test_each_category_reaches_its_minimum_score(
-    own: QuestionSet, question_set: tuple[Answers, Answers], category: str
+    own: QuestionSet, asked_once: tuple[Answers, Answers], category: str
 ) -> None:
-    assert [*find_short(category, measure_category(own, category, *question_set))] == []
+    assert [*find_short(category, measure_category(own, category, *asked_once))] == []
 
 
 def test_a_block_of_500_tokens_shows_the_evidence(
-    own: QuestionSet, question_set: tuple[Answers, Answers]
+    own: QuestionSet, asked_once: tuple[Answers, Answers]
 ) -> None:
     own = find_general(own)
-    shares = find_shares(own, question_set[1])
-    missed = "\n".join(f"{one.id}: {one.text}" for one in own.questions if shares[one.id] < 1)
+    shares = find_shares(own, asked_once[1])
+    missed = "\n".join(f"{each.id}: {each.text}" for each in own.questions if shares[each.id] < 1)
     assert find_mean([*shares.values()]) >= BLOCK_GATE, f"not shown:\n{missed}"
 
 
@@ -153,8 +151,8 @@ def test_a_block_of_500_tokens_shows_the_evidence(
 def test_a_question_of_any_language_finds_its_note_among_the_first_three(
     own: QuestionSet, answers: Answers, language: str
 ) -> None:
-    pairs = [one for one in own.questions if one.category == language][:N_PAIRS]
-    assert len({one.evidence[0].path for one in pairs}) == N_PAIRS
+    pairs = [each for each in own.questions if each.category == language][:N_PAIRS]
+    assert len({each.evidence[0].path for each in pairs}) == N_PAIRS
     missed = find_missed_pairs(own, language, answers)
     assert N_PAIRS - len(missed) >= MINIMUM_PAIRS[language], missed
 
@@ -166,11 +164,11 @@ def test_a_question_of_any_language_finds_its_note_among_the_first_three(
 @pytest.mark.parametrize("folder", LARGE_SETS, ids=lambda folder: folder.name)
 def test_larger_sets_reach_their_gates(folder: Path, ask_all: AskAll) -> None:
     question_set = read_set(folder)
-    found, blocks = ask_all(question_set)
-    figures = find_figures(question_set, found).values()
+    hits, blocks = ask_all(question_set)
+    figures = find_figures(question_set, hits).values()
     shares = find_shares(question_set, blocks)
     reached = (
-        *(find_mean([one[name] for one in figures]) for name in ("R@5", "MRR")),
+        *(find_mean([each[name] for each in figures]) for name in ("R@5", "MRR")),
         find_mean([*shares.values()]),
     )
     wanted = LARGE_GATES.get(question_set.name, (0.0, 0.0, 0.0))

@@ -37,7 +37,7 @@ def own() -> QuestionSet:
 @pytest.fixture(scope="module")
 def workspaces(own: QuestionSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspaces]:
     needed = {ablation.category for ablation in ABLATIONS}
-    scopes = {one.scope for one in own.questions if one.category in needed}
+    scopes = {question.scope for question in own.questions if question.category in needed}
     with contextlib.ExitStack() as stack:
         yield {
             scope: stack.enter_context(
@@ -51,11 +51,11 @@ def workspaces(own: QuestionSet, tmp_path_factory: pytest.TempPathFactory) -> It
 def with_vectors(
     own: QuestionSet, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Workspaces]:
-    """The notes that the gate with vectors asks about, with those of the default model."""
+    """The notes that the gate with vectors asks about, with vectors of the default model."""
     from tests.benchmarks.in_process_vectors import InProcessVectors, load_model
 
     model = load_model(SemanticConfig(enabled=True))
-    scopes = {one.scope for one in own.questions if one.category in SEMANTIC_SCORES}
+    scopes = {each.scope for each in own.questions if each.category in SEMANTIC_SCORES}
     with contextlib.ExitStack() as stack:
         opened = {}
         for scope in sorted(scopes):
@@ -67,14 +67,14 @@ def with_vectors(
 
 def test_each_ablation_has_questions_of_its_own(own: QuestionSet) -> None:
     assert {ablation.category for ablation in ABLATIONS} <= MINIMUM_SCORES.keys()
-    assert {one.category for one in SEMANTIC_ABLATIONS} <= SEMANTIC_SCORES.keys()
+    assert {ablation.category for ablation in SEMANTIC_ABLATIONS} <= SEMANTIC_SCORES.keys()
     assert SEMANTIC_SCORES.keys() <= MINIMUM_SCORES.keys()
-    assert MINIMUM_SCORES.keys() == {one.category for one in own.questions}
+    assert MINIMUM_SCORES.keys() == {question.category for question in own.questions}
     assert len({ablation.name for ablation in ABLATIONS}) == len(ABLATIONS)
 
 
 @pytest.mark.life
-# One test for all, so that the notes are indexed once and not in each process of the suite.
+# One test for all parameters, so that the notes are indexed once, not in each process of the suite.
 def test_the_gate_holds_and_fails_without_any_one_parameter(
     own: QuestionSet, workspaces: Workspaces
 ) -> None:
@@ -96,15 +96,15 @@ def test_the_gate_with_vectors_holds_and_fails_without_any_one_parameter(
     own: QuestionSet, with_vectors: Workspaces
 ) -> None:
     for category in SEMANTIC_SCORES:
-        found, shown = ask(own, with_vectors, category, NO_ABLATION)
-        reached = measure_category(own, category, found, shown)
+        hits, blocks = ask(own, with_vectors, category, NO_ABLATION)
+        reached = measure_category(own, category, hits, blocks)
         assert [*find_short(category, reached, SEMANTIC_SCORES)] == []
         if category in MINIMUM_PAIRS:
-            assert find_missed_pairs(own, category, found) == []
+            assert find_missed_pairs(own, category, hits) == []
     unnoticed = [
-        one.name
-        for one in SEMANTIC_ABLATIONS
-        if not find_misses(own, with_vectors, one.category, one, SEMANTIC_SCORES)
+        ablation.name
+        for ablation in SEMANTIC_ABLATIONS
+        if not find_misses(own, with_vectors, ablation.category, ablation, SEMANTIC_SCORES)
     ]
     assert unnoticed == []
 
@@ -116,7 +116,7 @@ def find_misses(
     ablation: Ablation,
     minimum: Mapping[str, MinimumScore] = MINIMUM_SCORES,
 ) -> list[str]:
-    """The result of the gate for a category while an ablation is applied."""
+    """Return the scores of a category below the minimum while an ablation is applied."""
     reached = measure_category(own, category, *ask(own, workspaces, category, ablation))
     if not ablation.is_search:
         reached = reached._replace(recall=1.0, mrr=1.0)
@@ -128,12 +128,12 @@ def find_misses(
 def ask(
     own: QuestionSet, workspaces: Workspaces, category: str, ablation: Ablation
 ) -> tuple[dict[str, list[Lines]], dict[str, list[Lines]]]:
-    """What is found and shown for the questions of a category while an ablation is applied."""
-    questions = [one for one in own.questions if one.category == category]
+    """Return the hits and the blocks of a category's questions while an ablation is applied."""
+    questions = [question for question in own.questions if question.category == category]
+    hits, blocks = {}, {}
     with ablation.apply() as policy:
-        found = {one.id: find_lines(workspaces[one.scope], one, policy) for one in questions}
-        shown = {
-            one.id: find_shown(workspaces[one.scope], one, policy, max_tokens=BLOCK_TOKENS)
-            for one in questions
-        }
-    return found, shown
+        for question in questions:
+            workspace = workspaces[question.scope]
+            hits[question.id] = find_lines(workspace, question, policy)
+            blocks[question.id] = find_shown(workspace, question, policy, max_tokens=BLOCK_TOKENS)
+    return hits, blocks

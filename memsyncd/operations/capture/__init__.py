@@ -1,1 +1,1 @@
-"""Append what a step of a run produced."""
+"""Append the results of a step of a run."""

@@ -1,4 +1,4 @@
-"""Parameters, results and operations: append what a step of a run produced."""
+"""Parameters, results and operations: append the results of a step of a run."""
 
 from __future__ import annotations
 
@@ -31,43 +31,44 @@ class CapturedText(Params, frozen=True, kw_only=True):
     content: str
     """Markdown; each `## ` heading begins a section of its own."""
     path: Word = ""
-    """The file it comes from, kept as the source."""
+    """The file that the text comes from; it is kept as the source."""
 
 
 class CaptureParams(WriteParams, frozen=True, kw_only=True):
-    """The results of one step of a run: artifacts, an error, answers. Secrets in it are masked, and
-    what the notes hold already of the same run is not written again.
+    """The results of one step of a run: artifacts, an error, answers. Secrets are masked. Text of
+    the same run that the notes have already is not written again.
     """
 
     step: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-    """The step's name; the configuration names its kind, as `[[step]]`."""
+    """The step's name; `[[step]]` of the configuration gives its kind."""
     artifacts: Annotated[list[CapturedText], msgspec.Meta(max_length=100)] = msgspec.field(
         default_factory=list
     )
-    """Texts that it produced."""
+    """The texts that the step produced."""
     error: str | None = None
-    """Why the step failed; written as kind tool_run with the tag failure."""
+    """Why the step failed. It is written with the kind `tool_run` and the tag `failure`."""
     answers: Annotated[dict[str, str], msgspec.Meta(max_length=100)] = msgspec.field(
         default_factory=dict
     )
     """Questions of an interview with their answers, written as one section."""
     run_id: Word | None = None
-    """The run, kept with each section."""
+    """The id of the run; each section states it."""
     kind: Word | None = None
-    """By default that of the step."""
+    """The kind of the sections; by default the kind of the step."""
     tags: Tags = msgspec.field(default_factory=list)
-    """Besides the step's name."""
+    """Tags of the sections, besides the step's name."""
     overview: Heading = "Overview"
     """The heading for the text before the first `## `; if empty, it is made from that text."""
     trigger: Literal["failure", "decision", "summary", "interview"] | None = None
-    """Sent by hooks: nothing is written unless `[capture]` of the configuration allows it."""
+    """The event of a hook that sends this. Nothing is written unless `[capture]` of the
+    configuration allows this event."""
 
 
 class Captured(Written, frozen=True, kw_only=True):
     added: list[AddedSection]
-    """The sections that are new."""
+    """The new sections."""
     is_allowed: bool
-    """False if the configuration does not let hooks write this."""
+    """False if the configuration does not let hooks write after this event."""
 
 
 # --- the operations ---------------------------------------------------------------------------
@@ -77,7 +78,7 @@ OPERATIONS = (
         name="capture",
         params=CaptureParams,
         result=Captured,
-        summary="Append what a step of a run produced: artifacts, its failure, answers.",
+        summary="Append the results of a step of a run: artifacts, its failure, answers.",
         shape=Shape.STEPS,
         run="capture.run:capture_step",
         errors=WRITES,
@@ -85,7 +86,7 @@ OPERATIONS = (
         command=Command(
             words="capture",
             group="Write",
-            summary="append what a step produced: artifacts, failure, answers",
+            summary="append the results of a step: artifacts, failure, answers",
             arguments=("step STEP",),
             omit=("artifacts", "overview", "trigger"),
             extra=(
@@ -101,7 +102,7 @@ OPERATIONS = (
             help={
                 "error": "the step failed with this message",
                 "answers": "an answer of an interview",
-                "kind": "the kind; by default that of the step",
+                "kind": "the kind; by default the kind of the step",
                 "tags": "add this tag",
             },
             prepare="make_artifacts",
@@ -118,7 +119,7 @@ OPERATIONS = (
             omit=("overview", "trigger"),
             doc=(
                 "An artifact is its text, or a dictionary with `content` and the `path` of its"
-                " file. Secrets are masked, and what the notes hold already of the same run is not"
+                " file. Secrets are masked. Text of the same run that the notes have already is not"
                 " added again. Raises BadRequest if there is nothing to write."
             ),
         ),

@@ -1,4 +1,4 @@
-"""Append what a step of a run produced."""
+"""Append the results of a step of a run."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from memsyncd.operations.fields import AddedSection
 def make_capture_decision(
     workspace: Workspace, config: Config, params: CaptureParams, *, client: str, at: str
 ) -> Decide[list[AddedSection]]:
-    """Make the decision to append what a step produced; what its notes hold already is left out.
+    """Make the decision to append the results of a step, without texts that its notes have already.
 
-    Raises BadRequest and PathRefused at once.
+    Raises BadRequest and PathRefused at once, not when the decision is carried out.
     """
     result = msgspec.convert(params, StepResult, from_attributes=True)
     additions = make_additions(result, config.steps)
@@ -34,7 +34,7 @@ def make_capture_decision(
         raise BadRequest("capture: the artifacts are empty", hint="send text, or leave them out")
     for addition in additions:
         check_addition(addition)
-    paths = [choose_note(workspace.scope, config, kind=one.kind) for one in additions]
+    paths = [choose_note(workspace.scope, config, kind=addition.kind) for addition in additions]
 
     def decide() -> tuple[Edit, list[AddedSection]]:
         puts, added = append_additions(workspace, config, additions, paths, at, is_once=True)
@@ -58,7 +58,7 @@ async def capture_step(call: Call, params: CaptureParams) -> Captured:
 
 
 def _may_capture(config: CaptureConfig, trigger: str) -> bool:
-    """True if the configuration lets a hook with this trigger write."""
+    """True if the configuration lets a hook write after this event."""
     return {
         "failure": config.failures,
         "decision": config.decisions,

@@ -1,4 +1,4 @@
-"""Read the files of `memsyncd capture`, and show what it has written."""
+"""Read the files of `memsyncd capture`, and print the sections that it has written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def show_captured(answer: dict[str, Any], _args: Args, console: Console) -> None
     for added in answer["added"]:
         console.print_place(added, answer["workspace"])
     if not answer["added"]:
-        console.terminal.report("nothing new: the notes hold it already")
+        console.terminal.report("nothing new: the notes have it already")
 
 
 def _read_artifact(path: str, console: Console) -> str:

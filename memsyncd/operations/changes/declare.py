@@ -24,12 +24,12 @@ from memsyncd.operations.signals.declare import SignalReader
 
 class SubscribeParams(WorkspaceParams, frozen=True, kw_only=True):
     paths: Values = msgspec.field(default_factory=list)
-    """Only notes that match. The value is a glob; without one, all notes do."""
+    """Only notes that match. The value is a glob; without one, all notes match."""
     since: int | None = None
-    """Send the changes after this generation first (needs `workspace`)."""
+    """First send the changes after this generation (needs `workspace`)."""
     signals: SignalReader = SignalReader()
-    """With an agent, a session or a task: send the signals to these, the unread ones first, and no
-    changes."""
+    """If an agent, a session or a task is named: send signals to these instead of changes, the
+    unread signals first."""
 
 
 class Subscribed(Result, frozen=True, kw_only=True):
@@ -53,14 +53,17 @@ class Changed(Result, frozen=True, kw_only=True):
     generation: int
     paths: list[str]
     chunks: int
-    """Chunks written or deleted."""
+    """How many chunks were written or deleted."""
     complete: bool = True
-    """False if older changes are no longer known: list or search again."""
+    """False if older changes are no longer known, so that the client should list or search
+    again."""
     listing: bool = False
     """True if notes were added, removed or moved, so that a list of notes has changed."""
 
 
-NOTIFICATIONS = {"changed": Notification(Changed, "An index has changed; sent to subscribers.")}
+NOTIFICATIONS = {
+    "changed": Notification(Changed, "An index has changed. Subscribers receive this.")
+}
 
 
 # --- the operations ---------------------------------------------------------------------------

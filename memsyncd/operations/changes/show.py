@@ -67,17 +67,17 @@ def render_change(
 ) -> str:
     """Render `12:03:44 notes generation 43 3 chunks .memories/redis.md`."""
     paths = [clean_line(path) for path in change["paths"]]
-    shown = ", ".join(paths[:N_PATHS_SHOWN])
+    listed = ", ".join(paths[:N_PATHS_SHOWN])
     if len(paths) > N_PATHS_SHOWN:
-        shown += f" and {len(paths) - N_PATHS_SHOWN:,} more"
+        listed += f" and {len(paths) - N_PATHS_SHOWN:,} more"
     if not change["complete"]:
-        shown += "  (older changes are missing: search again)"
+        listed += "  (older changes are missing: search again)"
     return "  ".join(
         [
             paint("dim", clock),
             paint("bold", names.get(change["workspace"], change["workspace"])),
             f"generation {change['generation']}",
             render_count(change["chunks"], "chunk"),
-            shown,
+            listed,
         ]
     )

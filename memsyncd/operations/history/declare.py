@@ -1,4 +1,4 @@
-"""Parameters, results and operations: the changes of notes: list, show, undo and erase them."""
+"""Parameters, results and operations: list, show, undo and erase the changes of notes."""
 
 from __future__ import annotations
 
@@ -28,17 +28,15 @@ from memsyncd.operations.operation import (
 )
 
 UndoNeeds = Literal["nothing", "confirm", "never"]
-"""Whether an undo of a change needs a confirmation."""
-
-
+"""Whether an undo of a change needs a confirmation, or is never possible."""
 Searched = Annotated[str, msgspec.Meta(min_length=4, max_length=4096)]
 
 
 class HistoryParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Place | None = None
     path: Place | None = None
-    """A note, or a folder with all notes in it; without `anchor` and `path`, the whole
-    workspace."""
+    """A note, or a folder with all its notes. Without `anchor` and `path`, the whole workspace is
+    listed."""
     limit: Limit = 20
     before: RevisionId | None = None
     """Only revisions older than this one."""
@@ -49,8 +47,8 @@ class RevisionInfo(Result, frozen=True, kw_only=True):
 
     revision: int
     change_set: int
-    """Revisions of one operation share this number: the rename of a folder has a revision for each
-    note."""
+    """The revisions of one operation share this number: the rename of a folder makes a revision for
+    each note."""
     at: float
     client: str
     """The writer; empty for a change by another program."""
@@ -59,17 +57,17 @@ class RevisionInfo(Result, frozen=True, kw_only=True):
     `first_seen` for a note that was there when memsyncd first saw it."""
     path: str
     old_path: str | None
-    """The note's path before, if it was moved."""
+    """The note's path before the change, if it was moved."""
     old_digest: str | None
     new_digest: str | None
     old_bytes: int | None
     new_bytes: int | None
     is_kept: bool
-    """True while the texts before and after are kept, so that the change can be shown and
+    """True while the texts before and after the change are kept, so that it can be shown and
     undone."""
     undo: UndoNeeds
-    """`confirm` if an undo of it deletes the note, though another program made it or an undo
-    brought it back; `never` if the note was there when memsyncd first saw it."""
+    """`confirm` if an undo deletes a note that another program made or an undo brought back;
+    `never` if the note existed when memsyncd first saw it; else `nothing`."""
 
 
 class History(Result, frozen=True, kw_only=True):
@@ -82,9 +80,9 @@ class DiffParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Place | None = None
     path: Place | None = None
     revision: RevisionId | None = None
-    """By default the latest one of the note or section."""
+    """By default the latest revision of the note or section."""
     to_now: bool = False
-    """Compare up to the text on the disk, instead of up to the text after the revision."""
+    """Compare with the text on the disk instead of the text after the revision."""
 
 
 class Diff(Result, frozen=True, kw_only=True):
@@ -94,12 +92,12 @@ class Diff(Result, frozen=True, kw_only=True):
     old_digest: str | None
     new_digest: str | None
     diff: str
-    """Unified, with three lines around each change; empty if both texts are equal."""
+    """A unified diff with three lines around each change; empty if both texts are equal."""
 
 
 class UndoParams(WriteParams, frozen=True, kw_only=True):
-    """An undo names a revision, all revisions of a change set, or the latest one of a note or
-    section.
+    """An undo names a revision, a change set, or a note or section, whose latest revision is
+    undone.
     """
 
     anchor: Place | None = None
@@ -108,8 +106,9 @@ class UndoParams(WriteParams, frozen=True, kw_only=True):
     change_set: RevisionId | None = None
     """All changes of this change set, such as the rename of a folder."""
     confirm: bool = False
-    """Without it an undo is refused with `confirmation_needed` if it deletes a note that another
-    program made or an undo brought back, or takes back what other programs did to several notes."""
+    """Confirm an undo that deletes a note which another program made or an undo brought back, or
+    that takes back changes of other programs to several notes. Without this, such an undo is
+    refused with `confirmation_needed`."""
 
 
 class PathState(Result, frozen=True, kw_only=True):
@@ -118,7 +117,7 @@ class PathState(Result, frozen=True, kw_only=True):
 
 
 class Undone(Written, frozen=True, kw_only=True):
-    """`change_set` can be undone in turn."""
+    """An undo. It can be undone itself, by its `change_set`."""
 
     undone: list[RevisionInfo]
     paths: list[PathState]
@@ -126,26 +125,28 @@ class Undone(Written, frozen=True, kw_only=True):
 
 
 class PurgeParams(WorkspaceParams, frozen=True, kw_only=True):
-    """Which revisions to erase from `records.db`: at least one condition, and all given conditions
-    must hold.
+    """Conditions that select the revisions to erase from `records.db`. At least one is needed; a
+    revision must meet all of them.
     """
 
     anchor: Place | None = None
     path: Place | None = None
     revision: RevisionId | None = None
     containing: Searched | None = None
-    """Revisions whose text before or after contained this."""
+    """Revisions whose text before or after the change contains this."""
     all: bool = False
     """Every revision of the workspace."""
 
 
 class SetAside(Result, frozen=True, kw_only=True):
-    """A records.db that was set aside: damaged, of another workspace, or replaced by a restore."""
+    """A records.db that was set aside, because it was damaged, belonged to another workspace, or
+    was replaced by a restore.
+    """
 
     path: str
     is_searched: bool
-    """True if it was searched and has what was purged; False if it cannot be searched, because it
-    is damaged or of an older version, and may have it."""
+    """True if a search in it found the purged text; False if it cannot be searched, because it is
+    damaged or of an older version, so that it may have the text."""
 
 
 class Purged(Result, frozen=True, kw_only=True):
@@ -153,17 +154,21 @@ class Purged(Result, frozen=True, kw_only=True):
     revisions: int
     texts: int
     access_counts: int
-    """Sections whose count of accesses was erased."""
+    """How many sections lost their count of accesses."""
     signals: int
-    """Erased signals between agents: all, or those with the text `containing`."""
+    """How many signals between agents were erased: all, or the signals with the text
+    `containing`."""
     is_clean: bool
-    """False while traces stay: `is_read`, in notes or in files that were set aside."""
+    """False while traces stay: because of `is_read`, in notes (`still_in`) or in files that were
+    set aside (`set_aside`)."""
     is_read: bool
-    """Another program that reads records.db keeps traces in the file; they go when it ends."""
+    """True if another program that reads records.db keeps traces in the file. They go when it
+    ends."""
     still_in: list[str]
     """Notes whose current text contains `containing`."""
     set_aside: list[SetAside]
-    """Files beside records.db that have it, too, or may have it; a purge never changes them."""
+    """Files beside records.db that have the purged text, or may have it. A purge never changes
+    them."""
 
 
 # --- the operations ---------------------------------------------------------------------------
@@ -175,7 +180,7 @@ _REVISION_TARGET = Extra(
     help="a section, a note, or the number of a revision",
     is_argument=True,
 )
-_REVISION_HELP = "revision N, as the number alone does"
+_REVISION_HELP = "revision N; the number alone means the same"
 
 OPERATIONS = (
     Operation(
@@ -242,7 +247,7 @@ OPERATIONS = (
             ),
             help={
                 "revision": "delete revision N",
-                "containing": "delete those whose text contained this; - reads it from stdin",
+                "containing": "delete revisions whose text contained this; - reads it from stdin",
                 "all": "delete every revision of the workspace",
             },
             prepare="find_purged",
@@ -258,8 +263,8 @@ OPERATIONS = (
             positional=("target",),
             rename={"all": "everything"},
             doc=(
-                "Notes stay; `still_in` names the notes that contain it. At least one condition is"
-                " needed, and all given conditions must hold."
+                "Notes stay; `still_in` names the notes that contain the text. At least one"
+                " condition is needed; a revision must meet all of them."
             ),
         ),
     ),
@@ -295,7 +300,7 @@ OPERATIONS = (
         python=Python(
             name="diff",
             positional=("target",),
-            doc="It is a unified diff; by default of the latest revision of the section or note.",
+            doc="The diff is unified; by default, of the latest revision of the section or note.",
         ),
     ),
     Operation(
@@ -334,10 +339,10 @@ OPERATIONS = (
             name="undo",
             positional=("target",),
             doc=(
-                "Also the text before a change set, or before the latest revision of a section or"
-                " note. The undo is a new change set, which can be undone as well. Raises Conflict"
-                " if the text has changed since, EditRefused for a note that was there when"
-                " memsyncd first saw it, and, without `confirm`, ConfirmationNeeded."
+                "It may also restore the text before a change set, or before the latest revision of"
+                " a section or note. The undo is a new change set, which can be undone as well."
+                " Raises Conflict if the text has changed since, EditRefused for a note that"
+                " existed when memsyncd first saw it, and, without `confirm`, ConfirmationNeeded."
             ),
         ),
     ),

@@ -1,13 +1,14 @@
 """List, show, purge and undo the recorded changes of notes.
 
-What reads or changes records.db is a job of the worker. The history of a section is those revisions
-of its note in which its own lines differ; a renamed note is followed under its old names.
+Reads and changes of records.db are jobs of the worker. The history of a section consists of the
+revisions of its note that change the section's own lines. A renamed note is followed under its old
+names.
 
-An undo restores the bytes from before, or raises Conflict: the whole note, or the named section,
-must be as the revision left it. A change set of many notes is undone whole or not at all. A note
-that was there when memsyncd first saw it stays, and a note that memsyncd did not make itself is
-deleted only with `confirm`. An undo is itself an edit and can be undone in turn: a file that it
-creates again has its former mode and time.
+An undo restores the bytes from before the revision. It raises Conflict unless the whole note, or
+the named section, is as the revision left it. A change set of many notes is undone as a whole or
+not at all. No undo deletes a note that existed when memsyncd first saw it; a note that memsyncd did
+not make itself is deleted only with `confirm`. An undo is an edit, which can be undone itself. A
+file that it creates again has its former mode and time.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ from memsyncd.store.records import PurgeTarget, search_set_aside
 
 FILES_PER_STEP = 16
 MANY_REVISIONS = 100_000
-# The command of an undo.
+# The command that the history records for an undo.
 UNDO = "undo"
 CONFIRM_HINT = "if it is meant, add --yes (confirm: true)"
 
@@ -98,27 +99,29 @@ def list_revisions(
     limit: int,
     before: int | None = None,
 ) -> Job[list[RevisionInfo]]:
-    """The newest `limit` revisions, of those older than `before`. Raises BadRequest if no history
-    is kept, NoteNotFound if there is none and no such section, note or folder either.
+    """List the newest `limit` revisions that are older than `before`.
+
+    Raises BadRequest if no history is kept, and NoteNotFound if there is neither a revision nor
+    such a section, note or folder.
     """
     history = open_history(workspace, config, clock)
-    found = yield from _find_revisions(history, target, limit=limit, before=before)
-    if not found and before is None and target.path is not None:
+    revisions = yield from _find_revisions(history, target, limit=limit, before=before)
+    if not revisions and before is None and target.path is not None:
         require_place(workspace, target.path, target.heading)
-    return [make_revision_info(revision) for revision in found]
+    return [make_revision_info(revision) for revision in revisions]
 
 
 def _find_revisions(
     history: StoredHistory, target: Target, *, limit: int, before: int | None = None
 ) -> Job[list[Revision]]:
-    found: list[Revision] = []
+    revisions: list[Revision] = []
     for revision in iter_revisions(history, target, before=before):
         if target.heading is None or _changes_section(history, revision, target.heading):
-            found.append(revision)
-        if len(found) == limit:
+            revisions.append(revision)
+        if len(revisions) == limit:
             break
         yield
-    return found
+    return revisions
 
 
 def make_revision_info(revision: Revision) -> RevisionInfo:
@@ -140,25 +143,26 @@ def make_revision_info(revision: Revision) -> RevisionInfo:
 
 
 def find_undo_needs(revision: Revision) -> UndoNeeds:
-    """Return what the undo of a whole revision needs."""
+    """Return whether the undo of a whole revision needs a confirmation."""
     if revision.command == FIRST_SEEN:
         return "never"
-    is_ones_own = revision.command not in (EXTERNAL, UNDO)
-    return "confirm" if is_beginning(revision) and not is_ones_own else "nothing"
+    is_made_here = revision.command not in (EXTERNAL, UNDO)
+    return "confirm" if is_beginning(revision) and not is_made_here else "nothing"
 
 
 def choose_revision(
     workspace: Workspace, history: StoredHistory, target: Target, number: int | None
 ) -> Job[Revision]:
-    """The revision of this number, or the latest of the target. Raises NoteNotFound, also for a
-    revision of another note than the target's.
+    """Return the revision with this number, or the latest revision of the target.
+
+    Raises NoteNotFound, also for a revision of another note than the target's.
     """
     if number is None:
-        found = yield from _find_revisions(history, target, limit=1)
+        revisions = yield from _find_revisions(history, target, limit=1)
     else:
-        found = history.find_revisions(path=target.path, revision=number, limit=1)
-    if found:
-        return found[0]
+        revisions = history.find_revisions(path=target.path, revision=number, limit=1)
+    if revisions:
+        return revisions[0]
     of_target = f" of {target}" if number is None or target.path is not None else ""
     what = f"revision{'' if number is None else f' {number}'}{of_target}"
     failure = make_not_found_error(workspace, what)
@@ -171,7 +175,7 @@ def choose_revision(
 
 
 def make_not_found_error(workspace: Workspace, what: str) -> NoteNotFound:
-    """The error for a missing revision or change set, with the reason if it is known."""
+    """Make the error for a missing revision or change set, with the reason if it is known."""
     if FOREIGN_FAULT in workspace.condition.faults:
         why = "records.db came from another workspace and was set aside"
         hint = "see the remedy in: memsyncd status"
@@ -183,7 +187,7 @@ def make_not_found_error(workspace: Workspace, what: str) -> NoteNotFound:
 
 
 def cut_section(data: bytes | None, path: str, heading: str) -> bytes | None:
-    """A section's own lines; None if there is no such section, or no note."""
+    """Return a section's own lines; None if there is no such section, or no note."""
     if data is None:
         return None
     place = find_sections_bytes(path, data).get(f"{path}#{heading}")
@@ -203,9 +207,10 @@ def _changes_section(history: StoredHistory, revision: Revision, heading: str) -
 
 
 class ComparedTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """A revision with its texts, None for no file; of a section only its own lines.
+    """A revision, and the texts before and after it, None for no file.
 
-    `new_digest` is that of the whole file.
+    If a section is compared, the texts are its own lines. `new_digest` is the digest of the whole
+    file.
     """
 
     revision: Revision
@@ -217,9 +222,9 @@ class ComparedTexts(msgspec.Struct, frozen=True, kw_only=True):
 def read_compared(
     workspace: Workspace, config: Config, clock: Clock, target: Target, params: DiffParams
 ) -> Job[ComparedTexts]:
-    """Read what `render_change` compares: the named revision, or the latest of the target.
+    """Read the texts of the named revision, or of the latest revision of the target.
 
-    Raises NoteNotFound if there is none or its texts are not kept.
+    Raises NoteNotFound if there is no such revision, or its texts are not kept.
     """
     history = open_history(workspace, config, clock)
     revision = yield from choose_revision(workspace, history, target, params.revision)
@@ -235,7 +240,9 @@ def read_compared(
 
 
 def render_change(workspace: Workspace, compared: ComparedTexts) -> Diff:
-    """Compare the texts. This may take long and needs no database, so it runs off the worker."""
+    """Compare the texts. This may take long and needs no database, so it does not run on the
+    worker.
+    """
     revision = compared.revision
     old_name = revision.old_path or revision.path
     return Diff(
@@ -254,8 +261,8 @@ def render_change(workspace: Workspace, compared: ComparedTexts) -> Diff:
 def purge(
     workspace: Workspace, config: Config, clock: Clock, target: Target, params: PurgeParams
 ) -> Job[Purged]:
-    """Erase revisions: those of the target, or the named one, and of these only those whose text
-    contains `params.containing`.
+    """Erase the revisions of the target, or the named revision. If `params.containing` is given,
+    only revisions with this text are erased.
     """
     history = open_history(workspace, config, clock)
     n_counts = yield from purge_accesses(
@@ -267,10 +274,10 @@ def purge(
     searched = params.containing.encode() if params.containing is not None else None
     chosen: list[int] = []
     texts: set[str] = set()
-    for found in iter_revisions(history, target, revision=params.revision):
-        if target.heading is None or _changes_section(history, found, target.heading):
-            matching = _find_texts(history, found, searched)
-            chosen += [found.id] if matching or searched is None else []
+    for revision in iter_revisions(history, target, revision=params.revision):
+        if target.heading is None or _changes_section(history, revision, target.heading):
+            matching = _find_texts(history, revision, searched)
+            chosen += [revision.id] if matching or searched is None else []
             texts |= matching
         yield
     done = history.purge(revisions=chosen, texts=texts if searched is not None else None)
@@ -294,24 +301,26 @@ def purge(
 def _search_set_aside(
     workspace: Workspace, target: Target, params: PurgeParams, digests: Collection[str]
 ) -> Job[list[SetAside]]:
-    """The files beside records.db that have what was purged, or cannot be searched for it."""
-    found: list[SetAside] = []
+    """Return the files beside records.db that have a purged text, or cannot be searched."""
+    files: list[SetAside] = []
     if workspace.records is None:
-        return found
+        return files
     searched = PurgeTarget(
         text=params.containing,
         path=target.path,
         digests=digests if params.revision is not None else None,
     )
     for path in workspace.records.find_set_aside():
-        is_held = yield from search_set_aside(path, searched)
-        if is_held is not False:
-            found.append(SetAside(path=str(path), is_searched=is_held is not None))
-    return found
+        has_text = yield from search_set_aside(path, searched)
+        if has_text is not False:
+            files.append(SetAside(path=str(path), is_searched=has_text is not None))
+    return files
 
 
 def _purge_signals(workspace: Workspace, target: Target, params: PurgeParams) -> int:
-    """Erase the signals with the text, or all if the whole history is erased."""
+    """Erase the signals with the text, or all signals if the whole history is erased. Return their
+    number.
+    """
     is_whole = target.path is None and params.revision is None
     if workspace.records is None or not is_whole:
         return 0
@@ -319,23 +328,23 @@ def _purge_signals(workspace: Workspace, target: Target, params: PurgeParams) ->
 
 
 def _find_texts(history: StoredHistory, revision: Revision, searched: bytes | None) -> set[str]:
-    """The digests of a revision's texts that contain what is searched."""
+    """Return the digests of a revision's texts that contain the searched text."""
     if searched is None:
         return set()
-    digests = [one for one in (revision.old_digest, revision.new_digest) if one is not None]
+    digests = [*filter(None, (revision.old_digest, revision.new_digest))]
     texts = {digest: history.read_text(digest) for digest in digests}
     return {digest for digest, text in texts.items() if text is not None and searched in text}
 
 
 def _find_notes(scope: Scope, history: StoredHistory, searched: bytes | None) -> Job[list[str]]:
-    """The notes whose current text contains what is searched."""
-    found: list[str] = []
+    """Return the notes whose current text contains the searched text."""
+    paths: list[str] = []
     for at, path in enumerate(sorted(history.heads()) if searched is not None else ()):
         if searched is not None and _contains(scope, path, searched):
-            found.append(path)
+            paths.append(path)
         if at % FILES_PER_STEP == 0:
             yield
-    return found
+    return paths
 
 
 def _contains(scope: Scope, path: str, searched: bytes) -> bool:
@@ -350,7 +359,7 @@ def _contains(scope: Scope, path: str, searched: bytes) -> bool:
 
 
 class UndoOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The revisions that an undo took back, and the notes after it."""
+    """The revisions that an undo took back, and the notes after the undo."""
 
     revisions: list[RevisionInfo]
     paths: list[PathState]
@@ -361,8 +370,8 @@ def undo_revisions(
 ) -> Job[EditOutcome[UndoOutcome]]:
     """Undo a revision, a whole change set, or the target's latest change.
 
-    Raises NoteNotFound if there is none or its texts are not kept, EditRefused for a note that was
-    first seen, ConfirmationNeeded, Conflict, and what `edit_workspace` raises.
+    Raises NoteNotFound if there is no such change or its texts are not kept, EditRefused for a note
+    that was first seen, ConfirmationNeeded, Conflict, and the errors of `edit_workspace`.
     """
     history = open_history(workspace, config, clock)
     if params.change_set is not None:
@@ -383,21 +392,22 @@ def undo_revisions(
 def _widen(
     history: StoredHistory, target: Target, latest: Revision, *, is_named: bool
 ) -> list[Revision]:
-    """For a folder, all revisions in it of the latest change set."""
+    """Return the revisions to undo: for a folder, all revisions of the latest change set in it."""
     if is_named or target.path is None or target.path in (latest.path, latest.old_path):
         return [latest]
     beneath = f"{target.path}/"
     revisions = history.find_revisions(change_set=latest.change_set, limit=MANY_REVISIONS)
     return [
-        one
-        for one in revisions
-        if one.path.startswith(beneath) or (one.old_path or "").startswith(beneath)
+        revision
+        for revision in revisions
+        if revision.path.startswith(beneath) or (revision.old_path or "").startswith(beneath)
     ]
 
 
 def _check_undo(chosen: Sequence[Revision], *, is_confirmed: bool) -> None:
-    """Raise EditRefused for a first sight, ConfirmationNeeded for what other programs did to
-    several notes: that they were changed between two scans does not make it one act.
+    """Raise EditRefused for a note that was first seen, and ConfirmationNeeded for changes of other
+    programs to several notes: they are one change set because one scan saw them, and need not be
+    one act.
     """
     for revision in chosen:
         if find_undo_needs(revision) == "never":
@@ -416,8 +426,8 @@ def _check_undo(chosen: Sequence[Revision], *, is_confirmed: bool) -> None:
 def _check_deletions(
     revision: Revision, planned: Iterable[FileChange], *, is_confirmed: bool
 ) -> None:
-    """Raise ConfirmationNeeded if a note is to be deleted that memsyncd did not make itself."""
-    is_deleted = any(isinstance(one, Delete) and one.was for one in planned)
+    """Raise ConfirmationNeeded if the undo deletes a note that memsyncd did not make itself."""
+    is_deleted = any(isinstance(change, Delete) and change.was for change in planned)
     if is_deleted and not is_confirmed and find_undo_needs(revision) == "confirm":
         made = "an undo brought it back" if revision.command == UNDO else "another program made it"
         raise ConfirmationNeeded(
@@ -453,7 +463,8 @@ def _make_undo_decision(
         all_operations = tuple(operations) if folder is None else (folder,)
         edit = Edit(command=UNDO, client=params.client or "", path=named, operations=all_operations)
         states = _list_states(operations) or [
-            PathState(path=one.old_path or one.path, digest=one.old_digest) for one in chosen
+            PathState(path=revision.old_path or revision.path, digest=revision.old_digest)
+            for revision in chosen
         ]
         return edit, UndoOutcome(revisions=infos, paths=states)
 
@@ -461,8 +472,8 @@ def _make_undo_decision(
 
 
 class PlannedFiles:
-    """The files as they will be after the planned operations: a change set may change a note and
-    rename it.
+    """The files as they will be after the planned operations, because a change set may change a
+    note and rename it.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -470,7 +481,7 @@ class PlannedFiles:
         self._planned: dict[NotePath, TextFile | None] = {}
 
     def read(self, path: NotePath) -> TextFile | None:
-        """Read a file; None for a folder too."""
+        """Read a file; return None for a folder or if nothing is there."""
         if path in self._planned:
             return self._planned[path]
         return None if is_folder(self.scope, path) else read_text_file(self.scope, path)
@@ -489,16 +500,16 @@ class PlannedFiles:
 
 
 def _undo_note(files: PlannedFiles, revision: Revision, old: bytes | None) -> Iterator[FileChange]:
-    """The operations that restore a note; none if it has its old text already."""
+    """Yield the operations that restore a note; none if it has its old text already."""
     path, scope = NotePath(revision.path), files.scope
     file = files.read(path)
     digest = file.digest if file else None
     if revision.old_path is not None:
         origin = NotePath(revision.old_path)
-        there = files.read(origin)
-        if file is None and there is not None and there.digest == revision.old_digest:
+        at_origin = files.read(origin)
+        if file is None and at_origin is not None and at_origin.digest == revision.old_digest:
             return
-        if file is None or digest != revision.new_digest or there is not None:
+        if file is None or digest != revision.new_digest or at_origin is not None:
             raise _conflict(revision, digest)
         yield from _make_room(scope, origin, revision)
         yield Rename(old=path, new=origin, was={path: file})
@@ -515,7 +526,7 @@ def _undo_note(files: PlannedFiles, revision: Revision, old: bytes | None) -> It
 
 
 def _make_room(scope: Scope, path: NotePath, revision: Revision) -> Iterator[FileChange]:
-    """Delete an empty folder at the note's path, such as one that was made for another note."""
+    """Delete an empty folder at the note's path, which may have been made for another note."""
     if is_folder(scope, path):
         if find_files(scope, path):
             raise _conflict(revision, None)
@@ -525,7 +536,7 @@ def _make_room(scope: Scope, path: NotePath, revision: Revision) -> Iterator[Fil
 def _undo_section(
     files: PlannedFiles, revision: Revision, old: bytes | None, new: bytes | None, heading: str
 ) -> Iterator[FileChange]:
-    """The operations that restore one section, whatever has changed in the others."""
+    """Yield the operations that restore one section; other sections may have changed."""
     path = NotePath(revision.path)
     file = files.read(path)
     before = cut_section(old, revision.old_path or revision.path, heading)
@@ -564,7 +575,7 @@ def _changed_only(path: str, anchor: str, old: bytes, new: bytes, before: bytes 
             len(split_note_sections(path, old)) :
         ]
         return new.startswith(old) and all(
-            f"{one}/".startswith(f"{anchor}/") or anchor.startswith(f"{one}/") for one in added
+            f"{each}/".startswith(f"{anchor}/") or anchor.startswith(f"{each}/") for each in added
         )
     if anchor in find_sections_bytes(path, new):
         return replace_section(path, new, anchor, before) == old
@@ -572,7 +583,7 @@ def _changed_only(path: str, anchor: str, old: bytes, new: bytes, before: bytes 
 
 
 def _find_folder_move(scope: Scope, chosen: Sequence[Revision]) -> Rename | None:
-    """One rename instead of many, if these are all files of a renamed folder."""
+    """Return one rename of a folder, if the revisions renamed all of its files; else None."""
     moves = {
         revision.path: revision.old_path for revision in chosen if revision.old_path is not None
     }
@@ -595,8 +606,8 @@ def _find_folder_move(scope: Scope, chosen: Sequence[Revision]) -> Rename | None
 
 
 def _possible_folders(new_path: str, old_path: str) -> Iterator[tuple[str, str]]:
-    """The old and new folders, with their slashes, whose rename alone turns one path into the
-    other; the deepest first.
+    """Yield pairs of an old and a new folder, each with a slash, whose rename alone turns one path
+    into the other; the deepest first.
     """
     old, new = old_path.split("/"), new_path.split("/")
     for n_tail in range(1, min(len(old), len(new))):
@@ -607,12 +618,12 @@ def _possible_folders(new_path: str, old_path: str) -> Iterator[tuple[str, str]]
 
 def _is_whole_folder(scope: Scope, folder: NotePath, chosen: Sequence[Revision]) -> bool:
     return is_folder(scope, folder) and {path.text for path in find_files(scope, folder)} == {
-        one.path for one in chosen
+        revision.path for revision in chosen
     }
 
 
 def _list_states(operations: Iterable[FileChange]) -> list[PathState]:
-    """The notes after the operations; of a rename only the new path."""
+    """Return the notes after the operations; a renamed note is listed by its new path only."""
     digests: dict[str, str | None] = {}
     for operation in operations:
         match operation:

@@ -50,7 +50,7 @@ def render_revisions(
 
 
 def describe_writer(revision: dict[str, Any]) -> str:
-    """Return the writer's name; a note that was first seen has none."""
+    """Return the writer's name, `-` for a note that was first seen."""
     return str(revision["client"]) or ("-" if revision["command"] == FIRST_SEEN else EXTERNAL)
 
 
@@ -80,7 +80,7 @@ def render_size_change(revision: dict[str, Any]) -> str:
 
 
 def render_path_change(revision: dict[str, Any]) -> str:
-    """Render the path of a note, for one that was moved `OLD → NEW`."""
+    """Render the path of a note; of a moved note, `OLD → NEW`."""
     path, old_path = str(revision["path"]), revision["old_path"]
     return path if old_path in (None, path) else f"{old_path} → {path}"
 
@@ -135,7 +135,7 @@ def find_change(args: Args, console: Console) -> dict[str, Any]:
 
 
 def find_purged(args: Args, console: Console) -> dict[str, Any]:
-    """Return the parameters that name what to purge. Raises BadRequest if nothing is named."""
+    """Return the parameters that select revisions to purge. Raises BadRequest if none does."""
     containing = args.containing
     if containing == DASH:
         containing = read_stdin(console).removesuffix("\n")
@@ -174,7 +174,7 @@ def show_purged(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 
 def undo(args: Args, console: Console) -> int:
-    """Undo a change; one that needs a confirmation after a question, if somebody can answer."""
+    """Undo a change. If it needs a confirmation and somebody can answer, ask first."""
     params = args.params | find_change(args, console)
     try:
         answer = send("undo", params, args, console)
@@ -203,7 +203,7 @@ def show_undone(answer: dict[str, Any], args: Args, console: Console) -> None:
 
 
 def render_undone(revision: dict[str, Any], *, now_s: float) -> str:
-    """Render `.memories/redis.md took back revision 42: str_replace by cli, 3 min ago`."""
+    """Render `.memories/redis.md  undid revision 42: str_replace by cli, 3 min ago`."""
     path, old_path = revision["path"], revision["old_path"]
     moved = "" if old_path in (None, path) else f" → {old_path}"
     change = f"{describe_change(revision)} by {revision['client'] or 'another program'}"

@@ -37,13 +37,13 @@ LinkOffset = Annotated[int, msgspec.Meta(ge=0)]
 
 class LinksParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Name | None = None
-    """A section, with those beneath it."""
+    """A section, with all sections beneath it."""
     path: Name | None = None
-    """A note; without a note or section all links of the workspace are listed."""
+    """A note. Without a note or section, all links of the workspace are listed."""
     direction: Literal["out", "in", "both"] = "both"
     relation: RelationName | RelationNames | None = None
-    """Only typed links of this relation, such as `resolved_by`. Several are alternatives; an empty
-    list means only untyped links."""
+    """Only typed links of this relation, such as `resolved_by`. Several relations are alternatives;
+    an empty list means only untyped links."""
     depth: LinkDepth = 1
     """Follow links this many steps from the note or section."""
     format: Literal["dot"] | None = None
@@ -53,30 +53,30 @@ class LinksParams(WorkspaceParams, frozen=True, kw_only=True):
     limit: LinkLimit = 100
     """At most so many links."""
     offset: LinkOffset = 0
-    """Leave out so many links, the ones of earlier pages. `freshness.generation`
-    tells whether the notes have changed between two pages."""
+    """Leave out so many links, which earlier pages had. `freshness.generation` tells whether the
+    notes have changed between two pages."""
 
 
 class LinkInfo(Result, frozen=True, kw_only=True):
     """The links from one section to one place by one relation."""
 
     source: str
-    """The anchor of the section that holds them."""
+    """The anchor of the section with the links."""
     lines: list[int]
     relation: str
     """Empty for an untyped link."""
     kind: str
-    """`link`, or `embed` for one that shows the note in place."""
+    """`link`, or `embed` for a link that shows the note in place."""
     to: str | None
     """The path of a note or the anchor of a section; null if no note has this name."""
     target: str
-    """The name as written; empty for a link within its own note."""
+    """The name as the link writes it; empty for a link within its own note."""
     heading: str
-    """The heading as written."""
+    """The heading as the link writes it."""
     depth: int
     """Steps from the note or section; 0 in a list of all links."""
     similar: str | None = None
-    """The note with the most similar name, for a link that leads to none."""
+    """The note with the most similar name, if the link leads to no note."""
     is_outside: bool = False
     """True for a link that leads out of the workspace."""
 
@@ -86,12 +86,12 @@ class Links(Result, frozen=True, kw_only=True):
     links: list[LinkInfo]
     """The nearest first, then by path and line."""
     n_links: int
-    """All that were found, before `limit`."""
+    """How many links there are, also beyond `limit`."""
     drawing: str | None = None
-    """The links in the `format` that was asked for: sections if they are those of a section, else
+    """The links in the requested `format`. It draws sections if the request names a section, else
     notes."""
     relations: list[str] = msgspec.field(default_factory=list)
-    """The relations that notes have, if one was asked for that none has."""
+    """All relations that notes have, if the requested relation is none of them."""
     freshness: Freshness
 
 

@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 def find_links(
     workspace: Workspace, config: Config, params: LinksParams
 ) -> tuple[list[LinkInfo], int]:
-    """Find the links at a note or section, or all of them, nearest first; with their number before
-    the page is taken.
+    """Find the links of a note or section, or of the workspace, the nearest first. Return one page
+    of them, and the number of all.
 
-    Raises BadRequest for both a note and a section, NoteNotFound if the place is not indexed.
+    Raises BadRequest if both a note and a section are named, NoteNotFound if the place is not
+    indexed.
     """
     if params.anchor is not None and params.path is not None:
         raise BadRequest("name either an anchor or a path", hint="leave one of the two out")
-    # It imports the scanner of markdown, which no start needs.
+    # Late, because it loads the scanner of markdown, which no start needs.
     from memsyncd.store.links import StoredLinks
 
     is_everywhere = params.anchor is None and params.path is None
@@ -61,7 +62,7 @@ def find_links(
                 n_edges += 1
         infos = []
         for edge in page:
-            # To find a name that is similar takes milliseconds, and no statement that would end.
+            # A search for a similar name takes milliseconds. No time limit of SQLite ends it.
             if is_cancelled():
                 raise make_timeout_error()
             infos.append(_make_link_info(edge, links.names, is_masking=config.guard.is_masking))
@@ -69,7 +70,7 @@ def find_links(
 
 
 def list_other_relations(workspace: Workspace, params: LinksParams) -> list[str]:
-    """List the relations that notes have, if one was asked for and none has it."""
+    """List all relations that notes have, if the requested relation is none of them."""
     named = [params.relation] if isinstance(params.relation, str) else params.relation or []
     if not named:
         return []
@@ -100,7 +101,7 @@ def draw_links(links: Sequence[LinkInfo], params: LinksParams) -> str | None:
 
 
 def _make_link_info(edge: Edge, names: NoteNames, *, is_masking: bool) -> LinkInfo:
-    # Few questions ask for links.
+    # Late, because few requests ask for links.
     from memsyncd.core.markdown.linkgraph import note_of
     from memsyncd.core.markdown.links import leads_outside
 

@@ -1,4 +1,4 @@
-"""Show how notes are linked: `memsyncd links`."""
+"""Print links between notes: `memsyncd links`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LINKS: Final = 100
 MAX_LINKS: Final = 10_000
-"""The most that the daemon returns at a time."""
+"""The most links that the daemon returns at a time."""
 
 
 def list_links(args: Args, console: Console) -> int:
@@ -31,7 +31,7 @@ def list_links(args: Args, console: Console) -> int:
 
 
 def _read_pages(params: dict[str, Any], args: Args, console: Console) -> dict[str, Any]:
-    """Ask for as many links as the daemon returns at a time, until there are enough or no more."""
+    """Ask for pages of links until there are as many as wanted, or no more."""
     limit = params.get("limit", DEFAULT_LINKS)
     links: list[dict[str, Any]] = []
     generations = set()
@@ -41,7 +41,7 @@ def _read_pages(params: dict[str, Any], args: Args, console: Console) -> dict[st
         answer = send("links", request, args, console)
         links += answer["links"]
         generations.add(answer["freshness"]["generation"])
-        # A drawing is one of all links, so it has as many as one answer can.
+        # A drawing shows all links, as many as one answer can have.
         if len(answer["links"]) < page or len(links) >= limit or args.format:
             break
     if len(generations) > 1:

@@ -29,31 +29,32 @@ class ProjectSource(Params, frozen=True, kw_only=True):
     """Files of a project, and the tags of their summaries."""
 
     path: Place
-    """From the project's folder; wildcards may stand in the last part alone."""
+    """A path from the project's folder. Only its last part may have wildcards."""
     tags: Tags = msgspec.field(default_factory=list)
 
 
 class IndexProjectParams(WriteParams, frozen=True, kw_only=True):
-    """Bring the summaries of a project's files up to date: `project.md` in the memory folder has a
-    section for each, with `source_path`, `source_hash` and `indexed_at`.
+    """Bring the summaries of a project's files up to date. `project.md` in the memory folder has a
+    section for each file, with `source_path`, `source_hash` and `indexed_at`.
     """
 
     sources: Annotated[list[ProjectSource], msgspec.Meta(max_length=100)] = msgspec.field(
         default_factory=list
     )
-    """More files, besides those that `sources` lists; they replace a source of the same path."""
+    """More files, besides the files that `sources` lists. Each replaces a source of the same
+    path."""
     dry_run: bool = False
-    """Change nothing; answer what would be done."""
+    """Change nothing; answer with the changes that would be made."""
 
 
 class SourceChange(Result, frozen=True, kw_only=True):
     path: str
     action: Literal["created", "updated", "unchanged", "removed"]
-    """The act on the section of this file; the section is removed with the file."""
+    """The change of the file's section, which is `removed` when the file is gone."""
 
 
 class SkippedSource(Result, frozen=True, kw_only=True):
-    """A file that cannot be read, and whose section stays, or that has nothing to summarise."""
+    """A file that has nothing to summarise, or that cannot be read, so that its section stays."""
 
     path: str
     reason: str
@@ -75,7 +76,7 @@ class SourceInfo(Result, frozen=True, kw_only=True):
 class Sources(Result, frozen=True, kw_only=True):
     workspace: str
     sources: list[SourceInfo]
-    """The predefined ones, and those of `[[source]]` in the configuration."""
+    """The predefined sources, and each `[[source]]` of the configuration."""
 
 
 # --- the operations ---------------------------------------------------------------------------
@@ -95,8 +96,8 @@ OPERATIONS = (
             summary="summarise README, manifests and CI of a project in one note",
             usages={"sources": "--source PATH[=TAG,TAG]…"},
             help={
-                "dry_run": "change nothing; print what would be done",
-                "sources": "summarise this file as well; wildcards may stand in its last part",
+                "dry_run": "change nothing; print the changes that would be made",
+                "sources": "summarise this file as well; its last part may have wildcards",
             },
             parse={"sources": "parse_source"},
             show="show_summaries",

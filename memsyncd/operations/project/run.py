@@ -1,7 +1,7 @@
-"""Finds a project's source files and decides what their summaries in the project's note become.
+"""Finds the source files of a project, and keeps the sections of their summaries up to date.
 
-Sources are read beneath the workspace's root and never through a link. One that cannot be read
-keeps its section, and the answer says why.
+Sources are read beneath the workspace's root and never through a link. A source that cannot be read
+keeps its section, and the answer says why it was not read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from memsyncd.operations.project.declare import (
 
 
 class IndexAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The note of the summaries, and what is done with each source."""
+    """The note with the summaries, and the change for each source."""
 
     note: str
     sources: list[SourceChange]
@@ -49,7 +49,7 @@ class IndexAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PROJECT_NOTE = "project.md"
-"""The note of the summaries, in the memory folder."""
+"""The note with the summaries, in the memory folder."""
 SOURCE_LIMIT_BYTES = 1024 * 1024
 FILES_LIMIT = 200
 
@@ -57,10 +57,11 @@ FILES_LIMIT = 200
 def make_index_decision(
     workspace: Workspace, config: Config, params: IndexProjectParams, *, client: str, at: str
 ) -> Decide[IndexAnswer]:
-    """Make the decision to bring the summaries of all sources up to date. `at` is the time, in
-    ISO 8601. A dry run changes nothing and answers what would be done.
+    """Make the decision to bring the summaries of all sources up to date. A dry run changes
+    nothing.
 
-    Raises BadRequest and PathRefused at once.
+    `at` is the time in ISO 8601. Raises BadRequest and PathRefused at once, not when the decision
+    is carried out.
     """
     sources = _merge(config, params.sources)
     path = choose_note(workspace.scope, config, note=PROJECT_NOTE)
@@ -70,16 +71,16 @@ def make_index_decision(
         was = read_text_file(workspace.scope, path)
         old = was.data if was else None
         data, changes = plan_index(path.text, old, files, at=at)
-        changed = {one.path for one in changes}
+        changed = {change.path for change in changes}
         skipped += [
-            SkippedSource(path=one.path, reason=f"{one.path} says nothing that can be summarised")
-            for one in files
-            if one.data is not None and one.path not in changed
+            SkippedSource(path=file.path, reason=f"{file.path} says nothing that can be summarised")
+            for file in files
+            if file.data is not None and file.path not in changed
         ]
         skipped += _find_missing(params.sources, changed, skipped)
         answer = IndexAnswer(
             note=path.text,
-            sources=[SourceChange(path=one.path, action=one.action) for one in changes],
+            sources=[SourceChange(path=change.path, action=change.action) for change in changes],
             skipped=skipped,
         )
         edit = Edit(command="index_project", client=client, path=path.text)
@@ -92,8 +93,8 @@ def make_index_decision(
 
 
 def _merge(config: Config, more: Iterable[ProjectSource]) -> list[Source]:
-    configured = [Source(one.path, tuple(one.tags)) for one in config.source]
-    added = [Source(one.path, tuple(one.tags)) for one in more]
+    configured = [Source(source.path, tuple(source.tags)) for source in config.source]
+    added = [Source(source.path, tuple(source.tags)) for source in more]
     for source in added:
         if refusal := find_file_glob_refusal(source.path):
             raise BadRequest(
@@ -104,7 +105,7 @@ def _merge(config: Config, more: Iterable[ProjectSource]) -> list[Source]:
 
 
 def _find_files(workspace: Workspace, source: Source) -> list[str]:
-    """The existing files of a source, links included, sorted."""
+    """Return the existing files of a source, sorted; links count as files."""
     root, (folder, _, name) = workspace.scope.root, source.path.rpartition("/")
     if not has_wildcard(name):
         return [source.path] if os.path.lexists(os.path.join(root, source.path)) else []
@@ -138,19 +139,18 @@ def _read_sources(
 def _find_missing(
     named: Iterable[ProjectSource], changed: Collection[str], skipped: Iterable[SkippedSource]
 ) -> list[SkippedSource]:
-    """Return files that the request names and that do not exist, and had no section either."""
-    known = {*changed, *(one.path for one in skipped)}
+    """Return the files that the request names and that neither exist nor had a section."""
+    reported = {*changed, *(source.path for source in skipped)}
     return [
-        SkippedSource(path=one.path, reason=f"{one.path} does not exist")
-        for one in named
-        if not has_wildcard(one.path) and one.path not in known
+        SkippedSource(path=source.path, reason=f"{source.path} does not exist")
+        for source in named
+        if not has_wildcard(source.path) and source.path not in reported
     ]
 
 
 def _list_files(workspace: Workspace, sources: Iterable[Source]) -> dict[str, tuple[str, ...]]:
-    """The tags of each existing file; those of the last source that has it."""
-    found = ((path, one.tags) for one in sources for path in _find_files(workspace, one))
-    return dict(found)
+    """Return the tags of each existing file, by path; the last source with the file gives them."""
+    return {path: source.tags for source in sources for path in _find_files(workspace, source)}
 
 
 def _read(workspace: Workspace, path: str) -> bytes:

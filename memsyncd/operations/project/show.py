@@ -21,7 +21,7 @@ def show_summaries(answer: dict[str, Any], args: Args, console: Console) -> None
         terminal.report(f"left out: {source['reason']}")
     changed = [source for source in answer["sources"] if source["action"] != "unchanged"]
     if not answer["sources"]:
-        terminal.report("no source is here; memsyncd sources lists those that are looked for")
+        terminal.report("no source is here; memsyncd sources lists the files that are looked for")
     elif not changed:
         terminal.report(f"nothing new: {answer['note']} is up to date")
     elif args.dry_run:

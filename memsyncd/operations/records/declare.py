@@ -19,31 +19,31 @@ from memsyncd.operations.operation import (
 class Backup(Result, frozen=True, kw_only=True):
     workspace: str
     path: str
-    """A temporary file with the whole history; move it, since the next backup deletes it."""
+    """A temporary file with the whole history. Move it, because the next backup deletes it."""
     revisions: int
     bytes: int
 
 
 class RestoreParams(WorkspaceParams, frozen=True, kw_only=True):
     prepare: bool = False
-    """Only return where to put the file, as `path`."""
+    """Only return the place for the file, as `path`."""
     adopt: bool = False
-    """Restore the history of another workspace, which is refused otherwise."""
+    """Restore even the history of another workspace, which is refused otherwise."""
     client: ClientName | None = None
 
 
 class Restored(Result, frozen=True, kw_only=True):
     workspace: str
     path: str
-    """Where the daemon expects the file to restore; it is moved from there."""
+    """The place where the daemon expects the file to restore; a restore moves the file away."""
     revisions: int
-    """Revisions in the file; 0 if it was only prepared."""
+    """How many revisions the file has; 0 if the restore was only prepared."""
     recorded: int
-    """Revisions that were added because notes differ from their last text in the file."""
+    """How many revisions were added because notes differ from their last text in the file."""
     dropped: int
-    """Revisions beyond the limits of the configuration."""
+    """How many revisions were dropped because of the limits of the configuration."""
     set_aside: str | None
-    """The file with the former history, if that had revisions."""
+    """The file with the former history, if it had revisions."""
 
 
 # --- the operations ---------------------------------------------------------------------------
@@ -105,7 +105,7 @@ OPERATIONS = (
                     is_argument=True,
                 ),
             ),
-            help={"adopt": "restore the history of another workspace, which is refused otherwise"},
+            help={"adopt": "restore even the history of another workspace"},
             action="restore_backup",
             examples=(
                 "memsyncd restore history.db",

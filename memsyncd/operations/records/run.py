@@ -1,7 +1,7 @@
 """Back up a workspace's history, and restore it.
 
-A restore changes no note: texts of notes that differ from the last ones in the backup become
-revisions, as after any change by another program.
+A restore changes no note. If the text of a note differs from its last text in the backup, it
+becomes a revision, as after any change by another program.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = get_log("engine")
 
 
 def back_up_records(workspace: Workspace, _config: Config, clock: Clock) -> Job[Backup]:
-    """Make a temporary copy of records.db, whether a history is kept now or not."""
+    """Make a temporary copy of records.db, even if no history is kept now."""
     records = require_records(workspace, clock)
     recover(workspace, clock)
     made = yield from back_up(records.path)
@@ -58,7 +58,7 @@ def back_up_records(workspace: Workspace, _config: Config, clock: Clock) -> Job[
 
 
 def prepare_restore(workspace: Workspace, config: Config, clock: Clock) -> Job[Restored]:
-    """Return in `path` where the file to be restored has to be put; remove an earlier one.
+    """Return, as `path`, the place for the file to restore, and remove an earlier file there.
 
     Raises BadRequest if no history is kept.
     """
@@ -79,8 +79,8 @@ def restore_records(
     is_adopting: bool = False,
     client: str,
 ) -> Job[EditOutcome[Restored]]:
-    """Put the staged file in the place of records.db, then record what the notes say now. The
-    former records.db is set aside if it has revisions.
+    """Put the staged file in the place of records.db, then record the present texts of the notes.
+    The former records.db is set aside if it has revisions.
 
     Raises BadRequest for a file that cannot be restored, Conflict for the history of another
     workspace, NotFresh while the workspace's folder is missing.
@@ -136,10 +136,10 @@ def _check_origin(
     created_at_s: float | None,
 ) -> None:
     """Raise Conflict for the history of another workspace, unless it is to be adopted: an undo
-    would write the other's texts here.
+    would write that workspace's texts here.
 
-    It is this one's if it has its id, or was begun at the same moment, which remains when a folder
-    is moved.
+    The history is this workspace's if it has its id, or was begun at the same moment. The moment
+    stays the same if the folder is moved.
     """
     own = workspace.records
     is_own = any(owner.id == workspace.id for owner in owners) or (
@@ -148,7 +148,7 @@ def _check_origin(
     if owners and not (is_adopting or is_own):
         raise Conflict(
             f"the file has the history of another workspace: {owners[0].id}",
-            hint="restore that workspace's, or take this with --adopt (adopt: true)",
+            hint="restore a backup of this workspace, or take this one with --adopt (adopt: true)",
         )
 
 

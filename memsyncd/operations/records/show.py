@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from memsyncd.terminal.console import Console
 
-# The daemon reports sooner what takes too long; a large history is copied and checked meanwhile.
+# A large history takes long to copy and to check. The daemon reports earlier if it takes too long.
 ANSWER_S = 600.0
 USE_FORCE = "name another file, or use --force to overwrite it"
 
@@ -68,7 +68,7 @@ def _check_stdout(args: Args, console: Console) -> None:
 
 
 def _check_target(target: str, *, is_forced: bool) -> None:
-    """Refuse early what would be refused once the backup is made."""
+    """Refuse a target before the backup is made, if it would be refused then."""
     if os.path.isdir(target):
         raise BadRequest(
             f"{target} is a folder", hint=f"name a file: {os.path.join(target, 'history.db')}"
@@ -148,7 +148,7 @@ def _remove(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:
-        # The daemon removes what is left in its folder at its next backup.
+        # The daemon's next backup removes files that are left in its folder.
         return
 
 
@@ -156,7 +156,7 @@ def _remove(path: str) -> None:
 
 
 def restore_backup(args: Args, console: Console) -> int:
-    """Put the history of a file back, by the daemon's folder."""
+    """Put the history of a file back, by way of the daemon's folder."""
     console.client.timeout_s = ANSWER_S
     requested = {"adopt": args.adopt, "client": CLIENT}
     with _open_backup(args.file) as source:

@@ -22,30 +22,30 @@ SemanticState = Literal["off", "partial", "ready"]
 class SemanticStatus(Result, frozen=True, kw_only=True):
     """How much of a workspace semantic search covers.
 
-    `partial`: some chunks have no vector yet, or the model is being loaded; what there is counts.
-    `ready` and not `loaded`: the process has ended, idle; the next question starts it.
+    In the state `partial` some chunks have no vector yet, or the model is being loaded; existing
+    vectors count. If the state is `ready` but `loaded` is false, the idle process has ended, and
+    the next question starts it.
     """
 
     state: SemanticState
     pending: int = 0
-    """Chunks without a vector of the embedder."""
+    """How many chunks have no vector of the embedder."""
     total: int = 0
-    """Chunks of the index."""
+    """How many chunks the index has."""
     embedder: str | None = None
-    """The name of the model; null if it is off."""
+    """The name of the model; null if semantic search is off."""
     loaded: bool = False
-    """The next question is compared. Until the model and the vectors are in memory, words alone
-    answer, and the answer says `off`.
-    """
+    """True if the model and the vectors are in memory, so that the next question is compared with
+    the vectors. Until then, answers depend on words alone and say `off`."""
     reason: str | None = None
-    """Why it is off, partial or not loaded, and what to do."""
+    """Why semantic search is off, partial or not loaded, and what to do."""
     failed: bool = False
-    """The reason is a failure, which is reported once: it does not go on by itself."""
+    """True if `reason` is a failure. It is reported once, and nothing is tried again by itself."""
 
 
 class SemanticWarmParams(WorkspaceParams, frozen=True, kw_only=True):
     again: bool = False
-    """Make all vectors again, not only those that are missing."""
+    """Make all vectors again, not only the missing ones."""
 
 
 class WorkspaceVectorsInfo(Result, frozen=True, kw_only=True):
@@ -65,15 +65,15 @@ class SemanticReport(Result, frozen=True, kw_only=True):
     enabled: bool
     """`[semantic] enabled` of the configuration."""
     process: VectorProcessInfo | None
-    """null while nothing is asked of it: it ends when idle."""
+    """Null while the process does not run: it ends when it is idle."""
     workspaces: list[WorkspaceVectorsInfo]
     reason: str | None = None
-    """Why it is off for all workspaces although it is enabled, and what to do."""
+    """Why semantic search is off for all workspaces although it is enabled, and what to do."""
 
 
 # --- the operations ---------------------------------------------------------------------------
 
-_ALL = "of this workspace alone: a name, an id or a folder in it; of all by default"
+_ALL = "only this workspace: a name, an id or a folder in it; by default all"
 COMMAND_GROUPS = (
     CommandGroup(
         words="semantic",
@@ -92,7 +92,7 @@ OPERATIONS = (
         run="semantic.run:describe_coverage",
         errors=FINDS,
         worktree="own",
-        # To switch is to change the configuration, and to wait until this operation says so.
+        # `enable` and `disable` change the configuration file, then wait until this reports it.
         command=(
             Command(
                 words="semantic status",
@@ -121,7 +121,7 @@ OPERATIONS = (
         name="semantic.warm",
         params=SemanticWarmParams,
         result=SemanticReport,
-        summary="Make the vectors that are missing now, or all again; returns at once.",
+        summary="Begin to make the missing vectors, or all vectors again; return at once.",
         shape=Shape.DAEMON,
         run="semantic.run:warm",
         errors=FINDS,

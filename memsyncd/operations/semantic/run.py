@@ -1,4 +1,4 @@
-"""Reports how much of the workspaces semantic search covers, and has vectors made."""
+"""Describes how much of the workspaces semantic search covers, and has vectors made."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def describe_coverage(daemon: Daemon, params: WorkspaceParams) -> SemanticReport
 
 
 def warm(daemon: Daemon, params: SemanticWarmParams) -> SemanticReport:
-    """Have the vectors of a workspace, or of all, made; return how far they are."""
+    """Begin to make the missing vectors of a workspace, or of all, and describe the progress."""
     vectors = daemon.workspaces.vectors
     vectors.retry()
     for workspace in choose_workspaces(daemon.workspaces, params.workspace):

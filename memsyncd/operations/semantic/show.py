@@ -1,6 +1,7 @@
-"""Show semantic search, switch it on or off, and make vectors now: `memsyncd semantic`.
+"""Print the state of semantic search, switch it on or off, and wait for vectors: `memsyncd
+semantic`.
 
-Switching changes one line of the configuration file, or adds one; the daemon reads it at once.
+A switch changes or adds one line of the configuration file, which the daemon reads at once.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def switch(text: str, *, is_on: bool) -> str:
     for at in range(start + 1, len(lines)):
         if _HEADER.match(lines[at]):
             break
-        if found := _ENABLED.fullmatch(lines[at]):
-            lines[at] = f"{found[1]}{value}{found[3]}"
+        if match := _ENABLED.fullmatch(lines[at]):
+            lines[at] = f"{match[1]}{value}{match[3]}"
             return "".join(lines)
     if not lines[start].endswith("\n"):
         lines[start] += "\n"
@@ -58,7 +59,7 @@ def _is_table(line: str) -> bool:
 
 
 def _switch_file(path: str, *, is_on: bool) -> bool:
-    """Change the configuration file; False if it says so already. Raises BadConfig."""
+    """Change the configuration file. Return False if it needs no change. Raises BadConfig."""
     by_hand = f"write `enabled = {str(is_on).lower()}` below `[semantic]` in it"
     import tomllib
 
@@ -95,7 +96,7 @@ def _switch_file(path: str, *, is_on: bool) -> bool:
 
 
 def switch_on(args: Args, console: Console) -> int:
-    """Switch semantic search on in the configuration file, and show how far it is."""
+    """Switch semantic search on in the configuration file, and print how much it covers."""
     return _set(args, console, is_on=True)
 
 
@@ -109,7 +110,7 @@ def _set(args: Args, console: Console, *, is_on: bool) -> int:
     is_changed = _switch_file(path, is_on=is_on)
     answer = _reload(console, is_on=is_on)
     if answer is not None and answer["reason"] and not is_changed:
-        # What kept it off may be there by now.
+        # A missing library or model may have been installed meanwhile.
         answer = console.call("semantic.warm")
     if args.json:
         report = {"path": path, "enabled": is_on, "is_changed": is_changed}
@@ -130,7 +131,9 @@ def _set(args: Args, console: Console, *, is_on: bool) -> int:
 
 
 def _reload(console: Console, *, is_on: bool) -> dict[str, Any] | None:
-    """Have a running daemon read its configuration; None if none runs."""
+    """Have a running daemon read its configuration, and return the state of semantic search; None
+    if no daemon runs.
+    """
     try:
         pid = int(console.call("ping")["pid"])
     except MemsyncdError:
@@ -153,13 +156,15 @@ def _reload(console: Console, *, is_on: bool) -> dict[str, Any] | None:
 
 
 def show_coverage(args: Args, console: Console) -> int:
-    """Show what is covered. The exit status is 1 if it is on and something is wrong."""
+    """Print how much is covered. The exit status is 1 if semantic search is on and fails."""
     answer = console.call("semantic.status", workspace=console.name_workspace(args.workspace))
     return _show(answer, args, console)
 
 
 def wait_for_vectors(args: Args, console: Console) -> int:
-    """Have vectors made and draw the progress. The exit status is that of `show_coverage`."""
+    """Have vectors made and draw the progress. The exit status means the same as in
+    `show_coverage`.
+    """
     answer = console.call(
         "semantic.warm", workspace=console.name_workspace(args.workspace), again=args.again
     )
@@ -178,10 +183,10 @@ def _wait(args: Args, console: Console) -> dict[str, Any]:
     """Draw the progress until all vectors are made, or some cannot be."""
     total = 0
     while True:
-        time.sleep(POLL_S)  # the process answers with how much is missing
+        time.sleep(POLL_S)  # the process needs time to count the missing vectors
         answer = console.call("semantic.status", workspace=console.name_workspace(args.workspace))
         states = [workspace["semantic"] for workspace in answer["workspaces"]]
-        # While vectors are made or loaded, the reason is no fault of any: it names no remedy.
+        # While vectors are made or loaded, the reason is no failure.
         if all(map(_is_over, states)):
             console.terminal.clear()
             return answer
@@ -197,7 +202,7 @@ def _is_over(state: dict[str, Any]) -> bool:
 
 
 def _list_reasons(answer: dict[str, Any]) -> dict[str, bool]:
-    """Return why not all is covered, and whether each reason is a failure."""
+    """Return the reasons why not everything is covered; the value is True for a failure."""
     reasons: dict[str, bool] = {}
     if answer["reason"]:
         reasons[answer["reason"]] = True
@@ -211,7 +216,7 @@ def _list_reasons(answer: dict[str, Any]) -> dict[str, bool]:
 
 
 def _find_status(answer: dict[str, Any]) -> int:
-    """Return the exit status: 1 if it is on and something is wrong."""
+    """Return the exit status: 1 if semantic search is on and fails."""
     return 1 if answer["enabled"] and any(_list_reasons(answer).values()) else 0
 
 
@@ -225,7 +230,7 @@ def _show(answer: dict[str, Any], args: Args, console: Console) -> int:
 
 
 def _print(answer: dict[str, Any], console: Console) -> None:
-    """Print what is covered."""
+    """Print how much of each workspace is covered, and the reasons why not all is."""
     terminal = console.terminal
     if not answer["enabled"]:
         terminal.print("semantic search is off; switch it on: memsyncd semantic enable")

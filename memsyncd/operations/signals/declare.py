@@ -1,8 +1,8 @@
 """Parameters and results of the methods by which agents send each other signals.
 
-A signal is addressed to agents, sessions or tasks. Whoever reads is named by the first of agent,
-session and task in the request: each reader acknowledges for itself, so that a signal to a task
-reaches each agent that works on it once.
+A signal is addressed to agents, sessions or tasks. A request names its reader by an agent, a
+session or a task; the first of these that it names is the reader. Each reader acknowledges for
+itself, so that a signal to a task reaches each agent that works on the task once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from memsyncd.operations.operation import (
     Shape,
     ToolAction,
 )
-from memsyncd.operations.tasks.agent_tool import AGENT_TOOL
+from memsyncd.operations.tasks.declare import AGENT_TOOL
 
 EVERYONE = "everyone"
 """The address of a signal to all."""
@@ -43,7 +43,7 @@ Lifetime = Annotated[float, msgspec.Meta(gt=0, le=366 * 86_400)]
 
 
 class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
-    """At least one agent, session or task, or everybody. Each one named gets the signal."""
+    """At least one agent, session or task must be named, or all. Each of them gets the signal."""
 
     content: SignalText
     """The message."""
@@ -58,8 +58,8 @@ class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
     everyone: bool = False
     """To every agent, session and task but its sender."""
     key: Word | None = None
-    """The sender's own name for the signal: sending it again with this key changes nothing, so that
-    a sender may repeat a request whose answer it has not seen."""
+    """The sender's own name for the signal. Sending it again with this key changes nothing, so a
+    sender may repeat a request whose answer it has not seen."""
     expires_s: Lifetime | None = None
     """Seconds after which nobody receives it any more; by default `signal.max_age_days`."""
     client: ClientName | None = None
@@ -67,8 +67,8 @@ class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
 
 
 class SignalReader(Params, frozen=True, kw_only=True):
-    """A reader: it receives the signals to its agent, its session and its task, and the first of
-    them that is named acknowledges.
+    """A reader. It receives the signals to the agent, the session and the task that are named; the
+    first of these acknowledges them.
     """
 
     agent: Word | None = None
@@ -80,7 +80,7 @@ class SignalReader(Params, frozen=True, kw_only=True):
 
     @property
     def addresses(self) -> list[str]:
-        """The addresses whose signals are meant."""
+        """The addresses of the reader, such as `agent:NAME`."""
         named = (("agent", self.agent), ("session", self.session), ("task", self.task))
         return [f"{kind}:{name}" for kind, name in named if name]
 
@@ -117,7 +117,7 @@ class SignalReceipt(Result, frozen=True, kw_only=True):
 
 
 class Signal(Result, frozen=True, kw_only=True):
-    """One signal. Its ids grow in the order of sending."""
+    """One signal. Ids grow in the order of sending."""
 
     id: int
     at: float
@@ -125,12 +125,12 @@ class Signal(Result, frozen=True, kw_only=True):
     type: str
     content: str
     to: list[str]
-    """`agent:NAME`, `session:ID`, `task:ID` and `everyone`."""
+    """The addresses: `agent:NAME`, `session:ID`, `task:ID`, `everyone`."""
     expires_at: float
     acked_at: float | None
-    """When the reader acknowledged it; null if it is unread, and in an outbox."""
+    """When the reader acknowledged it; null if it is unread, and in every outbox."""
     receipts: list[SignalReceipt] = msgspec.field(default_factory=list)
-    """In an outbox: who has acknowledged it."""
+    """In an outbox, the readers that have acknowledged it; otherwise empty."""
     claimed_by: str | None = None
     """The reader that took it for itself alone; null if nobody has."""
 
@@ -139,7 +139,7 @@ class SignalSent(Result, frozen=True, kw_only=True):
     workspace: str
     signal: Signal
     is_new: bool
-    """False if the sender has sent a signal with this `key` before, which is the one returned."""
+    """False if the sender has sent a signal with this `key` before; `signal` is the earlier one."""
     warnings: list[str] = msgspec.field(default_factory=list)
     """Addressees that nobody has ever read signals as, and a similar name that somebody has."""
 
@@ -147,20 +147,22 @@ class SignalSent(Result, frozen=True, kw_only=True):
 class SignalBox(Result, frozen=True, kw_only=True):
     workspace: str
     signals: list[Signal]
-    """An inbox begins with the unread ones, the oldest first; an outbox with the latest."""
+    """An inbox lists the unread signals first, the oldest of them first; an outbox lists the latest
+    first."""
     unread: int
-    """Before `limit`; 0 in an outbox."""
+    """How many are unread, also beyond `limit`; 0 in an outbox."""
 
 
 class SignalsAcked(Result, frozen=True, kw_only=True):
     workspace: str
     acked: list[int]
-    """Acknowledged now for the first time."""
+    """Signals that this reader acknowledged now."""
     already: list[int]
+    """Signals that this reader had acknowledged before."""
     claimed: list[int]
     """Taken by another reader; with `claim` acknowledged by another reader, too."""
     unknown: list[int]
-    """Expired, erased, or addressed to others."""
+    """Signals that are expired, erased, or addressed to others."""
 
 
 class SignalNotice(Result, frozen=True, kw_only=True):
@@ -217,7 +219,7 @@ OPERATIONS = (
             help={
                 "everyone": "to everybody but the sender",
                 "type": "such as completion, blocked, question (default note)",
-                "key": "send it once, however often this is repeated",
+                "key": "send it only once, even if this command is repeated",
                 "expires_s": "after this time nobody receives it: 30m, 12h, 7d",
                 "client": "the sender's name (default cli)",
             },
@@ -229,7 +231,7 @@ OPERATIONS = (
             name="send_signal",
             positional=("content",),
             rename={"agents": "agent", "sessions": "session", "tasks": "task"},
-            doc=("Each one named gets it. Raises Busy if too many signals wait to be read."),
+            doc="Each of them gets it. Raises Busy if too many signals wait to be read.",
         ),
     ),
     Operation(
@@ -328,6 +330,6 @@ OPERATIONS = (
 
 NOTIFICATIONS = {
     "signal": Notification(
-        SignalNotice, "A signal was sent; sent to subscribers that are its addressees."
+        SignalNotice, "A signal was sent. Subscribers that are among its addressees receive this."
     )
 }

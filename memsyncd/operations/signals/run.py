@@ -1,4 +1,4 @@
-"""Sends, lists and acknowledges signals between agents, by jobs of the worker."""
+"""Sends, lists and acknowledges signals between agents, in jobs of the worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest
 from memsyncd.operations.call import Call
 from memsyncd.operations.inbox import (
-    NAME_ONE,
+    READER_HINT,
     describe_signal,
     make_box,
     name_reader,
@@ -37,7 +37,7 @@ SIMILAR_NAMES = 0.75
 
 
 async def send(call: Call, params: SignalSendParams) -> SignalSent:
-    """Send a signal, and show it to subscriptions once it is on the disk."""
+    """Send a signal, and notify subscriptions once it is on the disk."""
     list_addresses(params)
     job = partial(send_signal, params=params, sender=call.writer)
     sent = await call.run_job(job, is_write=True)
@@ -73,14 +73,16 @@ def list_addresses(params: SignalSendParams) -> tuple[str, ...]:
     if params.everyone:
         addresses += (EVERYONE,)
     if not addresses:
-        raise BadRequest("the signal has no addressee", hint=NAME_ONE)
+        raise BadRequest("the signal has no addressee", hint=READER_HINT)
     return addresses
 
 
 def send_signal(
     workspace: Workspace, config: Config, clock: Clock, params: SignalSendParams, *, sender: str
 ) -> Job[SignalSent]:
-    """Store a signal, unless its sender has sent it before. Raises Busy, StoreFailed."""
+    """Store a signal, unless its sender has sent one with its key before. Raises Busy and
+    StoreFailed.
+    """
     signals = require_records(workspace, clock).signals
     now_s = clock.wall_s()
     lifetime_s = config.signal.max_age_s if params.expires_s is None else params.expires_s
@@ -143,11 +145,11 @@ def ack_signals(
         params.signals, params.addresses, reader=reader, now_s=now_s, is_claim=params.claim
     )
     yield
-    known = {*done.acked, *done.already, *done.claimed}
+    handled = {*done.acked, *done.already, *done.claimed}
     return SignalsAcked(
         workspace=workspace.id,
         acked=done.acked,
         already=done.already,
         claimed=done.claimed,
-        unknown=[number for number in dict.fromkeys(params.signals) if number not in known],
+        unknown=[number for number in dict.fromkeys(params.signals) if number not in handled],
     )

@@ -1,4 +1,4 @@
-"""Signals between agents: `memsyncd signal`."""
+"""Print and acknowledge signals between agents: `memsyncd signal`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def show_sent(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 
 def show_inbox(args: Args, console: Console) -> int:
-    """List signals, and acknowledge them with `--ack`, once they are shown."""
+    """List signals. With `--ack`, acknowledge them after they were printed."""
     answer = send("signal.inbox", args.params, args, console)
     status = show_answer(answer, args, console, show_signals, found="signals")
     unread = [signal["id"] for signal in answer["signals"] if signal["acked_at"] is None]
@@ -94,7 +94,7 @@ def _print_signal(signal: dict[str, Any], console: Console) -> None:
 
 
 def take_numbers(args: Args, _console: Console) -> dict[str, Any]:
-    """Return the signals that the words name. Raises BadRequest for a word that is no number."""
+    """Return the numbers of signals. Raises BadRequest for a word that is not a number."""
     for word in args.signals:
         if not word.isdecimal():
             hint = "see: memsyncd signal inbox"

@@ -1,4 +1,4 @@
-"""The texts of signals for a model."""
+"""Render signals as text for a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memsyncd.operations.signals import declare as signals
 
 
 def render_signals(box: signals.SignalBox, find_warning: FindWarning) -> str:
-    """Return the signals to a reader, a line for each, each marked if it tries to instruct."""
+    """Return a line for each signal, below a warning if it tries to instruct its reader."""
     lines: list[str] = []
     for signal in box.signals:
         warning = find_warning(signal.content)

@@ -40,16 +40,16 @@ from memsyncd.operations.semantic.declare import SemanticState
 
 class SimilarParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Name | None = None
-    """Compare this section, `PATH#heading`; or else `text`, or `topic`."""
+    """Compare this section, `PATH#heading`. Name either a section, a text or a topic."""
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)] | None = None
     """Compare this text."""
     topic: Keyword | None = None
-    """Compare the sections of this topic. Their metadata names it; sections that are similar to
-    them are of other topics, or none."""
+    """Compare the sections of this topic. Their metadata names the topic; the similar sections have
+    another topic or none."""
     min_similarity: Score | None = None
-    """From 0 to 1; from 0.7 of the words on both say nearly the same. With vectors it is the
-    cosine, by default one that is clearly above the usual one of this workspace; without, the share
-    of words, and of pairs of adjacent words, in common, by default 0.3."""
+    """From 0 to 1; from 0.7 of the words in common, texts say nearly the same. With vectors, it is
+    a cosine, by default clearly above the usual cosine in this workspace. Without vectors, it is
+    the share of words, and of pairs of adjacent words, in common, by default 0.3."""
     limit: Limit = 10
     """At most so many sections."""
     include_archived: bool = False
@@ -59,7 +59,7 @@ class SimilarParams(WorkspaceParams, frozen=True, kw_only=True):
 class SimilarSection(FoundSection, frozen=True, kw_only=True):
     workspace: str
     digest: str
-    """Digest of the file as indexed."""
+    """The digest of the file when it was indexed."""
     similarity: float
 
 
@@ -67,35 +67,36 @@ class SimilarSections(Result, frozen=True, kw_only=True):
     sections: list[SimilarSection]
     """The most similar first."""
     semantic: SemanticState = "off"
-    """`off` if words were compared; with vectors, whether all sections have theirs."""
+    """`off` if words were compared. If vectors were compared: `ready` if all sections have vectors,
+    else `partial`."""
     semantic_pending: int = 0
     freshness: Freshness | None = None
 
 
 class DuplicatesParams(WorkspaceParams, frozen=True, kw_only=True):
     min_similarity: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.7
-    """The share of words, and of pairs of adjacent words, that copies have in common."""
+    """The share of words, and of pairs of adjacent words, that copies have in common at least."""
     limit: Limit = 20
     """At most so many groups."""
     filters: Filters = Filters()
 
 
 class Copy(SectionPlace, frozen=True, kw_only=True):
-    """A section of which there are near copies."""
+    """A section that has near copies."""
 
     digest: str
-    """Digest of the file as indexed."""
+    """The digest of the file when it was indexed."""
     similarity: float
-    """Words in common with the first of the group."""
+    """The share of words in common with the first section of the group."""
 
 
 class DuplicateGroup(Result, frozen=True, kw_only=True):
     sections: list[Copy]
-    """The longest first: it is likely to hold what the others say."""
+    """The longest first: it is likely to say all that the others say."""
     similarity: float
-    """The lowest by words of the pairs that make the group."""
+    """The lowest similarity, by words, of the pairs that make the group."""
     cosine: float | None
-    """The lowest of vectors; null where vectors did not find a pair."""
+    """The lowest cosine of the pairs that vectors found; null if they found none."""
 
 
 class Duplicates(Result, frozen=True, kw_only=True):
@@ -105,17 +106,18 @@ class Duplicates(Result, frozen=True, kw_only=True):
     groups: list[DuplicateGroup]
     """The largest first."""
     n_groups: int
-    """All that were found, before `limit`."""
+    """How many groups were found, also beyond `limit`."""
     how_to_merge: str
     semantic: SemanticState = "off"
-    """Whether copies in other words were looked for, too."""
+    """`ready` if copies in other words were looked for, too; `partial` if some sections have no
+    vector yet; else `off`."""
     semantic_pending: int = 0
     freshness: Freshness | None = None
 
 
 class PatternsParams(Params, frozen=True, kw_only=True):
     workspace: WorkspaceNames = "*"
-    """Two or more; by default all."""
+    """Two or more workspaces; by default all."""
     kind: Values = msgspec.field(default_factory=list)
     """Only of this kind."""
     topic: Keyword | None = None
@@ -123,16 +125,16 @@ class PatternsParams(Params, frozen=True, kw_only=True):
     min_similarity: Annotated[float, msgspec.Meta(ge=0.1, le=1.0)] = 0.5
     """From 0.1 to 1. It is the share of words, and of pairs of adjacent words, in common."""
     min_workspaces: Annotated[int, msgspec.Meta(ge=2, le=200)] = 2
-    """In so many workspaces at least."""
+    """Only patterns of at least so many workspaces."""
     limit: Limit = 20
-    """At most so many patterns. The patterns of most workspaces come first."""
+    """At most so many patterns. Patterns of the most workspaces come first."""
     timeout_ms: TimeoutMs | None = None
 
 
 class PatternSection(FoundSection, frozen=True, kw_only=True):
     workspace: str
     snippet: str
-    """Plain text of one line: its beginning."""
+    """The beginning of the section, as one line of plain text."""
 
 
 class Pattern(Result, frozen=True, kw_only=True):
@@ -141,7 +143,7 @@ class Pattern(Result, frozen=True, kw_only=True):
     kind: str | None
     topic: str | None
     similarity: float
-    """Each section is at least so similar to another one."""
+    """Each section is at least so similar to another section of the pattern."""
     n_workspaces: int
     sections: list[PatternSection]
 
@@ -149,11 +151,13 @@ class Pattern(Result, frozen=True, kw_only=True):
 class Patterns(Result, frozen=True, kw_only=True):
     patterns: list[Pattern]
     n_patterns: int
-    """All that were found, before `limit`."""
+    """How many patterns were found, also beyond `limit`."""
     compared: int
-    """Sections that were compared: those with a kind or topic that several workspaces have."""
+    """How many sections were compared: sections with a kind or topic that several workspaces
+    have."""
     left_out: int
-    """Sections that were too many to be compared: the notes saved last come first."""
+    """How many sections were too many to compare. The sections of the notes saved last are compared
+    first."""
     workspaces: list[AnsweringWorkspace]
     freshness: Freshness
     took_ms: float
@@ -203,13 +207,13 @@ OPERATIONS = (
         name="patterns",
         params=PatternsParams,
         result=Patterns,
-        summary="List what recurs in several workspaces: the same kind and topic, similar texts.",
+        summary="List similar sections of several workspaces that have the same kind and topic.",
         errors=READS,
         route="GET /v1/patterns",
         command=Command(
             words="patterns",
             group="Find",
-            summary="list what recurs in several workspaces",
+            summary="list memories that recur in several workspaces",
             help={
                 "workspace": "compare these workspaces: a name, an id or a folder in it; by default"
                 " all"

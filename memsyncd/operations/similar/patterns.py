@@ -1,8 +1,8 @@
 """Finds patterns: sections of the same kind and topic with similar texts, in several workspaces.
 
-First each workspace counts its sections by kind and topic; then it reads the sections of the kinds
-and topics that others have as well. So the time depends on what may recur, and is bounded: of each
-workspace the sections saved last are compared, by their beginnings.
+Each workspace first counts its sections by kind and topic. Then it reads the sections of those
+kinds and topics that other workspaces have as well. The time is bounded: only the sections that
+were saved last in each workspace are compared, by the beginnings of their texts.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ from memsyncd.store.metadata import (
     find_category_sections,
 )
 
-# Sections that one request compares, of all workspaces together, and of each at least.
+# The sections that one request compares: at most, of all workspaces; at least, of each workspace.
 MAX_PATTERN_SECTIONS = 2_000
 MIN_PATTERN_SECTIONS = 20
-# The beginning of a text that is compared: 0.3 ms each.
+# The part of a text that is compared, which takes 0.3 ms per section.
 COMPARED_CHARACTERS = 1_000
-# Less than four words are too few to compare: headings of many notes are the same.
+# Texts of less than four words are not compared, because many notes have the same headings.
 MIN_PATTERN_FEATURES = 7
 Category = tuple[str | None, str | None]
-"""A kind and a topic, of which one may be None."""
+"""A kind and a topic; one of them may be None."""
 
 
 class ReadSection(NamedTuple):
-    """A section as it is compared, and as the answer shows it."""
+    """A section with its features for the comparison, and its description for the answer."""
 
     category: Category
     features: Features
-    shown: PatternSection
+    described: PatternSection
 
 
 class ReadSections(msgspec.Struct, frozen=True, kw_only=True):
-    """The sections of one workspace, and how many were left out of the comparison."""
+    """The sections of one workspace to compare, and how many were left out."""
 
     sections: Sequence[ReadSection]
     n_left_out: int
@@ -67,7 +67,9 @@ class ReadSections(msgspec.Struct, frozen=True, kw_only=True):
 def read_categories(
     workspace: Workspace, params: PatternsParams, limit_s: float
 ) -> dict[Category, int]:
-    """Count the sections of a workspace by kind and topic, without sections that state neither."""
+    """Count the sections of a workspace by kind and topic. Sections that state neither do not
+    count.
+    """
     with workspace.acquire(limit_s) as reader:
         counts = count_categories(reader)
     return {
@@ -81,7 +83,7 @@ def read_categories(
 def find_shared_categories(
     counts: Sequence[Mapping[Category, int]], min_workspaces: int
 ) -> set[Category]:
-    """Return the categories that so many workspaces have."""
+    """Return the categories that at least `min_workspaces` workspaces have."""
     n_by_category = Counter(category for own_counts in counts for category in own_counts)
     return {
         category
@@ -99,8 +101,9 @@ def read_category_sections(
     *,
     most: int,
 ) -> ReadSections:
-    """Read the sections of these kinds and topics that were saved last, at most `most` of the
-    `n_sections` that there are. Raises what `Workspace.acquire` raises.
+    """Read the sections of these kinds and topics that were saved last, at most `most`.
+
+    `n_sections` is the number of all such sections. Raises the errors of `Workspace.acquire`.
     """
     with workspace.acquire(options.timeout_s or config.search.timeout_s) as reader:
         rows = find_category_sections(reader, categories, limit=most)
@@ -113,7 +116,7 @@ def read_category_sections(
         text = strip_title(whole, heading[-1] if heading else "") or whole
         features = find_features(text[:COMPARED_CHARACTERS])
         if len(features) >= MIN_PATTERN_FEATURES and not is_expired(section.expires, options.now_s):
-            shown = PatternSection(
+            described = PatternSection(
                 workspace=workspace.id,
                 anchor=section.anchor,
                 path=row.path,
@@ -123,12 +126,12 @@ def read_category_sections(
                 snippet=highlight(text, {}),
                 **describe_meta(section, config.kinds, options.now_s),
             )
-            read.append(ReadSection((row.kind, row.topic), features, shown))
+            read.append(ReadSection((row.kind, row.topic), features, described))
     return ReadSections(sections=read, n_left_out=max(0, n_sections - len(rows)))
 
 
 def find_patterns(parts: Sequence[ReadSections], params: PatternsParams) -> list[Pattern]:
-    """Group similar sections of each kind and topic; the patterns of most workspaces come first."""
+    """Group similar sections of each kind and topic. Patterns of the most workspaces come first."""
     by_category: dict[Category, list[ReadSection]] = {}
     for section in (section for part in parts for section in part.sections):
         by_category.setdefault(section.category, []).append(section)
@@ -136,18 +139,18 @@ def find_patterns(parts: Sequence[ReadSections], params: PatternsParams) -> list
     for sections in by_category.values():
         if is_cancelled():
             raise make_timeout_error()
-        items = [(section.shown.workspace, section.features) for section in sections]
+        items = [(section.described.workspace, section.features) for section in sections]
         for group in group_similar(items, params.min_similarity):
-            shown = [sections[number].shown for number in group.members]
-            n_workspaces = len({section.workspace for section in shown})
+            members = [sections[number].described for number in group.members]
+            n_workspaces = len({section.workspace for section in members})
             if n_workspaces >= params.min_workspaces:
                 patterns.append(
                     Pattern(
-                        kind=shown[0].kind,
-                        topic=shown[0].meta.get("topic"),
+                        kind=members[0].kind,
+                        topic=members[0].meta.get("topic"),
                         similarity=round(group.similarity, 3),
                         n_workspaces=n_workspaces,
-                        sections=shown,
+                        sections=members,
                     )
                 )
     patterns.sort(key=_order_pattern)

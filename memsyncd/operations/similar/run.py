@@ -1,10 +1,12 @@
-"""Finds sections that say nearly what a text, or other sections, say, and near copies.
+"""Finds sections that are similar to a text or to other sections, and groups of near copies.
 
-With vectors the nearest chunks are found by their cosines. Without, a search by the text's longest
-words selects candidates, whose texts are compared with it, a field's also value by value.
+With vectors, similar sections are found by the cosines of their chunks. Without vectors, a search
+by the longest words of the text selects candidates, and the words of each are compared with the
+text; a field is also compared value by value.
 
-Near copies are found by their words, all sections with all, and with vectors also by their cosines,
-if they have some words in common: the cosine that copies have depends on the model.
+Near copies are found by their words: all sections are compared with each other. With vectors, they
+are also found by their cosines, if they have some words in common, because the cosine of copies
+depends on the model.
 """
 
 from __future__ import annotations
@@ -70,20 +72,20 @@ from memsyncd.store.texts import read_note_text
 
 CANDIDATES = 50
 LEAST_BY_WORDS = 0.3
-# A cosine is clear from this part of the way between the usual one, the median, and 1 on. The
-# median of few chunks says nothing.
+# A cosine is clearly above the usual one, the median, if it has gone this part of the way from the
+# median to 1. The median of a few chunks means nothing.
 CLEAR_PART, MIN_CHUNKS = 0.3, 20
-# A topic is compared by the text of its sections up to this size.
+# A topic is compared by so much of the text of its sections.
 TOPIC_CHARACTERS = 20_000
 
 
 def find_similar(
     workspace: Workspace, params: SimilarParams, config: Config, options: RunOptions
 ) -> SimilarSections:
-    """Return the sections that are as similar as wanted, the most similar first; never the named
-    ones themselves.
+    """Return the sections that are as similar as wanted, the most similar first, without the named
+    sections themselves.
 
-    Raises BadRequest, NoteNotFound, NotFresh, and what `Workspace.acquire` raises.
+    Raises BadRequest, NoteNotFound, NotFresh, and the errors of `Workspace.acquire`.
     """
     subjects = [params.anchor, params.text, params.topic]
     if sum(subject is not None for subject in subjects) != 1:
@@ -104,7 +106,7 @@ def find_similar(
 
 
 class _Subject(NamedTuple):
-    """The text to which others are similar, and the sections that say it."""
+    """The text that sections are compared with, and the anchors of the sections that it is from."""
 
     text: str
     anchors: frozenset[str] = frozenset()
@@ -143,7 +145,7 @@ def _read_subject(
 
 # --- by vectors -----------------------------------------------------------------------------------
 
-# So many of the nearest chunks are read; the filters leave some of them out.
+# How many of the nearest chunks are read; filters leave some of them out.
 N_NEAREST = 300
 
 
@@ -155,7 +157,7 @@ def _find_near(
     config: Config,
     options: RunOptions,
 ) -> SimilarSections | None:
-    """Find the sections with the nearest vectors; None if words have to be compared."""
+    """Find the sections with the nearest vectors; return None if words must be compared instead."""
     if not uses_vectors(workspace):
         return None
     hiding = Filters(include_archived=params.include_archived)
@@ -237,12 +239,12 @@ def _find_by_words(
 
 # --- near copies ----------------------------------------------------------------------------------
 
-# More sections take longer to compare than a request may hold up others.
+# The comparison of more sections would hold up other requests too long.
 MAX_COMPARED = 20_000
-# Vectors find a copy in other words from this cosine on, if it has this share of words in common.
+# Vectors find a copy in other words if its cosine and its share of words in common are so high.
 LEAST_COSINE, LEAST_SHARED = 0.9, 0.3
 MAX_PAIRS = 2_000
-# For reading the sections, which takes a fifth of a second for 14,000 of them.
+# The time limit for reading the sections; 14,000 sections take a fifth of a second.
 COPIES_LIMIT_S = 10.0
 HOW_TO_MERGE = (
     "read the sections of a group, add to the first what only the others say, then take the others"
@@ -265,11 +267,11 @@ def find_duplicates(
 ) -> Duplicates:
     """Return groups of sections that are near copies.
 
-    Raises BadRequest for a filter that cannot be read, TooLarge, and what `Workspace.acquire`
-    raises.
+    Raises BadRequest for a filter that cannot be read, TooLarge, and the errors of
+    `Workspace.acquire`.
     """
     state: SemanticState = "off"
-    # Comparing all vectors may take longer than a statement may.
+    # To compare all vectors may take longer than a reader may be held.
     near_chunks = (
         workspace.vectors.pairs(LEAST_COSINE, MAX_PAIRS) if uses_vectors(workspace) else None
     )
@@ -278,7 +280,7 @@ def find_duplicates(
         sections = [*_read_compared(reader, filters)]
         show = redact if must_redact(reader, config) else str
         cosine_pairs = _find_near_pairs(reader, near_chunks, sections)
-    # To compare them takes longer than a statement may.
+    # To compare the words may take longer than a reader may be held.
     features = [find_features(section.text) for section in sections]
     copies = find_near_copies(features, params.min_similarity)
     shared = {(pair.one, pair.other): pair.similarity for pair in copies}
@@ -323,7 +325,9 @@ def _find_near_pairs(
     pairs: Sequence[tuple[int, int, float]] | None,
     sections: Sequence[_Compared],
 ) -> dict[_Pair, float] | None:
-    """Return the pairs of sections with near vectors, by their positions; None without vectors."""
+    """Return the cosine of each pair of sections with near vectors, by positions in `sections`;
+    None without vectors.
+    """
     if pairs is None:
         return None
     anchors = read_anchors_of(reader, {chunk for pair in pairs for chunk in pair[:2]})

@@ -1,4 +1,4 @@
-"""Show sections that say nearly the same: `memsyncd similar` and `patterns`."""
+"""Print sections that say nearly the same: `memsyncd similar` and `patterns`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def ask_for_similar(args: Args, console: Console) -> int:
-    """Carry out `memsyncd similar`, which with --duplicates asks for groups of near copies."""
+    """Carry out `memsyncd similar`. With --duplicates, it asks for groups of near copies."""
     if args.duplicates:
         return _plan_merging(args, console)
     if args.path:
@@ -33,7 +33,9 @@ def ask_for_similar(args: Args, console: Console) -> int:
 
 
 def _read_subject(args: Args, console: Console) -> dict[str, Any]:
-    """Return the parameter with a section, a text or a topic, and the section's `workspace`."""
+    """Return the parameter that names a section, a text or a topic; with the section's
+    `workspace`.
+    """
     subjects = (args.anchor is not None, args.text is not None, bool(args.stdin), bool(args.topic))
     if sum(subjects) != 1:
         raise BadRequest(
@@ -66,7 +68,9 @@ def _show_similar(answer: dict[str, Any], _args: Args, console: Console) -> None
 def _plan_merging(args: Args, console: Console) -> int:
     """Print groups of near copies, and how to merge them."""
     if args.anchor is not None or args.text is not None or args.topic or args.stdin:
-        raise BadRequest("--duplicates compares all sections", hint="leave the other one out")
+        raise BadRequest(
+            "--duplicates compares all sections", hint="leave out the section, text or topic"
+        )
     filters = {"path": args.path, "include_archived": args.include_archived}
     params = {
         "min_similarity": args.min_similarity,
@@ -105,14 +109,14 @@ def _report_pending(answer: dict[str, Any], console: Console) -> None:
 
 
 def compare_all(args: Args, _console: Console) -> dict[str, Any]:
-    """Return all workspaces as the parameter, if none is named."""
+    """Return the parameter for all workspaces, unless some are named."""
     return {} if args.workspace else {"workspace": "*"}
 
 
 def show_patterns(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    terminal, shown = console.terminal, clean_values(answer)
-    names = {workspace["id"]: workspace["name"] for workspace in shown["workspaces"]}
-    for pattern in shown["patterns"]:
+    terminal, cleaned = console.terminal, clean_values(answer)
+    names = {workspace["id"]: workspace["name"] for workspace in cleaned["workspaces"]}
+    for pattern in cleaned["patterns"]:
         subject = "  ".join(filter(None, (pattern["kind"], pattern["topic"])))
         places = f"{pattern['n_workspaces']} workspaces"
         terminal.print(f"{terminal.paint('bold', subject)}  {places}  {pattern['similarity']:.2f}")

@@ -31,7 +31,7 @@ from memsyncd.operations.sections import (
 GROUPS = (
     "kind", "tag", "task", "month", "size", "session", "source", "priority", "lifecycle", "status"
 )  # fmt: skip
-"""Beside them there are `meta`, and `meta:KEY` for any key."""
+"""Groups to count by, besides `meta` for all other keys, and `meta:KEY` for the values of a key."""
 
 
 class StatsParams(WorkspaceParams, frozen=True, kw_only=True):
@@ -39,15 +39,16 @@ class StatsParams(WorkspaceParams, frozen=True, kw_only=True):
     by: Annotated[list[Name], msgspec.Meta(max_length=10)] = msgspec.field(
         default_factory=lambda: ["kind", "tag", "task", "month", "size"]
     )
-    """Count by `kind`, `tag`, `task`, `month`, `size` (these by default), `session`, `source`,
+    """Count by `kind`, `tag`, `task`, `month`, `size` (the default), `session`, `source`,
     `priority`, `lifecycle`, `status`, `meta` (other keys) or `meta:KEY` (its values)."""
     limit: Limit = 20
-    """At most so many values of each. The commonest come first; months and sizes in their order."""
+    """At most so many values of each group. The commonest come first; months and sizes keep their
+    order."""
 
 
 class ValueCount(Result, frozen=True, kw_only=True):
     value: str | None
-    """Null for sections without one."""
+    """The value; null for sections without a value."""
     sections: int
     notes: int
 
@@ -59,15 +60,15 @@ class MemoryStats(Result, frozen=True, kw_only=True):
     sections: int
     notes: int
     bytes: int
-    """The size of these notes as a whole."""
+    """The size of these notes, including their other sections."""
     counts: dict[str, list[ValueCount]]
-    """By group; a section counts once for each of its tags."""
+    """The counts of each group. A section counts once for each of its tags."""
     freshness: Freshness
 
 
 class AccessParams(WorkspaceParams, frozen=True, kw_only=True):
     """Accesses that the caller has noticed itself, such as sections that it read from the file.
-    Each call counts once for each section, whatever the session.
+    Each call counts once for each section, even if the session is the same.
     """
 
     anchors: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=1000)]
@@ -77,18 +78,18 @@ class AccessParams(WorkspaceParams, frozen=True, kw_only=True):
 class RecordedAccesses(Result, frozen=True, kw_only=True):
     workspace: str
     sections: int
-    """The named sections and notes that were counted."""
+    """How many of the named sections and notes were counted."""
     unknown: list[str]
-    """The anchors of which the index has no section; if it has none at all, the call fails."""
+    """The anchors and paths that the index does not have. The call fails if it has none of them."""
 
 
 class AccessStatsParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Name | None = None
-    """A section, with those beneath it."""
+    """A section, with all sections beneath it."""
     path: Name | None = None
-    """A note or folder; without a note or section the whole workspace is meant."""
+    """A note or folder. Without a note or section, the whole workspace is meant."""
     sort: Literal["count", "last"] = "count"
-    """The most often or the most recently recalled first."""
+    """The most often recalled first (`count`), or the most recently recalled (`last`)."""
     limit: Limit = 20
     """At most so many sections."""
 
@@ -96,20 +97,21 @@ class AccessStatsParams(WorkspaceParams, frozen=True, kw_only=True):
 class SectionAccesses(Result, frozen=True, kw_only=True):
     anchor: str
     count: int
-    """Each session counts once."""
+    """How often it was recalled; each session counts once."""
     sessions: int
-    """Sessions among them that are remembered."""
+    """How many of these were sessions whose names are still known."""
     last_at: float
     is_indexed: bool
-    """False while no note has such a section: it was deleted, or rewritten with its heading."""
+    """False while no note has such a section, because it or its heading was deleted or
+    rewritten."""
 
 
 class AccessStats(Result, frozen=True, kw_only=True):
-    """How often sections were recalled, with accesses that were noted just now."""
+    """How often sections were recalled, including accesses of this moment."""
 
     workspace: str
     sections: int
-    """With a count, before `limit`."""
+    """How many sections have a count, also beyond `limit`."""
     accesses: int
     counts: list[SectionAccesses]
 
@@ -195,7 +197,7 @@ OPERATIONS = (
         python=Python(
             name="record_access",
             positional=("*anchors",),
-            doc="Each call counts once, whatever the session. It raises NoteNotFound if none of the"
+            doc="Each call counts once, in any session. It raises NoteNotFound if none of the"
             " sections exists.",
         ),
     ),

@@ -40,9 +40,9 @@ def compute_stats(
     now_s: float,
     accesses: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Count sections and notes; return the fields of `MemoryStats` that the index gives.
+    """Count sections and notes; return the fields of `MemoryStats` that come from the index.
 
-    Raises BadRequest for a group that is none.
+    Raises BadRequest for an unknown group.
     """
     for group in params.by:
         name, colon, key = group.partition(":")
@@ -111,6 +111,6 @@ async def record_accesses(call: Call, params: AccessParams) -> RecordedAccesses:
             f"there is no section {anchors[0]}", hint="list the sections: memsyncd list"
         )
     counted = [anchor for anchor in anchors if anchor not in unknown]
-    # Without a session, which would count once: the caller asks for the count itself.
+    # No session is named, because a session counts once and each call is to count.
     call.note_accesses(counted, TrackedParams())
     return RecordedAccesses(workspace=workspace.id, sections=len(counted), unknown=unknown)

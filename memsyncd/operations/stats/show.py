@@ -1,4 +1,4 @@
-"""Show counts of sections, and how often answers returned them."""
+"""Print counts of sections, and how often sections were recalled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from memsyncd.terminal.console import Console
 
-# Columns of the longest bar.
+# The length of the longest bar, in columns.
 BAR: Final = 24
 
 
@@ -57,11 +57,11 @@ def _render_counts(counts: list[dict[str, Any]]) -> list[str]:
     return ["".join(row) for row in render_table(rows)]
 
 
-# --- Accesses -------------------------------------------------------------------------------------
+# --- accesses -------------------------------------------------------------------------------------
 
 
 def name_place(args: Args, console: Console) -> dict[str, Any]:
-    """Return the section, note or folder that is named, and the workspace above it."""
+    """Return the parameters that name a section, note or folder, and its workspace."""
     return find_named(args.target, console)
 
 

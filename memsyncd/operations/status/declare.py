@@ -1,5 +1,5 @@
-"""Parameters, results and operations about the daemon: ping, status, problems, doctor, metrics, its
-log, its panel.
+"""Parameters, results and operations about the daemon: ping, status, problems, doctor, metrics, log
+and panel.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class WorkspaceCounts(Result, frozen=True, kw_only=True):
     """Notes that differ from the index, and paths with events that no scan has covered yet;
     during a first index, notes still to be read."""
     unrecorded: int
-    """Notes that the history has not recorded yet: if one of them changes, the text before is not
-    kept."""
+    """Notes that the history has not recorded yet: if such a note changes, the text before the
+    change is not kept."""
     problems: int
     index_bytes: int
     """Size of index.db with its -wal file."""
@@ -62,13 +62,13 @@ class WorkspaceCounts(Result, frozen=True, kw_only=True):
     database."""
     records_wal_bytes: int
     last_sync_at: float | None
-    """When the last sync began, be it of all notes or of those that were saved."""
+    """When the last sync began, of all notes or of saved notes alone."""
 
 
 class WorkspaceStatus(WorkspaceCounts, frozen=True, kw_only=True):
     root: str
     reasons: list[str]
-    """Why the state is not `ready`, and further notices, each with what to do about it."""
+    """Why the state is not `ready`, and further notices, each with a remedy."""
     watcher: str
     """`inotify`, `fsevents`, … while events arrive; `timed` if only timed scans see changes; `off`
     if switched off."""
@@ -89,10 +89,10 @@ class Status(Result, frozen=True, kw_only=True):
     socket_problem: str | None
     """Why no new client can connect; null while the socket is in place."""
     lock_problem: str | None
-    """Why a second daemon could start on the same folders, or clients may not find this one; null
-    while both folders are locked."""
+    """Why a second daemon could start on the same folders, or why clients may not find this daemon;
+    null while both folders are locked."""
     http: str | None
-    """URL of the loopback port; null without one."""
+    """URL of the loopback port; null if no port is open."""
     http_token: str | None
     """The file with the token that requests to the port must have."""
     config: str
@@ -106,7 +106,7 @@ class Status(Result, frozen=True, kw_only=True):
 
 class DoctorParams(WorkspaceParams, frozen=True, kw_only=True):
     verify: bool = False
-    """Parse every note again and compare it with everything the index holds of it."""
+    """Parse every note again and compare it with its rows in the index."""
 
 
 class FindingInfo(Result, frozen=True, kw_only=True):
@@ -118,7 +118,8 @@ class FindingInfo(Result, frozen=True, kw_only=True):
     """A stable word, such as `index` or `watcher`."""
     what: str
     where: str
-    """A path, relative to the workspace's root or absolute; empty if there is no single place."""
+    """A path, relative to the workspace's root or absolute; empty if the finding has no single
+    place."""
     remedy: str
     workspace: str | None
     """An id; null for a finding that concerns all workspaces."""
@@ -132,7 +133,7 @@ class DoctorResult(Result, frozen=True, kw_only=True):
 
 
 class PanelAddress(Result, frozen=True, kw_only=True):
-    """The address of the panel. It is valid once, within `expires_s`."""
+    """The address of the panel. It works once, within `expires_s`."""
 
     url: str
     expires_s: float
@@ -140,7 +141,7 @@ class PanelAddress(Result, frozen=True, kw_only=True):
 
 class LogTail(Result, frozen=True, kw_only=True):
     lines: list[str]
-    """The oldest first, as they were written; at most 200, cut to 500 characters."""
+    """The last lines of the log, at most 200, the oldest first; each is cut to 500 characters."""
 
 
 class Discovery(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,8 +177,8 @@ class MetricsParams(Params, frozen=True, kw_only=True):
 
 
 class Durations(Result, frozen=True, kw_only=True):
-    """A histogram of durations. Percentiles are as exact as the buckets are narrow; None without
-    observations.
+    """A histogram of durations. Percentiles are as exact as the buckets are narrow, and null if
+    nothing was measured yet.
     """
 
     total: int
@@ -187,17 +188,17 @@ class Durations(Result, frozen=True, kw_only=True):
     p99_ms: float | None
     longest_ms: float
     buckets: list[tuple[float, int]]
-    """Each bound with the number of durations up to it."""
+    """Each bound in seconds, with the number of durations up to it."""
 
 
 class ProcessMetrics(Result, frozen=True, kw_only=True):
-    """Resources of the daemon's process. `max_fds` is None where there is no limit."""
+    """Resources of the daemon's process. `max_fds` is null where there is no limit."""
 
     rss_bytes: int
     cpu_s_total: float
-    """Includes processes that indexed for the daemon and have ended."""
+    """It includes processes that indexed for the daemon and have ended."""
     index_workers: int
-    """Processes that index for the daemon now."""
+    """How many processes index for the daemon now."""
     index_workers_rss_bytes: int
     threads: int
     fds: int
@@ -211,7 +212,8 @@ class ClientMetrics(Result, frozen=True, kw_only=True):
     refused_total: int
     """Connections of other users, and connections above the limit."""
     dropped_total: int
-    """Slow readers, unfinished lines, and silent clients whose place another one needed."""
+    """Connections that were cut: of slow readers, with unfinished lines, and of silent clients
+    whose place another client needed."""
 
 
 class QueueMetrics(Result, frozen=True, kw_only=True):
@@ -220,14 +222,14 @@ class QueueMetrics(Result, frozen=True, kw_only=True):
     requests_running: int
     requests_waiting: int
     in_threads: int
-    """Reads for clients that run in a thread or wait for one."""
+    """Reads for clients that run in a thread or wait for a thread."""
     worker_jobs: int
-    """Scans, writes and history queries that the worker runs or that wait for it."""
+    """Scans, writes and queries of the history that run on the worker or wait for it."""
 
 
 class WatcherMetrics(Result, frozen=True, kw_only=True):
     watches: int
-    """Watches that count against the limit of inotify; elsewhere folders."""
+    """Watches that count against the limit of inotify; on other systems, watched folders."""
     events_total: int
     events_lost_total: int
     rebuilds_total: int
@@ -238,9 +240,9 @@ class RequestMetrics(Result, frozen=True, kw_only=True):
 
     method: str
     answered: Durations
-    """Includes requests that were answered with an error."""
+    """Durations of answered requests, including requests that failed."""
     failed_total: dict[str, int]
-    """By error code."""
+    """How many requests failed, by error code."""
     abandoned_total: int
     """Requests whose client left before the answer."""
 
@@ -249,14 +251,14 @@ class WorkspaceMetrics(WorkspaceCounts, frozen=True, kw_only=True):
     is_watched: bool
     """False while only timed scans see changes."""
     skipped_files: int
-    """Files and folders that are memory by their path and cannot be indexed."""
+    """Files and folders that are memory by their path but cannot be indexed."""
     syncs: Durations
     changing_syncs_total: int
     failed_syncs_total: int
     notes_total: dict[str, int]
-    """By change: added, modified, moved, removed."""
+    """How many notes were `added`, `modified`, `moved` and `removed`."""
     chunks_total: dict[str, int]
-    """By change: upserted, deleted."""
+    """How many chunks were `upserted` and `deleted`."""
     missed_events_total: int
     rebuilds_total: int
     writes_total: int
@@ -272,7 +274,7 @@ class MetricsResult(Result, frozen=True, kw_only=True):
     queue: QueueMetrics
     watcher: WatcherMetrics
     requests: list[RequestMetrics]
-    """The methods that were requested, by name."""
+    """Counters of each requested method, by name."""
     workspaces: list[WorkspaceMetrics]
     text: str | msgspec.UnsetType = msgspec.UNSET
 

@@ -1,6 +1,7 @@
-"""Reports the state of the daemon and its workspaces: status, problems, metrics, the log's end.
+"""Reports the state of the daemon and its workspaces: status, problems, metrics, the end of the
+log.
 
-All is read on the event loop, from what is known, but for the problems, which the index has.
+Everything is read from memory on the event loop, except the problems, which are in the index.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ async def open_panel(daemon: Daemon, _params: NoParams) -> PanelAddress:
 
 async def list_problems(daemon: Daemon, params: WorkspaceParams) -> Problems:
     """List the problems of a workspace, or of all. Raises WorkspaceNotFound."""
-    found = [
+    by_workspace = [
         await daemon.read(partial(find_problems, workspace, daemon.workspaces.config.kinds))
         for workspace in choose_workspaces(daemon.workspaces, params.workspace)
     ]
-    return Problems(problems=[problem for problems in found for problem in problems])
+    return Problems(problems=[problem for problems in by_workspace for problem in problems])
 
 
 # --- status -------------------------------------------------------------------------------------
@@ -100,7 +101,7 @@ def _describe_now(daemon: Daemon, workspace: Workspace) -> WorkspaceStatus:
 def describe_status(
     workspace: Workspace, health: WatchHealth, config: Config, *, now_s: float
 ) -> WorkspaceStatus:
-    """Describe the state of a workspace. `now_s` is of the monotonic clock."""
+    """Describe the state of a workspace. `now_s` is a time of the monotonic clock."""
     condition, fresh = workspace.condition, read_freshness(workspace, config, now_s=now_s)
     return WorkspaceStatus(
         **_describe_counts(workspace, fresh.state, fresh.pending),
@@ -140,7 +141,7 @@ def _describe_counts(workspace: Workspace, state: State, pending: int) -> dict[s
 
 
 def _list_notices(condition: Condition) -> list[str]:
-    """Return what `status` says besides the reasons that every answer has."""
+    """Return the notices that only `status` has, besides the reasons that every answer has."""
     notices = sorted(condition.notices.items())
     texts = [text for _, text in notices if text not in condition.hindrances]
     running = (describe_progress(condition), describe_recording(condition))

@@ -1,4 +1,4 @@
-"""`memsyncd status`, `problems` and `metrics`: show the state of the daemon and its workspaces."""
+"""Print the state of the daemon and its workspaces: `memsyncd status`, `problems` and `metrics`."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def show_status(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 
 def list_daemon_warnings(status: Mapping[str, Any], console: Console) -> list[str]:
-    """Return what a client should know of the daemon: another version, another socket than the one
-    that the environment names, other daemons.
+    """Return warnings about the daemon: it has another version or another socket than expected, or
+    other daemons run.
     """
     warnings = []
     if status["version"] != memsyncd.__version__:
@@ -62,7 +62,9 @@ def list_daemon_warnings(status: Mapping[str, Any], console: Console) -> list[st
     dirs, used = find_user_dirs(console.env), console.client.socket_path
     if has_named_socket(console.env) and used != dirs.socket_path:
         warnings.append(f"nobody answers on {dirs.socket_path}, which MEMSYNCD_SOCKET names")
-    elif "lock_problem" in status and not status["lock_problem"]:  # else no lock names it
+    elif (
+        "lock_problem" in status and not status["lock_problem"]
+    ):  # otherwise no lock names the daemon
         holder = read_holder(dirs.lock_paths[0])
         if holder is None or holder.pid != status["pid"]:
             warnings.append(f"this daemon keeps its state elsewhere than in {dirs.state_dir}")
@@ -73,7 +75,7 @@ def list_daemon_warnings(status: Mapping[str, Any], console: Console) -> list[st
 
 
 def render_status(status: dict[str, Any], paint: Paint, *, now_s: float) -> str:
-    """Render the daemon, then each of its workspaces."""
+    """Render the state of the daemon, then of each workspace."""
     facts = [paint("bold", f"memsyncd {status['version']}"), *list_daemon_facts(status)]
     system = os.uname()
     python = ".".join(map(str, sys.version_info[:3]))
@@ -108,14 +110,14 @@ def _render_collection(collection: dict[str, Any], paint: Paint) -> list[str]:
 
 
 def _render_port(status: dict[str, Any]) -> list[str]:
-    """Render the port for HTTP if there is one; an older daemon does not tell of it."""
+    """Render the port for HTTP, if one is open. The answer of an older daemon has no port."""
     if not status.get("http"):
         return []
     return [f"  http    {status['http']}, with the token in {status['http_token']}"]
 
 
 def list_daemon_facts(status: Mapping[str, Any]) -> list[str]:
-    """Return what is known of the daemon's process: `pid 42`, `up 3 h`, `40 MB`, …"""
+    """Return facts about the daemon's process: `pid 42`, `up 3 h`, `40 MB`, …"""
     failed = f" ({status['failed_requests']:,} failed)" if status["failed_requests"] else ""
     return [
         f"pid {status['pid']}",
@@ -143,7 +145,7 @@ def _render_workspace(workspace: dict[str, Any], paint: Paint, now_s: float) -> 
 
 
 def list_counts(workspace: Mapping[str, Any]) -> list[str]:
-    """Return what the index of a workspace has: `8 notes`, `15 sections`, …"""
+    """Return the sizes of the index of a workspace: `8 notes`, `15 sections`, …"""
     return [
         render_count(workspace["files"], "note"),
         render_count(workspace["sections"], "section"),
@@ -162,7 +164,7 @@ def list_sync_facts(workspace: Mapping[str, Any], now_s: float) -> list[str]:
 
 
 def list_warnings(workspace: Mapping[str, Any]) -> list[str]:
-    """Return the counts that should be zero and are not: `2 problems`."""
+    """Return the counts that should be zero but are not: `2 problems`."""
     names = {
         "pending": ("pending", "pending"),
         "problems": ("problem", "problems"),
@@ -176,10 +178,14 @@ def show_problems(answer: dict[str, Any], _args: Args, console: Console) -> None
     paint = console.terminal.paint
     for problem in clean_values(answer)["problems"]:
         root, line = console.roots.get(problem["workspace"], ""), problem["line"]
-        # Without a path it is the folder itself.
-        known = {"path": problem["path"] or clean_line(root), "start_line": line, "end_line": line}
+        # A problem without a path is about the folder itself.
+        located = {
+            "path": problem["path"] or clean_line(root),
+            "start_line": line,
+            "end_line": line,
+        }
         root = root if problem["path"] else ""
-        place = render_place(known, paint, root=root, cwd=console.cwd)
+        place = render_place(located, paint, root=root, cwd=console.cwd)
         hint = f"\n  {paint('cyan', '→')} {problem['hint']}" if problem["hint"] else ""
         console.terminal.print(f"{place}  {problem['problem']}{hint}")
     if not answer["problems"]:

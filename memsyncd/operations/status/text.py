@@ -1,9 +1,9 @@
 """Render metrics in Prometheus' text format.
 
-Counters end in `_total`; they start at zero with the daemon, and with a workspace that is added
-again. Bounds of histogram buckets are seconds, inclusive. Every name begins with `memsyncd_`, so
-that the text can be merged with the text of other programs, for example in a folder of the textfile
-collector of node_exporter.
+The names of counters end in `_total`. Counters start at zero with the daemon, and for a workspace
+that is added again. Bounds of histogram buckets are inclusive and in seconds. Every name begins
+with `memsyncd_`, so that the text can be merged with the text of other programs, for example in a
+folder of the textfile collector of node_exporter.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def _render_process(metrics: MetricsResult) -> Iterator[str]:
     yield _counter("cpu_seconds_total", "Processor time, user and system.", process.cpu_s_total)
     yield _gauge("index_workers", "Processes that index for the daemon.", process.index_workers)
     rss_bytes = process.index_workers_rss_bytes
-    yield _gauge("index_workers_resident_memory_bytes", "Their resident memory.", rss_bytes)
+    yield _gauge(
+        "index_workers_resident_memory_bytes", "Resident memory of these processes.", rss_bytes
+    )
     yield _gauge("threads", "Threads.", process.threads)
     yield _gauge("open_fds", "Open file descriptors.", process.fds)
     if process.max_fds is not None:
@@ -68,46 +70,48 @@ def _render_clients(metrics: MetricsResult) -> Iterator[str]:
     yield _counter("clients_dropped_total", "Dropped connections.", clients.dropped_total)
     yield _gauge("requests_running", "Requests that run as tasks.", queue.requests_running)
     yield _gauge("requests_waiting", "Requests in the queue.", queue.requests_waiting)
-    yield _gauge("reads_in_threads", "Reads in a thread or waiting for one.", queue.in_threads)
+    yield _gauge("reads_in_threads", "Reads in a thread or waiting for a thread.", queue.in_threads)
     yield _gauge("worker_jobs", "Jobs of the worker, running or waiting.", queue.worker_jobs)
 
 
 def _render_requests(metrics: MetricsResult) -> Iterator[str]:
     requests = metrics.requests
-    took = [({"method": one.method}, one.answered) for one in requests]
+    took = [({"method": request.method}, request.answered) for request in requests]
     help_text = "From the arrival of a request until its answer was ready."
     yield _histogram("request_duration_seconds", help_text, took)
     failed = [
-        ({"method": one.method, "code": code}, float(n))
-        for one in requests
-        for code, n in one.failed_total.items()
+        ({"method": request.method, "code": code}, float(n))
+        for request in requests
+        for code, n in request.failed_total.items()
     ]
     yield _family("requests_failed_total", "counter", "Requests answered with an error.", failed)
-    abandoned = [({"method": one.method}, float(one.abandoned_total)) for one in requests]
+    abandoned = [
+        ({"method": request.method}, float(request.abandoned_total)) for request in requests
+    ]
     help_text = "Requests whose client left before the answer."
     yield _family("requests_abandoned_total", "counter", help_text, abandoned)
 
 
 def _render_workspaces(workspaces: list[WorkspaceMetrics]) -> Iterator[str]:
     states = [
-        ({"workspace": one.id, "state": state}, float(one.state == state))
-        for one in workspaces
+        ({"workspace": workspace.id, "state": state}, float(workspace.state == state))
+        for workspace in workspaces
         for state in STATES
     ]
     yield _family("workspace_state", "gauge", "1 for the state of the workspace.", states)
     for name, kind, help_text, field in _PLAIN_FAMILIES:
-        values = [({"workspace": one.id}, getattr(one, field)) for one in workspaces]
+        values = [({"workspace": each.id}, getattr(each, field)) for each in workspaces]
         samples = [(labels, value) for labels, value in values if value is not None]
         yield _family(name, kind, help_text, samples)
     for name, help_text, label, field in _LABELLED_COUNTERS:
         samples = [
-            ({"workspace": one.id, label: word}, n)
-            for one in workspaces
-            for word, n in getattr(one, field).items()
+            ({"workspace": workspace.id, label: word}, n)
+            for workspace in workspaces
+            for word, n in getattr(workspace, field).items()
         ]
         yield _family(name, "counter", help_text, samples)
-    syncs = [({"workspace": one.id}, one.syncs) for one in workspaces]
-    help_text = "Syncs, including those that found no change."
+    syncs = [({"workspace": workspace.id}, workspace.syncs) for workspace in workspaces]
+    help_text = "Syncs, including syncs without a change."
     yield _histogram("sync_duration_seconds", help_text, syncs)
 
 

@@ -21,16 +21,18 @@ from memsyncd.operations.fields import (
 from memsyncd.operations.notes.declare import Added
 from memsyncd.operations.operation import (
     READS,
+    TOOL_WORKSPACE,
     WRITES,
     Command,
     CommandGroup,
     Operation,
     Python,
     Shape,
+    Tool,
     ToolAction,
+    ToolArgument,
 )
 from memsyncd.operations.sections import FoundSection
-from memsyncd.operations.tasks.agent_tool import AGENT_TOOL
 
 BlockBytes = Annotated[int, msgspec.Meta(ge=200, le=1_000_000)]
 TaskName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -44,7 +46,7 @@ class TaskSection(FoundSection, frozen=True, kw_only=True):
 
 class TaskReadyParams(WorkspaceParams, frozen=True, kw_only=True):
     task: TaskName | None = None
-    """The task, such as `WU-123`; without one, all tasks."""
+    """The task, such as `WU-123`; by default all tasks."""
     include_archived: bool = False
     """Archived sections too."""
     limit: Limit = 50
@@ -53,13 +55,14 @@ class TaskReadyParams(WorkspaceParams, frozen=True, kw_only=True):
 class TaskReady(Result, frozen=True, kw_only=True):
     workspace: str
     items: list[TaskSection]
-    """Open ones, P0 first and then the oldest; records of what has happened (sessions, checkpoints,
-    summaries) are no work."""
+    """The open sections that are not blocked, P0 first, then the oldest. Sessions, checkpoints and
+    summaries are left out: they record work that was done."""
     n_ready: int
-    """Before `limit`."""
+    """How many sections can be worked on, also beyond `limit`."""
     blocked: int
-    """Left out: their status is `blocked`, or `blocked_by`, as metadata or a typed link, names a
-    task, section or note that is not done."""
+    """How many sections were left out because they are blocked: their status is `blocked`, or
+    their `blocked_by`, in metadata or a typed link, names a task, section or note that is not
+    done."""
 
 
 class TaskListParams(WorkspaceParams, frozen=True, kw_only=True):
@@ -71,7 +74,7 @@ class TaskListParams(WorkspaceParams, frozen=True, kw_only=True):
 class TaskSections(Result, frozen=True, kw_only=True):
     workspace: str
     items: list[TaskSection]
-    """By path and line."""
+    """All sections of the task, by path and line."""
 
 
 class CheckpointParams(WriteParams, frozen=True, kw_only=True):
@@ -82,32 +85,36 @@ class CheckpointParams(WriteParams, frozen=True, kw_only=True):
     task: TaskName | None = None
     session: Word | None = None
     metadata: dict[Word, Word] = msgspec.field(default_factory=dict)
-    """Keys of the section's own, such as `milestone=ports`. `filters.meta` finds them."""
+    """Keys of the section's own, such as `milestone=ports`. `filters.meta` finds sections by
+    them."""
 
 
 class TaskContextParams(TrackedParams, frozen=True, kw_only=True):
     task: TaskName
     max_bytes: BlockBytes = 4096
     sort: Literal["recency", "decay"] = "recency"
-    """Each part by recency or by decay. By `recency`, the profile has the most important first."""
+    """Order each part by recency or by decay. With `recency`, the profile still begins with its
+    most important section."""
     mark: bool = True
-    """Begin the text with a line that says so if it tries to instruct its reader."""
+    """Begin the text with a warning if it tries to instruct its reader."""
     include_archived: bool = False
     """Archived sections too."""
     workspace: Name | None = None
 
 
 class TaskContext(Result, frozen=True, kw_only=True):
-    """Profile, summaries, task and discoveries, in this order; the same notes give one text."""
+    """Profile, summaries, task and discoveries, in this order. The same notes always give the same
+    text.
+    """
 
     workspace: str
     text: str
-    """Empty if there is nothing."""
+    """Empty if the task has no section and the project no profile."""
     bytes: int
     included: list[str]
-    """Anchors."""
+    """The anchors of the sections in the text."""
     left_out: list[str]
-    """Anchors of the sections that found no room."""
+    """The anchors of the sections for which there was no room."""
 
 
 class TaskSummarizeParams(WriteParams, frozen=True, kw_only=True):
@@ -115,19 +122,20 @@ class TaskSummarizeParams(WriteParams, frozen=True, kw_only=True):
 
     task: TaskName
     content: str | None = None
-    """The summary, if the caller has made it; else sentences of the sections are chosen."""
+    """The summary that the caller has made; without it, sentences of the sections are chosen."""
     max_bytes: BlockBytes = 1000
     dry_run: bool = True
-    """Write nothing; otherwise the summary becomes a section of kind `summary`."""
+    """Write nothing. Without a dry run, the summary becomes a section of kind `summary`."""
 
 
 class TaskSummary(Result, frozen=True, kw_only=True):
     workspace: str
     text: str
     sources: list[str]
-    """Anchors."""
+    """The anchors of the sections that the summary is made of."""
     added: AddedSection | None
-    """Null for a dry run, without anything to summarise, and if the task has this summary."""
+    """The new section. Null for a dry run, if there is nothing to summarise, and if the task has
+    this summary already."""
 
 
 class SessionStartParams(WriteParams, frozen=True, kw_only=True):
@@ -139,18 +147,20 @@ class SessionStartParams(WriteParams, frozen=True, kw_only=True):
     """Show the signals to this agent, besides the signals to the session and the task."""
     max_bytes: BlockBytes = 4096
     mark: bool = True
-    """Begin the text with a line that says so if it tries to instruct its reader."""
+    """Begin the text with a warning if it tries to instruct its reader."""
 
 
 class SessionStarted(Written, frozen=True, kw_only=True):
     added: AddedSection
-    """The section that says so."""
+    """The section that records the beginning."""
     text: str
-    """As of `session.resume`."""
+    """The block that `session.resume` returns."""
 
 
 class SessionResumeParams(WorkspaceParams, frozen=True, kw_only=True):
-    """At least a session or a task. The task of a session is that of its latest section."""
+    """At least a session or a task must be named. Without a task, the latest section of the session
+    that states a task names it.
+    """
 
     session: TaskName | None = None
     task: TaskName | None = None
@@ -158,29 +168,29 @@ class SessionResumeParams(WorkspaceParams, frozen=True, kw_only=True):
     """Show the signals to this agent, besides the signals to the session and the task."""
     max_bytes: BlockBytes = 4096
     mark: bool = True
-    """Begin the text with a line that says so if it tries to instruct its reader."""
+    """Begin the text with a warning if it tries to instruct its reader."""
 
 
 class SessionBlock(Result, frozen=True, kw_only=True):
     workspace: str
     text: str
-    """Task, unread signals, last checkpoint, summary, open discoveries, and what is ready."""
+    """Task, unread signals, last checkpoint, summary, open discoveries, and sections to work on."""
     task: str | None
     included: list[str]
     left_out: list[str]
     signals: list[int]
-    """The unread signals; reading them here does not acknowledge them."""
+    """The numbers of the unread signals. They stay unread until they are acknowledged."""
 
 
 class TriageParams(WriteParams, frozen=True, kw_only=True):
     tag: Values = msgspec.field(default_factory=lambda: ["bug"])
     """Sections with this tag, by default `bug`."""
     promote: Name | None = None
-    """The anchor of a section to make a task of: a new section with `task` that links to it."""
+    """The anchor of a section to make a task of: a new section with `task` links to it."""
     task: TaskName | None = None
     """The name of the task to make."""
     priority: Word | None = None
-    """Its priority, `P0` to `P3`."""
+    """The priority of the task to make, `P0` to `P3`."""
     limit: Limit = 50
 
 
@@ -189,15 +199,15 @@ class Triage(Result, frozen=True, kw_only=True):
     open: int
     closed: int
     untriaged: int
-    """Open ones without a task."""
+    """How many open sections have no task."""
     by_priority: dict[str, int]
     """The open sections by priority; sections without one count under `none`."""
     next: TaskSection | None
     """The first open section without a task: P0 first, then the oldest."""
     items: list[TaskSection]
-    """The open ones, in that order."""
+    """The open sections, in the same order."""
     promoted: AddedSection | None
-    """The new section; null if nothing was promoted now, or before."""
+    """The new section; null if nothing was to be promoted, or the task has it already."""
 
 
 class ProfileParams(WorkspaceParams, frozen=True, kw_only=True):
@@ -218,12 +228,33 @@ class Profile(Result, frozen=True, kw_only=True):
     """The tags of all sections with their counts, the commonest first."""
     kinds: dict[str, int]
     sections: int
-    """Before `limit`."""
+    """How many sections there are, also beyond `limit`."""
     notes: int
 
 
 # --- the operations ---------------------------------------------------------------------------
 
+AGENT_TOOL = Tool(
+    name="memory_agent",
+    title="Sessions and signals",
+    description=(
+        "Go on where a session ended, and talk to other agents. resume (session or "
+        "task): what to know after the context was cleared; checkpoint (content, task or "
+        "session): keep progress; inbox (agent, session or task): signals, unread first; "
+        "send (content, to whom); ack (signals, agent)."
+    ),
+    arguments=(
+        ToolArgument("action", "The action.", is_required=True),
+        ToolArgument("content", "What is done and what is next; or the message."),
+        ToolArgument("task", "The task; for send, a task whose agents get it."),
+        ToolArgument("session", "The session; for send, one that gets it."),
+        ToolArgument("agent", "Your name; for send, the agent that gets it."),
+        ToolArgument("signals", "Numbers of signals to acknowledge."),
+        TOOL_WORKSPACE,
+    ),
+    is_always_loaded=False,
+)
+"""The tool of MCP whose actions are operations on tasks, sessions and signals."""
 COMMAND_GROUPS = (
     CommandGroup(
         words="task",
@@ -299,7 +330,7 @@ OPERATIONS = (
         python=Python(
             name="task_context",
             positional=("task",),
-            doc="The `text` of the result is empty if there is nothing.",
+            doc="The `text` of the result is empty if there is nothing to show.",
         ),
     ),
     Operation(
@@ -327,7 +358,7 @@ OPERATIONS = (
             name="checkpoint",
             positional=("content",),
             sends={"session": "session or self._session"},
-            doc="By default it is the progress of the caller's session.",
+            doc="Without a session, the caller's own session is meant.",
         ),
     ),
     Operation(
@@ -369,7 +400,7 @@ OPERATIONS = (
         python=Python(
             name="start_session",
             positional=("session",),
-            doc="The `text` of the result is that of `resume_session`.",
+            doc="The `text` of the result is the block that `resume_session` returns.",
         ),
     ),
     Operation(
@@ -401,14 +432,14 @@ OPERATIONS = (
             name="resume_session",
             positional=("session",),
             sends={"session": "session or (None if task else self._session)"},
-            doc="Without a session and a task, it is the caller's session.",
+            doc="Without a session and a task, the caller's own session is meant.",
         ),
     ),
     Operation(
         name="triage",
         params=TriageParams,
         result=Triage,
-        summary="Count the sections that are tagged as bugs, name the next, or make a task of one.",
+        summary="Count the sections tagged as bugs and name the next one, or make a task of one.",
         shape=Shape.STEPS,
         run="tasks.run:triage",
         errors=WRITES,

@@ -1,7 +1,7 @@
-"""Answers questions about tasks and sessions from the sections in the index, and appends sections:
-a checkpoint, a summary, the beginning of a session, a task that was promoted.
+"""Answers requests about tasks and sessions from the sections in the index, and appends sections:
+checkpoints, summaries, beginnings of sessions, and tasks made of other sections.
 
-A section is appended as `note.add` does: one change set, which one undo takes back.
+A section is appended as by `note.add`: it is one change set, which one undo takes back.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ from memsyncd.store.texts import read_note_text
 
 READ_LIMIT_S = 5.0
 BLOCKED_BY, CHECKPOINT = "blocked_by", "checkpoint"
-# The values that one filter takes.
+# How many values one filter takes.
 MAX_VALUES = 32
 SIGNAL_BYTES = 300
 SUMMARY_CHARS = 60
-# Signals take at most this part of a session's block.
+# Signals take at most this share of a session's block.
 SIGNAL_SHARE = 0.25
 _COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
 _NAMES = re.compile(r"[\s,\[\]]+")
@@ -85,8 +85,8 @@ Sections = dict[str, tuple[TaskItem, TaskSection]]
 
 
 def read_task_sections(call: Call, filters: Filters, *, has_task: bool = False) -> Sections:
-    """Return the sections that pass the filters and say something, by anchor, in file order; with
-    `has_task` only those of a task.
+    """Return the sections that pass the filters and have a text, by anchor, in file order. With
+    `has_task`, only sections with a task are returned.
     """
     sections: Sections = {}
     with call.workspace.acquire(READ_LIMIT_S) as reader:
@@ -101,7 +101,7 @@ def read_task_sections(call: Call, filters: Filters, *, has_task: bool = False) 
                 body = _COMMENT.sub("", "\n".join(lines[first : section.span.end]), count=1).strip()
                 if not body or (section.level == 0 and body.startswith("---")):
                     continue
-                shown = TaskSection(
+                described = TaskSection(
                     anchor=section.anchor,
                     path=note.path,
                     start_line=section.span.start,
@@ -110,14 +110,14 @@ def read_task_sections(call: Call, filters: Filters, *, has_task: bool = False) 
                     text=redact(body) if is_masking else body,
                     **describe_meta(section, call.config.kinds, call.now_s),
                 )
-                sections[shown.anchor] = (_make_item(shown), shown)
+                sections[described.anchor] = (_make_item(described), described)
         if has_relation(reader, BLOCKED_BY):
             sections = _add_linked_blockers(reader, sections)
     return sections
 
 
 def _add_linked_blockers(reader: Reader, sections: Sections) -> Sections:
-    """Add to each section the sections and notes that its typed links name as blocking it."""
+    """Add to each section the sections and notes that block it by its typed links."""
     relations = find_relations(reader, sections, [BLOCKED_BY])
     return {
         anchor: (
@@ -129,7 +129,7 @@ def _add_linked_blockers(reader: Reader, sections: Sections) -> Sections:
 
 
 def _read_with_blockers(call: Call, *selected: Filters, has_task: bool = False) -> Sections:
-    """Read the sections that pass any of the filters, and the tasks and sections that block
+    """Read the sections that pass any of the filters, and the sections of everything that blocks
     them.
     """
     sections: Sections = {}
@@ -153,7 +153,7 @@ def _read_with_blockers(call: Call, *selected: Filters, has_task: bool = False) 
 
 
 def _list_notes(workspace: Workspace, names: Sequence[str]) -> list[str]:
-    """Leave out names with a wildcard that no note has: a filter would take them for globs."""
+    """Leave out names with a wildcard that no note has: a filter would read them as globs."""
     if not any(map(has_wildcard, names)):
         return [*names]
     with workspace.acquire(READ_LIMIT_S) as reader:
@@ -173,7 +173,7 @@ def _make_item(section: TaskSection) -> TaskItem:
         start_line=section.start_line,
         end_line=section.end_line,
         heading=section.heading[-1] if section.heading else section.path,
-        # People and agents read what a checkpoint states, too.
+        # People and agents also read the metadata of a checkpoint.
         body=f"{section.text}\n({stated})" if stated and kind == CHECKPOINT else section.text,
         kind=kind,
         priority=section.priority,
@@ -248,7 +248,7 @@ def _render_marked(
     params: TaskContextParams | SessionResumeParams,
     top: str = "",
 ) -> TaskBlock:
-    """Render a block, with a mark if it tries to instruct its reader."""
+    """Render a block, which begins with a warning if it tries to instruct its reader."""
     plain = block = render_block(groups, max_bytes=params.max_bytes, top=top)
     for mark in list_marks(plain.text, call.config) if params.mark else ():
         marked = "\n\n".join(filter(None, (mark, top)))
@@ -264,10 +264,10 @@ def _value_by_decay(call: Call, sections: Sections) -> ItemValue:
 
 
 async def add_checkpoint(call: Call, params: CheckpointParams) -> Added:
-    """Append the progress. Raises BadRequest if neither a task nor a session is named."""
+    """Append a checkpoint. Raises BadRequest if neither a task nor a session is named."""
     if params.task is None and params.session is None:
         hint = "name a task or a session"
-        raise BadRequest("a checkpoint is of a task or a session, and none is named", hint=hint)
+        raise BadRequest("a checkpoint needs a task or a session, and none is named", hint=hint)
     return await call.add_section(
         content=params.content,
         kind=CHECKPOINT,
@@ -310,7 +310,7 @@ def make_summary(call: Call, params: TaskSummarizeParams) -> tuple[TaskSummary, 
 
 
 def _take_place(added: Added) -> AddedSection:
-    """Return the place of a section alone."""
+    """Return only the place of an added section."""
     return msgspec.convert(added, AddedSection, from_attributes=True)
 
 
@@ -338,7 +338,7 @@ def _count(values: Iterable[str]) -> dict[str, int]:
 
 
 async def triage(call: Call, params: TriageParams) -> Triage:
-    """Count the sections with the tags; also make a task of the section to promote."""
+    """Count the sections with the tags, and make a task of the section to promote, if any."""
     await call.open()
     counted, fields = await call.read(partial(plan_triage, call, params))
     if fields is None:
@@ -348,15 +348,15 @@ async def triage(call: Call, params: TriageParams) -> Triage:
 
 
 def plan_triage(call: Call, params: TriageParams) -> tuple[Triage, dict[str, Any] | None]:
-    """Count the sections with the tags; also return the fields of the task that the section to
-    promote becomes, None if there is nothing to write.
+    """Count the sections with the tags, and return the parameters of `note.add` for the task to
+    make, or None if there is nothing to write.
 
-    Raises BadRequest without a task, or for a task without a section to promote; NoteNotFound if
-    there is no such section.
+    Raises BadRequest if only one of the task and the section to promote is named, and NoteNotFound
+    if there is no such section.
     """
     if params.promote is None and (params.task or params.priority) is not None:
         hint = "name its section with --promote (promote)"
-        raise BadRequest("task and priority are those of a section to promote", hint=hint)
+        raise BadRequest("task and priority need a section to promote", hint=hint)
     sections = read_task_sections(call, Filters(tag=params.tag))
     items = _leave_out_promoted([item for item in _items(sections) if item.anchor])
     opened = [item for item in items if item.is_open]
@@ -387,8 +387,8 @@ def _make_task(call: Call, sections: Sections, params: TriageParams) -> dict[str
     item, section = sections[params.promote]
     link = _link_to(item)
     of_task = Filters(task=[params.task or ""])
-    for own, _ in read_task_sections(call, of_task).values():
-        if link in own.body:
+    for existing, _ in read_task_sections(call, of_task).values():
+        if link in existing.body:
             return None  # it was promoted before
     return {
         "content": f"{section.text}\n\n{link}",
@@ -401,10 +401,10 @@ def _make_task(call: Call, sections: Sections, params: TriageParams) -> dict[str
 
 
 def _leave_out_promoted(items: Sequence[TaskItem]) -> list[TaskItem]:
-    """Leave out the sections of which tasks were made, which have their tags and link to them."""
+    """Leave out sections that became tasks: a task has their tags and links to them."""
     linked = {line for item in items for line in item.body.splitlines()}
-    # The task mostly has the heading of its source. If several sources have one heading, nobody
-    # knows which of them is linked: none is left out.
+    # The link names the heading of the source. If several sources have the same heading, nobody
+    # knows which of them is linked, so none is left out.
     sources = [item for item in items if _link_to(item) not in item.body]
     names = Counter(map(_link_to, sources))
     gone = {
@@ -421,7 +421,7 @@ def _link_to(item: TaskItem) -> str:
 
 
 async def start_session(call: Call, params: SessionStartParams) -> SessionStarted:
-    """Append a section that says so, and return it with the block of the session."""
+    """Append a section that records the beginning, and return it with the session's block."""
     of_task = f" of task {params.task}" if params.task else ""
     added = await call.add_section(
         content=params.content or f"Session {params.session}{of_task} began.",
@@ -464,11 +464,11 @@ async def resume_session(call: Call, params: SessionResumeParams) -> SessionBloc
 def build_session_block(
     call: Call, params: SessionResumeParams, signals: Sequence[Signal] = ()
 ) -> SessionBlock:
-    """Build what restores an agent after its context was cleared. Raises BadRequest if neither a
-    session nor a task is named.
+    """Build the block that restores an agent after its context was cleared. Raises BadRequest if
+    neither a session nor a task is named.
     """
     if params.session is None and params.task is None:
-        raise BadRequest("what to resume is not named", hint="name a session or a task")
+        raise BadRequest("nothing to resume is named", hint="name a session or a task")
     of_session = Filters(session=[params.session] if params.session else [])
     own = {}
     if params.session is not None:
@@ -484,9 +484,9 @@ def build_session_block(
     if own:
         selected.append(of_session)
     sections = _read_with_blockers(call, *selected)
-    shown = _render_signals(signals, int(params.max_bytes * SIGNAL_SHARE))
+    rendered = _render_signals(signals, int(params.max_bytes * SIGNAL_SHARE))
     names = [f"task {task}" if task else "", f"session {params.session}" if params.session else ""]
-    top = f"# Resuming {', '.join(filter(None, names))}{shown}"
+    top = f"# Resuming {', '.join(filter(None, names))}{rendered}"
     groups = group_for_session(_items(sections), task=task, session_anchors=own)
     block = _render_marked(call, groups, params, top)
     is_empty = not (block.included or signals)
@@ -501,7 +501,7 @@ def build_session_block(
 
 
 def _render_signals(signals: Sequence[Signal], room: int) -> str:
-    """Return the unread signals as lines below a heading, as many as there is room for."""
+    """Return the unread signals as lines below a heading, as many as fit into `room` bytes."""
     lines = ["\n\n## Signals"]
     left = room - len(lines[0])
     for signal in signals:

@@ -1,4 +1,4 @@
-"""Tasks and sessions of agents: `memsyncd task`, `session`, `triage` and `profile`."""
+"""Print tasks and sessions of agents: `memsyncd task`, `session`, `triage` and `profile`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a session for a model."""
+"""Render a resumed session as text for a model."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from memsyncd.operations.tasks import declare as tasks
 
 
 def render_session(block: tasks.SessionBlock, _find_warning: FindWarning) -> str:
-    """Return what restores an agent, which is marked already."""
+    """Return the block that restores an agent. It has its warning already, if it needs one."""
     return block.text or "There is nothing to resume yet; keep progress with checkpoint."

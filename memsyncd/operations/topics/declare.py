@@ -1,7 +1,7 @@
 """Parameters and results of the methods for topics and their fields.
 
-A topic is a note, its fields are the sections of the note. The values of a field are dated items of
-a list, the newest first.
+A topic is a note, and its fields are the sections of the note. The values of a field are dated
+items of a list, the newest first.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.upkeep.declare import PlanParams, Upkept
 
 TopicName = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
-"""The path of a note, or its name in the memory folder, with or without `.md`, its title or an
-alias. To read, the anchor of a section names its note as well."""
+"""The path of a note; its name in the memory folder, with or without `.md`; its title; or an alias.
+A request that only reads may also name a note by the anchor of one of its sections."""
 FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 """The heading of a section of the topic, or its anchor."""
 KeptValues = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
@@ -55,14 +55,14 @@ class NewRelation(Params, frozen=True, kw_only=True):
     """A word in lower case, such as `caused_by`, `resolved_by`, `part_of`, `contradicts`,
     `informs`."""
     to: str
-    """The note that it leads to, as a link names it, or `note#heading`."""
+    """The target: a note, named as in a link, or `note#heading`."""
 
 
 class TopicListParams(WorkspaceParams, frozen=True, kw_only=True):
     path: Place | None = None
     """Only notes at this path, folder or glob."""
     sort: Literal["salience", "recency", "file"] = "salience"
-    """The most salient first, the latest first, or by path."""
+    """The most salient first, the latest first, or by path (`file`)."""
     include_archived: bool = False
     limit: Limit = 50
 
@@ -73,12 +73,13 @@ class TopicInfo(SectionMeta, frozen=True, kw_only=True):
     path: str
     title: str
     digest: str
-    """Digest of the note as indexed."""
+    """The digest of the note when it was indexed."""
     modified_at: float
     fields: list[str]
     """The headings of its fields."""
     salience: float
-    """From 0 to 1: the mean of its fields'. A field's is its importance, raised by accesses."""
+    """From 0 to 1: the mean salience of its fields. The salience of a field is its importance,
+    raised by accesses."""
     accesses: int
 
 
@@ -86,7 +87,7 @@ class TopicList(Result, frozen=True, kw_only=True):
     workspace: str
     topics: list[TopicInfo]
     n_topics: int
-    """Before `limit`."""
+    """How many topics there are, also beyond `limit`."""
 
 
 class TopicGetParams(TrackedParams, frozen=True, kw_only=True):
@@ -99,7 +100,7 @@ class TopicGetParams(TrackedParams, frozen=True, kw_only=True):
 
 class FieldValue(Result, frozen=True, kw_only=True):
     at: str | None
-    """When it was appended; null for text of a section that is no dated item."""
+    """When it was appended; null for text of the section that is not a dated item."""
     text: str
 
 
@@ -109,7 +110,7 @@ class FieldInfo(SectionMeta, frozen=True, kw_only=True):
     start_line: int
     end_line: int
     values: list[FieldValue]
-    """The newest first; what was there before is in `field.history`."""
+    """The newest first. `field.history` also has the values that the note no longer has."""
     salience: float
     accesses: int
 
@@ -117,7 +118,7 @@ class FieldInfo(SectionMeta, frozen=True, kw_only=True):
 class TopicRelation(Result, frozen=True, kw_only=True):
     kind: str
     to: str
-    """As written in the link."""
+    """The target as the link writes it."""
 
 
 class Topic(SectionMeta, frozen=True, kw_only=True):
@@ -135,12 +136,13 @@ class Topic(SectionMeta, frozen=True, kw_only=True):
 
 
 class TopicCreateParams(WriteParams, frozen=True, kw_only=True):
-    """A new note. Its title, summary, fields and relations are its text; the rest is its front
-    matter, which holds for all of its fields. An error names every field that is wrong.
+    """A new note. Its title, summary, fields and relations become its text. All other parameters
+    become its front matter, which holds for all fields. An error names every parameter that is
+    wrong.
     """
 
     title: str
-    """Its title, of at most 200 characters."""
+    """Its title, at most 200 characters long."""
     summary: str = ""
     """The text below the title."""
     fields: dict[str, str] = msgspec.field(default_factory=dict)
@@ -160,15 +162,15 @@ class TopicCreateParams(WriteParams, frozen=True, kw_only=True):
     expires: str | None = None
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     note: Name | None = None
-    """The note to create, by default one of the memory folder that is named after the title."""
+    """The note to create; by default a note in the memory folder, named after the title."""
     on_similar: OnSimilar = "add"
     """If a topic or section says nearly the same: `add` creates the topic, `append` appends summary
-    and fields to the topic that is there, `report` writes nothing."""
+    and fields to the topic that exists, `report` writes nothing."""
 
 
 class TopicPatchParams(WriteParams, frozen=True, kw_only=True):
-    """Changes of a topic: what is given is replaced, an empty text or list removes it, and
-    `updated` becomes now. The text of its fields stays.
+    """Changes of a topic. Each parameter replaces what the topic had; an empty text or list removes
+    it. `updated` becomes now. The text of the fields stays.
     """
 
     topic: TopicName
@@ -179,8 +181,9 @@ class TopicPatchParams(WriteParams, frozen=True, kw_only=True):
     """The text below the title; its relations stay."""
     kind: str | None = None
     tags: list[str] | None = None
-    """A tag that it is to have; others go."""
+    """A tag that it is to have; tags that are not named are removed."""
     importance: float | None = None
+    """From 0 to 1; by default it stays as it is."""
     priority: str | None = None
     lifecycle: str | None = None
     source: str | None = None
@@ -190,9 +193,9 @@ class TopicPatchParams(WriteParams, frozen=True, kw_only=True):
     keywords: list[str] | None = None
     expires: str | None = None
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
-    """Keys of one's own; an empty text removes one."""
+    """Keys of your own; an empty text removes a key."""
     relate: list[NewRelation] = msgspec.field(default_factory=list)
-    """A relation to add, such as `resolved_by=redis-timeouts`; one that is there already stays."""
+    """A relation to add, such as `resolved_by=redis-timeouts`; an existing one stays as it is."""
     unrelate: list[NewRelation] = msgspec.field(default_factory=list)
     """A relation to remove."""
     if_digest: Name | None = None
@@ -201,7 +204,7 @@ class TopicPatchParams(WriteParams, frozen=True, kw_only=True):
 class TopicWritten(Written, frozen=True, kw_only=True):
     path: str
     digest: str
-    """Digest of the note as it is now."""
+    """The digest of the note after the request."""
     action: WriteAction
     """`unchanged` if nothing had to change."""
     fields: list[str]
@@ -212,11 +215,11 @@ class TopicWritten(Written, frozen=True, kw_only=True):
 
 class TopicArchiveParams(PlanParams, frozen=True, kw_only=True):
     topics: Annotated[list[TopicName], msgspec.Meta(min_length=1, max_length=1000)]
-    """Notes by path, name in the memory folder, title or alias."""
+    """Notes by their path, their name in the memory folder, their title or an alias."""
 
 
 class FieldAppendParams(WriteParams, frozen=True, kw_only=True):
-    """Append a value to a field, above the earlier ones; the section is made if it is missing."""
+    """Append a value to a field, above the earlier values. A missing section is created."""
 
     topic: TopicName
     """The note by its path, its name in the memory folder, its title or an alias."""
@@ -225,29 +228,30 @@ class FieldAppendParams(WriteParams, frozen=True, kw_only=True):
     content: str
     """The value, in markdown."""
     kind: str | None = None
-    """The kind of the field; by default it stays as it is, like the following ones."""
+    """The kind of the field; by default it stays as it is."""
     tags: list[str] = msgspec.field(default_factory=list)
-    """A tag that the field gets besides its others."""
+    """A tag that the field gets in addition to its tags."""
     importance: float | None = None
+    """From 0 to 1; by default it stays as it is."""
     source: str | None = None
     keep: KeptValues | None = None
-    """So many values stay in the note, by default `memory.field_values` of the configuration; the
-    others are in `field.history`."""
+    """So many values stay in the note, by default `memory.field_values` of the configuration;
+    `field.history` has the others."""
     on_similar: OnSimilar = "add"
-    """If a section says nearly the same: `add` appends to the field that is named, `append` to the
-    section that is there, `report` writes nothing."""
+    """If a section says nearly the same: `add` appends to the named field, `append` appends to that
+    section, `report` writes nothing."""
     if_digest: Name | None = None
 
 
 class FieldAppended(WrittenSection, frozen=True, kw_only=True):
-    """The section that has the value; with `report`, the similar one."""
+    """The section with the new value; after `reported`, the most similar section."""
 
     action: WriteAction
     n_values: int
-    """Values that the field has in the note now."""
+    """How many values the field has in the note now."""
     n_dropped: int
-    """Values that went from the note to the history, which keeps them for `history.max_age_days`
-    and the note's last `history.max_revisions` changes."""
+    """How many values left the note. The history keeps them as long as `history.max_age_days` and
+    `history.max_revisions`, which counts changes of the note, allow."""
     similar: list[SimilarSection]
 
 
@@ -265,13 +269,13 @@ class FieldVersion(Result, frozen=True, kw_only=True):
     at: str | None
     text: str
     is_current: bool
-    """Whether the note has it now."""
+    """True if the note has the value now."""
     revision: int | None
-    """The change of the note that brought it; null if the history does not reach back so far."""
+    """The revision that added it; null if the history does not reach back so far."""
     change_set: int | None
     recorded_at: float | None
     client: str
-    """The writer; empty for another program."""
+    """The writer; empty for a change by another program."""
     command: str
 
 
@@ -282,8 +286,8 @@ class FieldHistory(Result, frozen=True, kw_only=True):
     values: list[FieldVersion]
     """The newest first."""
     is_complete: bool
-    """False if there may have been earlier values: older than this page, or dropped by the limits
-    of the history, or from before memsyncd saw the note."""
+    """False if there may be earlier values: beyond this page, dropped by the limits of the history,
+    or from before memsyncd first saw the note."""
 
 
 # --- the operations ---------------------------------------------------------------------------
@@ -334,7 +338,7 @@ OPERATIONS = (
         name="topic.get",
         params=TopicGetParams,
         result=Topic,
-        summary="Read a topic: its summary, its fields with their values, its relations.",
+        summary="Read a topic: its summary, its fields with their values, and its relations.",
         shape=Shape.STEPS,
         run="topics.run:get",
         errors=OPENS,
@@ -376,7 +380,7 @@ OPERATIONS = (
         name="topic.patch",
         params=TopicPatchParams,
         result=TopicWritten,
-        summary="Change metadata, summary and relations of a topic; the rest stays.",
+        summary="Change title, summary, metadata and relations of a topic; its fields stay.",
         shape=Shape.STEPS,
         run="topics.run:patch",
         errors=WRITES,
@@ -453,7 +457,7 @@ OPERATIONS = (
         name="field.history",
         params=FieldHistoryParams,
         result=FieldHistory,
-        summary="List the values that a field has and had, the newest first.",
+        summary="List the present and earlier values of a field, the newest first.",
         shape=Shape.STEPS,
         run="topics.run:list_history",
         errors=OPENS,

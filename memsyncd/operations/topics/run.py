@@ -129,16 +129,17 @@ from memsyncd.store.lookup import (
 from memsyncd.store.pool import Reader
 from memsyncd.store.texts import read_note_text
 
-# A field's history reads so many revisions of its note at most; `before` goes on.
+# The history of a field reads at most so many revisions of its note; `before` continues it.
 REVISIONS_LIMIT: Final = 5_000
 
 # --- names --------------------------------------------------------------------------------------
 
 
 def find_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
-    """Return the note that is named by its path, its name in the memory folder, its title, an
-    alias, or the anchor of a section. Raises NoteNotFound, also for a section that the note does
-    not have, BadRequest and PathRefused.
+    """Return the note that `name` names: by its path, its name in the memory folder, its title, an
+    alias, or the anchor of a section.
+
+    Raises NoteNotFound, also for a section that the note does not have, BadRequest and PathRefused.
     """
     path, heading = _find_topic(workspace, config, name)
     if heading:
@@ -148,10 +149,11 @@ def find_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
 
 
 def _find_topic(workspace: Workspace, config: Config, name: str) -> tuple[NotePath, str]:
-    """Return the note, and the section's part of the name if the name is that of a section."""
+    """Return the note, and the heading part of the name if it names a section."""
     note, _, heading = name.rpartition("#")
-    # A name may contain the mark of an anchor.
-    named = {text: part for one, part in ((name, ""), (note, heading)) if (text := one.strip())}
+    # A name may contain `#`, as an anchor does.
+    readings = ((name.strip(), ""), (note.strip(), heading))
+    named = {text: part for text, part in readings if text}
     with workspace.acquire(READ_LIMIT_S) as reader:
         names = StoredLinks(reader).names
         for text, part in named.items():
@@ -161,8 +163,8 @@ def _find_topic(workspace: Workspace, config: Config, name: str) -> tuple[NotePa
                     hint = "only markdown notes have fields"
                     raise BadRequest(f"{path.text} is no topic", hint=hint)
                 return path, part
-        near = next(filter(None, map(names.find_similar, named)), None)
-    hint = f"did you mean {near}?" if near else "see: memsyncd topic list"
+        similar = next(filter(None, map(names.find_similar, named)), None)
+    hint = f"did you mean {similar}?" if similar else "see: memsyncd topic list"
     raise NoteNotFound(f"no topic {name.strip()}", hint=hint)
 
 
@@ -177,12 +179,12 @@ def _find_named(
         or read_text_file(workspace.scope, path) is not None
     ):
         return path
-    found = names.find("", text)
-    return None if found is None else NotePath(found)
+    named_path = names.find("", text)
+    return None if named_path is None else NotePath(named_path)
 
 
 def find_field_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
-    """Like `find_topic`, but a section is refused: fields are those of the whole note."""
+    """Like `find_topic`, but refuse a section, because fields belong to the whole note."""
     path, heading = _find_topic(workspace, config, name)
     if heading:
         raise BadRequest(
@@ -193,7 +195,7 @@ def find_field_topic(workspace: Workspace, config: Config, name: str) -> NotePat
 
 
 def find_written_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
-    """Like `find_topic`; also raises PathRefused for a note that must not be written, and
+    """Like `find_topic`, but also raise PathRefused for a note that must not be written, and
     BadRequest for a section.
     """
     path = _find_whole_topic(workspace, config, name)
@@ -201,7 +203,7 @@ def find_written_topic(workspace: Workspace, config: Config, name: str) -> NoteP
 
 
 def _find_whole_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
-    """Like `find_topic`, but a section is refused: the whole note would be changed."""
+    """Like `find_topic`, but refuse a section, because the whole note would be changed."""
     path, heading = _find_topic(workspace, config, name)
     if heading:
         raise BadRequest(
@@ -222,29 +224,29 @@ def list_topics(
     now_s: float,
     accesses: Mapping[str, int] = NO_ACCESSES,
 ) -> TopicList:
-    """List the markdown notes, by salience unless another order is asked for."""
+    """List the markdown notes in the order that the parameters name."""
     filters = Filters(includes_archived=params.include_archived, includes_expired=True)
     with workspace.acquire(READ_LIMIT_S) as reader:
-        found = stream_notes(reader, path=params.path, filters=filters, has_sections=False)
-        notes = sorted((one for one in found if is_markdown(one.path)), key=by_path)
+        stored = stream_notes(reader, path=params.path, filters=filters, has_sections=False)
+        notes = sorted((note for note in stored if is_markdown(note.path)), key=by_path)
         if params.sort == "salience":
             valued = _value_topics(reader, config, params.path, filters, accesses)
-            notes.sort(key=lambda one: (-valued.get(one.path, 0.0), one.path))
+            notes.sort(key=lambda note: (-valued.get(note.path, 0.0), note.path))
         elif params.sort == "recency":
             moments = _find_moments_s(reader, params.path, filters)
-            notes.sort(key=lambda one: (-moments.get(one.path, one.mtime_ns / 1e9), one.path))
-        # All sections are read, and redacted, of those topics alone that are shown.
-        among = [one.path for one in notes[: params.limit]]
+            notes.sort(key=lambda note: (-moments.get(note.path, note.mtime_ns / 1e9), note.path))
+        # Sections are read and redacted only for the topics in the answer.
+        among = [note.path for note in notes[: params.limit]]
         places = {path: at for at, path in enumerate(among)}
-        notes_shown = stream_notes(reader, among=among, filters=filters)
-        shown = list(redact_notes(reader, notes_shown, config))
-    listed = [_describe_topic(one, config, accesses, now_s) for one in shown]
-    listed.sort(key=lambda one: places[one.path])
+        chosen = stream_notes(reader, among=among, filters=filters)
+        redacted = list(redact_notes(reader, chosen, config))
+    listed = [_describe_topic(note, config, accesses, now_s) for note in redacted]
+    listed.sort(key=lambda topic: places[topic.path])
     return TopicList(workspace=workspace.id, topics=listed, n_topics=len(notes))
 
 
 class _WeighedSection(NamedTuple):
-    """A section as far as the salience of its topic depends on it."""
+    """The parts of a section on which the salience of its topic depends."""
 
     path: str
     anchor: str
@@ -272,7 +274,7 @@ def _value_topics(
 
 
 def _find_moments_s(reader: Reader, path: str | None, filters: Filters) -> dict[str, float]:
-    """Return when a section of each topic was changed last, by the topic's path."""
+    """Return the time of the last change in each topic, by the topic's path."""
     with stream_sections(reader, DatedSection, filters=filters, path=path) as sections:
         # Most sections of a note state the same times, or none.
         return {
@@ -293,7 +295,7 @@ def _describe_topic(
         modified_at=note.mtime_ns / 1e9,
         fields=[head.heading[-1] for head, _ in fields],
         salience=_value_topic(note.sections, config, accesses),
-        accesses=sum(accesses.get(one.anchor, 0) for one in note.sections),
+        accesses=sum(accesses.get(section.anchor, 0) for section in note.sections),
         **describe_meta(meta, config.kinds, now_s),
     )
 
@@ -301,7 +303,7 @@ def _describe_topic(
 def _value_topic(
     sections: Sequence[StoredSection | _WeighedSection], config: Config, accesses: Mapping[str, int]
 ) -> float:
-    """Return the salience of a topic; one without fields has that of its text."""
+    """Return the salience of a topic. Without fields, its whole text counts as one field."""
     parts = [part for _, part in list_fields(sections)] or ([sections] if sections else [])
     return round(compute_salience([_weigh_field(part, config, accesses) for part in parts]), 4)
 
@@ -309,9 +311,9 @@ def _value_topic(
 def _weigh_field(
     part: Sequence[StoredSection | _WeighedSection], config: Config, accesses: Mapping[str, int]
 ) -> tuple[float, int]:
-    """Return the importance of a field, and how often it or what is beneath it was recalled."""
+    """Return the importance of a field, and how often it or a section beneath it was recalled."""
     importance = find_importance(config.kinds, part[0].kind, part[0].importance)
-    return importance, sum(accesses.get(one.anchor, 0) for one in part)
+    return importance, sum(accesses.get(section.anchor, 0) for section in part)
 
 
 def read_topic(
@@ -322,7 +324,7 @@ def read_topic(
     now_s: float,
     accesses: Mapping[str, int] = NO_ACCESSES,
 ) -> Topic:
-    """Read a topic as indexed. Raises NoteNotFound."""
+    """Read a topic from the index. Raises NoteNotFound."""
     path = find_topic(workspace, config, params.topic)
     with workspace.acquire(READ_LIMIT_S) as reader:
         note = next(stream_notes(reader, among=[path.text], filters=EVERYTHING), None)
@@ -345,10 +347,11 @@ def read_topic(
         summary=show(read_summary(path.text, data)),
         digest=note.digest,
         salience=_value_topic(sections, config, accesses),
-        accesses=sum(accesses.get(one.anchor, 0) for one in sections),
+        accesses=sum(accesses.get(section.anchor, 0) for section in sections),
         fields=fields,
         relations=[
-            TopicRelation(kind=one.kind, to=show(one.to)) for one in list_relations(path.text, data)
+            TopicRelation(kind=relation.kind, to=show(relation.to))
+            for relation in list_relations(path.text, data)
         ],
         **describe_meta(meta, config.kinds, now_s),
     )
@@ -374,22 +377,20 @@ def _describe_field(
         name=show(head.heading[-1]),
         start_line=head.span.start,
         end_line=part[-1].span.end,
-        values=[FieldValue(at=one.at, text=show(one.text)) for one in values],
+        values=[FieldValue(at=value.at, text=show(value.text)) for value in values],
         salience=round(compute_salience([(importance, n_accesses)]), 4),
         accesses=n_accesses,
         **describe_meta(head, config.kinds, now_s),
     )
 
 
-# --- what nearly exists already -----------------------------------------------------------------
+# --- similar topics ----------------------------------------------------------------------------
 
 
 def find_near_topic(
     workspace: Workspace, config: Config, params: TopicCreateParams, *, now_s: float
 ) -> list[SimilarSection]:
-    """Return the sections that say nearly what a new topic says. A note with its title comes
-    first.
-    """
+    """Return the sections that are similar to a new topic. A note with its title comes first."""
     texts = [f"{params.title}\n\n{params.summary}"]
     texts += [f"{name}\n\n{value}" for name, value in params.fields.items()]
     near = find_near(workspace, config, texts, now_s=now_s)
@@ -403,14 +404,14 @@ def find_near_topic(
         if head is None or digest is None or head.status == ARCHIVED:
             return near
         same = describe_similar(reader, workspace, head, digest, 1.0, config, now_s)
-    return [same, *(one for one in near if one.anchor != same.anchor)][:SIMILAR_LIMIT]
+    return [same, *(section for section in near if section.anchor != same.anchor)][:SIMILAR_LIMIT]
 
 
 # --- writing ------------------------------------------------------------------------------------
 
 
 class TopicChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic after it was written."""
+    """A topic after a write."""
 
     path: str
     digest: str
@@ -422,7 +423,7 @@ def make_append_decision(
     workspace: Workspace, config: Config, params: FieldAppendParams, *, client: str, at: str
 ) -> Decide[FieldWritten]:
     """Make the decision to append a value to a field. Raises BadRequest, NoteNotFound and
-    PathRefused at once.
+    PathRefused at once, not when the decision is carried out.
     """
     addition = make_field_addition(config, params)
     path = find_written_topic(workspace, config, params.topic)
@@ -436,7 +437,7 @@ def make_append_decision(
 
 
 def make_field_addition(config: Config, params: FieldAppendParams) -> Addition:
-    """Make the addition of a value. Raises BadRequest that names everything that is wrong."""
+    """Make the addition of a value. Raises BadRequest, which names every wrong parameter."""
     # `topic` of the request names the note; `topic` of an addition is metadata of a section.
     addition = copy_fields(params, topic=None)
     faults = find_addition_faults(addition, most_chars=config.memory.max_content_chars)
@@ -445,8 +446,8 @@ def make_field_addition(config: Config, params: FieldAppendParams) -> Addition:
     elif not is_anchor(params.field):
         named = Addition(content="x", summary=params.field)
         faults += [
-            BadRequest(one.message.replace("summary: ", "field: ", 1), hint=one.hint)
-            for one in find_addition_faults(named)
+            BadRequest(fault.message.replace("summary: ", "field: ", 1), hint=fault.hint)
+            for fault in find_addition_faults(named)
         ]
     raise_faults(faults)
     return addition
@@ -465,7 +466,7 @@ def make_create_decision(
     into: str | None = None,
 ) -> Decide[TopicChange]:
     """Make the decision to create a topic, or to append it to the note `into`. Raises BadRequest
-    and PathRefused at once.
+    and PathRefused at once, not when the decision is carried out.
     """
     metadata = copy_fields(params, content=params.summary, summary=params.title)
     relations = _list_relations(params.relations)
@@ -494,7 +495,7 @@ def make_create_decision(
 
 
 def _list_relations(relations: Sequence[NewRelation]) -> list[RelationLink]:
-    return [RelationLink(one.kind, one.to) for one in relations]
+    return [RelationLink(relation.kind, relation.to) for relation in relations]
 
 
 def _add_to_topic(
@@ -505,7 +506,7 @@ def _add_to_topic(
     metadata: Addition,
     at: str,
 ) -> tuple[bytes, list[str]]:
-    """Append the summary and the fields of a new topic to one that is there."""
+    """Append the summary and the fields of a new topic to an existing one."""
     path, data = was.path, was.data
     fields = dict(params.fields)
     if params.summary.strip():
@@ -569,8 +570,8 @@ _PATCHED: Final = "kind priority lifecycle source task session scope expires".sp
 def make_patch_decision(
     workspace: Workspace, config: Config, params: TopicPatchParams, *, client: str, at: str
 ) -> Decide[TopicChange]:
-    """Make the decision to change a topic. Raises BadRequest, NoteNotFound and PathRefused at
-    once.
+    """Make the decision to change a topic. Raises BadRequest, NoteNotFound and PathRefused at once,
+    not when the decision is carried out.
     """
     changes = _list_changes(config, params)
     relate, unrelate = _list_relations(params.relate), _list_relations(params.unrelate)
@@ -591,12 +592,11 @@ def make_patch_decision(
 
 
 def _list_changes(config: Config, params: TopicPatchParams) -> dict[str, str]:
-    """Return the keys of the front matter that change, with values of YAML, empty ones to remove.
-
-    Raises BadRequest that names everything that is wrong.
+    """Return the keys of the front matter that change, with their values in YAML; an empty value
+    removes the key. Raises BadRequest, which names every wrong parameter.
     """
-    given = {name: getattr(params, name) for name in _PATCHED}
-    stated = {name: value for name, value in given.items() if value}
+    named = {name: getattr(params, name) for name in _PATCHED}
+    stated = {name: value for name, value in named.items() if value}
     metadata = Addition(
         content=params.summary or "x",
         summary=params.title or "x",
@@ -615,10 +615,10 @@ def _list_changes(config: Config, params: TopicPatchParams) -> dict[str, str]:
         ]
     )
     rendered = render_metadata(metadata, None)
-    asked = [name for name, value in given.items() if value is not None]
-    asked += [name for name in ("tags", "keywords") if getattr(params, name) is not None]
-    asked += ["importance"] if params.importance is not None else []
-    changes = {name: rendered.get(name, "") for name in asked}
+    changed = [name for name, value in named.items() if value is not None]
+    changed += [name for name in ("tags", "keywords") if getattr(params, name) is not None]
+    changed += ["importance"] if params.importance is not None else []
+    changes = {name: rendered.get(name, "") for name in changed}
     if params.title is not None:
         changes["title"] = quote_value(params.title)
     return changes | {key: rendered[key] if value else "" for key, value in params.metadata.items()}
@@ -634,8 +634,8 @@ def plan_topics(
     params: TopicArchiveParams,
     valuation: Valuation,
 ) -> Planned:
-    """Plan to archive or restore whole topics. Raises NoteNotFound for one that is not there,
-    BadRequest for a section.
+    """Plan to archive or restore whole topics. Raises NoteNotFound for an unknown topic, BadRequest
+    for a section.
     """
     paths = {_find_whole_topic(workspace, config, name).text for name in params.topics}
     return plan_notes(workspace, config, act, paths, valuation)
@@ -647,16 +647,16 @@ def plan_topics(
 def list_field_history(
     workspace: Workspace, config: Config, clock: Clock, path: NotePath, params: FieldHistoryParams
 ) -> Job[FieldHistory]:
-    """List the values that a field has and had, from the history of its note. Raises BadRequest if
-    no history is kept, NoteNotFound if there was never such a field.
+    """List the present and earlier values of a field, from the history of its note. Raises
+    BadRequest if no history is kept, NoteNotFound if there was never such a field.
     """
     history = open_history(workspace, config, clock)
     file = read_text_file(workspace.scope, path)
     reader = _FieldReader(params.field)
     current = reader.read(path.text, file.data if file else None)
-    found: dict[DatedValue, Revision | None] = {}
+    origins: dict[DatedValue, Revision | None] = {}
     if params.before is None:
-        found = dict.fromkeys(current)
+        origins = dict.fromkeys(current)
     n_read = n_found = 0
     is_complete = False
     for revision in iter_revisions(history, Target(path=path.text), before=params.before):
@@ -672,14 +672,16 @@ def list_field_history(
             continue
         before = reader.read(revision.old_path or revision.path, old)
         for value in reader.read(revision.path, new):
-            if value not in before and found.get(value) is None:
-                found[value] = revision
+            if value not in before and origins.get(value) is None:
+                origins[value] = revision
                 n_found += 1
-    if not found and params.before is None:
+    if not origins and params.before is None:
         hint = f"see: memsyncd topic get {path.text}"
-        raise NoteNotFound(f"{path.text} has and had no field {params.field}", hint=hint)
+        raise NoteNotFound(
+            f"{path.text} has no field {params.field}, nor has its history", hint=hint
+        )
     show = redact if config.guard.is_masking else str
-    values = [_describe_version(value, one, current, show) for value, one in found.items()]
+    values = [_describe_version(value, origin, current, show) for value, origin in origins.items()]
     values.sort(key=_find_version_moment_s, reverse=True)
     return FieldHistory(
         workspace=workspace.id,
@@ -695,19 +697,19 @@ class _FieldReader:
 
     def __init__(self, field: str) -> None:
         self._field = field
-        self._known: dict[bytes, list[DatedValue]] = {}
+        self._cached: dict[bytes, list[DatedValue]] = {}
 
     def read(self, path: str, data: bytes | None) -> list[DatedValue]:
         if data is None:
             return []
-        if data not in self._known:
-            if len(self._known) > 1:
-                # A revision's old text is the new one of the revision before it.
-                self._known.pop(next(iter(self._known)))
-            self._known[data] = self.read_for_edit(path, data)
-        return self._known[data]
+        if data not in self._cached:
+            if len(self._cached) > 1:
+                # The old text of a revision is the new text of the revision before it.
+                self._cached.pop(next(iter(self._cached)))
+            self._cached[data] = self._parse(path, data)
+        return self._cached[data]
 
-    def read_for_edit(self, path: str, data: bytes) -> list[DatedValue]:
+    def _parse(self, path: str, data: bytes) -> list[DatedValue]:
         name = self._field
         if is_anchor(name):
             # The note may have had another path.
@@ -739,11 +741,11 @@ def _describe_version(
     )
 
 
-def _find_version_moment_s(one: FieldVersion) -> float:
-    """When a value was written; the time that it states counts before that of its revision."""
-    if one.at is not None:
-        return datetime.fromisoformat(one.at).timestamp()
-    return one.recorded_at or 0.0
+def _find_version_moment_s(version: FieldVersion) -> float:
+    """Return when a value was written: the time that it states, else the time of its revision."""
+    if version.at is not None:
+        return datetime.fromisoformat(version.at).timestamp()
+    return version.recorded_at or 0.0
 
 
 # --- the operations -----------------------------------------------------------------------------
@@ -846,7 +848,7 @@ def _describe_written(
 
 
 def _report_field(call: Call, near: Sequence[SimilarSection]) -> FieldAppended:
-    """Return the answer that names what says nearly the same; nothing is written."""
+    """Return the answer for a value that was not written, with the section that is similar."""
     return FieldAppended(
         n_values=0,
         n_dropped=0,

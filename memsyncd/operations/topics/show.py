@@ -1,4 +1,4 @@
-"""Topics, which are notes, and their fields, which are sections: `memsyncd topic`."""
+"""Print topics, which are notes, and their fields, which are sections: `memsyncd topic`."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ if TYPE_CHECKING:
 
 def show_topics(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
-    for one in clean_values(answer)["topics"]:
-        place = console.render_place(one, answer["workspace"])
-        fields = terminal.paint("dim", ", ".join(one["fields"]))
-        terminal.print(f"{one['salience']:.2f}  {place}  {one['title']}  {fields}".rstrip())
+    for topic in clean_values(answer)["topics"]:
+        place = console.render_place(topic, answer["workspace"])
+        fields = terminal.paint("dim", ", ".join(topic["fields"]))
+        terminal.print(f"{topic['salience']:.2f}  {place}  {topic['title']}  {fields}".rstrip())
     left = answer["n_topics"] - len(answer["topics"])
     more = f", {left} more with --limit" if left else ""
     terminal.report(render_count(answer["n_topics"], "topic") + more)
 
 
 def show_topic(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    terminal, shown = console.terminal, clean_values(answer)
-    tags = "".join(f"  #{tag}" for tag in shown["tags"])
-    state = "  archived" if shown["status"] == "archived" else ""
-    place = console.render_place(shown, answer["workspace"])
-    terminal.print(f"{shown['title']}  {place}  {shown['salience']:.2f}{tags}{state}")
+    terminal, topic = console.terminal, clean_values(answer)
+    tags = "".join(f"  #{tag}" for tag in topic["tags"])
+    state = "  archived" if topic["status"] == "archived" else ""
+    place = console.render_place(topic, answer["workspace"])
+    terminal.print(f"{topic['title']}  {place}  {topic['salience']:.2f}{tags}{state}")
     if answer["summary"]:
         terminal.print(clean(answer["summary"]))
-    for one in shown["relations"]:
-        terminal.print(f"{one['kind']} → {one['to']}")
-    for raw, one in zip(answer["fields"], shown["fields"], strict=True):
-        place = console.render_place({**one, "path": shown["path"]}, answer["workspace"])
-        terminal.print(f"\n{terminal.paint('bold', one['name'])}  {one['salience']:.2f}  {place}")
+    for relation in topic["relations"]:
+        terminal.print(f"{relation['kind']} → {relation['to']}")
+    for raw, field in zip(answer["fields"], topic["fields"], strict=True):
+        place = console.render_place({**field, "path": topic["path"]}, answer["workspace"])
+        terminal.print(
+            f"\n{terminal.paint('bold', field['name'])}  {field['salience']:.2f}  {place}"
+        )
         for value in raw["values"]:
             _print_value(value["at"], value["text"], console)
 
@@ -55,14 +57,14 @@ def _print_value(at: str | None, text: str, console: Console, mark: str = "") ->
 
 
 def show_history(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    for one in answer["values"]:
-        is_external = one["revision"] and one["command"] != "first_seen"
-        writer = clean_line(one["client"] or ("external" if is_external else ""))
-        number = str(one["revision"] or "")
-        mark = "  ".join(filter(None, (number, writer, "" if one["is_current"] else "earlier")))
-        _print_value(one["at"], one["text"], console, mark)
+    for value in answer["values"]:
+        is_external = value["revision"] and value["command"] != "first_seen"
+        writer = clean_line(value["client"] or ("external" if is_external else ""))
+        number = str(value["revision"] or "")
+        mark = "  ".join(filter(None, (number, writer, "" if value["is_current"] else "earlier")))
+        _print_value(value["at"], value["text"], console, mark)
     if not answer["is_complete"]:
-        numbers = [one["revision"] for one in answer["values"] if one["revision"]]
+        numbers = [value["revision"] for value in answer["values"] if value["revision"]]
         page = f"are older than these (--before {numbers[-1]}), or " if numbers else ""
         console.terminal.note(f"earlier values, if any, {page}are not in the history any more")
 
@@ -71,15 +73,15 @@ def show_history(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 
 def make_patch(args: Args, _console: Console) -> dict[str, Any]:
-    """Return the lists that change; the empty word alone stands for none."""
-    words = {name: getattr(args, name) for name in ("tags", "keywords")}
-    return {name: [word for word in given if word] for name, given in words.items() if given}
+    """Return the lists that change. A single empty word stands for the empty list."""
+    lists = {name: getattr(args, name) for name in ("tags", "keywords")}
+    return {name: [word for word in words if word] for name, words in lists.items() if words}
 
 
 def show_written(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    shown = clean_values(answer)
+    written = clean_values(answer)
     if answer["action"] == "unchanged":
-        console.terminal.report(f"{shown['path']} says that already: nothing was changed")
+        console.terminal.report(f"{written['path']} says that already: nothing was changed")
     elif answer["action"] == "reported":
         console.terminal.report("nothing was written")
     else:
@@ -94,11 +96,11 @@ def show_written(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 
 def parse_pair_or_name(text: str) -> tuple[str, str]:
-    """Parse a name with a value; an empty value removes what has the name."""
+    """Parse `NAME=TEXT`. An empty text says that the name is to be removed."""
     return parse_pair(text, may_be_empty=True)
 
 
 def parse_relation(text: str) -> dict[str, str]:
-    """Parse `resolved_by=redis-timeouts`, or a note that is related."""
+    """Parse `resolved_by=redis-timeouts`, or the name of a related note."""
     kind, equals, to = text.partition("=")
     return {"kind": kind.strip() if equals else "related", "to": (to or kind).strip()}

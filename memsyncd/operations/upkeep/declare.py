@@ -29,17 +29,17 @@ from memsyncd.operations.sections import (
 
 
 class PlanParams(WriteParams, frozen=True, kw_only=True):
-    """Parameters of a method that plans a change of many memories, or carries it out."""
+    """Parameters of a method that plans changes of many memories, or carries them out."""
 
     dry_run: bool = True
-    """Change nothing, and answer what would change."""
+    """Change nothing, and answer with the changes that would be made."""
     plan: Name | None = None
-    """Only if the plan is still this one, as a dry run names it."""
+    """Carry out only this plan, by the digest that a dry run returned."""
 
 
 class ArchiveParams(PlanParams, frozen=True, kw_only=True):
-    """The memories are named by anchors, or lie at a path and pass the filters. A memory is a
-    section with all sections beneath it.
+    """The memories to archive or restore. They are named by anchors, or lie at a path and pass the
+    filters. A memory is a section with all sections beneath it.
     """
 
     anchors: Annotated[list[Place], msgspec.Meta(max_length=10_000)] = msgspec.field(
@@ -50,8 +50,8 @@ class ArchiveParams(PlanParams, frozen=True, kw_only=True):
     """Only this note, folder or glob."""
     filters: Filters = Filters()
     below: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
-    """Only memories whose decay is below this; if nothing else selects memories, by default that of
-    the configuration, 0.1. Only `archive` takes it."""
+    """Only memories whose decay is below this; if nothing else selects memories, by default
+    `memory.archive_below` of the configuration, 0.1. Only `archive` takes it."""
 
 
 class CleanupParams(PlanParams, frozen=True, kw_only=True):
@@ -65,20 +65,22 @@ class UpkeepItem(SectionPlace, frozen=True, kw_only=True):
     decay: float
     tier: Literal["hot", "warm", "cold"]
     reason: str
-    """`decay`, `named`, `expired`, `ephemeral`, `session`, `in time`, or why it is skipped."""
+    """`decay`, `named`, `expired`, `ephemeral`, `session`, `in time`, or the reason why the memory
+    is skipped."""
 
 
 class UpkeepPlan(Result, frozen=True, kw_only=True):
-    """The changes of an act, in the order of notes and lines."""
+    """The changes that a request makes, by path and line."""
 
     plan: str
-    """A digest of the changes."""
+    """The digest of the plan, for the parameter `plan`."""
     archived: list[UpkeepItem]
     restored: list[UpkeepItem]
     retained: list[UpkeepItem]
-    """Selected, and worth more than the limit or not past their time."""
+    """Selected memories that stay: their decay is not below the limit, or their time is not
+    over."""
     skipped: list[UpkeepItem]
-    """Selected, and not to be changed."""
+    """Selected memories that cannot be changed, each with the reason."""
 
 
 class Upkept(Written, frozen=True, kw_only=True):
@@ -86,30 +88,33 @@ class Upkept(Written, frozen=True, kw_only=True):
 
     is_applied: bool
     plan: str
-    """A digest of the changes."""
+    """The digest of the plan, for the parameter `plan`."""
     archived: list[UpkeepItem]
     restored: list[UpkeepItem]
     retained: list[UpkeepItem]
-    """Selected, and worth more than the limit or not past their time."""
+    """Selected memories that stay: their decay is not below the limit, or their time is not
+    over."""
     skipped: list[UpkeepItem]
-    """Selected, and not to be changed."""
+    """Selected memories that cannot be changed, each with the reason."""
 
 
 class PromoteParams(WriteParams, frozen=True, kw_only=True):
-    """A memory, or all summaries of a task: sections of the kind `summary`."""
+    """The memories to promote: one memory, or all summaries of a task, which are sections of the
+    kind `summary`.
+    """
 
     anchor: Place | None = None
     """A memory by its anchor."""
     task: Word | None = None
     """All summaries of this task instead."""
     tag: Word
-    """`decision`, `convention`, `pattern`, `pitfall`, `interface`, `invariant`, `faq`, or as
-    configured."""
+    """`decision`, `convention`, `pattern`, `pitfall`, `interface`, `invariant`, `faq`, or the tags
+    that the configuration names."""
     note: Name | None = None
-    """The note to promote to; by default the configured one, `.memories/project.md`. It is named as
-    for `note.add`."""
+    """The note to promote to; by default the configured note, `.memories/project.md`. It is named
+    as in `note.add`."""
     dry_run: bool = False
-    """Change nothing, and answer what would be promoted."""
+    """Change nothing, and answer with the memories that would be promoted."""
 
 
 class PromotedMemory(Result, frozen=True, kw_only=True):
@@ -117,7 +122,7 @@ class PromotedMemory(Result, frozen=True, kw_only=True):
     """The anchor of the memory, which stays as it is."""
     heading: str
     anchor: str | None
-    """The section in the project's note; null for a new one of a dry run."""
+    """The section in the project's note; null if a dry run would create it."""
     path: str
     is_new: bool
     """False if it was promoted with this tag before."""
@@ -216,7 +221,7 @@ OPERATIONS = (
         name="promote",
         params=PromoteParams,
         result=Promoted,
-        summary="Copy a memory, or a task's summaries, to the project's note; twice is as once.",
+        summary="Copy a memory, or a task's summaries, to the project's note, unless it is there.",
         shape=Shape.STEPS,
         run="upkeep.run:promote",
         errors=WRITES,

@@ -1,4 +1,6 @@
-"""Archives, restores and promotes memories, and cleans up those past their time, by a plan."""
+"""Archives and restores memories by a plan, archives memories past their time, and promotes
+memories to the project's note.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +65,8 @@ NO_FILTERS = sections.Filters()
 def plan_archive(
     workspace: Workspace, config: Config, params: ArchiveParams, valuation: Valuation
 ) -> Planned:
-    """Plan to archive the memories that are named, that pass the filters, or whose decay is below a
-    limit; without any of these, those whose decay is below the configured limit.
+    """Plan to archive memories that are named, pass the filters, or have a decay below a limit. If
+    the request selects nothing, the configured limit of decay selects.
     """
     selected = _select_anchors(workspace, config, params, valuation)
     below = params.below
@@ -109,8 +111,8 @@ def plan_restore(
 def plan_cleanup(
     workspace: Workspace, config: Config, params: CleanupParams, valuation: Valuation
 ) -> Planned:
-    """Plan to archive memories past their time: expired ones, ephemeral ones and those of sessions,
-    and on request those whose decay is below a limit.
+    """Plan to archive memories past their time: expired, ephemeral and session memories, and on
+    request memories whose decay is below a limit.
     """
     limits_s = {"ephemeral": config.memory.ephemeral_s, "session": config.memory.session_s}
 
@@ -134,7 +136,7 @@ def plan_cleanup(
 
 
 class _Lifetime(NamedTuple):
-    """A section as far as it tells how long it lasts."""
+    """The parts of a section that limit its lifetime."""
 
     path: str
     lifecycle: str | None
@@ -142,7 +144,7 @@ class _Lifetime(NamedTuple):
 
 
 def _find_expiring(workspace: Workspace) -> set[str]:
-    """Return the paths of the notes with a section whose time is limited."""
+    """Return the paths of the notes that have a section with a limited lifetime."""
     with (
         workspace.acquire(PLAN_LIMIT_S) as reader,
         stream_sections(reader, _Lifetime, filters=EVERYTHING) as sections,
@@ -151,7 +153,7 @@ def _find_expiring(workspace: Workspace) -> set[str]:
 
 
 def _select(anchors: Sequence[str]) -> Callable[[Sequence[StoredNote]], Iterator[Memory]]:
-    """Select the named sections, or every memory."""
+    """Return a function that selects the named memories of notes, or every memory."""
     return (lambda notes: list_named(notes, anchors)) if anchors else list_memories
 
 
@@ -162,12 +164,12 @@ def _is_selecting(params: ArchiveParams) -> bool:
 def _select_anchors(
     workspace: Workspace, config: Config, params: ArchiveParams, valuation: Valuation
 ) -> set[str] | None:
-    """Return the sections that the path and the filters select, None without either."""
+    """Return the anchors that the path and the filters select; None if there are neither."""
     if params.path is None and params.filters == NO_FILTERS:
         return None
     if params.filters.include_archived or params.filters.include_expired:
         hint = "leave include_archived and include_expired out"
-        raise BadRequest("archived and expired memories are looked at anyway", hint=hint)
+        raise BadRequest("archived and expired memories are always included", hint=hint)
     if params.anchors:
         hint = "leave out the anchors, or the path and the filters"
         raise BadRequest("name either anchors or a path and filters", hint=hint)
@@ -182,9 +184,9 @@ TASK_SUMMARY = "summary"
 def make_promote_decision(
     workspace: Workspace, config: Config, params: PromoteParams, *, client: str, at: str
 ) -> Decide[list[PromotedMemory]]:
-    """Make the decision to promote; what is promoted with the same tag already stays as it is.
+    """Make the decision to promote. A memory that was promoted with the same tag stays as it is.
 
-    Raises BadRequest and PathRefused at once.
+    Raises BadRequest and PathRefused at once, not when the decision is carried out.
     """
     tag = params.tag.strip().lstrip("#").casefold()
     if tag not in config.memory.promotion_tags:
@@ -206,8 +208,8 @@ def make_promote_decision(
         additions: list[Addition] = []
         for memory in memories:
             source, heading = memory.head.anchor, memory.head.heading
-            is_there = memory.note.path == path.text
-            anchor = source if is_there else find_promoted(present, source, tag)
+            is_in_note = memory.note.path == path.text
+            anchor = source if is_in_note else find_promoted(present, source, tag)
             if anchor is None:
                 additions.append(_make_addition(workspace, memory, tag))
             promoted.append(

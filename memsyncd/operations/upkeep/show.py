@@ -1,4 +1,4 @@
-"""Show what archiving, restoring, cleaning up and promoting change."""
+"""Print the changes of archiving, restoring, cleaning up and promoting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def name_memories(args: Args, console: Console) -> dict[str, Any]:
-    """Return the memories that are named by their anchors, and the workspace above them."""
+    """Return the parameters that name memories by their anchors, and their workspace."""
     return find_memories(args.anchors, console) if args.anchors else {}
 
 
@@ -24,7 +24,7 @@ def parse_decay(text: str) -> float:
 
 
 def show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    """Print what an act changes or has changed."""
+    """Print the memories that a request changes, or would change."""
     _print_items(answer, console)
     if (answer["archived"] or answer["restored"]) and not answer["is_applied"]:
         plan = f"--apply --plan {answer['plan']}"
@@ -33,10 +33,10 @@ def show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 def _print_items(answer: dict[str, Any], console: Console) -> None:
     terminal = console.terminal
-    shown = clean_values(answer)
+    cleaned = clean_values(answer)
     will = "" if answer["is_applied"] else "would be "
     for name in ("archived", "restored", "skipped"):
-        for item in shown[name]:
+        for item in cleaned[name]:
             word = name if name == "skipped" else will + name
             marks = f"{item['tier']} {item['decay']:.3g}, {item['reason']}"
             terminal.print(
@@ -47,7 +47,7 @@ def _print_items(answer: dict[str, Any], console: Console) -> None:
 
 
 def describe_plan(answer: dict[str, Any]) -> str:
-    """Return how many memories an act changes or has changed, and how many it leaves."""
+    """Return how many memories a request changes, or would change, and how many stay."""
     will = "" if answer["is_applied"] else "would be "
     changed = [
         f"{len(answer[name])} {will}{name}" for name in ("archived", "restored") if answer[name]
@@ -60,7 +60,7 @@ def describe_plan(answer: dict[str, Any]) -> str:
 
 
 def show_promoted(answer: dict[str, Any], args: Args, console: Console) -> None:
-    """Print what was promoted, or would be."""
+    """Print the memories that were promoted, or would be."""
     verb = "would be promoted" if args.dry_run else "promoted"
     for memory in clean_values(answer)["promoted"]:
         state = verb if memory["is_new"] else "was promoted before"

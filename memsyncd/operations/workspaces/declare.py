@@ -32,14 +32,14 @@ Globs = Annotated[list[Value], msgspec.Meta(max_length=100)]
 
 
 class CollectionInfo(Result, frozen=True, kw_only=True):
-    """A folder of an agent, in which the memory folder of each project is a workspace."""
+    """A folder of an agent. The memory folder of each project in it is a workspace."""
 
     id: str
     name: str
     root: str
     preset: Literal["claude-code"]
     exclude: list[str]
-    """Names of projects' folders, as globs, that are left out."""
+    """Globs: projects whose folder has such a name are left out."""
     source: Literal["config", "added"]
     is_missing: bool
     """True if the folder cannot be listed."""
@@ -51,17 +51,18 @@ class AddParams(Params, frozen=True, kw_only=True):
     path: Name
     """The folder, by its absolute path."""
     name: Name | None = None
-    """The workspace's name; by default the folder's."""
+    """The workspace's name; by default the folder's name."""
     preset: Literal["memory", "vault", "claude-code"] | None = None
     """`memory`: MEMORY.md and .memories/; `vault`: every note; `claude-code`: the memory of each
-    project; else the folder decides. With `claude-code` the path is Claude Code's folder, and each
-    project's memory folder in it is a workspace. With `include` alone it is `memory`."""
+    project; by default the kind of the folder decides. With `claude-code`, the path is Claude
+    Code's folder, and each project's memory folder in it becomes a workspace. Without a preset,
+    `include` means `memory`."""
     include: Globs = msgspec.field(default_factory=list)
-    """Also index these, such as 'docs/**/*.md', and no longer the ones named before."""
+    """Also index these, such as 'docs/**/*.md'; the globs named before are dropped."""
     exclude: Globs = msgspec.field(default_factory=list)
     """Do not index these files."""
     read_only: Globs = msgspec.field(default_factory=list)
-    """Also index these, and never write."""
+    """Also index these, and never write to them."""
     memory_dir: Value | None = None
     """The folder to write memories to; `.` for the path itself. It is relative to the path."""
     user: bool = False
@@ -83,17 +84,18 @@ class WorkspaceInfo(Result, frozen=True, kw_only=True):
     memory_dir: str
     """The folder of the memory tool and of new notes, relative to `root`; `.` for `root` itself."""
     user: bool
-    """True for the user-wide workspace."""
+    """True if it is the user-wide workspace."""
     source: Literal["config", "added"]
     has_memory: bool
     collection: str | None
-    """The id of the collection that it belongs to."""
+    """The id of the collection to which it belongs."""
     main: str | None
-    """The id of the workspace of the main git worktree, for a linked one that holds memory itself.
-    It is a workspace from when a path in it is first named until its folder is gone."""
+    """For a linked git worktree that has memory itself: the id of the main worktree's workspace.
+    The linked worktree becomes a workspace when a path in it is first named, until its folder is
+    gone."""
     project: str | None
-    """The path of the project whose agent keeps its memory here, if that is known. The path leads
-    to this workspace unless it is in one of its own."""
+    """The path of the project whose agent keeps its memory here, if it is known. The path leads to
+    this workspace, unless it lies in a workspace of its own."""
 
 
 class WorkspaceList(Result, frozen=True, kw_only=True):
@@ -105,40 +107,40 @@ class Found(Result, frozen=True, kw_only=True):
     what: str
     """The kind of folder that was recognised."""
     notes: int
-    """Notes that the workspace has."""
+    """How many notes the workspace has."""
     is_complete: bool
-    """False if there are more, of these or the others, than could be counted within seconds."""
+    """False if there may be more `notes` or `others`: not all could be counted within seconds."""
     others: int
-    """Notes beneath the folder that the workspace does not have, if it has none at all."""
+    """If the workspace has no note: how many notes lie beneath the folder."""
     namesakes: list[str] = msgspec.field(default_factory=list)
-    """Without memory: files such as `memory.md` and `pkg/MEMORY.md`, which are not read as it."""
+    """If there is no memory: files such as `memory.md` and `pkg/MEMORY.md`, which are not read as
+    memory."""
     read_only: list[str]
-    """The globs of the workspace's read-only notes; of instructions for agents those that are
-    there."""
+    """The globs of the workspace's read-only notes, and its existing instructions for agents."""
     worktree: str | None = None
-    """The folder that was named, in a linked git worktree: it is the workspace, since it holds
-    memory itself, or it shares the memory of the workspace."""
+    """The linked git worktree, if the request named one. It is the workspace if it has memory
+    itself; otherwise it shares the memory of the workspace."""
     shared: list[str] = msgspec.field(default_factory=list)
-    """The files and folders, by absolute paths, of which a worktree that holds memory itself shares
-    the main one's."""
+    """Absolute paths of files and folders: a linked worktree with memory of its own shares these
+    with the main worktree."""
 
 
 class AddedWorkspaces(Result, frozen=True, kw_only=True):
     workspaces: list[WorkspaceInfo]
     found: Found
     collections: list[CollectionInfo]
-    """The collection that was added; `workspaces` are its own."""
+    """The collection that was added; then `workspaces` are the workspaces in it."""
 
 
 class DiscoverParams(Params, frozen=True, kw_only=True):
     path: Name | None = None
-    """The folder whose repository's rules for agents are listed."""
+    """A folder; the rules for agents of its repository are listed."""
     claude_dir: Name | None = None
     """Claude Code's folder, if it is not `~/.claude`."""
     codex_dir: Name | None = None
     """Codex's folder, if it is not `~/.codex`."""
     config_dir: Name | None = None
-    """The folder of programs' configurations, if it is not `~/.config`."""
+    """The folder with the configurations of programs, if it is not `~/.config`."""
     zk_dir: Name | None = None
     """zk's notebook, if zk's own configuration does not name it."""
 
@@ -153,13 +155,13 @@ class FoundPlace(Result, frozen=True, kw_only=True):
     is_complete: bool
     """False if there may be more notes than could be counted within seconds."""
     workspace: str | None
-    """The name of the workspace or collection that it is."""
+    """The name of its workspace or collection; null if it is not watched."""
     refusal: str
-    """Why it cannot be added, or empty."""
+    """Why it cannot be added; empty if it can."""
     add: AddParams | None
-    """The parameters of `workspace.add` that add it; null if nothing is to be added."""
+    """The parameters of `workspace.add` that add it; null if it is watched or cannot be added."""
     command: str
-    """The command that does the same."""
+    """The command that adds it, as `add` does; else empty."""
 
 
 class Discovered(Result, frozen=True, kw_only=True):
@@ -170,7 +172,7 @@ class SyncParams(WorkspaceParams, frozen=True, kw_only=True):
     full: bool = False
     """Read and hash every note again, even if its size and times are unchanged."""
     rebuild: bool = False
-    """Drop the derived tables and build them again; the old index answers meanwhile."""
+    """Build the index again from the notes; the old index answers meanwhile."""
     timeout_ms: TimeoutMs | None = None
 
 
@@ -247,7 +249,7 @@ OPERATIONS = (
             ),
             arguments=(
                 ToolArgument("path", "Absolute path of the folder; by default the current one."),
-                ToolArgument("name", "A name for the workspace; by default the folder's."),
+                ToolArgument("name", "A name for the workspace; by default the folder's name."),
             ),
             is_idempotent=True,
         ),
@@ -284,13 +286,13 @@ OPERATIONS = (
             words="discover",
             group="Set up",
             summary="list memories of agents, vaults and rules here; add them",
-            # The folders are those that the environment names.
+            # The environment names the folders.
             omit=("path", "claude_dir", "codex_dir", "config_dir", "zk_dir"),
             extra=(
                 Extra(
                     name="names",
                     usage="[NAME…]",
-                    help="with --add: only these of the places",
+                    help="with --add: only these places",
                     is_argument=True,
                 ),
                 Extra(usage="--add", help="add the named places, or all, after a question"),

@@ -1,7 +1,7 @@
 """Adds, finds, lists, syncs and removes workspaces.
 
-A folder that is added is looked at first: its notes are counted and its kind is recognised. A place
-that is found is one that a tool on this machine keeps notes in.
+Before a folder is added, its notes are counted and its kind is recognised. `discover` finds places
+in which tools on this machine keep notes.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
     from memsyncd.files.folder_kinds import KnownPlace, ToolFolders
 
 SYNC_S = 600.0
-# How long the notes of an added folder are counted.
+# The time for counting the notes of an added folder.
 COUNT_S = 2.0
-# A repository with instructions for agents, or notes that an include names.
+# Describes a repository that has instructions for agents, or notes that an include names.
 WITHOUT_MEMORY = "no MEMORY.md and no .memories/ yet"
 PRESET_NAMES = {
     "memory": "MEMORY.md and .memories/",
     "vault": "folder of notes",
     "claude-code": "projects of Claude Code",
 }
-# For all places together; the notes of later ones are not counted.
+# The time for counting the notes of all places; the notes of the last places may stay uncounted.
 DISCOVER_S = 3.0
 
 
@@ -63,8 +63,8 @@ DISCOVER_S = 3.0
 
 
 def add(daemon: Daemon, params: AddParams) -> Awaitable[AddedWorkspaces]:
-    """Add the workspace or collection of a folder. Raises BadRequest for a relative path, and for a
-    folder of more notes than can be counted in time that no preset names.
+    """Add a folder as a workspace or collection. Raises BadRequest for a relative path, and if the
+    folder was recognised as a vault, without a preset, and its notes could not be counted in time.
     """
     path = os.path.expanduser(params.path)
     if not path.startswith("/") or "\0" in path:
@@ -99,16 +99,16 @@ async def _add_at(daemon: Daemon, path: str, params: AddParams) -> AddedWorkspac
     else:
         added = daemon.workspaces.add(path, settings=settings, seen=seen)
     await daemon.places.detect_memory([added])
-    found = await _describe_found(daemon, added, seen, count)
+    contents = await _describe_found(daemon, added, seen, count)
     if added.entry.main:
-        found = replace(found, shared=await daemon.places.list_shared(added))
+        contents = replace(contents, shared=await daemon.places.list_shared(added))
     infos = [describe_workspace(added)]
-    return AddedWorkspaces(workspaces=infos, collections=[], found=found)
+    return AddedWorkspaces(workspaces=infos, collections=[], found=contents)
 
 
 async def _add_collection(daemon: Daemon, made: Entry, seen: FolderCheck) -> AddedWorkspaces:
     listed = daemon.workspaces.add_collection(made, seen)
-    # A disk that does not answer: they are added as soon as it does.
+    # If the disk does not answer, the workspaces are added as soon as it does.
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(listed, COUNT_S)
     collection = daemon.workspaces.collections[made.id]
@@ -139,7 +139,7 @@ async def _add_collection(daemon: Daemon, made: Entry, seen: FolderCheck) -> Add
 async def _describe_found(
     daemon: Daemon, added: Workspace, seen: FolderCheck, count: NoteCount | None
 ) -> Found:
-    if count is None:  # a known workspace may have more settings than those of this request
+    if count is None:  # a known workspace may have other settings than this request
         config = daemon.workspaces.config
         count = await daemon.places.count_notes(added.entry, config, COUNT_S)
     n_others, is_complete = 0, count.is_complete
@@ -167,14 +167,14 @@ async def _describe_found(
 
 
 def _list_read_only(entry: Entry, rules: Iterable[str]) -> list[str]:
-    """Return the read-only globs of a workspace, with those of `rules`, the instructions for agents
-    in its folder, that belong to it.
+    """Return the read-only globs of a workspace, and the instructions for agents in its folder that
+    belong to it. `rules` are all such instructions there.
     """
     exclude = Globs.parse_excludes(entry.exclude)
     own = (
         rule
         for rule in rules
-        # In a vault they are notes like others, which only people write.
+        # In a vault, they are notes like others, but only people write them.
         if (rule in entry.all_read_only or (is_instruction(rule) and rule not in entry.include))
         and not exclude.matches(rule)
     )
@@ -191,8 +191,8 @@ def _make_size_error(root: str, n_notes: int) -> BadRequest:
 
 
 async def discover(daemon: Daemon, params: DiscoverParams) -> Discovered:
-    """Find the places. Raises BadRequest for a relative path, Busy if a disk stalls."""
-    # Late: it loads the parser of TOML.
+    """Find places with notes. Raises BadRequest for a relative path, Busy if a disk stalls."""
+    # Late, because it loads the parser of TOML.
     from memsyncd.files.folder_kinds import find_places
 
     end_s = daemon.clock.now_s() + DISCOVER_S
@@ -208,11 +208,11 @@ async def _describe_place(daemon: Daemon, place: KnownPlace, end_s: float) -> Fo
         seen = await daemon.places.check_new(place.path)
         refusal = seen.refusal.message if seen.refusal is not None else ""
         entry = daemon.workspaces.make_entry(place.path, seen, settings)
-        known = _find_known(daemon.workspaces, entry, seen)
-        if known is not None:
-            name = known.name
+        watched = _find_watched(daemon.workspaces, entry, seen)
+        if watched is not None:
+            name = watched.name
         left_s = max(end_s - daemon.clock.now_s(), 0.0)
-        counted = _count_projects(entry) if entry.is_collection else known or entry
+        counted = _count_projects(entry) if entry.is_collection else watched or entry
         config = daemon.workspaces.config
         count = await daemon.places.count_notes(counted, config, left_s)
         n_notes, is_complete = count.n_notes, count.is_complete
@@ -234,7 +234,7 @@ async def _describe_place(daemon: Daemon, place: KnownPlace, end_s: float) -> Fo
     )
 
 
-def _find_known(workspaces: Workspaces, entry: Entry, seen: FolderCheck) -> Entry | None:
+def _find_watched(workspaces: Workspaces, entry: Entry, seen: FolderCheck) -> Entry | None:
     if entry.is_collection:
         collection = workspaces.collections.get(entry.id)
         return None if collection is None else collection.entry
@@ -260,7 +260,7 @@ def _choose_folders(params: DiscoverParams) -> ToolFolders:
 
 
 def _count_projects(collection: Entry) -> Entry:
-    """Return a workspace with the notes of all projects of a collection, to count them."""
+    """Return an entry that has the notes of all projects of a collection, to count them."""
     return Entry(
         id=collection.id, name=collection.name, root=collection.root, include=("*/memory/**",)
     )
@@ -345,7 +345,7 @@ def describe_sync(workspace: Workspace, done: SyncDone) -> SyncReport:
         moved=len(done.moved),
         removed=len(done.removed),
         unchanged=done.n_unchanged,
-        failed=[Failed(path=one.path, problem=one.problem) for one in done.failed],
+        failed=[Failed(path=each.path, problem=each.problem) for each in done.failed],
         chunks=ChunkCounts(
             upserted=done.n_upserted,
             deleted=done.n_deleted,

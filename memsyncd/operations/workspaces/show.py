@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 def name_folder(args: Args, _console: Console) -> dict[str, Any]:
-    """Return the parameter `path`, which is absolute. Raises as `find_folder`."""
+    """Return the parameter `path`, made absolute. Raises the errors of `find_folder`."""
     return {"path": find_folder(args.path)}
 
 
 def find_folder(path: str) -> str:
-    """Return the folder's absolute path. Raises BadRequest for anything else, PathRefused for a
-    folder too wide for a workspace.
+    """Return the folder's absolute path. Raises BadRequest if it is not a folder, PathRefused if it
+    is too wide for a workspace.
     """
     full = os.path.abspath(os.path.expanduser(path))
     if not os.path.isdir(full):
@@ -63,7 +63,7 @@ def show_added_workspaces(answer: dict[str, Any], args: Args, console: Console) 
 
 
 def describe_added_projects(answer: dict[str, Any]) -> list[str]:
-    """Describe a collection that was added: its workspaces, its notes, and how to leave one out."""
+    """Describe an added collection: its workspaces, its notes, and how to leave out a project."""
     found, name = answer["found"], answer["collections"][0]["name"]
     counted = "" if found["is_complete"] else "more than "
     notes = counted + render_count(found["notes"], "note")
@@ -75,7 +75,7 @@ def describe_added_projects(answer: dict[str, Any]) -> list[str]:
 
 
 def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> list[str]:
-    """Describe what was added: what the folder is, its notes, and how to change that."""
+    """Describe an added folder: its kind, its notes, and how to index others."""
     if found["worktree"] and found["worktree"] != info["root"]:
         shared = f"{found['worktree']} is a linked git worktree: it shares the memory of"
         return [
@@ -101,8 +101,8 @@ def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> li
 
 
 def _describe_namesakes(found: dict[str, Any]) -> list[str]:
-    """Name the files that are nearly the workspace's MEMORY.md, and how they are read."""
-    # A daemon that was started before an update sends none.
+    """Name the files that look like a MEMORY.md but are not read, and say how to index them."""
+    # A daemon of an older version does not send them.
     return [
         f"{name} is seen, but not read as memory; "
         + (f"index it: --include {name}" if "/" in name else "rename it to MEMORY.md")
@@ -113,7 +113,7 @@ def _describe_namesakes(found: dict[str, Any]) -> list[str]:
 def _suggest_notes(
     found: dict[str, Any], info: dict[str, Any], path: str, counted: str
 ) -> list[str]:
-    """Say that there is nothing to index, and what would give a note."""
+    """Say that there is nothing to index yet, and how to get a first note."""
     if info["preset"] == "vault":
         return [f"{found['what']}: nothing to index yet; new notes are found as they appear"]
     missing = "there is neither MEMORY.md nor .memories/"
@@ -138,7 +138,7 @@ def show_removed(_answer: dict[str, Any], args: Args, console: Console) -> None:
 
 
 def list_workspaces_or_notes(args: Args, console: Console) -> int:
-    """List workspaces, or the notes of one if anything that concerns notes is requested."""
+    """List workspaces; or the notes of a workspace, if an option concerns notes."""
     # A filter or a workspace applies to notes only, so it implies --notes.
     is_filtered = {"filters", "sort", "explain"} & args.params.keys()
     if args.notes or args.sections or is_filtered or args.workspace:
@@ -161,7 +161,7 @@ def show_workspaces(answer: dict[str, Any], args: Args, console: Console) -> Non
 
 def _list_notes(args: Args, console: Console) -> int:
     filters = dict(args.params.get("filters", {}))
-    # As a parameter of its own it also lists notes without a section.
+    # Unlike the filter, the parameter `path` also lists notes without a section.
     path = filters.pop("path")[0] if len(args.path) == 1 and args.path[0] else None
     args.sections = bool(args.sections or filters or args.sort or args.explain)
     answer = console.call_on(
@@ -171,7 +171,7 @@ def _list_notes(args: Args, console: Console) -> int:
         filters=filters or None,
         sort=args.sort,
         explain=args.explain or None,
-        # All sections of a large vault are more than an answer may hold.
+        # An answer cannot have all sections of a large vault.
         sections=None if args.sections or args.json else False,
     )
     return show_answer(answer, args, console, _show_notes, found="notes")
@@ -232,11 +232,11 @@ def _render_section(section: dict[str, Any], paint: Paint) -> str:
     title = section["heading"][-1] if section["heading"] else "(before the first heading)"
     marks = render_meta(section)
     indent = "  " * max(section["level"] - 1, 0)
-    shown = f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
+    line = f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
     if not section["explain"]:
-        return shown
+        return line
     parts = "  ".join(f"{name} {part:g}" for name, part in section["explain"].items())
-    return f"{shown}  {section['tier']}  {paint('dim', parts)}"
+    return f"{line}  {section['tier']}  {paint('dim', parts)}"
 
 
 # --- sync and reindex ---------------------------------------------------------------------------
@@ -267,16 +267,16 @@ def _run_sync(args: Args, console: Console, **params: object) -> int:
 
 
 def _show_report(report: dict[str, Any], _args: Args, console: Console) -> None:
-    shown = clean_values(report)
-    console.terminal.print(render_sync_report(shown, console.terminal.paint))
-    for failed in shown["failed"]:
+    cleaned = clean_values(report)
+    console.terminal.print(render_sync_report(cleaned, console.terminal.paint))
+    for failed in cleaned["failed"]:
         console.terminal.report(
             f"{console.terminal.err_paint('yellow', failed['path'])}  {failed['problem']}"
         )
 
 
 def render_sync_report(report: dict[str, Any], paint: Paint) -> str:
-    """Render on one line the changes of notes, the chunks written and the duration."""
+    """Render the changes of notes, the written chunks and the duration, on one line."""
     changes = [f"{report[change]:,} {change}" for change in CHANGES if report[change]] or [
         "no notes"
     ]
@@ -294,7 +294,7 @@ def render_sync_report(report: dict[str, Any], paint: Paint) -> str:
 
 # --- discover -----------------------------------------------------------------------------------
 
-# The variables by which tools are told to keep their things elsewhere.
+# Environment variables that move the folders of tools.
 TOOL_VARIABLES = {
     "claude_dir": "CLAUDE_CONFIG_DIR",
     "codex_dir": "CODEX_HOME",
@@ -307,7 +307,7 @@ def discover_places(args: Args, console: Console) -> int:
     """List the places of this machine that have notes, or add them."""
     if args.names and not args.add:
         raise BadRequest("names are for --add", hint="add these: memsyncd discover --add NAME")
-    # As XDG says, a relative path counts as unset.
+    # By the XDG specification, a relative path counts as unset.
     named = {key: console.env.get(variable, "") for key, variable in TOOL_VARIABLES.items()}
     folders = {key: path for key, path in named.items() if path.startswith("/")}
     answer = console.call("workspace.discover", path=console.cwd or None, **folders)
@@ -350,16 +350,17 @@ def describe_place(place: dict[str, Any]) -> str:
 
 
 def choose_places(places: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
-    """Return the places of these names, or without names all, that are not watched already.
+    """Return the places with these names, or all places without names, that are not watched yet.
 
     Raises BadRequest for a name that no place has, and for a place that cannot be added.
     """
     by_name = {place["name"]: place for place in places}
     for name in names:
         if name not in by_name:
-            near = find_nearest(name, by_name)
-            known = f"did you mean {near}?" if near else f"known: {', '.join(by_name) or 'none'}"
-            raise BadRequest(f"no place is called {name}", hint=known)
+            nearest = find_nearest(name, by_name)
+            all_names = ", ".join(by_name) or "none"
+            hint = f"did you mean {nearest}?" if nearest else f"known: {all_names}"
+            raise BadRequest(f"no place is called {name}", hint=hint)
         if by_name[name]["refusal"]:
             reason = by_name[name]["refusal"]
             hint = "name another place, or a folder within: memsyncd add PATH"
@@ -380,7 +381,7 @@ def _confirm_places(places: list[dict[str, Any]], console: Console) -> None:
 
 
 def _add_places(places: list[dict[str, Any]], args: Args, console: Console) -> int:
-    """Add each place. One that fails is reported, and decides the exit status; others follow."""
+    """Add each place. A failure is reported and decides the exit status; other places follow."""
     status, answers = 0, []
     for place in places:
         try:

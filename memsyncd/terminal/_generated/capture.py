@@ -21,16 +21,16 @@ from memsyncd.terminal.parser import (
 def make_capture() -> Command:
     return Command(
         call_operation("capture", "capture", show="show_captured", prepare="make_artifacts"),
-        summary="append what a step produced: artifacts, failure, answers",
+        summary="append the results of a step: artifacts, failure, answers",
         arguments=(
-            Argument("step", "STEP", "the step's name; the configuration names its kind, as [[step]]", field="step"),
+            Argument("step", "STEP", "the step's name; [[step]] of the configuration gives its kind", field="step"),
             Argument("file", "[FILE…]", "a markdown file that it produced; - for stdin"),
         ),
         options=(
             Option("--error TEXT", "the step failed with this message", field="error"),
             Option("--answer QUESTION=ANSWER…", "an answer of an interview", name="answers", parse=parse_pair, field="answers", collect=dict),
-            Option("--run-id ID", "the run, kept with each section", field="run_id"),
-            Option("--kind K", "the kind; by default that of the step", field="kind"),
+            Option("--run-id ID", "the id of the run; each section states it", field="run_id"),
+            Option("--kind K", "the kind; by default the kind of the step", field="kind"),
             Option("--tag T…", "add this tag", name="tags", field="tags"),
             Option("--stdin", "read an artifact from stdin, like FILE -"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),

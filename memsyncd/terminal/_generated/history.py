@@ -27,7 +27,7 @@ def make_history_purge() -> Command:
         ),
         options=(
             Option("--revision N", "delete revision N", field="revision"),
-            Option("--containing TEXT", "delete those whose text contained this; - reads it from stdin", field="containing"),
+            Option("--containing TEXT", "delete revisions whose text contained this; - reads it from stdin", field="containing"),
             Option("--all", "delete every revision of the workspace", field="all"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
@@ -62,7 +62,7 @@ def make_diff() -> Command:
             Argument("target", "[ANCHOR|PATH|N]", "a section, a note, or the number of a revision"),
         ),
         options=(
-            Option("--revision N", "revision N, as the number alone does", field="revision"),
+            Option("--revision N", "revision N; the number alone means the same", field="revision"),
             Option("--to-now", "up to the present text instead of the revision's", field="to_now"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
@@ -79,7 +79,7 @@ def make_undo() -> Command:
             Argument("target", "[ANCHOR|PATH|N]", "a section, a note, or the number of a revision"),
         ),
         options=(
-            Option("--revision N", "revision N, as the number alone does", field="revision"),
+            Option("--revision N", "revision N; the number alone means the same", field="revision"),
             Option("--change-set N", "all changes of change set N, such as renaming a folder", field="change_set"),
             Option("--yes", "undo without a question, even if that deletes a note that memsyncd did not make, or undoes changes of other programs to several notes", name="confirm", field="confirm"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),

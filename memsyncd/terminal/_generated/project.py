@@ -23,8 +23,8 @@ def make_index_project() -> Command:
         call_operation("project", "index_project", show="show_summaries"),
         summary="summarise README, manifests and CI of a project in one note",
         options=(
-            Option("--source PATH[=TAG,TAG]…", "summarise this file as well; wildcards may stand in its last part", name="sources", parse=load_parser("project", "parse_source"), field="sources"),
-            Option("--dry-run", "change nothing; print what would be done", field="dry_run"),
+            Option("--source PATH[=TAG,TAG]…", "summarise this file as well; its last part may have wildcards", name="sources", parse=load_parser("project", "parse_source"), field="sources"),
+            Option("--dry-run", "change nothing; print the changes that would be made", field="dry_run"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),

@@ -42,7 +42,7 @@ def make_restore() -> Command:
             Argument("file", "FILE", "a file written by `memsyncd backup`; - reads it from stdin. Notes stay unchanged, and the present history is set aside, not deleted. Secrets that were purged come back only if the file still has them"),
         ),
         options=(
-            Option("--adopt", "restore the history of another workspace, which is refused otherwise", field="adopt"),
+            Option("--adopt", "restore even the history of another workspace", field="adopt"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),

@@ -76,7 +76,7 @@ def make_context() -> Command:
             Option("--max-bytes N", "at most so many bytes as well", field="max_bytes"),
             Option("--sort S", "the order in which the block shows sections: relevance (default), decay, importance, priority, recency or file", choices=("relevance", "decay", "importance", "priority", "recency", "file"), field="sort"),
             Option("--heading TEXT", "the first line (default '## Prior Knowledge'); '' for none", field="heading"),
-            Option("--no-mark", "without the line that marks orders in notes", name="mark", value=False, field="mark"),
+            Option("--no-mark", "without the warning about orders in notes", name="mark", value=False, field="mark"),
             Option("--follow R…", "show what this relation leads to, such as resolved_by", field="follow"),
             Option("--no-user", "without the user-wide workspace", name="user", value=False, field="user"),
             Option("--wait", "first index everything that is on disk now", value="disk", field="wait"),

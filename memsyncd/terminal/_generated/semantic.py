@@ -23,7 +23,7 @@ def make_semantic_status() -> Command:
         load_action("semantic", "show_coverage"),
         summary="show how much of each workspace it covers",
         options=(
-            Option("-w --workspace WS", "of this workspace alone: a name, an id or a folder in it; of all by default", field="workspace"),
+            Option("-w --workspace WS", "only this workspace: a name, an id or a folder in it; by default all", field="workspace"),
             JSON,
         ),
         examples=("memsyncd semantic status",),
@@ -58,7 +58,7 @@ def make_semantic_warm() -> Command:
         summary="make the vectors that are missing now, and load the model",
         options=(
             Option("--again", "make all vectors again", field="again"),
-            Option("-w --workspace WS", "of this workspace alone: a name, an id or a folder in it; of all by default", field="workspace"),
+            Option("-w --workspace WS", "only this workspace: a name, an id or a folder in it; by default all", field="workspace"),
             JSON,
         ),
         examples=("memsyncd semantic warm", "memsyncd semantic warm --again"),

@@ -28,7 +28,7 @@ def make_similar() -> Command:
         options=(
             Option("--text TEXT", "compare this text", field="text"),
             Option("--topic TOPIC", "compare the sections of this topic", field="topic"),
-            Option("--min-similarity S", "from 0 to 1; from 0.7 of the words on both say nearly the same", parse=parse_fraction, field="min_similarity"),
+            Option("--min-similarity S", "from 0 to 1; from 0.7 of the words in common, texts say nearly the same", parse=parse_fraction, field="min_similarity"),
             Option("-n --limit N", "at most so many sections or groups", field="limit"),
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("--stdin", "compare a text read from stdin"),
@@ -44,12 +44,12 @@ def make_similar() -> Command:
 def make_patterns() -> Command:
     return Command(
         call_operation("similar", "patterns", show="show_patterns", prepare="compare_all", found="patterns"),
-        summary="list what recurs in several workspaces",
+        summary="list memories that recur in several workspaces",
         options=(
             Option("--kind K…", "only of this kind", field="kind"),
             Option("--topic TEXT", "only of this topic", field="topic"),
             Option("--min-similarity S", "from 0.1 to 1 (default 0.5)", parse=parse_fraction, field="min_similarity"),
-            Option("--min-workspaces N", "in so many workspaces at least (default 2)", field="min_workspaces"),
+            Option("--min-workspaces N", "only patterns of at least so many workspaces (default 2)", field="min_workspaces"),
             Option("-n --limit N", "at most so many patterns (default 20)", field="limit"),
             Option("-w --workspace WS…", "compare these workspaces: a name, an id or a folder in it; by default all", field="workspace"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),

@@ -23,8 +23,8 @@ def make_stats() -> Command:
         call_operation("stats", "stats", show="show_counts", found="sections"),
         summary="count sections by kind, tag, task, month and size",
         options=(
-            Option("--by G…", "count by kind, tag, task, month, size (these by default), session, source, priority, lifecycle, status, meta (other keys) or meta:KEY (its values)", field="by"),
-            Option("-n --limit N", "at most so many values of each (default 20)", field="limit"),
+            Option("--by G…", "count by kind, tag, task, month, size (the default), session, source, priority, lifecycle, status, meta (other keys) or meta:KEY (its values)", field="by"),
+            Option("-n --limit N", "at most so many values of each group (default 20)", field="limit"),
             Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
             Option("--tag T…", "only with this tag", field="filters.tag"),
             Option("--path P…", "only this note, folder or glob", field="filters.path"),

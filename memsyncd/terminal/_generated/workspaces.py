@@ -26,11 +26,11 @@ def make_add() -> Command:
             Argument("path", "PATH", "the folder", field="path"),
         ),
         options=(
-            Option("--name NAME", "the workspace's name; by default the folder's", field="name"),
-            Option("--preset P", "memory: MEMORY.md and .memories/; vault: every note; claude-code: the memory of each project; else the folder decides", choices=("memory", "vault", "claude-code"), field="preset"),
-            Option("--include G…", "also index these, such as 'docs/**/*.md', and no longer the ones named before", field="include"),
+            Option("--name NAME", "the workspace's name; by default the folder's name", field="name"),
+            Option("--preset P", "memory: MEMORY.md and .memories/; vault: every note; claude-code: the memory of each project; by default the kind of the folder decides", choices=("memory", "vault", "claude-code"), field="preset"),
+            Option("--include G…", "also index these, such as 'docs/**/*.md'; the globs named before are dropped", field="include"),
             Option("--exclude G…", "do not index these files", field="exclude"),
-            Option("--read-only G…", "also index these, and never write", field="read_only"),
+            Option("--read-only G…", "also index these, and never write to them", field="read_only"),
             Option("--memory-dir D", "the folder to write memories to; . for PATH itself", field="memory_dir"),
             JSON,
         ),
@@ -57,7 +57,7 @@ def make_discover() -> Command:
         load_action("workspaces", "discover_places"),
         summary="list memories of agents, vaults and rules here; add them",
         arguments=(
-            Argument("names", "[NAME…]", "with --add: only these of the places"),
+            Argument("names", "[NAME…]", "with --add: only these places"),
         ),
         options=(
             Option("--add", "add the named places, or all, after a question"),
