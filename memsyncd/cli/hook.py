@@ -382,7 +382,7 @@ def _connect_to_started(console: Console, timeout_s: float) -> Client:
     """Have a daemon started, and connect to it. Raises NoDaemon if none answers in time; it may do
     so later.
     """
-    from memsyncd.cli.daemon import start_aside
+    from memsyncd.cli.background import start_aside
 
     deadline_s = time.monotonic() + timeout_s
     starting = start_aside(console.env)

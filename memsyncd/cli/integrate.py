@@ -18,7 +18,6 @@ import sys
 from functools import cached_property
 
 import memsyncd
-from memsyncd.cli.service_files import make_private_folders
 from memsyncd.client.connection import encode_json, parse_json
 from memsyncd.dirs import VARIABLES, find_user_dirs
 from memsyncd.errors import BadRequest, EditRefused, MemsyncdError
@@ -42,7 +41,7 @@ from memsyncd.integrations.config_edit import Unreadable
 from memsyncd.operations.history.show import render_diff
 from memsyncd.operations.status.show import list_daemon_warnings
 from memsyncd.terminal.console import Console, can_ask
-from memsyncd.terminal.files import write_file
+from memsyncd.terminal.files import make_private_folders, write_file
 from memsyncd.terminal.format import render_count
 from memsyncd.terminal.parser import Argument, Command, Option
 from memsyncd.terminal.terminal import clean, clean_line

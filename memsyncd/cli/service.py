@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import memsyncd
-from memsyncd.cli.daemon import find_daemon, stop_daemon
+from memsyncd.cli.background import find_daemon, stop_daemon
 from memsyncd.cli.service_files import (
     find_program,
     is_current,

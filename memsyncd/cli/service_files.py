@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import memsyncd
 from memsyncd.dirs import find_dirs, has_named_socket
 from memsyncd.errors import BadRequest, MemsyncdError, Unwritable
+from memsyncd.terminal.files import make_private_folders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -200,17 +201,3 @@ def _read(path: str) -> str | None:
             return file.read()
     except OSError:
         return None
-
-
-PRIVATE_UMASK = 0o077
-
-
-def make_private_folders(path: str) -> None:
-    """Create the folder and its missing parents for this user alone: a user who can write to one
-    could replace the next.
-    """
-    before = os.umask(PRIVATE_UMASK)
-    try:
-        os.makedirs(path, exist_ok=True)
-    finally:
-        os.umask(before)

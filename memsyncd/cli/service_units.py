@@ -19,12 +19,12 @@ from memsyncd.cli.service_files import (
     find_home,
     find_socket_path,
     is_ours,
-    make_private_folders,
     read_template,
     remove_own,
     write_service_file,
 )
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
+from memsyncd.terminal.files import make_private_folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
