@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_capture() -> Command:
     return Command(
         call_operation("capture", "capture", show="show_captured", prepare="make_artifacts"),
-        summary="append what a step produced: artifacts, failure, answers",
         arguments=(
             Argument("step", "STEP", "the step's name; the configuration names its kind, as [[step]]", field="step"),
             Argument("file", "[FILE…]", "a markdown file that it produced; - for stdin"),
