@@ -1,6 +1,6 @@
 """Find, start and stop a daemon in the background, with or without an installed service.
 
-The commands `start`, `stop`, `service` and `integrate` build on it, as do hooks and the MCP server.
+The commands `start`, `stop` and `service`, hooks and `memsyncd mcp` use this module.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(memsyncd.__file__)))
 
 
 class SpawnedDaemon(NamedTuple):
-    """A daemon that was just started. `log_start` is the offset in the log file where its own log
-    begins.
+    """A daemon that was just started. Its own log begins at the offset `log_start` of the log
+    file, in bytes.
     """
 
     process: subprocess.Popen[bytes]
@@ -50,9 +50,10 @@ class SpawnedDaemon(NamedTuple):
     log_start: int
 
     def wait_for_answer(self, console: Console, timeout_s: float) -> dict[str, Any]:
-        """Return the result of `ping` from this daemon, or from one that has its folders.
+        """Return the result of `ping` from this daemon, or from another daemon that has locked the
+        folders first.
 
-        Raises NoDaemon if it ends and no other answers, or after the timeout.
+        Raises NoDaemon after the timeout, or if this daemon ends and no other daemon answers.
         """
         deadline_s = time.monotonic() + timeout_s
         while True:
@@ -60,13 +61,13 @@ class SpawnedDaemon(NamedTuple):
             is_late = time.monotonic() > deadline_s
             try:
                 answer = console.call("ping")
-                # Wait for this daemon to find the other's lock: it would take over if the other
-                # stopped.
+                # If another daemon answers, wait until this daemon has found its lock and ended:
+                # it would take over if the other stopped.
                 if has_ended or is_late or answer["pid"] == self.process.pid:
                     return answer
             except NoDaemon:
                 console.close()
-                # Another daemon that is starting has its locks a moment before it answers.
+                # Another daemon that is starting holds its locks a moment before it answers.
                 if is_late or (has_ended and not self.has_lost(console)):
                     raise
             time.sleep(POLL_S)
@@ -77,7 +78,7 @@ class SpawnedDaemon(NamedTuple):
         return NoDaemon(message, hint="then start it with `memsyncd start`")
 
     def has_lost(self, console: Console) -> bool:
-        """Return whether it has ended because another daemon has its folders now."""
+        """Return whether it has ended because another daemon has locked the folders."""
         return self.process.poll() == AlreadyRunning.exit_status and is_locked(console)
 
     def read_log(self) -> list[str]:
@@ -87,7 +88,10 @@ class SpawnedDaemon(NamedTuple):
 
 
 def spawn_daemon(paths: list[str], env: Mapping[str, str]) -> SpawnedDaemon:
-    """Start `memsyncd run` in its own session, with its log in the state folder."""
+    """Start `memsyncd run` in its own session, with its log in the state folder.
+
+    Raises Unwritable if the log cannot be written, except on a read-only disk.
+    """
     log_file = find_user_dirs(env).log_file
     try:
         log = _open_log(log_file)
@@ -114,9 +118,7 @@ def spawn_daemon(paths: list[str], env: Mapping[str, str]) -> SpawnedDaemon:
 
 
 def start_aside(env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Have `memsyncd start` start a daemon, without waiting for it. It ends with 0 once one
-    answers.
-    """
+    """Run `memsyncd start`, and do not wait. The process ends with 0 once a daemon answers."""
     return subprocess.Popen(
         [sys.executable, "-m", "memsyncd", "start"],
         stdin=subprocess.DEVNULL,
@@ -129,8 +131,8 @@ def start_aside(env: Mapping[str, str]) -> subprocess.Popen[bytes]:
 
 
 def terminate_and_wait(pid: int, timeout_s: float) -> bool:
-    """Send SIGTERM, resume the process if it is stopped, and wait for it to end. Returns True once
-    it has ended, also if it had before.
+    """Send SIGTERM, resume the process if it is stopped, and wait for it to end. Return whether it
+    has ended.
     """
     try:
         handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
@@ -144,7 +146,7 @@ def terminate_and_wait(pid: int, timeout_s: float) -> bool:
         os.kill(pid, signal.SIGCONT)
         if handle is None:
             return _poll_until_gone(pid, timeout_s)
-        # A zombie keeps its number; the handle still shows that it ended.
+        # A zombie keeps its pid; the handle still shows that the process ended.
         return bool(select.select([handle], [], [], timeout_s)[0])
     except ProcessLookupError:
         return True
@@ -171,15 +173,15 @@ def _open_log(path: str) -> int:
 
 
 def is_locked(console: Console) -> bool:
-    """Return whether a daemon has the folders of this environment, even if it does not answer."""
+    """Return whether a daemon has locked the folders of this environment. It need not answer."""
     return is_held(find_user_dirs(console.env).lock_paths)
 
 
 def find_daemon(console: Console) -> int | None:
-    """Return the pid of the daemon that listens, None if none does.
+    """Return the pid of the daemon that listens, None if no daemon does.
 
-    If it does not answer within PING_TIMEOUT_S, its lock names it. Raises NoAnswer if that does
-    not.
+    If it does not answer within PING_TIMEOUT_S, its lock gives the pid. Raises NoAnswer if the lock
+    has none.
     """
     try:
         console.client.timeout_s = PING_TIMEOUT_S
@@ -212,8 +214,8 @@ def _find_running(console: Console) -> int | None:
 
 
 def _find_holder(console: Console) -> int | None:
-    """Return the pid of the daemon that has the folders, 0 if it has not written its pid yet; None
-    if no daemon has them.
+    """Return the pid of the daemon that has locked the folders, 0 if it has not written its pid
+    yet; None if no daemon has.
     """
     for path in find_user_dirs(console.env).lock_paths:
         if is_held([path]):
@@ -223,9 +225,10 @@ def _find_holder(console: Console) -> int | None:
 
 
 def stop_daemon(console: Console) -> int | None:
-    """Stop the daemon in order and wait until it has ended. Return its pid, None if none runs.
+    """Stop the daemon and wait until it has ended. Return its pid, None if no daemon runs.
 
-    Raises NotFresh after STOP_TIMEOUT_S, NoDaemon for one that runs and cannot be reached.
+    Raises NotFresh after STOP_TIMEOUT_S, NoDaemon if the daemon has lost its socket, MemsyncdError
+    if it is process 1.
     """
     pid = _find_running(console)
     if pid is None:

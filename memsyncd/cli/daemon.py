@@ -39,16 +39,17 @@ STARTS = 3
 START_TIMEOUT_S = 20.0
 FAILED_TO_START = 3
 LOG_LINES_SHOWN = 8
-# Optional imports of asyncio, msgspec, shutil and structlog that the daemon never uses and would
-# keep in memory.
+# Optional imports of asyncio, msgspec, shutil and structlog. The daemon never uses them, but would
+# keep them in memory.
 UNUSED_MODULES = ("bz2", "greenlet", "lzma", "rich", "ssl", "typing_extensions")
 
 
 def connect_or_start(console: Console, timeout_s: float) -> Client:
-    """Connect to the daemon. If none runs, start the installed service, else a daemon in the
+    """Connect to the daemon. If no daemon runs, start the installed service, else a daemon in the
     background, and wait for it.
 
-    Raises NoDaemon, with the reason if the daemon ends at once; Busy.
+    Raises NoDaemon or Busy after the timeout; NoDaemon, with the reason, if the daemon ends at
+    once.
     """
     deadline_s = time.monotonic() + timeout_s
     n_starts, is_started = 0, False
@@ -61,10 +62,10 @@ def connect_or_start(console: Console, timeout_s: float) -> Client:
             if spawned is not None and status is not None and not spawned.has_lost(console):
                 if status != AlreadyRunning.exit_status or n_starts == STARTS:
                     raise spawned.make_error() from None
-                is_started = False  # the daemon that had the folders has ended meanwhile
+                is_started = False  # the daemon that had locked the folders has ended since
             if time.monotonic() > deadline_s:
                 raise
-        # One that is ending answers no more, and would keep another from starting.
+        # A daemon that is ending answers no more, but its lock still refuses another daemon.
         if not is_started and not is_locked(console):
             n_starts, is_started = n_starts + 1, True
             has_service = _start_service(console, running_pid=None)
@@ -77,7 +78,7 @@ def _run(args: Args, console: Console) -> int:
 
     for name in UNUSED_MODULES:
         sys.modules[name] = None  # type: ignore[assignment]  # not importable
-    # What is imported stays: to collect garbage meanwhile finds none and takes a tenth of the time.
+    # Imported objects stay: a garbage collection would find none and take a tenth of the time.
     gc.disable()
     from memsyncd.daemon import run
 
@@ -160,7 +161,7 @@ def _stop(_args: Args, console: Console) -> int:
 def _restart(_args: Args, console: Console) -> int:
     from memsyncd.config.load import load_config
 
-    # With an invalid configuration the running daemon would be stopped, and none would start.
+    # First, because with an invalid configuration no daemon would start after this one.
     load_config(find_user_dirs(console.env).config_file, console.env)
     if _start_service(console, running_pid=find_daemon(console)):
         return 0
@@ -169,7 +170,9 @@ def _restart(_args: Args, console: Console) -> int:
 
 
 def _start_service(console: Console, *, running_pid: int | None) -> bool:
-    """Start the installed service, if there is one: a second daemon would conflict with it."""
+    """Start the installed service, if there is one, because a second daemon would conflict with it.
+    Return whether there is one.
+    """
     from memsyncd.cli.service import start_service
 
     return start_service(console, running_pid=running_pid)
