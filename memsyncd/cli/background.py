@@ -1,4 +1,4 @@
-"""Find, start and stop a daemon in the background, with or without an installed service.
+"""Find, start and stop a daemon in the background, without a supervisor.
 
 The commands `start`, `stop` and `service`, hooks and `memsyncd mcp` use this module.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 POLL_S = 0.02
 # A longer log becomes `daemon.log.1` when a daemon starts; it replaces the previous one.
 LOG_LIMIT_BYTES = 4 * 1024 * 1024
-# The last characters of a log in an error.
+# The first characters of the new log in an error.
 REASON_CHARS = 500
 STOP_TIMEOUT_S = 10.0
 PING_TIMEOUT_S = 2.0
@@ -73,6 +73,7 @@ class SpawnedDaemon(NamedTuple):
             time.sleep(POLL_S)
 
     def make_error(self) -> NoDaemon:
+        """Return the error of a daemon that ended at once, with its log."""
         reason = " ".join(" ".join(self.read_log()).split())
         message = f"the daemon stopped at once: {reason[:REASON_CHARS]}"
         return NoDaemon(message, hint="then start it with `memsyncd start`")
@@ -82,6 +83,7 @@ class SpawnedDaemon(NamedTuple):
         return self.process.poll() == AlreadyRunning.exit_status and is_locked(console)
 
     def read_log(self) -> list[str]:
+        """Return the lines that this daemon has logged."""
         with open(self.log_file, encoding="utf-8", errors="replace") as file:
             file.seek(self.log_start)
             return file.read().splitlines()

@@ -6,10 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -108,19 +105,6 @@ def test_a_held_socket_without_an_answer_is_distinguished_from_a_stale_one(
         listening.listen()
         assert checks.ping(str(path)).fault == "hung"
     assert checks.ping(str(path)).fault == ""
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
-def test_a_stopped_process_is_seen() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        assert not checks.is_stopped(process.pid)
-        process.send_signal(signal.SIGSTOP)
-        os.waitpid(process.pid, os.WUNTRACED)
-        assert checks.is_stopped(process.pid)
-        findings = checks.check_daemon([SILENT], process.pid, [], version="1.0", protocol=1)
-        assert findings[0].remedy == f"resume it: kill -CONT {process.pid}"
-        process.kill()
-    assert not checks.is_stopped(process.pid)
 
 
 @pytest.mark.parametrize(

@@ -284,22 +284,29 @@ def recorder() -> Iterator[Recorder]:
         made.close()
 
 
-def list_requests(recorder: Recorder, words: list[str]) -> list[tuple[str, Any]]:
-    """Run a command with text on stdin, and return its requests."""
-    recorder.requests.clear()
+def run(words: list[str]) -> tuple[int, str, str]:
+    """Run a command with text on stdin. Return its exit status, stdout and stderr."""
     reading, writing = os.pipe()
     os.write(writing, json.dumps(HOOKED).encode())
     os.close(writing)
+    out, err = io.StringIO(), io.StringIO()
     with open(reading) as stdin, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", stdin)
-        patch.setattr(sys, "stdout", io.StringIO())
-        patch.setattr(sys, "stderr", io.StringIO())
-        main(words)
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        return main(words), out.getvalue(), err.getvalue()
+
+
+def list_requests(recorder: Recorder, words: list[str]) -> list[tuple[str, Any]]:
+    """Run a command and return its requests."""
+    recorder.requests.clear()
+    run(words)
     return list(recorder.requests)
 
 
-def find_words(name: str, option: Option) -> list[str]:
-    for key in (f"{name} {option.flags[-1]}", name):
+def find_words(name: str, flag: str = "") -> list[str]:
+    """Return the words of a command that is complete, or would be with this option."""
+    for key in (f"{name} {flag}", name):
         if key in WORDS:
             return [*name.split(), *WORDS[key].split()]
     return [*name.split(), *map(make_argument, COMMANDS[name].arguments)]
@@ -311,7 +318,8 @@ def find_words(name: str, option: Option) -> list[str]:
 def test_an_option_changes_what_is_sent_or_says_what_it_does_instead(
     recorder: Recorder, name: str, option: Option
 ) -> None:
-    words, flag = find_words(name, option), option.flags[-1]
+    flag = option.flags[-1]
+    words = find_words(name, flag)
     without = list_requests(recorder, words)
     sent = list_requests(recorder, [*words, *make_words(option)])
     assert without or sent
@@ -322,3 +330,17 @@ def test_an_option_changes_what_is_sent_or_says_what_it_does_instead(
     names = {f"{name} {flag}", f"{name.split(maxsplit=1)[0]} {flag}", flag}
     is_elsewhere = not names.isdisjoint(ELSEWHERE) and names.isdisjoint(SENT)
     assert (sent == without) is is_elsewhere
+
+
+@pytest.mark.parametrize(
+    "name", dict.fromkeys(name for name, _ in WALKED if not name.startswith("hook "))
+)
+def test_without_a_daemon_a_command_exits_with_3_and_a_hint(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MEMSYNCD_SOCKET", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(find_words(name))
+    assert (status, out) == (3, ""), err
+    assert err.endswith("  → start it with `memsyncd start`\n")

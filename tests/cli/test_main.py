@@ -138,36 +138,6 @@ def test_a_closed_stdin_gives_no_text(env: dict[str, str]) -> None:
     assert (done.returncode, done.stderr.splitlines()[0]) == (2, "memsyncd: stdin is closed")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["search", "x"],
-        ["status"],
-        ["list"],
-        ["sync"],
-        ["get", "a.md"],
-        ["watch"],
-        ["problems"],
-        ["add", "/"],
-        ["remove", "x"],
-        ["remember", "x"],
-        ["memory", "view"],
-        ["history"],
-        ["history", "purge", "--all"],
-        ["diff", "1"],
-        ["undo", "1"],
-    ],
-)
-def test_without_a_daemon_every_command_exits_with_3_and_a_hint(
-    env: dict[str, str], words: list[str], tmp_path: Path
-) -> None:
-    words = [str(tmp_path / "notes") if word == "/" else word for word in words]
-    (tmp_path / "notes").mkdir()
-    done = call(env, *words)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.endswith("  → start it with `memsyncd start`\n")
-
-
 def test_a_daemon_that_nobody_reaches_is_not_said_to_be_stopped(
     env: dict[str, str], tmp_path: Path
 ) -> None:
