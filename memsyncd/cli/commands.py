@@ -1,6 +1,6 @@
-"""List the commands and the module of each; only the module of the called command is imported.
+"""List the commands and the module of each. Only the module of the called command is imported.
 
-Commands that call an operation come from its declaration (`terminal/_generated`); the others are
+Commands that call an operation come from its declaration (`terminal/_generated`). The others are
 listed here.
 """
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 class Entry:
-    """One command: its summary, and the module whose `COMMANDS` has it; none for an operation."""
+    """One command: its summary, and the module whose `COMMANDS` contains it. The module is empty
+    for a command that is generated.
+    """
 
     __slots__ = ("module", "summary")
 
@@ -64,7 +66,9 @@ _GROUPS: dict[str, dict[str, Entry]] = {
 
 
 def _list_groups() -> dict[str, dict[str, Entry]]:
-    """Return the commands by their headings: where people begin, what operations do, the rest."""
+    """Return the commands by heading. Under each heading: commands for the first steps, commands of
+    operations, the others.
+    """
     groups: dict[str, dict[str, Entry]] = {}
     for group, entries in _GROUPS.items():
         first = {name: entry for name, entry in entries.items() if name in _FIRST}
@@ -84,7 +88,7 @@ ENTRIES: dict[str, Entry] = {
 
 
 def load_command(name: str) -> Command:
-    """Return a command; its module is imported now. Raises KeyError for an unknown name."""
+    """Import the module of a command and return the command. Raises KeyError if it is unknown."""
     if name in COMMANDS:
         generated = f"memsyncd.terminal._generated.{COMMANDS[name][2]}"
         __import__(generated)
@@ -178,21 +182,21 @@ _PARAMETER = r"(?s)parameter `([^`]*)`(.*)"
 
 
 def name_options(error: MemsyncdError, name: str, command: Command) -> tuple[str, str]:
-    """Return the message and the hint of an error, with the options and arguments of the command
-    for the parameters of its request.
+    """Return the message and the hint of an error. The names of parameters are replaced by the
+    options and arguments of the command.
     """
-    import re  # late: only a refused request needs it
+    import re  # late, because only a refused request needs it
 
     words = {argument.name: argument.metavar for argument in command.arguments}
     words |= {option.name: option.flags[-1] for option in command.options}
     message, hint = error.message, error.hint
     if match := re.fullmatch(_PARAMETER, message):
         place = match[1].partition("[")[0].rpartition(".")[2]
-        shown = words.get(place, place)
-        message = f"{name}: {shown}{match[2]}"
+        option = words.get(place, place)
+        message = f"{name}: {option}{match[2]}"
         hint = hint if hint.startswith("one of") else f"see `memsyncd {name} --help`"
     for parameter, word in words.items():
-        # Other names are also plain words.
+        # A name without an underscore may be a plain word of the sentence.
         if "_" in parameter:
             hint = re.sub(rf"\b{parameter}\b:?", word, hint)
     return message, hint

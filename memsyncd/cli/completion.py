@@ -1,7 +1,7 @@
 """`memsyncd completion`: render completion scripts for bash, zsh and fish.
 
-The scripts are rendered from the definitions of the commands. A script contains all commands and
-options; only the names of workspaces come from the daemon.
+The definitions of the commands give the scripts. A script contains all commands and options; it
+asks the daemon only for the names of workspaces.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ FILE_METAVARS = ("PATH", "FILE", "ANCHOR|PATH", "ANCHOR|PATH|N", "ANCHOR|PATH[:A
 
 
 class Completions(NamedTuple):
-    """The words that may follow a command: options, words from a closed list, and whether files or
-    workspaces may.
+    """The words that may follow a command: its options, the words of its closed lists, and whether
+    it takes files or workspaces.
     """
 
     options: tuple[Option, ...]
@@ -147,7 +147,7 @@ def _render_zsh_words(words: Completions) -> Iterator[str]:
 
 
 def _first_clause(option: Option) -> str:
-    # A menu has one line for each option: leave out the explanation after the colon.
+    # A menu has one line for each option, so the explanation after the colon is left out.
     return option.help.partition(":")[0]
 
 

@@ -1,6 +1,6 @@
 """`memsyncd config`: show or check the configuration, or print its path.
 
-No daemon is asked, since an invalid file may be the reason why none runs.
+The command asks no daemon, because an invalid file may be the reason why no daemon runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _config(args: Args, console: Console) -> int:
     except BadConfig as error:
         if not args.json:
             raise
-        # For programs errors go to stdout too, with the same exit status.
+        # With --json, the errors go to stdout, with the same exit status.
         wrong = error.data.get("lines", [error.message])
         console.terminal.print_json({**report, "is_fine": False, "wrong": wrong})
         return error.exit_status
@@ -60,10 +60,10 @@ def _show_path(report: dict[str, Any], _args: Args, console: Console) -> None:
 
 
 def _show_check(report: dict[str, Any], _args: Args, console: Console) -> None:
-    found = "does not exist; defaults and environment are valid"
+    state = "does not exist; defaults and environment are valid"
     if report["is_file_found"]:
-        found = "is valid"
-    console.terminal.report(f"{clean_line(report['path'])} {found}")
+        state = "is valid"
+    console.terminal.report(f"{clean_line(report['path'])} {state}")
 
 
 def _find_file(named: str | None, console: Console) -> str:
@@ -77,7 +77,7 @@ def _find_file(named: str | None, console: Console) -> str:
 def _load(path: str, console: Console, *, is_named: bool) -> Loaded:
     from memsyncd.config.load import load_config
 
-    # A named file must exist, like one that the environment names.
+    # A file that the user names must exist, as a file in the environment variable must.
     env = {**console.env, CONFIG_VARIABLE: path} if is_named else console.env
     loaded = load_config(path, env)
     for warning in loaded.warnings:

@@ -1,8 +1,8 @@
-"""Have git merge the memories of two branches by their sections, with `memsyncd merge-driver`.
+"""`memsyncd merge-driver`: let git merge the memories of two branches by their sections.
 
-Two attributes name the driver for notes of memory; they are committed. The command of the driver is
-configured in each clone: where it is missing, git merges lines, and reports a conflict where both
-branches add a section at the end. The driver needs no daemon.
+Two attributes, which are committed, name the driver for notes of memory. Each clone configures the
+driver's command. In a clone without it, git merges lines, and reports a conflict if both branches
+add a section at the end. The driver needs no daemon.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ FILE = ".gitattributes"
 DRIVER = "memsyncd"
 PATTERNS = ("/MEMORY.md", "/.memories/**/*.md")
 DRIVER_LINES = tuple(f"{pattern} merge={DRIVER}" for pattern in PATTERNS)
-# Union keeps the lines of both branches, in whichever section they then stand.
+# Union keeps the lines of both branches, though some may then stand in another section.
 UNION_LINES = tuple(f"{pattern} merge=union" for pattern in PATTERNS)
-# In a vault each such file is a note.
+# In a vault every markdown file is a note.
 VAULT_LINES = tuple(f"{pattern} merge={DRIVER}" for pattern in ("*.md", "*.markdown"))
 NOTES = ("MEMORY.md", ".memories/notes.md")
 VAULT_NOTES = (*NOTES, "note.md")
 GIT_S = 5.0
-# Nothing that a repository configures is run.
+# Git must not run a program that the repository configures.
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 
 # --- the repository -----------------------------------------------------------------------------
 
 
 def find_missing(root: str, *, is_vault: bool = False) -> str:
-    """Say why git does not merge the memories of this folder, or all notes of a vault, by sections;
-    empty if it does, and outside of a repository.
+    """Say why git does not merge the memories of this folder, or all notes of a vault, by sections.
+    Empty if it does, and outside of a repository.
     """
     notes = VAULT_NOTES if is_vault else NOTES
     answer = _run_git(root, "check-attr", "-z", "merge", "--", *notes)
@@ -62,19 +62,19 @@ def find_missing(root: str, *, is_vault: bool = False) -> str:
 
 
 def is_repository(root: str) -> bool:
-    """True if git is there, and the folder is in one of its repositories."""
+    """Return whether git is installed and the folder is in a repository."""
     return _run_git(root, "rev-parse", "--git-dir") is not None
 
 
 def is_tracked(root: str, *, is_vault: bool = False) -> bool:
-    """True if git has notes of memory, or any note of a vault, in its index."""
+    """Return whether git's index has notes of memory, or any note of a vault."""
     notes = ("*.md", "*.markdown") if is_vault else ("MEMORY.md", ".memories")
     return bool(_run_git(root, "ls-files", "-z", "--", *notes))
 
 
 def add_driver(root: str, program: Sequence[str], *, is_vault: bool = False) -> None:
-    """Name the driver in the folder's `.gitattributes`, in place of union, and configure it in this
-    clone. Raises Unwritable.
+    """Write the driver into the folder's `.gitattributes`, in place of union, and configure it in
+    this clone. Raises Unwritable.
     """
     _add_lines(os.path.join(root, FILE), (*DRIVER_LINES, *(VAULT_LINES if is_vault else ())))
     name = "memories by sections, with memsyncd"
@@ -85,7 +85,7 @@ def add_driver(root: str, program: Sequence[str], *, is_vault: bool = False) -> 
 
 
 def make_driver(program: Sequence[str]) -> str:
-    """The command that git runs; without this program it merges lines, as without a driver."""
+    """Return the command that git runs. If the program is missing, the command merges lines."""
     words = shlex.join(program).replace("%", "%%")
     first = shlex.quote(program[0]).replace("%", "%%")
     return (
@@ -133,7 +133,7 @@ def _merge(args: Args, console: Console) -> int:
     from memsyncd.core.editing.merge import mark_conflict, merge_notes
 
     base, ours, theirs = (_read(path) for path in (args.base, args.ours, args.theirs))
-    # If what follows fails, git finds both versions, and a conflict.
+    # If the merge below fails, git finds both versions, marked as a conflict.
     sides = [text.decode("utf-8", "surrogateescape").splitlines() for text in (ours, theirs)]
     _write_lines(args.ours, mark_conflict(*sides))
     merged = merge_notes(args.path, base, ours, theirs, merge_lines=merge_lines)
@@ -144,7 +144,7 @@ def _merge(args: Args, console: Console) -> int:
 
 
 def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> MergedLines:
-    """Merge lines with git's own merge of a file; without git as `merge_texts`."""
+    """Merge lines with `git merge-file`, or with `merge_texts` if git is missing or fails."""
     import tempfile
 
     from memsyncd.core.editing.merge import OURS, THEIRS, MergedLines, merge_texts
@@ -163,7 +163,7 @@ def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> MergedLines:
             )
         except OSError:
             return merge_texts(base, ours, theirs)
-    # The number of conflicts, or 255 for what is no text.
+    # The status is the number of conflicts, at most 127, or 255 for an error.
     if done.returncode > 127:
         return merge_texts(base, ours, theirs)
     text = done.stdout.decode("utf-8", "surrogateescape")

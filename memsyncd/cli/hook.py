@@ -1,12 +1,12 @@
 """`memsyncd hook`: answer the hooks of coding agents from their JSON on stdin.
 
-A hook must not disturb its agent: with no daemon, a folder without memory, or input that is not
-JSON, it prints nothing and exits with 0; `--verbose` gives the reason on stderr. It waits at most
-two seconds for its input, and as long for each answer. If no daemon runs, it has one started; at
-the start of a session it waits longer for that one, since all that the session knows is to come.
+A hook must not disturb its agent. Without a daemon, in a folder without memory, or with input that
+is not JSON, it prints nothing and exits with 0; `--verbose` gives the reason on stderr. It waits at
+most two seconds for its input, and two seconds for each answer. If no daemon runs, it starts one.
+At the start of a session it waits longer for this daemon, because the session needs its memory.
 
-The clients send nearly the same under different names: `FIELDS` lists them. A hook runs for every
-prompt, so what it imports is kept small.
+The clients send nearly the same values under different names, which `FIELDS` lists. A hook runs for
+every prompt, so it imports little.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _ANSWER_NAMES: Final = {
     },
 }
 _GEMINI_EVENTS: Final = frozenset({"BeforeAgent", "AfterAgent", "AfterTool", "PreCompress"})
-# The names of a value, the first that is given counts.
+# The names of a value. The first name with a value counts.
 FIELDS: Final = {
     "run": ("session_id", "conversation_id"),
     "folder": ("cwd", "workspace_roots"),
@@ -85,19 +85,19 @@ FIELDS: Final = {
 }
 
 
-def detect_client(given: Mapping[str, Any]) -> str:
-    """Return the client that sends such fields; `claude-code` if nothing tells them apart."""
-    if "cursor_version" in given or "workspace_roots" in given:
+def detect_client(fields: Mapping[str, Any]) -> str:
+    """Return the client that sends such fields, by default `claude-code`."""
+    if "cursor_version" in fields or "workspace_roots" in fields:
         return "cursor"
-    if "timestamp" in given or given.get("hook_event_name") in _GEMINI_EVENTS:
+    if "timestamp" in fields or fields.get("hook_event_name") in _GEMINI_EVENTS:
         return "gemini"
-    return "codex" if "turn_id" in given else "claude-code"
+    return "codex" if "turn_id" in fields else "claude-code"
 
 
-def read_field(given: Mapping[str, Any], field: str) -> str:
-    """Return a text of the client's JSON by its name in `FIELDS`; empty if there is none."""
+def read_field(fields: Mapping[str, Any], field: str) -> str:
+    """Return a text of the client's JSON by its name in `FIELDS`; empty if it is missing."""
     for name in FIELDS[field]:
-        value = given.get(name)
+        value = fields.get(name)
         if isinstance(value, list) and value:
             value = value[0]
         if isinstance(value, str) and value:
@@ -105,13 +105,15 @@ def read_field(given: Mapping[str, Any], field: str) -> str:
     return ""
 
 
-def read_prompt(given: Mapping[str, Any]) -> str:
-    """Return what the user asks, without the context that Gemini CLI puts before it."""
-    return read_field(given, "prompt").rpartition("</hook_context>")[2].strip()
+def read_prompt(fields: Mapping[str, Any]) -> str:
+    """Return the user's prompt, without the context that Gemini CLI puts before it."""
+    return read_field(fields, "prompt").rpartition("</hook_context>")[2].strip()
 
 
 def render_answer(client: str, event: str, text: str) -> dict[str, Any] | None:
-    """Return what puts the text before the model; None where the client takes no such answer."""
+    """Return the answer that shows the text to the model; None if there is no text, or if the
+    client accepts no text from this hook.
+    """
     if not text:
         return None
     if client == "cursor":
@@ -124,50 +126,50 @@ def render_answer(client: str, event: str, text: str) -> dict[str, Any] | None:
 
 def read_answer(answer: object) -> str:
     """Return the text of an answer that `render_answer` made for Claude Code."""
-    given = answer.get("hookSpecificOutput") if isinstance(answer, dict) else None
-    text = given.get("additionalContext") if isinstance(given, dict) else None
+    output = answer.get("hookSpecificOutput") if isinstance(answer, dict) else None
+    text = output.get("additionalContext") if isinstance(output, dict) else None
     return text if isinstance(text, str) else ""
 
 
 # --- what can be captured -----------------------------------------------------------------------
 
 
-def find_captures(client: str, event: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the parameters of `capture` for each thing of the event that can be captured.
+def find_captures(client: str, event: str, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parameters of each call of `capture` for this event.
 
-    After a tool: its failure, an approved plan, the user's answers to questions. At the end of a
-    turn: paragraphs that begin with `Decision:`, and the last message.
+    After a tool they capture its failure, an approved plan, or the user's answers to questions. At
+    the end of a turn they capture paragraphs that begin with `Decision:`, and the last message.
     """
     if event == POST_TOOL_USE:
-        found = _find_tool_captures(given)
+        captures = _find_tool_captures(fields)
     elif event == STOP:
-        found = _find_message_captures(read_field(given, "last_message"))
+        captures = _find_message_captures(read_field(fields, "last_message"))
     else:
         return []
-    run_id = read_field(given, "run")[:200] or None
-    return [{**one, "run_id": run_id, "client": client} for one in found]
+    run_id = read_field(fields, "run")[:200] or None
+    return [{**capture, "run_id": run_id, "client": client} for capture in captures]
 
 
-def _find_tool_captures(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    tool = given.get("tool_name")
-    if not isinstance(tool, str) or not tool or given.get("is_interrupt"):
+def _find_tool_captures(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    tool = fields.get("tool_name")
+    if not isinstance(tool, str) or not tool or fields.get("is_interrupt"):
         return []
-    answer, asked = given.get("tool_response"), given.get("tool_input")
-    error = read_field(given, "error") or _find_error(answer)
+    answer, request = fields.get("tool_response"), fields.get("tool_input")
+    error = read_field(fields, "error") or _find_error(answer)
     if error:
-        command = asked.get("command") if isinstance(asked, dict) else None
-        told = f"{_clip(command, 500)}\n\n{error}" if isinstance(command, str) else error
-        failed = {"trigger": "failure", "step": tool[:100], "error": _clip(told, MAX_ERROR_CHARS)}
-        return [failed]
-    plan = asked.get("plan") if isinstance(asked, dict) else None
+        command = request.get("command") if isinstance(request, dict) else None
+        text = f"{_clip(command, 500)}\n\n{error}" if isinstance(command, str) else error
+        failure = {"trigger": "failure", "step": tool[:100], "error": _clip(text, MAX_ERROR_CHARS)}
+        return [failure]
+    plan = request.get("plan") if isinstance(request, dict) else None
     if isinstance(plan, str) and plan.strip():
         return [{"trigger": "decision", "step": "plan", "artifacts": [{"content": plan}]}]
-    answers = _find_answers(answer) or _find_answers(asked)
+    answers = _find_answers(answer) or _find_answers(request)
     return [{"trigger": "interview", "step": "interview", "answers": answers}] if answers else []
 
 
 def _find_error(answer: object) -> str:
-    """Return how a tool failed, empty if it did not: the clients' tools say it in several ways."""
+    """Return the error of a tool, empty without one. Each client reports errors in its own way."""
     if not isinstance(answer, dict):
         return ""
     error = answer.get("error")
@@ -185,7 +187,7 @@ def _find_error(answer: object) -> str:
     if not has_failed:
         return ""
     texts = (answer.get(name) for name in ("stderr", "output", "stdout", "content"))
-    text = next((one for one in texts if isinstance(one, str) and one.strip()), "")
+    text = next((text for text in texts if isinstance(text, str) and text.strip()), "")
     status = f"exit status {code}" if isinstance(code, int) else "no message"
     return f"{status}: {text}" if text else status
 
@@ -203,16 +205,21 @@ def _find_answers(value: object) -> dict[str, str]:
 
 def _find_message_captures(text: str) -> list[dict[str, Any]]:
     paragraphs = text.replace("\r\n", "\n").split("\n\n")
-    decisions = [one.strip() for one in paragraphs if _is_decision(one)]
-    found: list[dict[str, Any]] = [
-        {"trigger": "decision", "step": "decision", "artifacts": [{"content": one}], "overview": ""}
-        for one in decisions
+    decisions = [paragraph.strip() for paragraph in paragraphs if _is_decision(paragraph)]
+    captures: list[dict[str, Any]] = [
+        {
+            "trigger": "decision",
+            "step": "decision",
+            "artifacts": [{"content": paragraph}],
+            "overview": "",
+        }
+        for paragraph in decisions
     ]
     if len(text.strip()) >= MIN_SUMMARY_CHARS:
         artifacts = [{"content": text}]
         summary = {"trigger": "summary", "step": "summary", "artifacts": artifacts, "overview": ""}
-        found.append(summary)
-    return found
+        captures.append(summary)
+    return captures
 
 
 def _is_decision(paragraph: str) -> bool:
@@ -222,7 +229,7 @@ def _is_decision(paragraph: str) -> bool:
 
 
 def _clip(text: str, limit: int) -> str:
-    """Return a text of at most about `limit` characters: its beginning, and more of its end."""
+    """Cut a text to about `limit` characters: a quarter of its beginning, the rest of its end."""
     if len(text) <= limit:
         return text
     head, tail = text[: limit // 4], text[-(limit - limit // 4) :]
@@ -248,16 +255,16 @@ def _answer(event: str, args: Args, console: Console) -> int:
 
 
 def _find_answer(event: str, args: Args, console: Console) -> str:
-    given = read_input(_find_timeout_s(args))
-    client = args.client or detect_client(given)
+    fields = read_input(_find_timeout_s(args))
+    client = args.client or detect_client(fields)
     if event in (POST_TOOL_USE, STOP):
-        return _capture(event, client, given, args, console)
+        return _capture(event, client, fields, args, console)
     name = SESSION_START if event == PRE_COMPACT else event
     if client == "cursor" and event != SESSION_START:
         raise NothingToAnswer(f"{client} takes no text from this hook")
     if event == PRE_COMPACT and client != "claude-code":
         raise NothingToAnswer(f"{client} takes no text from this hook")
-    text = _recall(name, given, args, console)
+    text = _recall(name, fields, args, console)
     if not text:
         raise NothingToAnswer("memory holds nothing on this")
     if event == PRE_COMPACT:
@@ -269,26 +276,26 @@ def _find_answer(event: str, args: Args, console: Console) -> str:
 
 
 def read_input(timeout_s: float) -> dict[str, Any]:
-    """Return the client's JSON. Raises NothingToAnswer if stdin has none."""
+    """Return the client's JSON object from stdin. Raises NothingToAnswer if stdin has none."""
     if sys.stdin is None or sys.stdin.isatty():
         raise NothingToAnswer("stdin is a terminal: the client's JSON is expected there")
     data = _read_stdin(timeout_s)
     if len(data) > LIMIT_BYTES:
         raise NothingToAnswer(f"stdin holds more than {LIMIT_BYTES:,} bytes")
     try:
-        given = parse_json(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
-        # JavaScript cuts texts between the two halves of a character, which is no UTF-8.
-        given = parse_json(encode_json(given).encode("utf-8", "replace").decode())
+        fields = parse_json(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
+        # JavaScript may cut a text within a surrogate pair; half a pair is not valid UTF-8.
+        fields = parse_json(encode_json(fields).encode("utf-8", "replace").decode())
     except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise NothingToAnswer("stdin holds no JSON object")
-    return given
+    return fields
 
 
 def _read_stdin(timeout_s: float) -> bytes:
-    """Return what comes before the end of stdin, and before the time limit: a client may leave its
-    end open.
+    """Return the bytes until the end of stdin or until the time limit, because a client may leave
+    stdin open.
     """
     data, until_s = b"", time.monotonic() + timeout_s
     while len(data) <= LIMIT_BYTES:
@@ -302,16 +309,16 @@ def _read_stdin(timeout_s: float) -> bytes:
     return data
 
 
-def _recall(event: str, given: dict[str, Any], args: Args, console: Console) -> str:
-    """Return what memory holds for the event, as the daemon renders it for agents."""
-    # What is printed before a compaction does not depend on the number of tokens.
+def _recall(event: str, fields: dict[str, Any], args: Args, console: Console) -> str:
+    """Return the daemon's context for the event, as text for the agent. Raises NothingToAnswer."""
+    # The printed text before a compaction does not depend on the number of tokens.
     tokens = getattr(args, "max_tokens", None) or (
         SESSION_TOKENS if event == SESSION_START else PROMPT_TOKENS
     )
     arguments = {
         "event": event,
-        "prompt": read_prompt(given)[:MAX_PROMPT_CHARS],
-        "cwd": _find_workspace(given, args, console),
+        "prompt": read_prompt(fields)[:MAX_PROMPT_CHARS],
+        "cwd": _find_workspace(fields, args, console),
         "max_tokens": tokens,
     }
     result = _call(
@@ -338,10 +345,10 @@ _REASONS = {
 }
 
 
-def _capture(event: str, client: str, given: dict[str, Any], args: Args, console: Console) -> str:
-    captures = find_captures(client, event, given)
+def _capture(event: str, client: str, fields: dict[str, Any], args: Args, console: Console) -> str:
+    captures = find_captures(client, event, fields)
     for capture in captures:
-        workspace = _find_workspace(given, args, console)
+        workspace = _find_workspace(fields, args, console)
         answer = _call(args, console, "capture", workspace=workspace, **capture)
         if args.verbose:
             n_added = len(answer["added"])
@@ -354,11 +361,11 @@ def _capture(event: str, client: str, given: dict[str, Any], args: Args, console
     raise NothingToAnswer("done" if captures else "there is nothing to capture")
 
 
-def _find_workspace(given: dict[str, Any], args: Args, console: Console) -> str:
-    """Return the named workspace, else the folder that the client works in."""
+def _find_workspace(fields: dict[str, Any], args: Args, console: Console) -> str:
+    """Return the named workspace, else the folder in which the client works."""
     if named := console.name_workspace(args.workspace):
         return named
-    folder = read_field(given, "folder")
+    folder = read_field(fields, "folder")
     if not folder.startswith("/"):
         folder = os.path.join(console.cwd, folder) if folder else console.cwd
     if not folder:
@@ -369,7 +376,7 @@ def _find_workspace(given: dict[str, Any], args: Args, console: Console) -> str:
 def _call(
     args: Args, console: Console, method: str, *, start_ms: int = TIMEOUT_MS, **params: object
 ) -> dict[str, Any]:
-    """Call a method. A daemon that has to be started may take `start_ms` until it answers."""
+    """Call a method. If no daemon runs, start one and wait up to `start_ms` for it."""
     try:
         client = connect(env=console.env, timeout_s=_find_timeout_s(args))
     except NoDaemon:
@@ -379,10 +386,10 @@ def _call(
 
 
 def _connect_to_started(console: Console, timeout_s: float) -> Client:
-    """Have a daemon started, and connect to it. Raises NoDaemon if none answers in time; it may do
-    so later.
+    """Start a daemon and connect to it. Raises NoDaemon if it does not answer in time; it may
+    answer later.
     """
-    from memsyncd.cli.daemon import start_aside
+    from memsyncd.cli.background import start_aside
 
     deadline_s = time.monotonic() + timeout_s
     starting = start_aside(console.env)

@@ -26,7 +26,7 @@ def _init(args: Args, console: Console) -> int:
     root = find_memory_root(create_folder(args.path or "."), console)
     terminal = console.terminal
     _check_repository(args, root)
-    # A vault has its notes already, and they are all that the driver is for.
+    # A vault has notes already: with --merge-driver it gets only the driver.
     is_driver_alone = args.merge_driver and _is_vault(console, root)
     created = [] if is_driver_alone else create_first_notes(root)
     for path in created:
@@ -69,25 +69,25 @@ def _init_user_wide(args: Args, console: Console) -> int:
 
 
 def find_memory_root(folder: str, console: Console) -> str:
-    """Return the folder whose memory this one has: in a linked git worktree that shares any memory
-    of the main one that folder, which only the daemon knows.
+    """Return the folder that holds the memory of this folder. For a linked git worktree that shares
+    the memory of the main worktree it is the main worktree, which only the daemon knows.
     """
-    # A submodule has a file .git as well, and is a folder like any other.
+    # A submodule has a file `.git` too; the daemon finds that it is no worktree.
     if not os.path.isfile(os.path.join(folder, ".git")):
         return folder
     try:
         answer = console.call("workspace.add", path=folder)
     except NoDaemon:
         return folder
-    found, root = answer["found"], str(answer["workspaces"][0]["root"])
-    if found["worktree"]:
-        for line in describe_found(clean_values(found), answer["workspaces"][0], folder):
+    place, root = answer["found"], str(answer["workspaces"][0]["root"])
+    if place["worktree"]:
+        for line in describe_found(clean_values(place), answer["workspaces"][0], folder):
             console.terminal.report(line)
-    return os.path.dirname(found["shared"][0]) if found["shared"] else root
+    return os.path.dirname(place["shared"][0]) if place["shared"] else root
 
 
 def _check_repository(args: Args, root: str) -> None:
-    """Raise BadRequest if a merge driver is asked for where git has no repository."""
+    """Raise BadRequest for --merge-driver outside of a git repository."""
     from memsyncd.cli.git_merges import is_repository
 
     if args.merge_driver and not is_repository(root):
@@ -96,7 +96,7 @@ def _check_repository(args: Args, root: str) -> None:
 
 
 def _offer_merge_driver(args: Args, console: Console, root: str) -> None:
-    """Have git merge memories, if that is asked for; else ask on a terminal, or say how."""
+    """Set up the merge driver with --merge-driver, or after a yes on a terminal; else say how."""
     from memsyncd.cli.git_merges import add_driver, find_missing
 
     is_vault = _is_vault(console, root)
@@ -117,7 +117,7 @@ def _offer_merge_driver(args: Args, console: Console, root: str) -> None:
 
 
 def _is_vault(console: Console, root: str) -> bool:
-    """Whether a workspace at this folder has every file of markdown for a note."""
+    """Return whether a workspace at this folder is a vault: every markdown file is a note."""
     try:
         answer = console.call("workspace.list")
     except NoDaemon:
@@ -135,8 +135,8 @@ def _confirm_merge_driver(console: Console) -> bool:
 
 
 def create_folder(path: str) -> str:
-    """Create the folder and its parents if they are missing. Returns and raises as
-    `find_folder`.
+    """Create the folder and its parents if they are missing. Return the folder as `find_folder`
+    does. Raises BadRequest.
     """
     full = os.path.abspath(os.path.expanduser(path))
     try:
@@ -150,17 +150,17 @@ def create_folder(path: str) -> str:
 
 
 def create_first_notes(root: str) -> list[str]:
-    """Create the first notes that are missing. Return their paths, relative to the root; nothing is
-    overwritten.
+    """Create the first notes that are missing, and overwrite none. Return the paths of the created
+    notes, relative to the root.
     """
     if os.path.isdir(os.path.join(root, ".memories")):
-        wanted = ["MEMORY.md"]
+        names = ["MEMORY.md"]
     else:
-        wanted = list(FIRST_NOTES)
+        names = list(FIRST_NOTES)
         folder = os.path.join(root, ".memories")
         os.mkdir(folder)
         os.chmod(folder, os.stat(folder).st_mode & ~0o777 | os.stat(root).st_mode & 0o777)
-    return [path for path in wanted if _write_new(os.path.join(root, path), FIRST_NOTES[path])]
+    return [path for path in names if _write_new(os.path.join(root, path), FIRST_NOTES[path])]
 
 
 def _write_new(path: str, text: str) -> bool:
@@ -170,7 +170,7 @@ def _write_new(path: str, text: str) -> bool:
     except FileExistsError:
         return False
     with open(descriptor, "w", encoding="utf-8") as file:
-        # The folder's permissions, as for the notes that the daemon creates.
+        # The permissions of the folder apply, as for notes that the daemon creates.
         os.fchmod(descriptor, os.stat(os.path.dirname(path)).st_mode & 0o666)
         file.write(text)
     return True

@@ -1,8 +1,9 @@
 """`memsyncd integrate`: connect a coding agent by editing its configuration files, and undo it.
 
-All files are read and decided upon before one is written. Each change is shown as a diff and
-confirmed; a file that was there is copied into the state folder first, and `--remove` restores it
-byte for byte if nobody has changed it since. A file that cannot be edited safely stays as it is.
+The command reads all files and decides on all changes before it writes a file. It shows each change
+as a diff and asks for a yes. First it copies an existing file into the state folder; `--remove`
+restores the file byte for byte if nobody has changed it since. A file that cannot be edited safely
+stays as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import sys
 from functools import cached_property
 
 import memsyncd
-from memsyncd.cli.service_files import make_private_folders
 from memsyncd.client.connection import encode_json, parse_json
 from memsyncd.dirs import VARIABLES, find_user_dirs
 from memsyncd.errors import BadRequest, EditRefused, MemsyncdError
@@ -42,7 +42,7 @@ from memsyncd.integrations.config_edit import Unreadable
 from memsyncd.operations.history.show import render_diff
 from memsyncd.operations.status.show import list_daemon_warnings
 from memsyncd.terminal.console import Console, can_ask
-from memsyncd.terminal.files import write_file
+from memsyncd.terminal.files import make_private_folders, write_file
 from memsyncd.terminal.format import render_count
 from memsyncd.terminal.parser import Argument, Command, Option
 from memsyncd.terminal.terminal import clean, clean_line
@@ -54,21 +54,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     Changes = Mapping[str, tuple[str | None, str | None]]
-    """The texts of files before and after, by their paths."""
+    """By path: the text of a file before and after, None for no file."""
 
 LIMIT_BYTES = 4 << 20
 ANSWER_S = 30
-# Where an earlier memsyncd kept its copies: beside the file.
+# An earlier memsyncd kept its copy beside the file, under this suffix.
 OLD_COPY_SUFFIX = ".before-memsyncd"
 BOM = "\ufeff"
 NOT_INSTALLED = 1
 
 
 class Record:
-    """What was there before memsyncd wrote a file: a copy of its text, and beside the copy a JSON
-    file that says what was written and which folders were made for it.
+    """A file as it was before memsyncd wrote it: a copy of its text, and beside the copy a JSON
+    file with the digest of the written text and the folders that were made for it.
 
-    Both lie in the state folder, so that no repository has them.
+    Both lie in the state folder, so that no repository contains them.
     """
 
     def __init__(self, path: str, env: Mapping[str, str]) -> None:
@@ -90,7 +90,7 @@ class Record:
 
     @cached_property
     def before(self) -> str | None:
-        """The text from before, None without one."""
+        """The text before memsyncd wrote the file, None if there was no file."""
         for path in (self.copy_path, self.path + OLD_COPY_SUFFIX):
             with contextlib.suppress(EditRefused):
                 text = _read_config(path)
@@ -99,8 +99,8 @@ class Record:
         return None
 
     def save(self, before: str | None, written: str, *, is_exact: bool) -> None:
-        """Write the copy and the facts. `is_exact`: to take memsyncd out of the text that was
-        written gives the one from before. Raises OSError.
+        """Write the copy and the facts. `is_exact` says that the written text without memsyncd is
+        the text from before. Raises OSError.
         """
         folders = [*self.folders, *_list_missing_folders(self.path)]
         make_private_folders(os.path.dirname(self.copy_path))
@@ -118,12 +118,12 @@ class Record:
         write_file(self._facts_path, encode_json(facts), like=self.copy_path)
 
     def keep(self, text: str) -> None:
-        """Keep this text as the copy. Raises OSError."""
+        """Write this text as the copy. Raises OSError."""
         make_private_folders(os.path.dirname(self.copy_path))
         write_file(self.copy_path, text, like=self.path)
 
     def forget(self, *, is_copy_kept: bool) -> None:
-        """Delete the facts, and the copies unless they are kept."""
+        """Delete the facts, and the copies too unless `is_copy_kept`."""
         self._unlink(self._facts_path)
         if not is_copy_kept:
             self._unlink(self.copy_path)
@@ -132,7 +132,7 @@ class Record:
             os.rmdir(os.path.dirname(self.copy_path))
 
     def find_copy(self) -> str:
-        """Return the path of the copy that `before` was read from."""
+        """Return the path of the copy from which `before` was read."""
         is_old = not os.path.exists(self.copy_path)
         return self.path + OLD_COPY_SUFFIX if is_old else self.copy_path
 
@@ -142,7 +142,7 @@ class Record:
 
 
 class ClientFile:
-    """One file of a client: its pieces of memsyncd, with and without those for capturing."""
+    """One file of a client. `pieces` always belong in it; `capture` are pieces for capturing."""
 
     def __init__(
         self, path: str, pieces: list[Piece], capture: list[Piece], env: Mapping[str, str]
@@ -154,11 +154,11 @@ class ClientFile:
 
     @cached_property
     def text(self) -> str | None:
-        """The text as it was first read, None if there is no file. Raises EditRefused."""
+        """The text as it was first read, None without a file. Raises EditRefused."""
         return _read_config(self.path)
 
     def install(self, text: str | None, program: Invocation, *, is_capturing: bool) -> str | None:
-        """Return the text with the pieces. Raises EditRefused for one that cannot be edited."""
+        """Return the text with the pieces. Raises EditRefused if it cannot be edited."""
         bom, body = _split_bom(text)
         own = [piece for piece in self.capture if not isinstance(piece, File)]
         try:
@@ -170,7 +170,9 @@ class ClientFile:
             raise self._refuse(error) from None
 
     def uninstall(self, program: Invocation) -> str | None:
-        """Return the text without the pieces: the one from before if nothing else has changed."""
+        """Return the text without the pieces, None for no file. It is the text from before if
+        nothing else has changed. Raises EditRefused.
+        """
         if self.text is None or not self.is_installed(program):
             return self.text
         if self.record.is_exact and self.record.written == _digest(self.text):
@@ -186,7 +188,7 @@ class ClientFile:
         return None if rest is None else bom + rest
 
     def is_installed(self, program: Invocation) -> bool:
-        """Whether the file holds any of the pieces. Raises EditRefused."""
+        """Return whether the file contains any of the pieces. Raises EditRefused."""
         if self.text is None:
             return False
         try:
@@ -196,20 +198,20 @@ class ClientFile:
             raise self._refuse(error) from None
 
     def find_state(self, program: Invocation) -> str:
-        """Return missing, outdated or current."""
+        """Return `missing`, `outdated` or `current`."""
         if not self.is_installed(program):
             return "missing"
         return "current" if self.text in self._list_texts(program) else "outdated"
 
     def is_edited(self, program: Invocation) -> bool:
-        """Whether somebody has changed a file that is memsyncd's alone."""
+        """Return whether somebody has changed a file that belongs to memsyncd alone."""
         if self.text is None or not any(isinstance(piece, File) for piece in self.pieces):
             return False
         is_known = self.record.written == _digest(self.text)
         return not is_known and self.text not in self._list_texts(program)
 
     def save_record(self, new: str, program: Invocation, *, is_capturing: bool) -> None:
-        """Keep what the file is without memsyncd. Raises OSError."""
+        """Save the text of the file without memsyncd. Raises OSError."""
         is_edited = self.is_installed(program) and self.is_edited(program)
         if is_edited or not self.is_installed(program) or self._has_other_server():
             before = self.text
@@ -221,8 +223,8 @@ class ClientFile:
         self.record.save(before, new, is_exact=is_exact and not is_edited)
 
     def close_record(self, rest: str | None, program: Invocation) -> str:
-        """Delete the record once the file is without memsyncd. Return the path of the copy if that
-        has what the file has not.
+        """Delete the record of a file that is now `rest`, without memsyncd. Return the path of the
+        copy if it is kept, because it contains text that the file lacks.
         """
         if self.is_edited(program):
             self.record.keep(self.text or "")
@@ -234,16 +236,19 @@ class ClientFile:
         return copy
 
     def _has_other_server(self) -> bool:
-        """Whether the file has a server of memsyncd's name that starts another program."""
+        """Return whether the file names a server `memsyncd` that starts another program."""
         server = read_server(_split_bom(self.text)[1], self.pieces)
         return server is not None and not any("memsyncd" in word for word in server.command)
 
     def _list_texts(self, program: Invocation) -> list[str | None]:
-        """The text with the pieces, without and with those for capturing."""
-        return [self.install(self.text, program, is_capturing=one) for one in (False, True)]
+        """Return the text with the pieces, first without and then with the pieces for capturing."""
+        return [
+            self.install(self.text, program, is_capturing=is_capturing)
+            for is_capturing in (False, True)
+        ]
 
     def check_unchanged(self) -> None:
-        """Raises EditRefused if another program has written the file since it was read."""
+        """Raise EditRefused if another program has written the file since it was read."""
         if _read_config(self.path) != self.text:
             raise EditRefused(
                 f"{self.path} has changed meanwhile; nothing was written", hint="run this again"
@@ -260,7 +265,9 @@ def _integrate(args: Args, console: Console) -> int:
     if args.check:
         return _check(args, client, scope, targets, program, console)
     if args.remove:
-        targets = [one for one in targets if not _is_shared(one, args, scope, program, console)]
+        targets = [
+            target for target in targets if not _is_shared(target, args, scope, program, console)
+        ]
     changes = {target.path: _plan_change(target, args, program, console) for target in targets}
     changes = {path: change for path, change in changes.items() if change[0] != change[1]}
     _show_changes(changes, console, is_whole=args.print)
@@ -303,13 +310,13 @@ def _choose(args: Args, console: Console) -> tuple[AgentClient, str]:
     return client, scope
 
 
-# Options that say which of several things to do, and the options that each of them takes.
+# Options that choose an action, and the other options that each action accepts.
 _ACTS = {"print": ("capture",), "remove": ("yes",), "check": ("json",)}
 _OPTIONS = ("yes", "capture", "service", "json")
 
 
 def _refuse_together(args: Args) -> None:
-    """Raises BadRequest for options of which one would be ignored."""
+    """Raise BadRequest if an option would be ignored."""
     acts = [name for name in _ACTS if getattr(args, name)]
     if len(acts) > 1:
         raise BadRequest("--print, --remove and --check do not go together", hint="use one of them")
@@ -321,10 +328,11 @@ def _refuse_together(args: Args) -> None:
 
 
 def _lacks_service(console: Console, *, is_needed: bool = False) -> bool:
-    """Whether the system could run memsyncd and has not been told to. Raises BadRequest if the
-    service `is_needed` and the system runs none.
+    """Return whether the system could run memsyncd as a service, and no service is installed.
+
+    Raises BadRequest if the service `is_needed` and the system cannot run one.
     """
-    # Imported here, since a check or --print needs none of it.
+    # Imported late, because --check and --print do not need it.
     from memsyncd.cli.service import find_supervisor
 
     try:
@@ -373,15 +381,17 @@ def _close_records(
 def _is_shared(
     target: ClientFile, args: Args, scope: str, program: Invocation, console: Console
 ) -> bool:
-    """Whether the section in this file serves another client as well, which is connected."""
+    """Return whether the section in this file also serves another client that is connected."""
     if not all(isinstance(piece, Prose) for piece in target.pieces):
         return False
     for name, other in CLIENTS.items():
-        others = _find_targets(other, scope, console) if name != args.client else []
-        # A file of the other client that cannot be read connects nothing.
+        other_targets = _find_targets(other, scope, console) if name != args.client else []
+        # If a file of the other client cannot be read, it does not connect that client.
         with contextlib.suppress(EditRefused):
-            if any(one.path == target.path for one in others) and any(
-                one.is_installed(program) for one in others if one.path != target.path
+            if any(other_target.path == target.path for other_target in other_targets) and any(
+                other_target.is_installed(program)
+                for other_target in other_targets
+                if other_target.path != target.path
             ):
                 return True
     return False
@@ -390,8 +400,8 @@ def _is_shared(
 def _plan_change(
     target: ClientFile, args: Args, program: Invocation, console: Console
 ) -> tuple[str | None, str | None]:
-    """Return the text of a file before and after. Of one that cannot be edited, `--print` shows
-    what belongs into it.
+    """Return the text of a file before and after. If the file cannot be edited, `--print` shows the
+    text that belongs into it. Raises EditRefused.
     """
     try:
         if args.remove:
@@ -433,10 +443,10 @@ def _find_targets(client: AgentClient, scope: str, console: Console) -> list[Cli
         raise BadRequest("the current folder was deleted", hint="change to the project's folder")
     pieces: dict[str, list[Piece]] = {}
     capture: dict[str, list[Piece]] = {}
-    for table, found in ((client.scopes, pieces), (client.capture, capture)):
+    for table, pieces_by_path in ((client.scopes, pieces), (client.capture, capture)):
         for piece in table.get(scope, ()):
             path = _follow_link(_find_path(piece.path, console), scope, console)
-            found.setdefault(path, []).append(piece)
+            pieces_by_path.setdefault(path, []).append(piece)
     paths = dict.fromkeys((*pieces, *capture))
     return [
         ClientFile(path, pieces.get(path, []), capture.get(path, []), console.env) for path in paths
@@ -444,7 +454,7 @@ def _find_targets(client: AgentClient, scope: str, console: Console) -> list[Cli
 
 
 def _find_path(path: str, console: Console) -> str:
-    """Return the path of a piece as a path of this system."""
+    """Return the absolute path of a piece on this system."""
     home = console.env.get("HOME") or os.path.expanduser("~")
     if path.startswith("$"):
         name, _, other = path[1:].partition("|")
@@ -463,8 +473,9 @@ def _find_path(path: str, console: Console) -> str:
 
 
 def _follow_link(path: str, scope: str, console: Console) -> str:
-    """Return where a symbolic link leads, if it may be followed: any of the user's own files, such
-    as into a folder of dotfiles, and of a project's files one that stays within it.
+    """Return the target of a symbolic link that may be followed, else the path itself. A user's own
+    file may be a link to anywhere, such as a folder of dotfiles; a project's file may be a link
+    within the project.
     """
     real, project = os.path.realpath(path), os.path.realpath(console.cwd)
     is_own = scope == USER or real.startswith(f"{project}/")
@@ -472,21 +483,21 @@ def _follow_link(path: str, scope: str, console: Console) -> str:
 
 
 def find_invocation(scope: str) -> list[str]:
-    """Return the command that a client starts: a path, since programs with windows have no PATH of
-    a shell; the bare name where the file is shared with others.
+    """Return the command that a client starts. It is a path, because programs with windows lack the
+    PATH of a shell; in a file that is shared with others it is the name alone.
     """
     if scope == PROJECT and shutil.which("memsyncd"):
         return ["memsyncd"]
     called = os.path.abspath(sys.argv[0]) if sys.argv and "/" in sys.argv[0] else ""
     if os.path.basename(called) == "memsyncd" and os.access(called, os.X_OK):
         return [called]
-    found = shutil.which("memsyncd")
-    return [os.path.abspath(found)] if found else [sys.executable, "-m", "memsyncd"]
+    path = shutil.which("memsyncd")
+    return [os.path.abspath(path)] if path else [sys.executable, "-m", "memsyncd"]
 
 
 def _read_config(path: str) -> str | None:
-    """Return the text of a file, None if there is none. Raises EditRefused for a file that cannot
-    be edited.
+    """Return the text of a file, None if there is no file. Raises EditRefused if it cannot be
+    edited.
     """
     try:
         status = os.lstat(path)
@@ -525,7 +536,7 @@ def _split_bom(text: str | None) -> tuple[str, str]:
 
 
 def _show_changes(changes: Changes, console: Console, *, is_whole: bool) -> None:
-    """Print a diff of each file; of a new or a deleted file its name alone, unless `is_whole`."""
+    """Print a diff of each file; for a new or deleted file only its name, unless `is_whole`."""
     for path, (before, after) in changes.items():
         if not is_whole and (before is None or after is None):
             verb, text = ("delete", before) if after is None else ("create", after)
@@ -545,8 +556,8 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _confirm(args: Args, console: Console, *, is_service_offered: bool) -> bool:
-    """Return whether the user wants the service, too. Raises EditRefused unless the user agrees to
-    the changes.
+    """Ask whether to write the changes. Return whether the user also wants the service. Raises
+    EditRefused unless the user agrees.
     """
     if args.yes:
         return bool(args.service)
@@ -583,7 +594,7 @@ def _write_changes(changes: Changes) -> None:
 
 
 def _list_missing_folders(path: str) -> list[str]:
-    """The folders above a path that do not exist."""
+    """Return the folders above a path that do not exist, the deepest first."""
     folders = []
     while not os.path.exists(path := os.path.dirname(path)):
         folders.append(path)
@@ -659,7 +670,7 @@ def _check(
 
 
 def _list_warnings(console: Console) -> list[str]:
-    """Return what a client should know of the daemon; nothing if none answers, which is said."""
+    """Return warnings about the daemon; none if it does not answer, which `_ask_server` reports."""
     try:
         return list_daemon_warnings(console.call("status"), console)
     except MemsyncdError:
@@ -669,11 +680,12 @@ def _list_warnings(console: Console) -> list[str]:
 def _list_untrusted_hooks(
     client: AgentClient, targets: list[ClientFile], program: Invocation, console: Console
 ) -> list[str]:
-    """Return the events of the hooks that the client skips, since the user has not trusted them."""
+    """Return the events of the hooks that the client skips until the user trusts them."""
     if not client.trust_file:
         return []
     events: list[str] = []
-    # A file that cannot be read is named already, unless it is the user's and a project is checked.
+    # If a file cannot be read, the check has named it already, unless the file is the user's and
+    # the scope is a project.
     with contextlib.suppress(EditRefused, Unreadable):
         trust = _split_bom(_read_config(_find_path(client.trust_file, console)))[1]
         for target in targets:
@@ -697,7 +709,7 @@ def _find_server_env(
 def _ask_server(
     command: list[str], env: dict[str, str], console: Console
 ) -> tuple[dict[str, Any], str]:
-    """Run the configured command as the client would; return what it answers, or what is wrong."""
+    """Run the command as the client would. Return the server's version and tools, and an error."""
     words = [word.replace("${workspaceFolder}", console.cwd) for word in command]
     about = {"name": "memsyncd integrate --check", "version": memsyncd.__version__}
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
@@ -724,24 +736,24 @@ def _ask_server(
 
 
 def _read_server(done: subprocess.CompletedProcess[bytes]) -> tuple[dict[str, Any], str]:
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for line in done.stdout.splitlines():
         with contextlib.suppress(ValueError, TypeError, KeyError):
             message: Any = parse_json(line.decode())
             if "error" in message:
                 return {}, str(message["error"]["message"])
             if message.get("id") == 1:
-                found["version"] = message["result"]["serverInfo"]["version"]
+                facts["version"] = message["result"]["serverInfo"]["version"]
             elif message.get("id") == 2:
-                found["tools"] = [tool["name"] for tool in message["result"]["tools"]]
-    version = found.get("version")
+                facts["tools"] = [tool["name"] for tool in message["result"]["tools"]]
+    version = facts.get("version")
     if version not in {None, memsyncd.__version__}:
         message = f"a daemon of version {version} answers, this is {memsyncd.__version__}"
-        return found, f"{message}: memsyncd restart"
-    if len(found) < 2:
+        return facts, f"{message}: memsyncd restart"
+    if len(facts) < 2:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return {}, f"it ended with status {done.returncode}" + "".join(f": {one}" for one in last)
-    return found, ""
+        return {}, f"it ended with status {done.returncode}" + "".join(f": {line}" for line in last)
+    return facts, ""
 
 
 COMMANDS = {

@@ -1,8 +1,8 @@
 """Run a command: import its module, parse the words, execute it and return its exit status.
 
 Exit status: 0 ok, 1 nothing found, 2 usage, 3 no daemon, 4 no such workspace or note, 5 not fresh
-in time, 6 conflict or refused, 70 internal, 78 bad configuration, 130 interrupted. An error is
-printed on one line, its remedy on the next.
+in time, 6 conflict or refused, 70 internal, 78 bad configuration, 130 interrupted. An error takes
+one line, its remedy the next.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ EXIT_PIPE_CLOSED = 141
 def _ensure_utf8() -> None:
     """Start the program again in Python's UTF-8 mode if the locale has another encoding.
 
-    Names and texts of notes are UTF-8 whatever the locale. Otherwise a name that the locale lacks
-    would fail a scan, and words of the command line would be written as other characters.
+    Names and texts of notes are UTF-8 in every locale. Without this, a name that the locale cannot
+    express would fail a scan, and words of the command line would become other characters.
     """
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
         os.environ["PYTHONUTF8"] = "1"  # for the daemon and the other programs that it starts
@@ -42,13 +42,13 @@ def _ensure_utf8() -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status. `words` are those after the program's name,
-    by default the process's own.
+    """Run one command and return its exit status. `words` are the words after the program's name,
+    by default the arguments of the process.
     """
     if words is None:
         _ensure_utf8()
     if not os.environ.get("HOME"):
-        # `~` would be `/`. Without the variable it is the folder in the system's list of users.
+        # With an empty HOME, `~` is `/`. Without HOME, `~` is the folder in the list of users.
         os.environ.pop("HOME", None)
     terminal = Terminal(_make_lenient(sys.stdout), _make_lenient(sys.stderr), os.environ)
     console = Console(terminal, os.environ)
@@ -64,10 +64,10 @@ def main(words: Sequence[str] | None = None) -> int:
         terminal.clear()
         return INTERRUPTED
     except MemsyncdError as error:
-        # A line end in a message comes from a file's name, unless the error lists its lines.
+        # A line end in a message comes from the name of a file, unless the error lists its lines.
         lines = error.data.get("lines")
         _report_error(terminal, lines if isinstance(lines, list) else [error.message], error.hint)
-        # From a hook, agents take 2 as an order to block what it is about.
+        # Agents read a hook's status 2 as an order to block the action.
         return 1 if is_hook and error.exit_status == BadRequest.exit_status else error.exit_status
     except Exception as error:  # noqa: BLE001  a bug is reported in one sentence
         return _report_internal(terminal, console.find_other_version(error) or error)
@@ -78,8 +78,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def leave(code: int) -> None:
-    """End the process. A command without threads has nothing left to do: freeing its memory would
-    take a fifth of its time.
+    """End the process. A command without threads ends at once: freeing its memory would take a
+    fifth of its time.
     """
     if "threading" not in sys.modules:
         try:
@@ -115,7 +115,7 @@ def _run(words: Sequence[str], console: Console) -> int:
     try:
         return command.run(args, console)
     except (AlreadyExists, BadRequest, Busy, NotFresh) as error:
-        # Others name no parameters; a daemon that cannot start may be unable to read this module.
+        # Other errors name no parameters. If a daemon cannot start, this import may fail too.
         from memsyncd.cli.commands import name_options
 
         error.message, error.hint = name_options(error, name, command)
@@ -140,7 +140,7 @@ def _unknown_command(name: str) -> BadRequest:
 
 def _report_error(terminal: Terminal, lines: Sequence[str], hint: str) -> None:
     paint = terminal.err_paint
-    # The reader of stderr may be gone as well; the exit status remains.
+    # The reader of stderr may be gone too; then only the exit status tells of the error.
     try:
         first, *more = lines
         terminal.report(f"{paint('bold red', 'memsyncd:')} {clean_line(first)}")
@@ -159,7 +159,7 @@ def _report_internal(terminal: Terminal, error: Exception) -> int:
         _report_error(terminal, [error.message], error.hint)
         return error.exit_status
     if isinstance(error, OSError):
-        # Most likely stdout cannot be written: Python must not flush its buffer again at exit.
+        # Most likely stdout cannot be written. Python must not flush its buffer again at exit.
         _redirect_to_null(sys.stdout)
         hint = "free some space where the output goes, or send it elsewhere"
         reason = error.strerror if error.strerror and not error.filename else str(error)
@@ -181,7 +181,7 @@ def _make_lenient(stream: TextIO | None) -> TextIO:
 
 
 def _find_encoding(stream: TextIO) -> str | None:
-    """Return the encoding of the terminal after `_ensure_utf8`; None for that of the stream."""
+    """Return the encoding of the terminal after `_ensure_utf8`; None to keep the stream's."""
     if "utf8" not in sys._xoptions or not stream.isatty():  # noqa: SLF001  it is documented
         return None
     import locale
@@ -190,8 +190,8 @@ def _find_encoding(stream: TextIO) -> str | None:
 
 
 def _flush_stderr() -> None:
-    """Flush stderr. A reader that is gone or a full disk must not fail the command, nor a daemon
-    that ran for weeks.
+    """Flush stderr. A reader that is gone or a full disk must not change the exit status of a
+    command, nor of a daemon that ran for weeks.
     """
     try:
         if sys.stderr is not None:

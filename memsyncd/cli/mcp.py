@@ -1,10 +1,11 @@
 """`memsyncd mcp`: connect an agent's stdin and stdout to the daemon, which speaks MCP itself.
 
-It copies lines, starts a daemon if none runs, and outlives it: after a restart it connects again,
-repeats the handshake and the subscriptions, and sends requests that only read once more; others
-are answered with an error that says so. Once a daemon is gone, it waits for a successor, and starts
-one for the client's next line. Without a daemon each request gets an error, and the next one tries
-again. It ends with its stdin. Only lines that a restart concerns are remembered.
+It copies lines, starts a daemon if none runs, and outlives the daemon. After a restart of the
+daemon it connects again, repeats the handshake and the subscriptions, and repeats requests that
+only read; any other request gets an error that says so. If a daemon ends, it waits for a successor;
+for the client's next line it starts a daemon. If no daemon can be reached, a request gets an error,
+and the next request tries again. It ends with its stdin. It remembers only lines that it may have
+to repeat.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ if TYPE_CHECKING:
 READ_BYTES = 65536
 UNSENT_BYTES = 1 << 20
 START_S, RESTART_S = 20.0, 5.0
-"""How long to wait for a daemon that was just started, and for the successor of one that ended."""
+"""The wait for a daemon that was just started, and for the successor of a daemon that ended."""
 NO_WAIT = getattr(_socket, "MSG_DONTWAIT", 0)
 POLL_S = 0.05
 UNAVAILABLE = -32010
 BINDING = "notifications/memsyncd/bind"
-# What may be sent twice: it changes nothing.
+# Methods that may be sent twice, because they change nothing.
 READING = frozenset(
     """
     initialize ping server/discover tools/list resources/list resources/templates/list
@@ -51,7 +52,7 @@ READING = frozenset(
     completion/complete logging/setLevel subscriptions/listen
     """.split()
 )
-# Repeated on each new connection, since they belong to one.
+# Methods that each new connection repeats, because they set the state of a connection.
 STATE = frozenset({"initialize", "notifications/initialized", "logging/setLevel"})
 REPLAY_PREFIX = "memsyncd-replay-"
 
@@ -60,7 +61,7 @@ class Pump:
     """Copies lines between stdin, stdout and the daemon.
 
     `connect` returns a connected socket; its argument says whether it may start a daemon and wait.
-    `warn` tells a person something, once for each text.
+    `warn` shows a text to a person.
     """
 
     def __init__(
@@ -77,17 +78,17 @@ class Pump:
         self._unfinished = bytearray()
         self._received = bytearray()
         self._unsent = bytearray()
-        # By id: the line of a request without an answer, and whether it may be sent again.
+        # By id: the line of a request that has no answer yet, and whether it may be sent again.
         self._pending: dict[Any, tuple[bytes, bool]] = {}
         self._state: dict[str, bytes] = {}
         self._subscribed: dict[str, bytes] = {}
         self._n_replayed = 0
         self._has_received = False
         self._failure = ("", "")
-        self._awaited_until_s = 0.0  # above 0 while the successor of a daemon is awaited
+        self._awaited_until_s = 0.0  # above 0 while it waits for the successor of a daemon
 
     def run(self) -> None:
-        """Copy until stdin ends, and until the requests before its end are answered."""
+        """Copy until stdin has ended and the requests before its end have their answers."""
         has_ended = False
         while not has_ended or self._has_unanswered():
             has_ended = self._copy(has_ended=has_ended)
@@ -100,7 +101,7 @@ class Pump:
     def _copy(self, *, has_ended: bool) -> bool:
         """Wait for data and copy it; return whether stdin has ended."""
         daemon = [] if self._socket is None else [self._socket.fileno()]
-        # A daemon that does not read holds up the client, whose answers are still read.
+        # While the daemon does not read, nothing is read from the client, but answers are copied.
         client = [] if has_ended or len(self._unsent) > UNSENT_BYTES else [0]
         readable, writable, _ = select.select(
             client + daemon,
@@ -119,8 +120,8 @@ class Pump:
         elif self._awaited_until_s:
             self._reconnect(may_start=False)
         if has_ended and self._socket is not None and not self._unsent:
-            # The daemon ends streams, answers what is left and closes: what has no answer by then
-            # gets none.
+            # The daemon ends streams, answers the other requests and closes. A request without an
+            # answer by then gets none.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(_socket.SHUT_WR)
         return has_ended
@@ -139,10 +140,10 @@ class Pump:
 
     def _forward(self, line: bytes) -> None:
         messages = _parse_all(line)
-        # Before it is noted: what is noted already is repeated.
+        # Connect first: a line that is noted already would be repeated on the new connection.
         has_connected = self._socket is not None or self._reconnect(may_start=True)
         for message in messages:
-            # The requests of a batch are repeated one by one.
+            # A request of a batch is repeated by itself.
             self._note(message, line if len(messages) == 1 else _encode(message))
         if has_connected:
             self._unsent += line + b"\n"
@@ -152,7 +153,7 @@ class Pump:
                 self._refuse(message["id"], *self._failure)
 
     def _note(self, message: dict[str, Any], line: bytes) -> None:
-        """Remember what a restart of the daemon concerns."""
+        """Remember a message that may have to be repeated."""
         method, params = message.get("method"), message.get("params")
         params = params if isinstance(params, dict) else {}
         if not isinstance(method, str):
@@ -186,10 +187,10 @@ class Pump:
             del self._unsent[:n_sent]
 
     def _reconnect(self, *, may_start: bool) -> bool:
-        """Connect, and repeat what belongs to a connection and what has no answer.
+        """Connect. Repeat the state of a connection and the requests without an answer.
 
-        False if no daemon can be reached: unless a successor is still awaited, each request without
-        an answer gets an error then.
+        Return False if no daemon can be reached. Then each request without an answer gets an error,
+        unless there is still time to wait for a successor.
         """
         self._drop()
         try:
@@ -215,14 +216,14 @@ class Pump:
         return True
 
     def _repeat(self, line: bytes) -> bytes:
-        """Return the line as it is repeated; a request that has no answer yet is sent anyway."""
+        """Return the line to repeat; empty for a request that is still without an answer."""
         message = _parse(line)
         if "id" not in message:
             return line
         return b"" if message["id"] in self._pending else self._rename(line)
 
     def _rename(self, line: bytes) -> bytes:
-        """Return a request that was answered before under an id whose answer is discarded."""
+        """Return an answered request with a new id, so that its second answer is discarded."""
         self._n_replayed += 1
         return _encode({**_parse(line), "id": f"{REPLAY_PREFIX}{self._n_replayed}"})
 
@@ -245,7 +246,7 @@ class Pump:
             _write(b"".join(map(self._note_answers, lines)))
 
     def _note_answers(self, line: bytes) -> bytes:
-        """Return the line as the client gets it; nothing for an answer to what was repeated."""
+        """Return the line for the client; nothing for the answer to a repeated request."""
         if not self._pending and not self._n_replayed:
             return line + b"\n"
         for message in _parse_all(line):
@@ -256,18 +257,20 @@ class Pump:
             if isinstance(request_id, str) and request_id.startswith(REPLAY_PREFIX):
                 return b""
             if self._pending and _is_of_long_line(message):
-                # The daemon has not read its id, for which the client waits.
-                longest = max(self._pending, key=lambda one: len(self._pending[one][0]))
+                # The daemon has not read the id of the longest line; the client waits for this id.
+                longest = max(
+                    self._pending, key=lambda request_id: len(self._pending[request_id][0])
+                )
                 del self._pending[longest]
                 return _encode({**message, "id": longest}) + b"\n"
             if _is_id(request_id):
                 if self._is_read_at_stop(message) and not line.startswith(b"["):
-                    return b""  # it goes to the successor
+                    return b""  # the request goes to the successor
                 self._pending.pop(request_id, None)
         return line + b"\n"
 
     def _note_version(self, message: dict[str, Any]) -> None:
-        """Warn of a daemon of another version, which answers `initialize` with its own."""
+        """Warn if an answer names another version of the daemon, but not twice in a row."""
         result = message.get("result")
         about = result.get("serverInfo") if isinstance(result, dict) else None
         version = about.get("version") if isinstance(about, dict) else None
@@ -279,19 +282,19 @@ class Pump:
             self._warned = text
 
     def _is_read_at_stop(self, message: dict[str, Any]) -> bool:
-        """True for the answer of a daemon that is stopping to what may be sent again."""
+        """Return whether a stopping daemon has refused a request that may be sent again."""
         _, is_reading = self._pending.get(message["id"], (b"", False))
         return is_reading and _read_code(message) == ShuttingDown.code
 
     def _on_lost(self) -> None:
-        """The daemon is gone: await its successor, but start none that a user has stopped."""
+        """Wait for the successor of the daemon. Start none, because a user may have stopped it."""
         for request_id, (_, is_reading) in tuple(self._pending.items()):
             if not is_reading:
                 message = "the daemon was restarted, and may not have carried this out"
                 self._refuse(request_id, message, "look whether it was, then call it again")
         self._drop()
         if not self._has_received:
-            # It closes each connection at once: wait for the client's next line.
+            # The daemon closed the connection at once. The client's next line tries again.
             for request_id in tuple(self._pending):
                 self._refuse(request_id, "the daemon closed the connection", "see: memsyncd status")
             return
@@ -312,12 +315,12 @@ class Pump:
 
 
 def _is_id(value: object) -> bool:
-    """True for what the daemon repeats in its answer; `true` is no number there."""
+    """Return whether the daemon repeats this id in its answer. For Python `True` is a number."""
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _is_of_long_line(message: dict[str, Any]) -> bool:
-    """True for the answer to a line that is too long to be read."""
+    """Return whether this is the answer to a line that was too long for the daemon."""
     return message.get("id") is None and _read_code(message) == TooLarge.code
 
 
@@ -332,12 +335,12 @@ def _parse(line: bytes) -> dict[str, Any]:
 
 
 def _parse_all(line: bytes) -> list[dict[str, Any]]:
-    """Return the message of a line, or those of a batch; none if it is neither."""
+    """Return the message of a line, or the messages of a batch; none for any other line."""
     try:
-        found = parse_json(line.decode())
+        parsed = parse_json(line.decode())
     except (ValueError, RecursionError):
         return []
-    messages = found if isinstance(found, list) else [found]
+    messages = parsed if isinstance(parsed, list) else [parsed]
     return [message for message in messages if isinstance(message, dict)]
 
 
@@ -346,14 +349,14 @@ def _encode(message: dict[str, Any]) -> bytes:
 
 
 def _write(data: bytes) -> None:
-    """Write lines of JSON, with U+2028 and U+2029 escaped: some readers end a line there."""
+    """Write lines of JSON. Escape U+2028 and U+2029, at which some readers end a line."""
     data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
     while data:
         data = data[os.write(1, data) :]
 
 
 def _connect(console: Console, *, may_start: bool) -> _socket.socket:
-    """Return a socket to the daemon. If none runs and `may_start`, one is started and waited for.
+    """Return a socket to the daemon. If none runs and `may_start`, start a daemon and wait for it.
 
     Raises MemsyncdError if no daemon can be reached.
     """

@@ -60,7 +60,7 @@ def _open_in_terminal(args: Args, console: Console) -> int:
             hint="over ssh: ssh -t HOST memsyncd ui --terminal; for programs: memsyncd search",
         )
     try:
-        # Late: it imports Textual, which takes longer than any other command.
+        # Late, because the import of Textual takes longer than any other command.
         from memsyncd.cli.tui.app import run_app
     except ModuleNotFoundError:
         raise BadConfig(
@@ -69,20 +69,20 @@ def _open_in_terminal(args: Args, console: Console) -> int:
         ) from None
     workspace = _find_workspace(console)
     if not workspace:
-        workspace = next((one["id"] for one in console.call("status")["workspaces"]), "")
+        workspace = next((info["id"] for info in console.call("status")["workspaces"]), "")
     console.close()
     return run_app(console.env, workspace)
 
 
 def can_show(env: Mapping[str, str]) -> bool:
-    """True if a browser would show on the user's own screen: not over ssh."""
+    """Return whether a browser would appear on the user's own screen; False over ssh."""
     if env.get("SSH_CONNECTION"):
         return False
     return os.uname().sysname == "Darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"))
 
 
 def describe_next(url: str, env: Mapping[str, str], *, is_opened: bool) -> str:
-    """Return what to do with the address."""
+    """Say what to do with the address."""
     port = url.split(":")[2].partition("/")[0]
     if is_opened:
         return "opened in your browser; if it shows nothing, open this address within a minute"
@@ -95,8 +95,9 @@ def describe_next(url: str, env: Mapping[str, str], *, is_opened: bool) -> str:
 
 
 def _show(url: str, console: Console) -> bool:
-    """Open a browser on a file that leads on to the address: other users of the machine can see
-    the arguments of a browser, but not this file.
+    """Open a browser on a file that redirects to the address. Return whether a browser was opened.
+
+    Other users of the machine can see the arguments of a browser, but not this file.
     """
     import webbrowser
 

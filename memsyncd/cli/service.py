@@ -1,4 +1,4 @@
-"""`memsyncd service`: have the system run the daemon, show its state and its log.
+"""`memsyncd service`: let the system run the daemon, and show its state and its log.
 
 systemd runs it on Linux, launchd on macOS.
 """
@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import memsyncd
-from memsyncd.cli.daemon import find_daemon, stop_daemon
+from memsyncd.cli.background import find_daemon, stop_daemon
 from memsyncd.cli.service_files import (
     find_program,
     is_current,
@@ -112,7 +112,7 @@ def install_service(
 
 
 def _show_differences(files: dict[str, str], console: Console) -> list[str]:
-    """Print what would change in existing files. Return their paths."""
+    """Print the changes that existing files would get. Return the paths of these files."""
     differences = {path: render_difference(path, text) for path, text in files.items()}
     for line in "\n".join(filter(None, differences.values())).splitlines():
         console.terminal.print(clean_line(line))
@@ -131,7 +131,7 @@ def _start(supervisor: Supervisor, console: Console, *, is_changed: bool) -> int
 
 
 def _runs_other_version(supervisor: Supervisor, console: Console) -> bool:
-    """Return whether the running service is of another version: the program was updated."""
+    """Return whether the running service has another version, because the program was updated."""
     if supervisor.read_state()["pid"] is None:
         return False
     try:
@@ -143,7 +143,7 @@ def _runs_other_version(supervisor: Supervisor, console: Console) -> bool:
 
 
 def _stop_background_daemon(supervisor: Supervisor, console: Console) -> None:
-    """Stop a daemon that runs outside the service: the service could not start beside it."""
+    """Stop a daemon outside the service, because the service could not start beside it."""
     if _find_background_pid(supervisor.read_state(), console):
         pid = stop_daemon(console)
         console.terminal.report(
@@ -152,8 +152,8 @@ def _stop_background_daemon(supervisor: Supervisor, console: Console) -> None:
 
 
 def _find_background_pid(state: dict[str, Any], console: Console) -> int | None:
-    """Return the pid of a daemon outside the service. If a client would start the service, there is
-    none.
+    """Return the pid of a daemon outside the service; None without one, or if the service runs or
+    waits for its first client.
     """
     is_service = state["pid"] is not None or state["is_waiting"]
     return None if is_service else find_daemon(console)
@@ -211,7 +211,7 @@ def _status(args: Args, console: Console) -> int:
 
 
 def are_files_current(supervisor: Supervisor, console: Console) -> bool | None:
-    """Return whether the installed files equal those that would be written now; None if the
+    """Return whether the installed files are as this program would write them now; None if the
     configuration is refused.
     """
     try:
@@ -285,10 +285,9 @@ def _logs(args: Args, console: Console) -> int:
 
 
 def start_service(console: Console, *, running_pid: int | None) -> bool:
-    """Start or restart the installed service, if the running daemon is its own or none runs. Return
-    False if there is none.
-
-    A client that names another socket means another daemon.
+    """Start or restart the installed service. Return whether that was done: not without a service,
+    not if the running daemon is not the service's, and not if MEMSYNCD_SOCKET names another
+    daemon's socket.
     """
     if "MEMSYNCD_SOCKET" in console.env:
         return False

@@ -1,7 +1,7 @@
 """Describe the running program to a supervisor, and write and remove the service's files.
 
-Units and agents are rendered from the templates in `systemd/` and `launchd/` and begin with a mark.
-A file that differs is replaced only when asked; one without the mark is not removed.
+Units and agents come from the templates in `systemd/` and `launchd/`, and begin with a mark. A file
+that differs is replaced only on request. A file without the mark is never removed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import memsyncd
 from memsyncd.dirs import find_dirs, has_named_socket
 from memsyncd.errors import BadRequest, MemsyncdError, Unwritable
+from memsyncd.terminal.files import make_private_folders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,8 +37,8 @@ _PROBE = "import memsyncd; print(memsyncd.__file__)"
 
 
 class Program(NamedTuple):
-    """The command of a supervisor for the daemon: absolute paths, and the environment variables it
-    needs.
+    """The command with which a supervisor starts the daemon, with absolute paths, and the
+    environment variables that the daemon needs.
     """
 
     words: tuple[str, ...]
@@ -45,9 +46,9 @@ class Program(NamedTuple):
 
 
 def find_program(env: Mapping[str, str]) -> Program:
-    """Return the running program, by its interpreter, with the variables that configure the daemon.
+    """Return the command of the running program and the variables that configure the daemon.
 
-    Raises BadRequest if a supervisor's file cannot contain one of them.
+    Raises BadRequest if a supervisor's file cannot contain the command or a variable.
     """
     kept = {name: env[name] for name in KEPT_VARIABLES if env.get(name, "").startswith("/")}
     kept |= {
@@ -55,7 +56,7 @@ def find_program(env: Mapping[str, str]) -> Program:
         for name, value in sorted(env.items())
         if name.startswith(OWN_PREFIX) and name not in CLIENT_ONLY
     }
-    # -P: a folder named memsyncd where the service starts must not be imported as the package.
+    # -P: otherwise a folder named `memsyncd` in the current folder would be imported.
     words = (sys.executable, "-P", "-m", "memsyncd", "run")
     if not _is_importable():
         kept["PYTHONPATH"] = os.path.dirname(_PACKAGE)
@@ -67,17 +68,17 @@ def refuse_unwritable(*texts: str) -> None:
     """Raise BadRequest for a path or value that no supervisor's file can contain."""
     for text in texts:
         if _UNWRITABLE.search(text):
-            shown = os.fsencode(text).decode("ascii", "backslashreplace")
-            what = f"a service's file cannot contain {shown!r}"
+            escaped = os.fsencode(text).decode("ascii", "backslashreplace")
+            message = f"a service's file cannot contain {escaped!r}"
             raise BadRequest(
-                what,
+                message,
                 hint="rename or move it: its path must be text without control characters",
             )
 
 
 def _is_importable() -> bool:
-    """Return whether this interpreter imports this package by itself; not so in a checkout that is
-    not installed.
+    """Return whether this interpreter imports this package by itself. It does not if the package is
+    a checkout that is not installed.
     """
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     probe = subprocess.run(
@@ -87,8 +88,8 @@ def _is_importable() -> bool:
 
 
 def is_temporary(path: str, env: Mapping[str, str]) -> bool:
-    """Return whether the program is in a cache or a temporary folder, which may be emptied before
-    the next start.
+    """Return whether the program is in a cache or a temporary folder, which the system may empty
+    before the next start.
     """
     home = env.get("HOME") or os.path.expanduser("~")
     caches = (
@@ -108,11 +109,11 @@ def find_home(env: Mapping[str, str]) -> str:
 
 
 def find_socket_path(program: Program, env: Mapping[str, str], runtime: str) -> str:
-    """Return the socket path of the daemon as this service, with `runtime` as its runtime folder,
-    empty for none.
+    """Return the socket path of the daemon when the service runs it. `runtime` is its runtime
+    folder, or empty.
 
-    Raises BadConfig for a configuration with which the daemon would not start, BadRequest like
-    `find_program`.
+    Raises BadConfig if the daemon would refuse the configuration, BadRequest if a supervisor's file
+    cannot contain the path.
     """
     from memsyncd.config.load import load_config
 
@@ -126,8 +127,8 @@ def find_socket_path(program: Program, env: Mapping[str, str], runtime: str) -> 
 
 
 def read_template(folder: str, name: str) -> str:
-    """Return a template's text: in a wheel the templates are within the package, in a checkout
-    beside it.
+    """Return the text of a template. In a wheel the templates are within the package, in a checkout
+    beside it. Raises MemsyncdError if it is missing.
     """
     for place in (
         f"{_PACKAGE}/service-templates/{folder}",
@@ -145,7 +146,7 @@ def read_template(folder: str, name: str) -> str:
 
 
 def is_ours(path: str) -> bool:
-    """Return whether `write_service_file` wrote the file. A link is never ours."""
+    """Return whether `write_service_file` wrote the file; False for a link."""
     return not os.path.islink(path) and MARK in (_read(path) or "")[:400]
 
 
@@ -155,8 +156,8 @@ def is_current(path: str, text: str) -> bool:
 
 
 def render_difference(path: str, text: str) -> str:
-    """Return what writing `text` would change in an existing file, as a unified diff; empty if the
-    file is missing or has this text.
+    """Return the unified diff from an existing file to `text`; empty if the file is missing or has
+    this text.
     """
     if not os.path.lexists(path) or is_current(path, text):
         return ""
@@ -166,8 +167,9 @@ def render_difference(path: str, text: str) -> str:
 
 
 def write_service_file(path: str, text: str) -> bool:
-    """Write a file and its folders, in place of an existing one; return False if it has this text
-    already. Raises Unwritable if the system refuses.
+    """Write a file and its folders, or replace the file. Return False if it has this text already.
+
+    Raises Unwritable if the system refuses.
     """
     if is_current(path, text):
         return False
@@ -187,7 +189,7 @@ def write_service_file(path: str, text: str) -> bool:
 
 
 def remove_own(path: str) -> bool:
-    """Remove one of our files; return False if there is none, or if it is not ours."""
+    """Remove one of our files. Return False if it is missing or not ours."""
     if not is_ours(path):
         return False
     os.unlink(path)
@@ -200,17 +202,3 @@ def _read(path: str) -> str | None:
             return file.read()
     except OSError:
         return None
-
-
-PRIVATE_UMASK = 0o077
-
-
-def make_private_folders(path: str) -> None:
-    """Create the folder and its missing parents for this user alone: a user who can write to one
-    could replace the next.
-    """
-    before = os.umask(PRIVATE_UMASK)
-    try:
-        os.makedirs(path, exist_ok=True)
-    finally:
-        os.umask(before)

@@ -1,4 +1,4 @@
-"""The service's units: of systemd, and of launchd on macOS."""
+"""The units of the service: systemd's units on Linux, launchd's agent on macOS."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from memsyncd.cli.service_files import (
     find_home,
     find_socket_path,
     is_ours,
-    make_private_folders,
     read_template,
     remove_own,
     write_service_file,
 )
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
+from memsyncd.terminal.files import make_private_folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
 SERVICE, SOCKET = "memsyncd.service", "memsyncd.socket"
-# Exists exactly where systemd is the system's manager: sd_booted(3).
+# This folder exists exactly if systemd manages the system: sd_booted(3).
 BOOTED = "/run/systemd/system"
-# A start waits until the daemon is ready; systemd allows 90 s and more.
+# A start waits until the daemon is ready, for which systemd allows 90 s and more.
 COMMAND_TIMEOUT_S = 150.0
 QUESTION_TIMEOUT_S = 15.0
 QUESTIONS = frozenset({"show", "is-active", "is-enabled"})
@@ -45,8 +45,10 @@ _HEAD = f"# {MARK}\n# Settings of your own belong into a drop-in: systemctl --us
 
 
 class Systemd:
-    """The user manager of this user. `is_on_demand`: the daemon starts with its first client
-    instead of at login.
+    """The systemd manager of this user. If `is_on_demand`, the daemon starts with its first client,
+    not at login.
+
+    Raises BadRequest if the system has no systemd.
     """
 
     def __init__(self, env: Mapping[str, str]) -> None:
@@ -79,7 +81,7 @@ class Systemd:
         return is_ours(self.unit_path(SERVICE))
 
     def find_files(self) -> list[str]:
-        """Return the paths of our installed units."""
+        """Return the paths of the installed units that are ours."""
         return [path for unit in (SERVICE, SOCKET) if is_ours(path := self.unit_path(unit))]
 
     @property
@@ -89,10 +91,10 @@ class Systemd:
     # --- actions ---
 
     def install(self, files: Mapping[str, str]) -> list[str]:
-        """Write the units and enable them, at login or on demand. Return the paths written or
-        removed.
+        """Write the units and enable them, at login or on demand. Return the paths of the units
+        that were written or removed.
 
-        Raises, before any change, BadRequest if the manager does not read the folder; Unwritable.
+        Raises BadRequest before any change if the manager does not read the folder; Unwritable.
         """
         self._check_folder()
         enabled, other = (SOCKET, SERVICE) if self.unit_path(SOCKET) in files else (SERVICE, SOCKET)
@@ -106,8 +108,8 @@ class Systemd:
         return changed
 
     def start(self, *, is_changed: bool) -> None:
-        """Start the installed units and wait until the daemon is ready; restart a running one only
-        if its unit `is_changed`.
+        """Start the installed units and wait until the daemon is ready. Restart a running daemon
+        only if its unit `is_changed`.
         """
         self._reset_failures()
         if self.is_on_demand:
@@ -125,7 +127,7 @@ class Systemd:
         self._run("restart", SERVICE)
 
     def uninstall(self) -> list[str]:
-        """Stop and disable the units and remove our files. Return their paths."""
+        """Stop, disable and remove our units. Return their paths."""
         own = [unit for unit in (SOCKET, SERVICE) if is_ours(self.unit_path(unit))]
         is_available = self.is_available()
         for unit in own:
@@ -139,15 +141,15 @@ class Systemd:
         return removed
 
     def _reset_failures(self) -> None:
-        """Reset the failures: systemd refuses every start of a unit that failed too often."""
+        """Reset the count of failures: systemd does not start a unit that failed too often."""
         self._call("reset-failed", SERVICE, *([SOCKET] if self.is_on_demand else []))
 
     def _check_folder(self) -> None:
-        """Raise BadRequest if the manager does not read the folder of the units: it was started
-        with another HOME or XDG_CONFIG_HOME.
+        """Raise BadRequest if the manager does not read the folder of the units, because it was
+        started with another HOME or XDG_CONFIG_HOME.
         """
-        shown = self._call("show", "--property=UnitPath", "--value").stdout
-        folders = {os.path.realpath(folder) for folder in shown.split()}
+        unit_path = self._call("show", "--property=UnitPath", "--value").stdout
+        folders = {os.path.realpath(folder) for folder in unit_path.split()}
         # A path with a space is shown in an unknown way.
         is_plain = len(self._folder.split()) == 1
         if folders and is_plain and os.path.realpath(self._folder) not in folders:
@@ -159,7 +161,7 @@ class Systemd:
             )
 
     def _disable(self, unit: str) -> None:
-        """Disable the unit if it is ours, and stop it if it is the socket."""
+        """Disable the unit if it is ours. Stop it if it is the socket's."""
         if is_ours(self.unit_path(unit)):
             if self.is_available() and unit == SOCKET:
                 self._run("stop", unit)
@@ -168,11 +170,11 @@ class Systemd:
     # --- state ---
 
     def is_available(self) -> bool:
-        """Return whether a user manager runs and answers."""
+        """Return whether the manager of this user runs and answers."""
         return self._call("show", "--property=Version").returncode == 0
 
     def describe_absence(self) -> str:
-        """Say why no manager runs, and the alternative."""
+        """Say why no manager runs, and what to do instead."""
         if not os.path.isdir(BOOTED):
             return (
                 "systemd does not run this system, as in a container; use instead: memsyncd start"
@@ -181,7 +183,7 @@ class Systemd:
         return f"no systemd manager runs for you; log in on this machine, or: {linger}"
 
     def describe_limits(self) -> str:
-        """Say when the service does not run; empty if it always does."""
+        """Say when the service does not run; empty if it always runs."""
         user = _name_user(self._env)
         if os.path.exists(f"/var/lib/systemd/linger/{user}"):
             return ""
@@ -189,9 +191,9 @@ class Systemd:
         return f"it runs while you are logged in; to run it from boot on: {linger}"
 
     def read_state(self) -> dict[str, Any]:
-        """Return the state that the manager reports; without a manager, only what the files say."""
-        shown = self._call("show", SERVICE, f"--property={','.join(_PROPERTIES)}").stdout
-        properties = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+        """Return the state that the manager reports. Without a manager the state is `unknown`."""
+        answer = self._call("show", SERVICE, f"--property={','.join(_PROPERTIES)}").stdout
+        properties = dict(line.split("=", 1) for line in answer.splitlines() if "=" in line)
         pid = int(properties.get("MainPID", "0")) or None
         is_waiting = (
             self.is_on_demand and self._call("is-active", SOCKET).stdout.strip() == "active"
@@ -209,7 +211,7 @@ class Systemd:
         }
 
     def describe_missing_log(self) -> str:
-        """Say how to see the state where no program shows the journal."""
+        """Say how to see the state without a program that shows the journal."""
         return f"see its state with: systemctl --user status {SERVICE}"
 
     def log_command(self, *, n_lines: int, is_followed: bool) -> list[str]:
@@ -224,7 +226,7 @@ class Systemd:
     # --- systemctl ---
 
     def _enable(self, verb: str, unit: str) -> None:
-        """Enable or disable the unit, with the manager or without."""
+        """Enable or disable the unit, even if no manager runs."""
         done = self._call(verb, "--quiet", unit, **self._offline_env())
         if done.returncode:
             raise _failed(verb, unit, done.stderr)
@@ -262,8 +264,8 @@ class Systemd:
 
 
 def render_service(program: Program) -> str:
-    """Render the service's unit from its template: our head, this program and its environment; the
-    rest unchanged.
+    """Render the service's unit from its template, with our head, this program and its environment.
+    Other lines stay as they are.
     """
     lines = []
     for line in _drop_head(read_template("systemd", SERVICE)):
@@ -277,29 +279,29 @@ def render_service(program: Program) -> str:
 
 
 def render_socket(path: str, runtime: str) -> str:
-    """Render the socket's unit, listening at `path`; a path in the runtime folder is written
-    relative to it.
+    """Render the socket's unit, which listens at `path`. A path in the folder `runtime` is written
+    relative to it, as `%t/…`.
     """
-    shown = path.replace("%", "%%")
+    escaped = path.replace("%", "%%")
     if path.startswith(f"{runtime}/"):
-        shown = "%t" + path[len(runtime) :].replace("%", "%%")
+        escaped = "%t" + path[len(runtime) :].replace("%", "%%")
     lines = (
-        f"ListenStream={shown}" if line.startswith("ListenStream=") else line
+        f"ListenStream={escaped}" if line.startswith("ListenStream=") else line
         for line in _drop_head(read_template("systemd", SOCKET))
     )
     return _HEAD.format(name=SOCKET) + "\n" + "\n".join(lines) + "\n"
 
 
 def _render_command(words: tuple[str, ...]) -> str:
-    """Quote the command for ExecStart=, where the program's path cannot contain quotes, backslashes
-    or dollars: then a shell starts it.
+    """Quote the command for ExecStart=. A shell starts a program whose path has quotes, backslashes
+    or dollars, because ExecStart= cannot contain such a path.
     """
     shell = ("/bin/sh", "-c", 'exec "$0" "$@"') if set(words[0]) & set("'\"\\$") else ()
     return " ".join(_quote(word).replace("$", "$$") for word in (*shell, *words))
 
 
 def _drop_head(template: str) -> list[str]:
-    """Remove the comment at the template's top, which is for installing by hand."""
+    """Drop the comment at the top of the template, which explains how to install it by hand."""
     lines = template.splitlines()
     return lines[lines.index("[Unit]") :]
 
@@ -312,14 +314,14 @@ def _quote(word: str) -> str:
 
 
 def _find_runtime(env: Mapping[str, str]) -> str:
-    """Return the runtime folder; cron and `su` do not set the variable for an existing one."""
+    """Return the runtime folder, empty if there is none. cron and `su` do not set its variable."""
     named, usual = env.get("XDG_RUNTIME_DIR", "").rstrip("/"), f"/run/user/{os.geteuid()}"
     return named if named.startswith("/") else usual if os.path.isdir(usual) else ""
 
 
 def _drop_unset(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without the XDG folders that count as unset: for systemctl an empty
-    XDG_CONFIG_HOME is the folder `/`.
+    """Return the variables without XDG folders that are empty or relative, which count as unset.
+    systemctl would read an empty XDG_CONFIG_HOME as the folder `/`.
     """
     return {
         name: value
@@ -348,8 +350,8 @@ def _failed(verb: str, unit: str, stderr: str) -> MemsyncdError:
 LABEL = "org.memsyncd.agent"
 TEMPLATE_PROGRAM = '"$HOME/.local/bin/memsyncd" run'
 LAUNCHCTL_TIMEOUT_S = 60.0
-# `bootout` may return before the agent has ended, which may take ExitTimeOut; until then it cannot
-# be loaded again.
+# `bootout` may return before the agent has ended, which may take ExitTimeOut. Until its end, the
+# agent cannot be loaded again.
 UNLOAD_TIMEOUT_S = 20.0
 POLL_S = 0.1
 IN_PROGRESS = 36
@@ -357,8 +359,8 @@ _HEAD_END = "\n<plist"
 
 
 class Launchd:
-    """The agents of this user. Starting on demand is not supported: launchd passes sockets by other
-    calls than the daemon has.
+    """The launchd agent of this user. It cannot start on demand, because launchd passes a socket by
+    calls that the daemon does not have.
     """
 
     is_on_demand = False
@@ -373,8 +375,8 @@ class Launchd:
     # --- files ---
 
     def render(self, program: Program, *, is_on_demand: bool) -> dict[str, str]:
-        """Return the path and text of the agent. Raises BadRequest for `is_on_demand`, BadConfig
-        like `find_socket_path`.
+        """Return the path and text of the agent. Raises BadRequest for `is_on_demand`; BadConfig
+        and BadRequest as `find_socket_path` does.
         """
         if is_on_demand:
             raise BadRequest("launchd starts memsyncd at login", hint="leave --on-demand out")
@@ -385,18 +387,18 @@ class Launchd:
         return is_ours(self._path)
 
     def find_files(self) -> list[str]:
-        """Return the path of the installed agent, if there is one."""
+        """Return the path of the agent in a list, empty if it is not installed."""
         return [self._path] if self.is_installed() else []
 
     # --- actions ---
 
     def install(self, files: Mapping[str, str]) -> list[str]:
-        """Write the agent. Return its path if it changed. Raises Unwritable."""
+        """Write the agent. Return the paths of changed files. Raises Unwritable."""
         make_private_folders(os.path.dirname(self.log_file))
         return [path for path, text in files.items() if write_service_file(path, text)]
 
     def start(self, *, is_changed: bool) -> None:
-        """Load the agent; restart a running one only if it `is_changed`."""
+        """Load the agent. Restart a running agent only if it `is_changed`."""
         is_loaded = self._is_loaded()
         if is_loaded and is_changed:
             self._unload()
@@ -411,7 +413,7 @@ class Launchd:
             self._run("bootstrap", self._domain, self._path)
 
     def uninstall(self) -> list[str]:
-        """Stop and unload the agent and remove its file. Return its path."""
+        """Unload the agent and remove its file if it is ours. Return the removed paths."""
         if not is_ours(self._path):
             return []
         if self._is_loaded():
@@ -421,7 +423,7 @@ class Launchd:
     # --- state ---
 
     def is_available(self) -> bool:
-        """Return whether a user is logged in at the screen, so that agents run."""
+        """Return whether this user is logged in at the screen; only then agents run."""
         return self._call("print", self._domain).returncode == 0
 
     def describe_absence(self) -> str:
@@ -431,13 +433,13 @@ class Launchd:
         return ""
 
     def read_state(self) -> dict[str, Any]:
-        """Return the state that launchd reports; without a report, only what the file says."""
-        shown = self._call("print", f"{self._domain}/{LABEL}")
+        """Return the state that launchd reports. Without a report the state is `unknown`."""
+        answer = self._call("print", f"{self._domain}/{LABEL}")
         return {
             "supervisor": "launchd",
             "is_waiting": False,
             "enabled": self.is_installed(),
-            **read_print(shown.stdout),
+            **read_print(answer.stdout),
         }
 
     def describe_missing_log(self) -> str:
@@ -493,8 +495,8 @@ class Launchd:
 
 
 def render_agent(program: Program) -> str:
-    """Render the agent from its template: our head, this program and its environment; the rest
-    unchanged.
+    """Render the agent from its template, with our mark, this program and its environment. Other
+    entries stay as they are.
     """
     agent = plistlib.loads(read_template("launchd", f"{LABEL}.plist").encode())
     agent["ProgramArguments"][-1] = agent["ProgramArguments"][-1].replace(

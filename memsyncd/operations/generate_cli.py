@@ -96,8 +96,10 @@ def _join(parts: list[str]) -> str:
 def _render_tables(operations: list[Operation]) -> Iterator[str]:
     reading = sorted(operation.name for operation in operations if operation.reads)
     reading_if = {each.name: each.reads_if for each in operations if each.reads_if}
-    # Without a value, it is a dry run.
-    reading_if |= {each.name: {"dry_run": None} for each in operations if _is_dry_by_default(each)}
+    for operation in operations:
+        # Without the parameter, such an operation plans only.
+        if any(map(_is_dry_by_default, msgspec.structs.fields(operation.params))):
+            reading_if[operation.name] = {"dry_run": None}
     tools = [operation.tool for operation in operations if isinstance(operation.tool, Tool)]
     reading_tools = [tool.name for tool in tools if tool.is_read_only]
     yield (
@@ -110,9 +112,9 @@ def _render_tables(operations: list[Operation]) -> Iterator[str]:
     )
 
 
-def _is_dry_by_default(operation: Operation) -> bool:
-    fields = msgspec.structs.fields(operation.params)
-    return any(field.name == "dry_run" and field.default is True for field in fields)
+def _is_dry_by_default(field: msgspec.structs.FieldInfo) -> bool:
+    """Return whether this is the field of a dry run, and a dry run is the default."""
+    return field.encode_name == "dry_run" and field.default is True
 
 
 def _render_words(words: Iterable[str]) -> str:
@@ -157,7 +159,9 @@ def _render_command(operation: Operation, command: Command, subs: Iterable[str])
     options = list(list_options(operation, command))
     places = tuple(option.field for option in options if option.is_place)
     lines.append(f"        {_render_action(operation, command, folder, places)},")
-    lines.append(f"        summary={_render(_summarize(operation, command))},")
+    # The table of commands has the summary of a first word.
+    if " " in command.words:
+        lines.append(f"        summary={_render(_summarize(operation, command))},")
     arguments = [option for option in options if option.is_argument]
     if arguments:
         lines.append("        arguments=(")
@@ -310,8 +314,7 @@ def _make_option(
 ) -> RenderedOption:
     name = field.encode_name
     kind = find_plain_type(field.type)
-    is_applied = name == "dry_run" and field.default is True
-    words = APPLY if is_applied else OPTIONS.get(name, OptionWords(""))
+    words = APPLY if _is_dry_by_default(field) else OPTIONS.get(name, OptionWords(""))
     usage = command.usages.get(place) or words.usage or _write_usage(name, kind, field)
     value = field.default is not True if kind is bool else words.value
     is_repeated = get_origin(kind) is dict or takes_list(field.type)

@@ -1,1 +1,1 @@
-"""Everything that any command prints with: words, the console, formats, colours."""
+"""The parts that all commands share: parsed words, the console, formats, colours."""

@@ -1,7 +1,7 @@
-"""The actions of commands that call one operation: parameters from words, the answer as text.
+"""Actions of commands that call one operation: words become parameters, the answer becomes text.
 
-The functions of a capability that prepare parameters and print answers are in its module `show`,
-which is imported when its command runs.
+A capability's module `show` has its functions that prepare parameters and print answers. It is
+imported when its command runs.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 def load_show(folder: str, function: str) -> Callable[..., Any]:
-    """Return a function of a capability's `show`, or of another's: `upkeep:show_plan`."""
+    """Return a function of the `show` in a folder; `upkeep:show_plan` names another folder."""
     other, _, function = function.rpartition(":")
     module = f"memsyncd.operations.{other or folder}.show"
     # `importlib` itself imports `warnings`: half a millisecond of each command.
     __import__(module)
-    found: Callable[..., Any] = getattr(sys.modules[module], function)
-    return found
+    loaded: Callable[..., Any] = getattr(sys.modules[module], function)
+    return loaded
 
 
 def load_action(folder: str, function: str) -> Action:
@@ -51,7 +51,7 @@ def load_parser(folder: str, function: str) -> Callable[[str], object]:
     return parse
 
 
-def call_operation(  # noqa: PLR0913  one for each thing that a declaration may have
+def call_operation(  # noqa: PLR0913  the parts of a declaration
     folder: str,
     method: str,
     *,
@@ -63,8 +63,12 @@ def call_operation(  # noqa: PLR0913  one for each thing that a declaration may 
     places: tuple[str, ...] = (),
     is_wide: bool = False,
 ) -> Action:
-    """Make the action of a command that calls one operation, with the words of its declaration.
-    `is_wide`: without a named workspace it is about all, not about the current folder's.
+    """Make the action of a command that calls one operation, by the words of its declaration.
+
+    `show` and `prepare` name functions of the folder's `show`; `found` names the fields of the
+    answer that are all empty if nothing was found; `stdin` names the field whose text may come from
+    stdin; `places` name fields with paths. An operation that `is_wide` is about all workspaces
+    unless one is named.
     """
 
     def run(args: Args, console: Console) -> int:
@@ -77,27 +81,27 @@ def call_operation(  # noqa: PLR0913  one for each thing that a declaration may 
         answer = (
             send_wide(method, params, console) if is_wide else send(method, params, args, console)
         )
-        shown = load_show(folder, show) if show else show_fields
-        return show_answer(answer, args, console, shown, found=found)
+        show_function = load_show(folder, show) if show else show_fields
+        return show_answer(answer, args, console, show_function, found=found)
 
     return run
 
 
 def show_fields(answer: Answer, _args: Args, console: Console) -> None:
-    """Print each field of an answer on a line; for an operation without a `show` of its own."""
+    """Print each field of an answer on its own line, for an operation without a `show` function."""
     for name, value in clean_values(answer).items():
         console.terminal.print(f"{name}  {value}")
 
 
 def send_wide(method: str, params: Mapping[str, Any], console: Console) -> Answer:
-    """Call a method that is about all workspaces unless the parameters name one."""
-    named = console.name_workspace(params.get("workspace"))
-    return console.call(method, **{**params, "workspace": named})
+    """Call a method on the workspace that the parameters name, or on all."""
+    workspace = console.name_workspace(params.get("workspace"))
+    return console.call(method, **{**params, "workspace": workspace})
 
 
 def send(method: str, params: Mapping[str, object], args: Args, console: Console) -> Answer:
-    """Call a method with the parameters of a command's words, in the name of its writer, for as
-    long as `--timeout-ms` says.
+    """Call a method on the workspaces of -w, with the client of `--client` and the time limit of
+    `--timeout-ms`.
     """
     request: dict[str, Any] = dict(params)
     is_writing = hasattr(args, "client")
@@ -105,11 +109,11 @@ def send(method: str, params: Mapping[str, object], args: Args, console: Console
         request["client"] = args.client or CLIENT
     if hasattr(args, "timeout_ms"):
         console.set_timeout_ms(args.timeout_ms or (WRITE_MS if is_writing else None))
-    of_note = request.pop("workspace", None)
-    named = args.workspace or of_note
-    if isinstance(named, list):
-        return console.call_on_several(named, method, **request)
-    return console.call_on(named, method, **request)
+    root_of_path = request.pop("workspace", None)
+    workspace = args.workspace or root_of_path
+    if isinstance(workspace, list):
+        return console.call_on_several(workspace, method, **request)
+    return console.call_on(workspace, method, **request)
 
 
 ALL_WORKSPACES = "*"
@@ -118,7 +122,7 @@ ALL_WORKSPACES = "*"
 def send_to_several(
     method: str, params: Mapping[str, object], args: Args, console: Console
 ) -> Answer:
-    """Call a method on the workspaces of -w, or on all with --all."""
+    """Call a method on the workspaces of -w, or on all with --all. Raises BadRequest for both."""
     if args.all and args.workspace:
         raise BadRequest("--all and --workspace do not go together", hint="use only one of them")
     if args.all:

@@ -1,10 +1,11 @@
 """Give commands the terminal, the environment and the connection to the daemon; show answers; draw
 progress.
 
-The connection is opened on first use. Without -w, the workspace is that of the current folder; in a
-folder that is in none, commands that only read use the only one there is, and say so.
+The connection is opened on first use. Without -w, a command uses the workspace of the current
+folder. If the folder is in no workspace and only one workspace exists, commands that only read use
+it and say so.
 
-How fresh an answer is, and whether a write is indexed, is reported here, alike for all commands.
+For all commands, this module reports how fresh an answer is and whether a write is indexed.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ if TYPE_CHECKING:
     from memsyncd.terminal.terminal import Paint, Terminal
 
 
-# The exit status of a command that has nothing to show, and of one that Ctrl-C ended.
+# Exit statuses: the command found nothing; Ctrl-C ended the command.
 NOTHING_FOUND = 1
 INTERRUPTED = 130
 
-# Added to the `timeout_ms` of a request, so that the daemon's own refusal arrives first.
+# The client waits this much longer than `timeout_ms`, so that the daemon's own refusal arrives.
 GRACE_S = 2.0
 
 
 def only_reads(method: str, params: Mapping[str, object]) -> bool:
-    """Whether this call of a method changes neither notes nor records. All others need a workspace
-    of the current folder or a named one.
+    """Return whether this call changes neither notes nor records. Any other call needs a named
+    workspace, or a current folder within one.
     """
-    # Late, because the commands need this module.
+    # Imported late: the generated commands import this module.
     from memsyncd.terminal._generated import READING, READING_IF
 
     if method in READING or params.get("dry_run"):
@@ -59,8 +60,8 @@ def only_reads(method: str, params: Mapping[str, object]) -> bool:
 
 
 class Console:
-    """The terminal, environment and daemon of a command. `cwd` is the current folder, empty if it
-    was deleted.
+    """The terminal, the environment and the daemon of a command. `cwd` is the current folder, or
+    empty if the folder was deleted.
     """
 
     __slots__ = ("_client", "_roots", "cwd", "env", "terminal")
@@ -77,26 +78,28 @@ class Console:
         """The folders of all workspaces by their ids."""
         if self._roots is None:
             answer = self.call("workspace.list")
-            self._roots = {str(one["id"]): str(one["root"]) for one in answer["workspaces"]}
+            self._roots = {
+                str(workspace["id"]): str(workspace["root"]) for workspace in answer["workspaces"]
+            }
         return self._roots
 
     def render_place(
         self, section: Mapping[str, Any], workspace: str, paint: Paint | None = None
     ) -> str:
-        """Render the path and lines of a cleaned section, as a link; by default for stdout."""
+        """Render the path and lines of a cleaned section as a link, by default for stdout."""
         root = self.roots.get(workspace, "")
         return render_place(section, paint or self.terminal.paint, root=root, cwd=self.cwd)
 
     def print_place(self, section: Mapping[str, Any], workspace: str) -> None:
-        """Print where a section is that was written."""
+        """Print the place of a section that was just written."""
         self.terminal.print(self.render_place(clean_values(section), workspace))
 
     def confirm(self, question: str) -> bool:
-        """Ask on stderr for a yes. Only where `can_ask`."""
+        """Ask on stderr for a yes. Call it only if `can_ask`."""
         return self.ask(f"{question} [y/N]") in ("y", "yes")
 
     def ask(self, question: str) -> str:
-        """Ask on stderr; return the answer in small letters. Only where `can_ask`."""
+        """Ask on stderr and return the answer in small letters. Call it only if `can_ask`."""
         self.terminal.out.flush()
         self.terminal.err.write(f"{question} ")
         self.terminal.err.flush()
@@ -114,7 +117,7 @@ class Console:
         return connect(env=self.env, timeout_s=TIMEOUT_S)
 
     def find_other_version(self, error: Exception) -> OtherVersion | None:
-        """Return the error of a daemon of another version, if this one may come from its answer."""
+        """Return the error of a daemon of another version, if that may explain this error."""
         if self._client is None or not isinstance(error, LookupError | TypeError | ValueError):
             return None
         try:
@@ -129,7 +132,7 @@ class Console:
             self._client = None
 
     def set_timeout_ms(self, timeout_ms: int | None) -> None:
-        """Wait for results as long as the request may take; None keeps the default."""
+        """Let the connection wait as long as the request may take; None keeps the default."""
         if timeout_ms is not None:
             self.client.timeout_s = timeout_ms / 1000 + GRACE_S
 
@@ -140,17 +143,20 @@ class Console:
     def call_on_several(
         self, workspaces: list[str], method: str, **params: object
     ) -> dict[str, Any]:
-        """As `call_on`, on all the named workspaces; `*` names all there are."""
+        """Call a method on several workspaces; `*` names all. Fewer than two are handled as by
+        `call_on`.
+        """
         if len(workspaces) < 2:
             return self.call_on(workspaces[0] if workspaces else None, method, **params)
         names = [self.name_workspace(name) for name in workspaces]
         return self.client.call(method, workspace=names, **params)
 
     def call_on(self, workspace: str | None, method: str, **params: object) -> dict[str, Any]:
-        """Call a method on the named workspace, else on that of the current folder.
+        """Call a method on the named workspace, else on the workspace of the current folder.
 
-        In a folder that is in none, a method that writes raises WorkspaceNotFound: it would write
-        into another project. One that reads uses the only workspace, if there is one, and says so.
+        If the folder is in no workspace, a method that writes raises WorkspaceNotFound, because it
+        would write into another project. A method that reads uses the only workspace and says so;
+        it raises WorkspaceNotFound if there are several or none.
         """
         if workspace is not None:
             return self.client.call(method, workspace=self.name_workspace(workspace), **params)
@@ -160,7 +166,7 @@ class Console:
         self, method: str, params: dict[str, Any], *, is_reading: bool
     ) -> dict[str, Any]:
         if not self.cwd and not is_reading:
-            # Without a path, the daemon would take the only workspace.
+            # Without a path, the daemon would choose the only workspace.
             raise self._make_choice_error(WorkspaceNotFound("no such workspace"))
         try:
             return self.client.call(method, workspace=self.cwd or None, **params)
@@ -177,7 +183,7 @@ class Console:
         except WorkspaceNotFound:
             raise self._make_choice_error(error) from error
         if method == "status" and len(answer["workspaces"]) != 1:
-            # Without a workspace, it returns all of them instead of failing.
+            # Without a workspace, `status` describes all workspaces instead of failing.
             raise self._make_choice_error(error)
         text = "the current folder is in no workspace: this is from the only one there is"
         self.terminal.warn(text)
@@ -185,8 +191,10 @@ class Console:
         return answer
 
     def find_workspace(self, workspace: str | None, *, to_write: bool = False) -> dict[str, Any]:
-        """Return the status of the named workspace, else of the current folder's; `to_write`, never
-        of the only one there is.
+        """Return the status of the named workspace, else of the current folder's workspace.
+
+        For a command that writes (`to_write`), the folder must be in a workspace. Raises
+        WorkspaceNotFound.
         """
         answer = (
             self._call_here("status", {}, is_reading=False)
@@ -195,12 +203,12 @@ class Console:
         )
         infos: list[dict[str, Any]] = answer["workspaces"]
         if len(infos) != 1:
-            # Without a workspace, `status` returns all of them instead of failing.
+            # Without a workspace, `status` describes all workspaces instead of failing.
             raise self._make_choice_error(WorkspaceNotFound("no such workspace"))
         return infos[0]
 
     def name_workspace(self, text: str | None) -> str | None:
-        """Return a workspace as the daemon takes it, if one is named: paths become absolute, since
+        """Return the name of a workspace for the daemon, or None. A path becomes absolute, because
         the daemon does not know the current folder.
         """
         if text is not None and text.startswith(("/", ".", "~")):
@@ -208,7 +216,7 @@ class Console:
         return text
 
     def _make_choice_error(self, error: WorkspaceNotFound) -> WorkspaceNotFound:
-        """Make the error of a command in a folder without a workspace, whatever else there is."""
+        """Make the error of a command whose folder is in no workspace."""
         names = sorted(str(info["name"]) for info in self.call("workspace.list")["workspaces"])
         if "git worktree" in error.hint:
             return error
@@ -216,15 +224,15 @@ class Console:
             return WorkspaceNotFound(
                 "there is no workspace yet", hint="add this folder with `memsyncd add .`"
             )
-        shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+        first_names = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
         return WorkspaceNotFound(
             "the current folder is in no workspace",
-            hint=f"add it with `memsyncd add .`, or name another with -w: {shown}",
+            hint=f"add it with `memsyncd add .`, or name another with -w: {first_names}",
         )
 
 
 def can_ask() -> bool:
-    """True if somebody can answer a question."""
+    """Return whether stdin is a terminal, so that somebody can answer a question."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -242,8 +250,8 @@ POLL_S = 0.2
 
 
 class Progress:
-    """Count progress: the largest number of pending notes is the total, notes no longer pending are
-    done.
+    """Count progress. The total is the largest number of pending notes so far; a note that is no
+    longer pending is done.
     """
 
     __slots__ = ("_console", "_totals")
@@ -253,8 +261,8 @@ class Progress:
         self._totals: dict[str, int] = {}
 
     def update(self, client: Client) -> bool:
-        """Draw the progress of the workspaces. Return whether one has its first index or a rebuild
-        under way.
+        """Draw the progress of the workspaces. Return whether a first index or a rebuild still
+        runs.
         """
         busy = [
             info
@@ -268,7 +276,7 @@ class Progress:
         return any(info["state"] == "indexing" for info in busy)
 
     def render(self, busy: list[dict[str, Any]]) -> str:
-        """Render the line for these workspaces."""
+        """Render the line of progress for these workspaces."""
         for info in busy:
             self._totals[info["id"]] = max(self._totals.get(info["id"], 0), info["pending"])
         total = sum(self._totals.values())
@@ -284,8 +292,8 @@ class Progress:
 
 
 def show_until_indexed(console: Console) -> None:
-    """Draw progress on a terminal until everything is indexed. Ctrl-C ends the command, not the
-    indexing.
+    """Draw progress on a terminal until everything is indexed. Ctrl-C ends the command, while the
+    daemon continues to index.
     """
     if not console.terminal.can_draw:
         return
@@ -302,7 +310,7 @@ def show_until_indexed(console: Console) -> None:
 def wait_with_progress(
     console: Console, request_id: int, *, timeout_s: float | None
 ) -> dict[str, Any]:
-    """Wait for the result of a long request; on a terminal, draw its progress from a second
+    """Wait for the result of a long request. On a terminal, draw its progress over a second
     connection.
     """
     client = console.client
@@ -330,14 +338,14 @@ if TYPE_CHECKING:
     Show = Callable[[Answer, Args, Console], None]
 
 CLIENT: Final = "cli"
-# The daemon's default limit for a write; the client waits longer, for the daemon's own error.
+# The daemon's default limit for a write. The client waits longer, to receive the daemon's error.
 WRITE_MS: Final = 30_000
 
 
 def show_answer(
     answer: Answer, args: Args, console: Console, show: Show, *, found: str = ""
 ) -> int:
-    """Print the answer and return the exit status."""
+    """Print the answer. Return the exit status: NOTHING_FOUND if the `found` fields are empty."""
     if args.json:
         console.terminal.print_json(answer)
     else:
@@ -348,8 +356,8 @@ def show_answer(
 
 
 def report_state(answer: Answer, console: Console) -> None:
-    """Report how far the index of an answer is behind the disk, and a write that searches do not
-    find yet.
+    """Warn if the index behind an answer lacks changes on disk, or if searches do not find a write
+    yet.
     """
     if "freshness" in answer:
         console.terminal.warn(render_freshness(answer["freshness"]))
@@ -361,17 +369,17 @@ DASH = "-"
 
 
 def read_text(text: str | None, console: Console, *, is_piped: bool) -> str:
-    """Return the typed text, or stdin where `-` or --stdin requests it, or where no text was typed
-    and stdin is not a terminal.
+    """Return the typed text. Return stdin instead if `-` or --stdin asks for it, or if no text was
+    typed and stdin is not a terminal.
 
-    Raises BadRequest if there is no text, or two.
+    Raises BadRequest if there is no text, or if there are two.
     """
     if is_piped and text not in (None, DASH):
         raise BadRequest("--stdin and a text do not go together", hint="use only one of them")
     if is_piped or text == DASH:
         return read_stdin(console)
     if text is None and sys.stdin is not None and not sys.stdin.isatty():
-        # Without a terminal, stdin may be inherited and empty: that is not a text.
+        # Without a terminal, stdin may be inherited and empty, which is not a text.
         text = read_stdin(console) or None
     if text is None:
         raise BadRequest("the text is missing", hint="give it after the other words, or pipe it in")
@@ -393,21 +401,21 @@ def read_stdin(console: Console) -> str:
 
 
 def read_typed(words: Sequence[str] | str | None, console: Console, *, is_piped: bool) -> str:
-    """Return the words as one text, or stdin as `read_text` does."""
+    """Join the words to one text, or read stdin as `read_text` does."""
     text = words if isinstance(words, str) else " ".join(words or ()) or None
     return read_text(text, console, is_piped=is_piped)
 
 
 def report_left_out(answer: dict[str, Any], console: Console) -> None:
     """Name the workspaces that the answer lacks."""
-    for one in clean_values(answer["workspaces"]):
-        if one["failure"]:
-            text = f"without {one['name']}: {one['failure']}"
+    for workspace in clean_values(answer["workspaces"]):
+        if workspace["failure"]:
+            text = f"without {workspace['name']}: {workspace['failure']}"
             console.terminal.warn(text)
 
 
 def describe_relaxed(hits: list[dict[str, Any]]) -> str:
-    """Say what hits contain, none of which contains every word itself."""
+    """Describe hits of which none contains every word of the query."""
     if any(hit["matched"] for hit in hits):
         return "no passage contains every word; these contain some"
     if not any(hit.get("matched_related") for hit in hits):
@@ -416,39 +424,39 @@ def describe_relaxed(hits: list[dict[str, Any]]) -> str:
 
 
 def report_query(answer: dict[str, Any], console: Console) -> None:
-    """Report what of the query did not count as it was typed, and what it excluded."""
-    # A daemon that was started before an update sends none.
+    """Report the parts of the query that were read otherwise than typed, and the excluded words."""
+    # A daemon of an older version does not send this field.
     for problem in answer.get("query_problems", ()):
         console.terminal.warn(clean_line(problem))
     console.terminal.note(describe_excluded(answer))
 
 
 def describe_excluded(answer: Mapping[str, Any]) -> str:
-    """Say what the query excluded; empty if nothing."""
+    """Name the words that the query excluded; empty if there are none."""
     excluded = clean_line(" ".join(answer.get("excluded", ())))
     return f"excluded: {excluded} (in quotes it would be searched for)" if excluded else ""
 
 
 def describe_semantic(answer: Mapping[str, Any]) -> str:
-    """Say why not all was searched by meaning although that is switched on; empty if all was."""
+    """Say why a search by meaning was not complete; empty if it was, or if it is switched off."""
     reason = clean_line(answer.get("semantic_reason") or "")
     how = "by words alone" if answer["semantic"] == "off" else "not all by meaning"
     return f"{how}: {reason}" if reason else ""
 
 
 def report_similar(answer: dict[str, Any], console: Console) -> None:
-    """Report what says nearly the same as what was written, or was to be written."""
-    for one in clean_values(answer)["similar"]:
-        place = render_span(one["path"], one["start_line"], one["end_line"])
-        heading = " › ".join(one["heading"])
-        was = "appended to" if _is_target(one, answer) else "nearly the same"
-        console.terminal.report(f"{was}: {place}  {heading}  {one['similarity']:.2f}")
+    """Report sections that say nearly the same as the text of this write."""
+    for section in clean_values(answer)["similar"]:
+        place = render_span(section["path"], section["start_line"], section["end_line"])
+        heading = " › ".join(section["heading"])
+        was = "appended to" if _is_target(section, answer) else "nearly the same"
+        console.terminal.report(f"{was}: {place}  {heading}  {section['similarity']:.2f}")
     if not answer["similar"] or answer["action"] in ("appended", "unchanged"):
         return
     undo = f"memsyncd undo --change-set {answer['change_set']}, then " * bool(answer["change_set"])
     console.terminal.report(f"to append there instead: {undo}--on-similar append")
 
 
-def _is_target(one: dict[str, Any], answer: dict[str, Any]) -> bool:
+def _is_target(section: dict[str, Any], answer: dict[str, Any]) -> bool:
     place = answer.get("anchor", answer["path"])
-    return answer["action"] == "appended" and place in (one["anchor"], one["path"])
+    return answer["action"] == "appended" and place in (section["anchor"], section["path"])

@@ -1,6 +1,6 @@
 """Format numbers, times, columns, paths and hits as text for people.
 
-Functions that take a result of the daemon expect it to be cleaned.
+Functions that take a result of the daemon expect that `clean_values` has cleaned it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def render_count(n: int, one: str, many: str = "") -> str:
 
 
 def render_size(size_bytes: int) -> str:
-    """Render `512 B`, `2.1 MB`: powers of 1,000, as file managers show them."""
+    """Render `512 B`, `2.1 MB`; the units are powers of 1,000, as in file managers."""
     if size_bytes < 1000:
         return f"{size_bytes} B"
     size = float(size_bytes)
@@ -40,7 +40,7 @@ def render_size(size_bytes: int) -> str:
 
 
 def render_duration(duration_s: float) -> str:
-    """Render `3 h 12 min`, `42 s`, `180 ms`: the two largest units that are not zero."""
+    """Render `3 h 12 min`, `42 s`, `180 ms`: the largest unit, and the next if not zero."""
     if duration_s < 1:
         return f"{max(duration_s, 0) * 1000:.0f} ms"
     if duration_s < 10:
@@ -69,7 +69,7 @@ def render_age(at_s: float | None, now_s: float) -> str:
 
 
 def display_width(text: str) -> int:
-    """Return the columns that the text takes: wide characters take two, combining marks none."""
+    """Return the width of the text in columns: a wide character has two, a combining mark none."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -85,7 +85,7 @@ def pad(text: str, width: int) -> str:
 
 
 def truncate(text: str, width: int) -> str:
-    """Cut the text to `width` columns; `…` replaces the end of a longer text."""
+    """Cut the text to `width` columns; a longer text ends with `…`."""
     if display_width(text) <= width:
         return text
     while text and display_width(text) >= width:
@@ -94,8 +94,8 @@ def truncate(text: str, width: int) -> str:
 
 
 def render_table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Pad every cell but a row's last to its column, so that the joined cells line up, at least two
-    spaces apart.
+    """Pad every cell except a row's last to the width of its column and two spaces, so that the
+    joined cells line up.
     """
     widths = [
         max((display_width(row[i]) for row in rows if i < len(row)), default=0) + 2
@@ -117,8 +117,8 @@ def render_bar(done: int, total: int, width: int = 24) -> str:
 
 
 def render_path(path: str, root: str, cwd: str) -> str:
-    """Return the path as a person would type it: relative to the current folder if that is in the
-    workspace, else absolute.
+    """Return the path as a person would type it: relative to the current folder if the workspace
+    contains this folder, else absolute. An empty `root` is unknown: the path stays as it is.
     """
     if not root or (cwd == root and not path.startswith("/")):
         return path
@@ -133,8 +133,8 @@ def render_span(path: str, start_line: int, end_line: int) -> str:
 
 
 def render_place(section: Mapping[str, Any], paint: Paint, *, root: str, cwd: str) -> str:
-    """Render the path of a note or section, and its lines if it has some, as a link that opens it;
-    `root` is that of its workspace, empty if unknown.
+    """Render the path of a note or section, and its lines if it has lines, as a link that opens the
+    file. `root` is the root of its workspace, empty if unknown.
     """
     path, start_line = section["path"], section.get("start_line")
     place = render_path(path, clean_line(root), cwd)
@@ -159,8 +159,8 @@ BAR = 8
 
 
 def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width: int) -> str:
-    """Render the place of a hit and, below, its snippet; `width` 0, for output that is not a
-    terminal, does not wrap the snippet.
+    """Render the place of a hit and, below, its snippet. `width` 0 is for output that is not a
+    terminal: the snippet stays on one line.
     """
     trail = " › ".join(hit["heading"])
     marks = render_meta(hit)
@@ -174,9 +174,9 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
         paint("dim", render_score(hit["score"], has_bar=bool(width))),
     ]
     others = [
-        f"{one['heading'][-1]} ({render_lines(one['start_line'], one['end_line'])})"
-        for one in hit.get("sections", ())
-        if one["heading"] and one["anchor"] != hit["anchor"]
+        f"{section['heading'][-1]} ({render_lines(section['start_line'], section['end_line'])})"
+        for section in hit.get("sections", ())
+        if section["heading"] and section["anchor"] != hit["anchor"]
     ]
     return "\n".join(
         [
@@ -192,15 +192,17 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
 def _render_relations(
     hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width: int
 ) -> Iterator[str]:
-    """Yield lines for the contradictions of a hit, and for what typed links lead to."""
+    """Yield lines for the contradictions of a hit, and for the targets of its typed links."""
     for text in render_contradictions(hit, paint, root=root, cwd=cwd):
         yield f"{INDENT}{text}"
-    for one in hit["related"]:
-        place = render_span(render_path(one["path"], root, cwd), one["start_line"], one["end_line"])
-        trail = " › ".join(one["heading"])
-        words = INDENT.join(filter(None, (place, trail, paint("cyan", render_meta(one)))))
-        yield f"{INDENT}{paint('cyan', one['relation'])} → {words}"
-        for line in render_snippet(one["snippet"], paint, width=width):
+    for section in hit["related"]:
+        place = render_span(
+            render_path(section["path"], root, cwd), section["start_line"], section["end_line"]
+        )
+        trail = " › ".join(section["heading"])
+        words = INDENT.join(filter(None, (place, trail, paint("cyan", render_meta(section)))))
+        yield f"{INDENT}{paint('cyan', section['relation'])} → {words}"
+        for line in render_snippet(section["snippet"], paint, width=width):
             yield f"{INDENT}{line}"
 
 
@@ -209,12 +211,12 @@ def render_contradictions(
 ) -> Iterator[str]:
     for name in ("contradicts", "contradicted_by"):
         if section[name]:
-            shown = ", ".join(render_path(place, root, cwd) for place in section[name])
-            yield f"{paint('yellow', name.replace('_', ' '))} {shown}"
+            paths = ", ".join(render_path(place, root, cwd) for place in section[name])
+            yield f"{paint('yellow', name.replace('_', ' '))} {paths}"
 
 
 def render_meta(section: dict[str, Any]) -> str:
-    """Render what matters of a section's metadata: `decision  #ops  P0  task:WU-7  expired`."""
+    """Render the metadata of a section: `decision  #ops  P0  task:WU-7  expired`."""
     status = section["status"] or ""
     marks = [
         section["kind"] or "",
@@ -232,7 +234,7 @@ def render_tags(tags: list[str]) -> str:
 
 
 def render_snippet(snippet: str, paint: Paint, *, width: int) -> Iterator[str]:
-    """Yield the snippet's lines, indented; where there are colours, they replace the marks around
+    """Yield the snippet's lines, indented. Colours, if there are any, replace the marks around
     matched words.
     """
     is_highlighted = False
@@ -250,8 +252,8 @@ def render_snippet(snippet: str, paint: Paint, *, width: int) -> Iterator[str]:
 
 
 def wrap_words(text: str, width: int) -> Iterator[str]:
-    """Yield lines of whole words of at most `width` columns, marks not counted; a longer word gets
-    a line of its own.
+    """Yield lines of whole words with at most `width` columns; marks around words do not count. A
+    longer word gets its own line.
     """
     line: list[str] = []
     used = 0
@@ -267,7 +269,7 @@ def wrap_words(text: str, width: int) -> Iterator[str]:
 
 
 def render_freshness(freshness: dict[str, Any]) -> str:
-    """Describe how far the index of a result is behind the disk; empty if it is up to date."""
+    """Say which changes on disk the index of a result lacks, or why; empty if it is up to date."""
     if freshness.get("reason"):
         return str(freshness["reason"])
     if freshness["pending"]:
@@ -276,7 +278,7 @@ def render_freshness(freshness: dict[str, Any]) -> str:
     return "" if state == "ready" else f"the workspace is {state}; see `memsyncd status`"
 
 
-# The columns of an explanation; a search shows some of them.
+# The columns of an explanation. A search shows only some of them.
 _PARTS = {
     "stems": "words of the query, in any form",
     "family": "words related to them",
@@ -299,7 +301,7 @@ _PARTS = {
 
 
 def list_parts(hits: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield what each column of the explanation means, a line for each."""
+    """Yield a line for each column of the explanation, with its meaning."""
     names = {name for hit in hits for name in hit.get("explain") or {}}
     rows = [[name, text] for name, text in _PARTS.items() if name in names]
     for name, text in render_table(rows):
@@ -307,8 +309,8 @@ def list_parts(hits: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def render_explanation(hits: list[dict[str, Any]], paint: Paint) -> str:
-    """Render a table of the parts of each hit's score, in the order of the hits, and of the words
-    that it contains.
+    """Render a table with a row for each hit: the parts of its score, and the words that it
+    contains.
     """
     parts = [hit.get("explain") or {} for hit in hits]
     names = [*dict.fromkeys(name for each in parts for name in each)]
@@ -328,11 +330,13 @@ def render_explanation(hits: list[dict[str, Any]], paint: Paint) -> str:
 
 
 def _render_words(hit: dict[str, Any]) -> list[str]:
-    """The words that a hit contains; those of which it has related words alone say so."""
+    """Return the words of the query that a hit contains; `(related)` marks a word of which the hit
+    has related words only.
+    """
     return [*hit["matched"], *(f"{word} (related)" for word in hit.get("matched_related", ()))]
 
 
 def render_score(score: float, *, has_bar: bool = False) -> str:
-    """Render `0.65`, after a bar where asked for."""
+    """Render `0.65`, after a bar if `has_bar`."""
     bar = render_bar(round(score * 100), 100, BAR) + " " if has_bar else ""
     return bar + (f"{score:.2f}" if score >= 0.005 else "<0.01")

@@ -1,8 +1,7 @@
-"""Find daemons beside the one that answers: of another version, which knows no lock, or of the same
-home with another state folder.
+"""Find other daemons beside the daemon that answers: of an old version that knows no lock, or of
+the same home with another state folder.
 
-They are known by their processes, where there is a /proc, and by the sockets where a client would
-look.
+The processes in /proc, if there is one, and the sockets that a client would try reveal them.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ ANSWER_S = 1.0
 
 
 class OtherDaemon:
-    """A daemon beside ours. `state_dir` is empty if it is known by its socket alone.
-    `shares_folders`: it writes the same history or the same indexes.
+    """A daemon beside ours. `state_dir` is empty if only its socket was found. If it
+    `shares_folders`, it writes the same history or the same indexes.
     """
 
     __slots__ = ("pid", "shares_folders", "state_dir", "version")
@@ -36,7 +35,7 @@ class OtherDaemon:
         self.shares_folders = shares_folders
 
     def describe(self) -> str:
-        """Return who it is, and what it does there."""
+        """Return its pid and version, and what it writes."""
         name = f"daemon (pid {self.pid}, version {self.version})"
         if self.shares_folders:
             return f"a second {name} writes the same history and indexes"
@@ -47,8 +46,9 @@ class OtherDaemon:
 def find_other_daemons(
     env: Mapping[str, str], own_pid: int, *, proc: str = PROC
 ) -> list[OtherDaemon]:
-    """Return this user's other daemons that answer: those of the same home, and those with the same
-    folders. One that does not may have just been started, and is refused in a moment.
+    """Return this user's other daemons with the same home or the same folders that answer.
+
+    A daemon that does not answer may have just been started, and will find our lock in a moment.
     """
     others: dict[int, OtherDaemon] = {}
     home = env.get("HOME") or os.path.expanduser("~")
@@ -88,7 +88,7 @@ def _list_daemons(proc: str) -> Iterator[tuple[int, dict[str, str]]]:
         try:
             if os.stat(f"{proc}/{pid}").st_uid != os.geteuid():
                 continue
-            # A program such as `timeout` has the words of the one that it runs.
+            # A program such as `timeout` has the words of the daemon that it runs.
             is_python = "python" in os.path.basename(os.readlink(f"{proc}/{pid}/exe"))
             words = _read_words(f"{proc}/{pid}/cmdline") if is_python else []
             if is_daemon(words) and _is_in_container(proc, pid):
@@ -104,7 +104,7 @@ def _read_words(path: str) -> list[str]:
 
 
 def _is_in_container(proc: str, pid: str) -> bool:
-    """Return whether the process has the same folders under the same names."""
+    """Return whether the process is in our mount namespace; True if the system does not say."""
     try:
         return os.readlink(f"{proc}/{pid}/ns/mnt") == os.readlink(f"{proc}/self/ns/mnt")
     except OSError:

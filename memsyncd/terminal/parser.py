@@ -1,11 +1,11 @@
 """Define commands with their arguments and options, and parse their words.
 
-The parser, the help and the completion read the same definitions. `argparse` is not used: importing
-it and building its parsers takes as long as the daemon takes to answer.
+The parser, the help and the completion read the same definitions. The standard `argparse` is not
+used, because its import and its parsers take as long as an answer of the daemon.
 
-Options may come anywhere between the arguments, as `--tag auth` or `--tag=auth`; after `--` every
-word is an argument. An option that may not be repeated is refused the second time: one of its two
-values would be ignored.
+Options may stand anywhere between the arguments, as `--tag auth` or `--tag=auth`; after `--` every
+word is an argument. The second use of an option that may not be repeated is an error, because one
+of its two values would be ignored.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ else:
 
 
 class Argument:
-    """A positional argument, as the help shows it: `FILE`, `[FILE]`, `FILE…` or `[FILE…]`.
+    """A positional argument. `usage` is its form in the help: `FILE`, `[FILE]`, `FILE…`, `[FILE…]`.
 
-    `name` is the attribute that holds it: a text, None for a missing optional one, a list where
-    there may be several. `field` is the parameter that it becomes, if it does.
+    `name` is the attribute of the parsed words: a text, None if an optional argument is missing, or
+    a list if the argument may be repeated. `field` names the parameter of the request with the same
+    value; it is empty if there is none.
     """
 
     __slots__ = ("choices", "field", "help", "is_needed", "is_repeated", "metavar", "name", "usage")
@@ -60,17 +61,18 @@ class Argument:
 
 
 class Option:
-    """An option as the help shows it: `--all`, `-n --limit N`, or `--tag T…` if it may be repeated.
+    """An option. `usage` is its form in the help: `--all`, `-n --limit N`, or `--tag T…` if it may
+    be repeated.
 
-    `parse` converts the value's text, or raises ValueError; by default N and MS are whole numbers
-    from 1, and others texts. The long flag names the attribute that holds it: False, or `value`,
-    for a flag alone; None or the value; a list if it may be repeated. With a `bare` value the flag
-    may be given alone, and a value must be attached to it: `--open=2`. With `choices`, others are
-    refused.
+    `parse` converts the text of the value, or raises ValueError; by default N and MS are whole
+    numbers from 1, other values are texts. Only the words in `choices` are allowed, if there are
+    any. With a `bare` value the flag may stand alone, and another value must be attached to it:
+    `--open=2`.
 
-    `name` is another name for the attribute, where the request calls it otherwise. `field` is the
-    parameter that it becomes, if it does; `filters.kind` for a field of a parameter. `collect`
-    makes one value of all values of an option that may be repeated.
+    The long flag, or `name`, names the attribute of the parsed words: True or False for a flag
+    without a value; the value or None; a list for an option that may be repeated. `field` names the
+    parameter of the request, or a field of a parameter, as `filters.kind`. A flag without a value
+    sets the parameter to `value`. `collect` makes one parameter from the list of values.
     """
 
     __slots__ = (
@@ -87,7 +89,7 @@ class Option:
         "value",
     )
 
-    def __init__(  # noqa: PLR0913  one for each thing that an option may have
+    def __init__(  # noqa: PLR0913  the parts of an option
         self,
         usage: str,
         help_text: str,
@@ -122,9 +124,10 @@ class Option:
 class Command:
     """The definition of a command; `run` executes it and returns the exit status.
 
-    `commands` are subcommands, as in `memsyncd memory view`, each with a `summary`. With
-    `keeps_exclusions`, a word such as `-draft` is not a mistyped option but excludes a word from a
-    search. `gone` says what to do in place of former options, or options with a value.
+    `commands` are subcommands, as in `memsyncd memory view`. Only a subcommand has a `summary`; the
+    table of commands has the others. With `keeps_exclusions`, a word such as `-draft` excludes a
+    word from a search, and is not a mistyped option. `gone` maps a former option, or a former
+    option with its value, to a hint.
     """
 
     __slots__ = (
@@ -161,10 +164,10 @@ class Command:
 
 
 def make_group(name: str, commands: dict[str, Command], examples: tuple[str, ...]) -> Command:
-    """Make a command that is the first word of other commands; it does nothing by itself."""
+    """Make the first word of other commands, which does nothing by itself."""
 
     def refuse(args: Args, _console: object) -> NoReturn:
-        # `main` calls a command whose name follows at once.
+        # If the subcommand is the next word, `main` has called it already.
         raise BadRequest(f"{name}: {args.action} comes first", hint=f"see `memsyncd {name} --help`")
 
     argument = Argument("action", "COMMAND", "one of the commands above", choices=tuple(commands))
@@ -209,13 +212,13 @@ def make_workspace_option(
     default: str = "the current folder's",
     is_repeated: bool = False,
 ) -> Option:
-    """Make the option -w; `purpose` says what is done with the workspace."""
+    """Make the option -w; `purpose` says what the command does with the workspace."""
     text = f"{purpose}: a name, an id or a folder in it; by default {default}"
     return Option("-w --workspace WS" + "…" * is_repeated, text)
 
 
 TAKES_SEVERAL = "search, context and patterns"
-"""The commands with a -w that may be repeated."""
+"""The commands that accept several -w."""
 
 HELP = Option("-h --help", "show this help")
 JSON = Option("--json", "print the daemon's answer as one line of JSON")
@@ -226,17 +229,19 @@ JSON_LINES = Option("--json", "print each change as one line of JSON")
 
 
 def parse_command(name: str, command: Command, words: Sequence[str]) -> SimpleNamespace:
-    """Parse the words after the command's name. Raises BadRequest, unless help is requested."""
+    """Parse the words after the command's name. Raises BadRequest. With `--help`, arguments may be
+    missing.
+    """
     parser = _Parser(name, command)
     parser.read(words)
     return parser.args
 
 
-def find_nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known word that is most similar, or an empty string."""
+def find_nearest(word: str, words: Iterable[str]) -> str:
+    """Return the most similar of the words, empty if none is similar."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word, [*known], n=1)), "")
+    return next(iter(get_close_matches(word, [*words], n=1)), "")
 
 
 class _Parser:
@@ -328,7 +333,7 @@ class _Parser:
             self._keep(option.field, parsed)
 
     def _keep(self, field: str, value: object) -> None:
-        """Keep the parameter that an option or argument becomes."""
+        """Set the parameter of an option or argument, if it has one."""
         outer, dot, inner = field.partition(".")
         if dot:
             self.args.params.setdefault(outer, {})[inner] = value
@@ -338,20 +343,20 @@ class _Parser:
     def _assign(self, plain: list[str]) -> None:
         for argument in self.command.arguments:
             n = len(plain) if argument.is_repeated else min(1, len(plain))
-            taken, plain = plain[:n], plain[n:]
-            if not taken and argument.is_needed:
+            values, plain = plain[:n], plain[n:]
+            if not values and argument.is_needed:
                 choices = f"choose from {', '.join(argument.choices)}" if argument.choices else ""
                 self._refuse(f"{argument.metavar} is missing", choices)
-            self._check_choices(argument, taken)
-            value = taken if argument.is_repeated else taken[0] if taken else None
+            self._check_choices(argument, values)
+            value = values if argument.is_repeated else values[0] if values else None
             setattr(self.args, argument.name, value)
-            if taken:
+            if values:
                 self._keep(argument.field, value)
         if plain:
             self._refuse(f"too many arguments: {plain[0]}")
 
-    def _check_choices(self, argument: Argument, taken: list[str]) -> None:
-        for word in taken:
+    def _check_choices(self, argument: Argument, values: list[str]) -> None:
+        for word in values:
             if argument.choices and word not in argument.choices:
                 self._refuse(
                     f"no such {argument.metavar.lower()}: {word}",

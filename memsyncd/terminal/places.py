@@ -1,6 +1,6 @@
 """Find the note, section or revision that the words of a command name.
 
-Paths are typed relative to the current folder and sent to the daemon relative to the workspace.
+A user types paths relative to the current folder; the daemon gets them relative to the workspace.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MEMORIES = "/memories"
 
 
 class Target:
-    """The target of `get`. `path` is relative to the current folder or the root, or absolute; lines
-    are None for all.
+    """A target of `get`. `path` is absolute, or relative to the current folder or to the root. The
+    lines are 1-based and inclusive, None for the whole note or section.
     """
 
     __slots__ = ("end_line", "heading", "path", "start_line")
@@ -45,8 +45,8 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """Parse `PATH`, `PATH:A`, `PATH:A-B` or `PATH#heading/sub-heading`. A file named `a:1` cannot
-    be named.
+    """Parse `PATH`, `PATH:A`, `PATH:A-B` or `PATH#heading/sub-heading`. No target can name a file
+    that is called `a:1`.
     """
     path, _, lines = text.rpartition(":")
     first, dash, last = lines.partition("-")
@@ -62,11 +62,10 @@ def parse_target(text: str) -> Target:
 
 
 def find_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, str]:
-    """Return the root above the path and the path below it, a dot for the root itself; None and the
-    unchanged path if it names no file here.
+    """Return the nearest root above the path, and the path relative to it; a dot for the root.
 
-    The nearest root wins. A relative path that names nothing in the current folder is taken as
-    relative to the root.
+    Return None and the unchanged path if no root is above it. So is a relative path that names
+    nothing in the current folder: the daemon reads it relative to the root of the workspace.
     """
     full = os.path.join(cwd, os.path.expanduser(path))
     if not os.path.isabs(full) or not (
@@ -85,75 +84,77 @@ def find_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, st
 
 
 def find_workspace_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, str]:
-    """As `find_note`; for an absolute path beneath no root its folder and the path, of which the
-    daemon knows whether they are in a worktree. Paths of the memory tool stay unchanged.
+    """Return a root and a path as `find_note` does, but for an absolute path beneath no root its
+    folder and the path itself: only the daemon knows whether they are in a worktree. Paths of the
+    memory tool stay unchanged.
     """
-    root, found = find_note(path, cwd, roots)
-    if root is None and f"{found}/".startswith(f"{MEMORIES}/"):
-        return None, found
-    if root is None and found.startswith(("/", "~")):
-        full = os.path.normpath(os.path.expanduser(found))
+    root, note_path = find_note(path, cwd, roots)
+    if root is None and f"{note_path}/".startswith(f"{MEMORIES}/"):
+        return None, note_path
+    if root is None and note_path.startswith(("/", "~")):
+        full = os.path.normpath(os.path.expanduser(note_path))
         return os.path.dirname(full), full
-    return root, found
+    return root, note_path
 
 
 def find_among(path: str | None, console: Console) -> dict[str, Any]:
     """Return the parameter `path` for a note, folder or glob, None for a whole workspace, and the
-    `workspace` above it, if known.
+    parameter `workspace`, None if unknown. Without a path, return no parameter.
     """
     if path is None:
         return {}
-    root, found = find_workspace_note(path, console.cwd, list(console.roots.values()))
-    return {"workspace": root, "path": None if os.path.normpath(found) == "." else found}
+    root, note_path = find_workspace_note(path, console.cwd, list(console.roots.values()))
+    return {"workspace": root, "path": None if os.path.normpath(note_path) == "." else note_path}
 
 
 def find_memories(anchors: Sequence[str], console: Console) -> dict[str, Any]:
-    """Return the parameter `anchors`, and the `workspace` above them, if known.
+    """Return the parameter `anchors`, and the parameter `workspace`, None if unknown.
 
-    Raises BadRequest if they are in several.
+    Raises BadRequest if the anchors are in several workspaces.
     """
-    named = [find_named(anchor, console) for anchor in anchors]
-    found = [place.get("anchor") or place["path"] for place in named]
-    return {"anchors": found, "workspace": _choose_root(place["workspace"] for place in named)}
+    places = [find_named(anchor, console) for anchor in anchors]
+    texts = [place.get("anchor") or place["path"] for place in places]
+    return {"anchors": texts, "workspace": _choose_root(place["workspace"] for place in places)}
 
 
 def _choose_root(roots: Iterable[str | None]) -> str | None:
-    """Return the workspace above all places, None if none is known."""
-    known = {*roots} - {None}
-    if len(known) > 1:
+    """Return the only root, None if all are unknown. Raises BadRequest if there are several."""
+    others = {*roots} - {None}
+    if len(others) > 1:
         raise BadRequest(
             "these memories are in several workspaces",
-            hint="name those of one workspace",
+            hint="name memories of one workspace only",
         )
-    return next(iter(known), None)
+    return next(iter(others), None)
 
 
 def resolve_places(
     params: Mapping[str, Any], fields: Iterable[str], console: Console
 ) -> dict[str, Any]:
-    """Return these parameters as the daemon takes them, and the `workspace` above them, if known:
-    `path` is a note, folder or glob, `anchor` a section, `note` a note that may be new.
+    """Return the named fields of the parameters as the daemon reads them, and the parameter
+    `workspace`, None if unknown. `path` is a note, folder or glob, `anchor` a section, any other
+    field a note that may be new.
 
     Raises BadRequest if they are in several workspaces.
     """
-    found: dict[str, Any] = {}
+    resolved: dict[str, Any] = {}
     roots: list[str | None] = []
     for field in fields:
         value = params.get(field)
         if value is None:
             continue
         if field == "path":
-            found |= find_among(value, console)
-            roots.append(found["workspace"])
+            resolved |= find_among(value, console)
+            roots.append(resolved["workspace"])
         elif field == "anchor":
             memories = find_memories([value], console)
-            found["anchor"] = memories["anchors"][0]
+            resolved["anchor"] = memories["anchors"][0]
             roots.append(memories["workspace"])
         else:
             root, note = find_workspace_note(value, console.cwd, list(console.roots.values()))
-            found[field] = note
+            resolved[field] = note
             roots.append(root)
-    return {**found, "workspace": _choose_root(roots)} if found else {}
+    return {**resolved, "workspace": _choose_root(roots)} if resolved else {}
 
 
 # --- targets of history -------------------------------------------------------------------------
@@ -164,8 +165,8 @@ TARGET: Final = Argument(
 
 
 def find_named(text: str | None, console: Console) -> dict[str, Any]:
-    """Return the parameters that name a note or a section, and the `workspace` above it, if known;
-    none without a text.
+    """Return the parameter `path` or `anchor` for a note or a section, and the parameter
+    `workspace`, None if unknown. Without a text, return no parameter. Raises BadRequest.
     """
     if text is None:
         return {}
@@ -186,8 +187,8 @@ def find_named(text: str | None, console: Console) -> dict[str, Any]:
 
 
 def find_revision(args: Args, console: Console) -> dict[str, Any]:
-    """Return the parameters that name a revision, or the latest one of a section or note. A number
-    alone names a revision.
+    """Return the parameters that name a revision, or the note or section whose latest revision is
+    meant. A number alone names a revision.
     """
     target: str | None = args.target
     if target is not None and target.isdecimal() and args.revision is None:

@@ -1,5 +1,5 @@
-"""Print to the terminal: data to stdout, messages to stderr; colours, links and progress only to a
-terminal that supports them.
+"""Print data to stdout and messages to stderr. Only a terminal that supports colours, links and
+progress gets them.
 
 `NO_COLOR` and `TERM=dumb` switch colours off, `FORCE_COLOR` switches them on for a pipe. Notes,
 names and paths are untrusted: control characters that could move the cursor, rename the window or
@@ -26,7 +26,7 @@ STYLES = {
     "cyan": "36",
 }
 
-# C0 except tab and newline, DEL, C1; then the characters that reorder or hide text.
+# C0 except tab and newline, DEL, C1; then the characters that change the order of text or hide it.
 _CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]
 _HIDDEN = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF]
 _REMOVED = dict.fromkeys([*_CONTROLS, *_HIDDEN])
@@ -45,11 +45,11 @@ def clean_line(text: str) -> str:
 
 
 def clean_values(value: Any) -> Any:
-    """Clean every text in a result of the daemon and put it on one line: a file's name must not
-    look like two.
+    """Clean every text in a result of the daemon and put it on one line, so that the name of a file
+    cannot look like two names.
     """
     if isinstance(value, str):
-        # What is removed or replaced is not printable; to translate takes ten times as long.
+        # All characters to remove or replace are not printable; `translate` is ten times slower.
         return value if value.isprintable() else value.translate(_ON_ONE_LINE)
     if isinstance(value, list):
         return [clean_values(item) for item in value]
@@ -59,8 +59,8 @@ def clean_values(value: Any) -> Any:
 
 
 def render_json(value: object) -> str:
-    """Render one line of JSON that is safe to print: the characters that `clean` removes are
-    escaped.
+    """Render one line of JSON that is safe to print: it escapes the characters that `clean`
+    removes.
     """
     import json
 
@@ -68,7 +68,7 @@ def render_json(value: object) -> str:
 
 
 class Paint:
-    """Add colours and links to text, or leave it unchanged where there are none."""
+    """Add colours and links to text, or return it unchanged if the output supports none."""
 
     __slots__ = ("has_colour", "has_links", "host")
 
@@ -95,8 +95,8 @@ class Paint:
 
 
 class Terminal:
-    """The output of a command: `print` for data, `report` for messages, `draw` for a line that is
-    drawn over.
+    """The output of a command: `print` for data, `report` for messages, `draw` for a line that the
+    next output replaces.
     """
 
     __slots__ = (
@@ -131,23 +131,23 @@ class Terminal:
 
     def report(self, text: str) -> None:
         self.clear()
-        # Where both streams go to one file or screen, earlier data must come first.
+        # If both streams go to one file or screen, earlier data must come first.
         self.out.flush()
         self.err.write(text + "\n")
         self.err.flush()
 
     def warn(self, text: str) -> None:
-        """Report what should be noticed, in yellow; nothing for an empty text."""
+        """Report an important text in yellow; do nothing for an empty text."""
         if text:
             self.report(self.err_paint("yellow", text))
 
     def note(self, text: str) -> None:
-        """Report what may be passed over, dimmed; nothing for an empty text."""
+        """Report a less important text, dimmed; do nothing for an empty text."""
         if text:
             self.report(self.err_paint("dim", text))
 
     def draw(self, text: str) -> None:
-        """Draw a line over the last one; do nothing unless stderr is a terminal that can draw."""
+        """Draw a line over the last drawn line; do nothing unless stderr `can_draw`."""
         if self.can_draw:
             self.err.write(f"\r{text}\x1b[K")
             self.err.flush()
@@ -162,7 +162,7 @@ class Terminal:
 
 
 def get_width(env: Mapping[str, str]) -> int:
-    """Return the columns to write in: of `COLUMNS`, of the terminal, or 80."""
+    """Return the width in columns: `COLUMNS`, else the terminal's width, else 80."""
     named = env.get("COLUMNS", "")
     if named.isdecimal() and int(named) > 0:
         return int(named)

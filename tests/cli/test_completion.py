@@ -25,7 +25,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 @functools.cache
 def write_script(shell: str) -> str:
-    """What `memsyncd completion` prints for the shell."""
+    """Return the script that `memsyncd completion` prints for the shell."""
     env = {
         "HOME": os.devnull,
         "PYTHONPATH": PACKAGE_HOME,

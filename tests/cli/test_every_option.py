@@ -1,8 +1,8 @@
 """No option of any command is accepted and ignored.
 
-All commands are walked as they are defined. An option that takes one value is refused the second
-time. An option changes the requests that its command sends, or `ELSEWHERE` says what it does
-instead.
+The tests walk all commands by their definitions. An option that takes one value is refused the
+second time. An option changes the requests of its command, or `ELSEWHERE` names its other effect.
+All parameters that are sent are parameters of the method.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import memsyncd
-import memsyncd.cli
 from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.main import main
 from memsyncd.errors import BadRequest
+from memsyncd.operations.table import OPERATIONS
 from memsyncd.terminal.parser import TAKES_SEVERAL, Argument, Command, Option, parse_command
 
 
@@ -47,8 +48,10 @@ OPTIONS = [
 ]
 IDS = [f"{name} {option.flags[-1]}" for name, option in OPTIONS]
 
-# Values by what the help calls them, and where that is not enough, by the flag.
+# Values by the flag, or by their name in the help.
 VALUES = {
+    "--max-tokens": "500",
+    "--max-bytes": "4000",
     "N": "3",
     "MS": "4000",
     "WS": "other",
@@ -69,15 +72,16 @@ VALUES = {
 def make_words(option: Option) -> list[str]:
     if not option.metavar:
         return [option.flags[-1]]
-    value = option.choices[-1] if option.choices else VALUES.get(option.metavar, "word")
-    return [f"{option.flags[-1]}={value}"]
+    flag = option.flags[-1]
+    value = VALUES.get(flag, VALUES.get(option.metavar, "word"))
+    return [f"{flag}={option.choices[-1] if option.choices else value}"]
 
 
 def make_argument(argument: Argument) -> str:
     return argument.choices[0] if argument.choices else ARGUMENTS.get(argument.usage, "a.md#b")
 
 
-# Arguments by how the help shows them.
+# Arguments by their form in the help.
 ARGUMENTS = {
     "NUMBER…": "12",
     "LINE": "3",
@@ -117,7 +121,9 @@ def test_a_command_reads_only_what_some_command_declares() -> None:
         for item in (*command.arguments, *command.options)
     }
     declared |= {item.name for name in ENTRIES for item in load_command(name).arguments}
-    for module in Path(memsyncd.cli.__file__).parent.glob("*.py"):
+    declared.add("params")
+    package = Path(memsyncd.__file__).parent
+    for module in (*package.glob("cli/**/*.py"), *package.glob("operations/*/show.py")):
         for node in ast.walk(ast.parse(module.read_text())):
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "args":
                 assert node.attr in declared, f"{module.name}:{node.lineno}: args.{node.attr}"
@@ -125,8 +131,8 @@ def test_a_command_reads_only_what_some_command_declares() -> None:
 
 # --- what is sent ---------------------------------------------------------------------------------
 
-# The words of a command, and of one of its options, where those that `ARGUMENTS` gives do not do:
-# an option may need another one, or exclude an argument.
+# Other words than those from `ARGUMENTS` for a command, or for a command with one option: an option
+# may need another option, or exclude an argument.
 WORDS = {
     "get": "a.md",
     "search": "redis",
@@ -173,14 +179,14 @@ WORDS = {
     "memory insert --stdin": "/memories/a.md 3",
     "topic append --stdin": "auth status",
 }
-# Filters select what the command would have been told by name.
+# Filters stand in place of names.
 for _name in ("archive", "unarchive"):
     for _option in COMMANDS[_name].options:
         WORDS[f"{_name} {_option.flags[-1]}"] = "" if _option.name != "json" else "a.md#b"
     for _flag in ("--apply", "--plan", "--workspace", "--client", "--timeout-ms"):
         WORDS[f"{_name} {_flag}"] = "a.md#b"
 
-# What an option does that changes no request.
+# Effects of options that change no request.
 ELSEWHERE = {
     "export --jsonl": "is the default",
     "--json": "prints the answer as it came",
@@ -194,18 +200,18 @@ ELSEWHERE = {
     "hook --verbose": "says on stderr why nothing is printed",
     **dict.fromkeys(
         (f"{name} --stdin" for name in ("remember", "memory", "topic")),
-        "names the source of the text, which stdin is as well if no text is given",
+        "names the source of the text, which is stdin anyway if no text is given",
     ),
 }
 SENT = {"metrics --json"}
-# Commands that do not ask the daemon, or do so after something else.
+# Commands that send no request, or do something else first.
 LOCAL = {
     "init": "makes files; tests/cli/test_workspaces.py",
     "config": "tests/cli/test_main.py",
     "integrate": "writes files of other programs; tests/daemon/test_integrate.py",
     "completion": "prints a script",
     "run": "is the daemon",
-    "start": "starts the daemon; tests/cli/test_daemon.py",
+    "start": "starts the daemon; tests/cli/test_transcripts.py",
     "stop": "",
     "restart": "",
     "service": "calls systemd or launchd; tests/service",
@@ -217,10 +223,10 @@ LOCAL = {
     "discover": "adds what the answer lists; tests/cli/test_workspaces.py",
     "ui": "opens a browser; tests/daemon/test_panel.py",
 }
-WALKED = [one for one in OPTIONS if one[0].split()[0] not in LOCAL]
+WALKED = [(name, option) for name, option in OPTIONS if name.split()[0] not in LOCAL]
 
 
-# The JSON of a client, from which each hook has something to send.
+# The JSON of a client, with which each hook sends a request.
 HOOKED = {
     "prompt": "redis",
     "tool_name": "Bash",
@@ -230,7 +236,7 @@ HOOKED = {
 
 
 class Recorder:
-    """A socket that is answered like the daemon's: it knows one workspace and refuses the rest."""
+    """A socket that answers like a daemon with one workspace, and refuses all other requests."""
 
     def __init__(self, path: str) -> None:
         self.requests: list[tuple[str, Any]] = []
@@ -245,7 +251,7 @@ class Recorder:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            # A client asks a second connection for the version while it holds the first.
+            # A client asks for the version over a second connection while the first is open.
             threading.Thread(target=self._answer_all, args=(connection,), daemon=True).start()
 
     def _answer_all(self, connection: socket.socket) -> None:
@@ -283,22 +289,29 @@ def recorder() -> Iterator[Recorder]:
         made.close()
 
 
-def list_requests(recorder: Recorder, words: list[str]) -> list[tuple[str, Any]]:
-    """Run a command with text on stdin, and return what it sends."""
-    recorder.requests.clear()
+def run(words: list[str]) -> tuple[int, str, str]:
+    """Run a command with text on stdin. Return its exit status, stdout and stderr."""
     reading, writing = os.pipe()
     os.write(writing, json.dumps(HOOKED).encode())
     os.close(writing)
+    out, err = io.StringIO(), io.StringIO()
     with open(reading) as stdin, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", stdin)
-        patch.setattr(sys, "stdout", io.StringIO())
-        patch.setattr(sys, "stderr", io.StringIO())
-        main(words)
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        return main(words), out.getvalue(), err.getvalue()
+
+
+def list_requests(recorder: Recorder, words: list[str]) -> list[tuple[str, Any]]:
+    """Run a command and return its requests."""
+    recorder.requests.clear()
+    run(words)
     return list(recorder.requests)
 
 
-def find_words(name: str, option: Option) -> list[str]:
-    for key in (f"{name} {option.flags[-1]}", name):
+def find_words(name: str, flag: str = "") -> list[str]:
+    """Return the words of a command that is complete, or would be with this option."""
+    for key in (f"{name} {flag}", name):
         if key in WORDS:
             return [*name.split(), *WORDS[key].split()]
     return [*name.split(), *map(make_argument, COMMANDS[name].arguments)]
@@ -310,12 +323,29 @@ def find_words(name: str, option: Option) -> list[str]:
 def test_an_option_changes_what_is_sent_or_says_what_it_does_instead(
     recorder: Recorder, name: str, option: Option
 ) -> None:
-    words, flag = find_words(name, option), option.flags[-1]
-    without, sent = (
-        list_requests(recorder, words),
-        list_requests(recorder, [*words, *make_words(option)]),
-    )
+    flag = option.flags[-1]
+    words = find_words(name, flag)
+    without = list_requests(recorder, words)
+    sent = list_requests(recorder, [*words, *make_words(option)])
     assert without or sent
+    for method, params in sent:
+        # A hook calls a tool of MCP.
+        if method in OPERATIONS:
+            msgspec.convert(params or {}, OPERATIONS[method].params)
     names = {f"{name} {flag}", f"{name.split(maxsplit=1)[0]} {flag}", flag}
     is_elsewhere = not names.isdisjoint(ELSEWHERE) and names.isdisjoint(SENT)
     assert (sent == without) is is_elsewhere
+
+
+@pytest.mark.parametrize(
+    "name", dict.fromkeys(name for name, _ in WALKED if not name.startswith("hook "))
+)
+def test_without_a_daemon_a_command_exits_with_3_and_a_hint(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MEMSYNCD_SOCKET", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(find_words(name))
+    assert (status, out) == (3, ""), err
+    assert err.endswith("  → start it with `memsyncd start`\n")

@@ -3,14 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.search.ranking import Candidate, Ranked
 from memsyncd.terminal.format import (
     display_width,
     list_parts,
-    pad,
     render_age,
     render_bar,
     render_count,
@@ -58,7 +57,7 @@ def render(hit: dict[str, Any], paint: Paint = PLAIN, *, width: int = 0) -> str:
     return render_hit(hit, paint, root="/w", cwd="/w", width=width)
 
 
-def test_a_hit_shows_its_contradictions_and_what_its_relations_lead_to() -> None:
+def test_a_hit_shows_its_contradictions_and_the_targets_of_its_relations() -> None:
     related = {**HIT, "relation": "resolved_by", "snippet": "Raise the limit.", "tags": []}
     hit = {**HIT, "contradicts": ["a.md#old"], "contradicted_by": ["b.md"], "related": [related]}
     assert render(hit).splitlines()[2:] == [
@@ -69,18 +68,6 @@ def test_a_hit_shows_its_contradictions_and_what_its_relations_lead_to() -> None
     ]
 
 
-def test_a_hit_has_its_position_text_and_score() -> None:
-    assert render(HIT) == (
-        ".memories/redis.md:4-6  Redis › Timeouts  decision  #redis #ops  0.87\n  The"
-        " **redis** timeout is 5 s"
-    )
-
-
-def test_a_hit_omits_missing_fields() -> None:
-    bare = HIT | {"heading": [], "kind": None, "tags": [], "end_line": 4, "snippet": ""}
-    assert render(bare).rstrip() == ".memories/redis.md:4  0.87"
-
-
 def test_a_terminal_shows_a_bar_beside_the_score() -> None:
     assert render(HIT, width=80).splitlines()[0].endswith("  ━━━━━━── 0.87")
     assert render(HIT | {"score": 1.0}, width=80).splitlines()[0].endswith("  ━━━━━━━━ 1.00")
@@ -89,10 +76,12 @@ def test_a_terminal_shows_a_bar_beside_the_score() -> None:
 
 def test_an_explanation_is_a_table_of_the_parts_of_each_score_and_the_matched_words() -> None:
     dated = HIT | {"score": 0.5, "matched": ["redis"], "explain": {"stemmed": 4.0, "date": 0.8}}
-    assert render_explanation([HIT, dated], PLAIN).splitlines() == [
+    related = dated | {"explain": None, "matched_related": ["timeout"]}
+    assert render_explanation([HIT, dated, related], PLAIN).splitlines() == [
         "hit  score  stemmed  exact  date  contains",
         "1    0.87   12.3     3            redis, timeout",
         "2    0.50   4               0.8   redis",
+        "3    0.50                         redis, timeout (related)",
     ]
 
 
@@ -101,24 +90,10 @@ def test_each_column_of_an_explanation_is_described() -> None:
     boosts = {"importance": 1.0, "recency": 1.0, "decay": 1.0}
     parts = Ranked(candidate, 1.0, 0.5, 0.1, 0.0, 1.0, boosts).parts
     of_decay = ("decay_score", "decay_recency", "decay_accesses", "decay_importance")
-    shown = {**parts, "cosine": 0.5, "chunks": 2.0, **dict.fromkeys(of_decay, 1.0)}
-    lines = [*list_parts([HIT | {"explain": shown}])]
-    assert {line.split()[0] for line in lines} == shown.keys()
+    explained = {**parts, "cosine": 0.5, "chunks": 2.0, **dict.fromkeys(of_decay, 1.0)}
+    lines = [*list_parts([HIT | {"explain": explained}])]
+    assert {line.split()[0] for line in lines} == explained.keys()
     assert not [*list_parts([HIT | {"explain": None}])]
-
-
-def test_an_explanation_tells_related_words_from_those_that_a_hit_contains() -> None:
-    related = HIT | {"matched": ["redis"], "matched_related": ["timeout"]}
-    assert render_explanation([related], PLAIN).endswith("redis, timeout (related)")
-
-
-def test_an_explanation_of_hits_without_parts_has_the_matched_words() -> None:
-    assert render_explanation([HIT | {"explain": None}], PLAIN).splitlines()[1].split() == [
-        "1",
-        "0.87",
-        "redis,",
-        "timeout",
-    ]
 
 
 def test_colour_replaces_the_marks_of_matched_words() -> None:
@@ -207,21 +182,23 @@ def test_ages_are_coarse(at: float | None, text: str) -> None:
     assert render_age(at, 100.0) == text
 
 
+@settings(deadline=None, max_examples=100)
+@given(st.text(), st.integers(1, 30))
+@example("abcd", 4)
+@example("記憶記憶", 5)
+def test_shortened_text_fits_and_ends_with_an_ellipsis(text: str, width: int) -> None:
+    shortened = truncate(text, width)
+    assert display_width(shortened) <= width
+    if display_width(text) <= width:
+        assert shortened == text
+    else:
+        assert text.startswith(shortened.removesuffix("…"))
+        assert shortened.endswith("…")
+
+
 @pytest.mark.parametrize(("text", "columns"), [("abc", 3), ("記憶", 4), ("é", 1), ("", 0)])
 def test_wide_characters_take_two_columns_and_marks_none(text: str, columns: int) -> None:
     assert display_width(text) == columns
-
-
-@settings(deadline=None, max_examples=100)
-@given(st.text(), st.integers(1, 30))
-def test_shortened_text_fits(text: str, width: int) -> None:
-    assert display_width(truncate(text, width)) <= width
-
-
-def test_shortened_text_has_an_ellipsis() -> None:
-    assert truncate("abcdef", 4) == "abc…"
-    assert truncate("記憶記憶", 5) == "記憶…"
-    assert truncate("abcd", 4) == "abcd"
 
 
 def test_columns_line_up_in_any_script() -> None:
@@ -231,10 +208,6 @@ def test_columns_line_up_in_any_script() -> None:
         "b",
     ]
     assert render_table([]) == []
-
-
-def test_padding_counts_columns() -> None:
-    assert pad("記", 4) == "記  "
 
 
 @pytest.mark.parametrize(

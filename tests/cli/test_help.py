@@ -47,11 +47,14 @@ def test_the_help_of_every_command_describes_its_arguments(name: str) -> None:
     command = EVERY[name]
     text = render_help(name, "summary", command, PLAIN, width=80)
     reported = " ".join(text.split())
-    # The word that chooses a subcommand is described by the list of them.
-    described = [
-        one for one in command.arguments if one.choices != (*command.commands,) or not one.choices
+    # The list of subcommands describes the argument that chooses one.
+    missing = [
+        argument.metavar
+        for argument in command.arguments
+        if argument.choices != (*command.commands,) or not argument.choices
+        if f"{argument.metavar} {argument.help}" not in reported
     ]
-    assert [one.metavar for one in described if f"{one.metavar} {one.help}" not in reported] == []
+    assert missing == []
 
 
 @pytest.mark.parametrize(

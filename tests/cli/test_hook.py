@@ -51,13 +51,13 @@ NAMES = st.sampled_from(
 
 
 @pytest.mark.parametrize(
-    ("given_", "client"),
+    ("fields", "client"),
     [(CLAUDE, "claude-code"), (CODEX, "codex"), (GEMINI, "gemini"), (CURSOR, "cursor")],
 )
-def test_a_client_is_told_by_its_fields(given_: dict[str, Any], client: str) -> None:
-    assert detect_client(given_) == client
-    assert read_field(given_, "folder") == "/p"
-    assert read_field(given_, "run")[1:] == "-1"
+def test_a_client_is_told_by_its_fields(fields: dict[str, Any], client: str) -> None:
+    assert detect_client(fields) == client
+    assert read_field(fields, "folder") == "/p"
+    assert read_field(fields, "run")[1:] == "-1"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_client_is_told_by_its_fields(given_: dict[str, Any], client: str) -> 
         ("gemini", "user-prompt", "BeforeAgent"),
     ],
 )
-def test_text_is_given_under_the_clients_name_of_the_event(
+def test_text_is_fieldsunder_the_clients_name_of_the_event(
     client: str, event: str, answer: str
 ) -> None:
     assert render_answer(client, event, "x") == {
@@ -108,9 +108,9 @@ def test_the_context_that_gemini_puts_before_a_prompt_is_no_part_of_it() -> None
 )
 def test_a_failed_tool_can_be_captured(sent: dict[str, Any], error: str) -> None:
     event = {**BASE, "tool_name": "Bash", "tool_input": {"command": "make x"}, **sent}
-    (found,) = find_captures("claude-code", "post-tool-use", event)
-    assert (found["trigger"], found["step"], found["run_id"]) == ("failure", "Bash", "s-1")
-    assert found["error"] == f"make x\n\n{error}"
+    (capture,) = find_captures("claude-code", "post-tool-use", event)
+    assert (capture["trigger"], capture["step"], capture["run_id"]) == ("failure", "Bash", "s-1")
+    assert capture["error"] == f"make x\n\n{error}"
 
 
 @pytest.mark.parametrize(
@@ -128,33 +128,37 @@ def test_a_tool_that_did_not_fail_is_not_captured(sent: dict[str, Any]) -> None:
 
 def test_an_approved_plan_and_answers_can_be_captured() -> None:
     plan = {**BASE, "tool_name": "ExitPlanMode", "tool_input": {"plan": "# Plan\n\n## A\n\nb"}}
-    (found,) = find_captures("claude-code", "post-tool-use", plan)
-    assert (found["trigger"], found["step"]) == ("decision", "plan")
-    asked = {"tool_name": "AskUserQuestion", "tool_response": {"answers": {"Which?": "Postgres"}}}
-    (found,) = find_captures("claude-code", "post-tool-use", {**BASE, **asked})
-    assert (found["trigger"], found["answers"]) == ("interview", {"Which?": "Postgres"})
+    (capture,) = find_captures("claude-code", "post-tool-use", plan)
+    assert (capture["trigger"], capture["step"]) == ("decision", "plan")
+    interview = {
+        "tool_name": "AskUserQuestion",
+        "tool_response": {"answers": {"Which?": "Postgres"}},
+    }
+    (capture,) = find_captures("claude-code", "post-tool-use", {**BASE, **interview})
+    assert (capture["trigger"], capture["answers"]) == ("interview", {"Which?": "Postgres"})
 
 
 def test_the_last_message_of_a_turn_can_be_captured_with_its_decisions() -> None:
     message = f"Decision: use apsw.\n\n**Decision:** no pool.\n\nDecision:\n\n{'More text. ' * 20}"
     for name in ("last_assistant_message", "prompt_response", "text"):
-        found = find_captures("gemini", "stop", {**BASE, name: message})
-        assert [one["trigger"] for one in found] == ["decision", "decision", "summary"]
-        assert found[0]["artifacts"] == [{"content": "Decision: use apsw."}]
+        captures = find_captures("gemini", "stop", {**BASE, name: message})
+        triggers = [capture["trigger"] for capture in captures]
+        assert triggers == ["decision", "decision", "summary"]
+        assert captures[0]["artifacts"] == [{"content": "Decision: use apsw."}]
     assert not find_captures("gemini", "stop", {**BASE, "prompt_response": "Done."})
 
 
 def test_a_long_error_keeps_its_beginning_and_its_end() -> None:
     error = "begin " + "x" * 100_000 + " end"
-    (found,) = find_captures("codex", "post-tool-use", {"tool_name": "t", "error": error})
-    assert len(found["error"]) < MAX_ERROR_CHARS + 100
-    assert found["error"].startswith("begin ")
-    assert found["error"].endswith(" end")
+    (capture,) = find_captures("codex", "post-tool-use", {"tool_name": "t", "error": error})
+    assert len(capture["error"]) < MAX_ERROR_CHARS + 100
+    assert capture["error"].startswith("begin ")
+    assert capture["error"].endswith(" end")
 
 
 @given(st.sampled_from(CLIENTS), st.sampled_from(EVENTS), st.dictionaries(NAMES, JSON))
 def test_no_json_breaks_a_hook(client: str, event: str, sent: dict[str, Any]) -> None:
     assert detect_client(sent) in CLIENTS
-    for found in find_captures(client, event, sent):
-        assert found["step"]
-        assert found["trigger"] in {"failure", "decision", "interview", "summary"}
+    for capture in find_captures(client, event, sent):
+        assert capture["step"]
+        assert capture["trigger"] in {"failure", "decision", "interview", "summary"}

@@ -39,72 +39,44 @@ def call(env: dict[str, str], *words: str, **more: object) -> subprocess.Complet
 
 
 def test_without_arguments_the_overview_is_printed(env: dict[str, str]) -> None:
-    found = call(env)
-    assert (found.returncode, found.stderr) == (0, "")
-    assert "find passages by words" in found.stdout
-    assert call(env, "--help").stdout == call(env, "help").stdout == found.stdout
-    assert "memsyncd run --init ~/notes" in found.stdout
+    done = call(env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "find passages by words" in done.stdout
+    assert call(env, "--help").stdout == call(env, "help").stdout == done.stdout
+    assert call(env, "help", "--help").stdout == done.stdout
+    assert "memsyncd run --init ~/notes" in done.stdout
 
 
 def test_the_version_is_printed(env: dict[str, str]) -> None:
     assert call(env, "--version").stdout == f"memsyncd {memsyncd.__version__}\n"
 
 
-def test_help_of_a_command_has_two_forms(env: dict[str, str]) -> None:
-    found = call(env, "search", "--help")
-    assert found.returncode == 0
-    assert found.stdout == call(env, "help", "search").stdout
-
-
-def test_an_unknown_command_is_a_usage_error_with_the_nearest(env: dict[str, str]) -> None:
-    found = call(env, "serach", "x")
-    assert (found.returncode, found.stdout) == (2, "")
-    assert (
-        found.stderr == "memsyncd: no such command: serach\n  → did you mean `memsyncd search`?\n"
-    )
-    asked = call(env, "help", "serach")
-    assert (asked.returncode, asked.stdout, asked.stderr) == (2, "", found.stderr)
-    assert call(env, "help", "--help").stdout == call(env, "--help").stdout
-
-
-def test_a_missing_command_is_a_usage_error_with_those_there_are(env: dict[str, str]) -> None:
-    found = call(env, "session")
-    assert (found.returncode, found.stderr) == (
-        2,
-        "memsyncd: session: COMMAND is missing\n  → choose from start, resume\n",
-    )
-
-
-def test_a_usage_error_exits_with_2(env: dict[str, str]) -> None:
-    found = call(env, "search")
-    assert (found.returncode, found.stderr) == (
-        2,
-        "memsyncd: search: QUERY is missing\n  → see `memsyncd search --help`\n",
-    )
-
-
-def test_help_of_a_subcommand_has_two_forms(env: dict[str, str]) -> None:
-    found = call(env, "memory", "create", "--help")
-    assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout.startswith(
-        "Usage  memsyncd memory create NOTE [TEXT] [OPTIONS]\n\nCreate a note.\n"
-    )
-    assert call(env, "help", "memory", "create").stdout == found.stdout
-    assert "memory str_replace" in call(env, "help", "memory").stdout
-
-
 @pytest.mark.parametrize(
-    "words",
+    ("words", "message", "hint"),
     [
-        ["memory"],
-        ["memory", "veiw"],
-        ["memory", "--", "view"],
+        (["serach", "x"], "no such command: serach", "did you mean `memsyncd search`?"),
+        (["help", "serach"], "no such command: serach", "did you mean `memsyncd search`?"),
+        (["session"], "session: COMMAND is missing", "choose from start, resume"),
+        (["search"], "search: QUERY is missing", "see `memsyncd search --help`"),
+        (["memory"], "memory: COMMAND is missing", "choose from "),
+        (["memory", "veiw"], "memory: no such command: veiw", "choose from "),
+        (["memory", "--", "view"], "memory: view comes first", "see `memsyncd memory --help`"),
     ],
 )
-def test_a_command_without_its_subcommand_lists_them(env: dict[str, str], words: list[str]) -> None:
-    found = call(env, *words)
-    assert (found.returncode, found.stdout) == (2, "")
-    assert "  → see `memsyncd" in found.stderr or "choose from" in found.stderr
+def test_a_usage_error_exits_with_2_and_says_what_to_do(
+    env: dict[str, str], words: list[str], message: str, hint: str
+) -> None:
+    done = call(env, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"memsyncd: {message}\n  → {hint}")
+
+
+@pytest.mark.parametrize("name", ["search", "memory create"])
+def test_help_of_a_command_has_two_forms(env: dict[str, str], name: str) -> None:
+    done = call(env, *name.split(), "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage  memsyncd {name} ")
+    assert call(env, "help", *name.split()).stdout == done.stdout
 
 
 @pytest.mark.parametrize(
@@ -112,16 +84,16 @@ def test_a_command_without_its_subcommand_lists_them(env: dict[str, str], words:
     [[], ["--", "instructions"], ["sesion-start"], ["stop", "--client", "x"], ["stop", "-z"]],
 )
 def test_a_mistyped_hook_does_not_block_an_agent(env: dict[str, str], words: list[str]) -> None:
-    found = call(env, "hook", *words)
-    assert (found.returncode, found.stdout) == (1, "")
-    assert "memsyncd: hook" in found.stderr
+    done = call(env, "hook", *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "memsyncd: hook" in done.stderr
 
 
 def test_the_instructions_for_a_model_need_no_daemon(env: dict[str, str]) -> None:
     from memsyncd.integrations.instructions import INSTRUCTIONS
 
-    found = call(env, "hook", "instructions")
-    assert (found.returncode, found.stdout, found.stderr) == (0, INSTRUCTIONS, "")
+    done = call(env, "hook", "instructions")
+    assert (done.returncode, done.stdout, done.stderr) == (0, INSTRUCTIONS, "")
 
 
 @pytest.mark.parametrize(
@@ -146,59 +118,24 @@ def test_the_instructions_for_a_model_need_no_daemon(env: dict[str, str]) -> Non
 def test_an_invalid_command_is_refused_without_a_daemon(
     env: dict[str, str], words: list[str]
 ) -> None:
-    found = call(env, *words, stdin=subprocess.DEVNULL)
-    assert (found.returncode, found.stdout) == (2, ""), found.stderr
-    assert "  → " in found.stderr
+    done = call(env, *words, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "  → " in done.stderr
 
 
 def test_a_pipe_that_is_not_utf8_is_refused(env: dict[str, str]) -> None:
     command = [sys.executable, "-m", "memsyncd", "remember"]
-    found = subprocess.run(command, env=env, input=b"\xff", capture_output=True, check=False)
-    assert found.returncode == 2
-    assert b"not valid UTF-8" in found.stderr
+    done = subprocess.run(command, env=env, input=b"\xff", capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"not valid UTF-8" in done.stderr
 
 
 def test_a_closed_stdin_gives_no_text(env: dict[str, str]) -> None:
     line = f"{sys.executable} -m memsyncd remember - <&-"
-    found = subprocess.run(
+    done = subprocess.run(
         ["/bin/sh", "-c", line], env=env, capture_output=True, text=True, check=False
     )
-    assert (found.returncode, found.stderr.splitlines()[0]) == (2, "memsyncd: stdin is closed")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["search", "x"],
-        ["status"],
-        ["list"],
-        ["sync"],
-        ["get", "a.md"],
-        ["watch"],
-        ["problems"],
-        ["add", "/"],
-        ["remove", "x"],
-        ["remember", "x"],
-        ["memory", "view"],
-        ["history"],
-        ["history", "purge", "--all"],
-        ["diff", "1"],
-        ["undo", "1"],
-    ],
-)
-def test_without_a_daemon_every_command_exits_with_3_and_a_hint(
-    env: dict[str, str], words: list[str], tmp_path: Path
-) -> None:
-    words = [str(tmp_path / "notes") if word == "/" else word for word in words]
-    (tmp_path / "notes").mkdir()
-    found = call(env, *words)
-    assert (found.returncode, found.stdout) == (3, "")
-    assert found.stderr.endswith("  → start it with `memsyncd start`\n")
-
-
-def test_stopping_without_a_daemon_succeeds(env: dict[str, str]) -> None:
-    found = call(env, "stop")
-    assert (found.returncode, found.stderr) == (0, "no daemon runs; nothing to stop\n")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "memsyncd: stdin is closed")
 
 
 def test_a_daemon_that_nobody_reaches_is_not_said_to_be_stopped(
@@ -213,36 +150,36 @@ def test_a_daemon_that_nobody_reaches_is_not_said_to_be_stopped(
         with path.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for command in ("stop", "restart"):
-                found = call(env, command)
-                assert (found.returncode, process in found.stderr) == (3, True), found.stderr
-    found = call(env, "stop")
-    assert (found.returncode, found.stderr) == (0, "no daemon runs; nothing to stop\n")
+                done = call(env, command)
+                assert (done.returncode, process in done.stderr) == (3, True), done.stderr
+    done = call(env, "stop")
+    assert (done.returncode, done.stderr) == (0, "no daemon runs; nothing to stop\n")
 
 
 def test_an_invalid_variable_is_bad_configuration(env: dict[str, str]) -> None:
-    found = call(env | {"MEMSYNCD_SOCKET": "m.sock"}, "status")
-    assert found.returncode == 78
-    assert "MEMSYNCD_SOCKET" in found.stderr
+    done = call(env | {"MEMSYNCD_SOCKET": "m.sock"}, "status")
+    assert done.returncode == 78
+    assert "MEMSYNCD_SOCKET" in done.stderr
 
 
 def test_control_characters_in_arguments_do_not_reach_the_terminal(env: dict[str, str]) -> None:
-    found = call(env, "se\x1b[2Jarch\r")
-    assert "\x1b" not in found.stderr
-    assert "\r" not in found.stderr
+    done = call(env, "se\x1b[2Jarch\r")
+    assert "\x1b" not in done.stderr
+    assert "\r" not in done.stderr
 
 
 def test_arguments_that_are_not_utf8_are_accepted(env: dict[str, str]) -> None:
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "memsyncd", b"\xff\xfe"], env=env, capture_output=True, check=False
     )
-    assert found.returncode == 2
-    assert b"no such command" in found.stderr
+    assert done.returncode == 2
+    assert b"no such command" in done.stderr
 
 
 def test_a_locale_without_arrows_still_gets_its_answer(env: dict[str, str]) -> None:
-    found = call(env | {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}, "help")
-    assert found.returncode == 0
-    assert "COMMAND ?" in found.stdout
+    done = call(env | {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}, "help")
+    assert done.returncode == 0
+    assert "COMMAND ?" in done.stdout
 
 
 def test_colour_can_be_forced_and_disabled(env: dict[str, str]) -> None:
@@ -255,42 +192,42 @@ def test_a_closed_pipe_ends_the_command_silently(env: dict[str, str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as closed:
-        found = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "memsyncd", "help"],
             env=env,
             stdout=closed,
             stderr=subprocess.PIPE,
             check=False,
         )
-    assert (found.returncode, found.stderr) == (141, b"")
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_do_not_fail_a_command(env: dict[str, str], closed: str) -> None:
-    found = subprocess.run(
+    done = subprocess.run(
         ["/bin/sh", "-c", f"{sys.executable} -m memsyncd stop {closed}"],
         env=env,
         capture_output=True,
         check=False,
     )
-    assert (found.returncode, found.stdout) == (0, b"")
-    assert b"Traceback" not in found.stderr
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_is_reported_as_a_failure(env: dict[str, str]) -> None:
     with open("/dev/full", "wb") as full:
-        found = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "memsyncd", "help"],
             env=env,
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,
         )
-    assert found.returncode == 70
-    assert found.stderr.startswith(b"memsyncd: No space left on device\n")
-    assert b"free some space where the output goes" in found.stderr
-    assert b"Traceback" not in found.stderr
+    assert done.returncode == 70
+    assert done.stderr.startswith(b"memsyncd: No space left on device\n")
+    assert b"free some space where the output goes" in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_on_a_terminal_errors_are_coloured(env: dict[str, str]) -> None:
@@ -312,10 +249,10 @@ def test_a_deleted_current_folder_does_not_fail_a_command(
         "import os, sys; from memsyncd.cli.main import main; os.rmdir(os.getcwd());"
         " sys.exit(main(['status']))"
     )
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code], env=env, cwd=gone, capture_output=True, text=True, check=False
     )
-    assert found.returncode == 3
+    assert done.returncode == 3
 
 
 def test_init_creates_missing_files_and_never_overwrites(
@@ -324,20 +261,11 @@ def test_init_creates_missing_files_and_never_overwrites(
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "MEMORY.md").write_text("mine\n")
-    found = call(env, "init", str(folder))
-    assert (found.returncode, found.stdout) == (0, f"created {folder}/.memories/context.md\n")
-    assert "memsyncd start" in found.stderr
+    done = call(env, "init", str(folder))
+    assert (done.returncode, done.stdout) == (0, f"created {folder}/.memories/context.md\n")
+    assert "memsyncd start" in done.stderr
     assert (folder / "MEMORY.md").read_text() == "mine\n"
     assert "nothing was changed" in call(env, "init", str(folder)).stderr
-
-
-def test_init_works_in_the_current_folder(env: dict[str, str], tmp_path: Path) -> None:
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    assert (
-        call(env, "init", cwd=folder).stdout == "created MEMORY.md\ncreated .memories/context.md\n"
-    )
-    assert (folder / "MEMORY.md").read_text().startswith("# Memory\n")
 
 
 def test_init_follows_no_dangling_link(env: dict[str, str], tmp_path: Path) -> None:
@@ -351,13 +279,14 @@ def test_init_follows_no_dangling_link(env: dict[str, str], tmp_path: Path) -> N
 def test_init_creates_a_folder_that_is_missing(env: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "far" / "notes"
     assert call(env, "init", str(folder)).returncode == 0
+    assert (folder / "MEMORY.md").is_file()
     assert (folder / ".memories" / "context.md").is_file()
 
 
 def test_init_names_a_folder_that_it_cannot_create(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    found = call(env, "init", str(tmp_path / "file" / "notes"))
-    assert (found.returncode, found.stderr.splitlines()[-1]) == (
+    done = call(env, "init", str(tmp_path / "file" / "notes"))
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
         2,
         "  → name a folder that you may create",
     )
@@ -366,9 +295,9 @@ def test_init_names_a_folder_that_it_cannot_create(env: dict[str, str], tmp_path
 
 @pytest.mark.parametrize("path", ["/", "~"])
 def test_init_refuses_an_invalid_workspace(env: dict[str, str], path: str) -> None:
-    found = call(env, "init", path)
-    assert found.returncode in (2, 6)
-    assert found.stderr.startswith("memsyncd: ")
+    done = call(env, "init", path)
+    assert done.returncode in (2, 6)
+    assert done.stderr.startswith("memsyncd: ")
 
 
 def test_config_prints_its_path_and_its_errors(env: dict[str, str], tmp_path: Path) -> None:
@@ -377,36 +306,39 @@ def test_config_prints_its_path_and_its_errors(env: dict[str, str], tmp_path: Pa
     good.write_text("[sync]\ndebounce_ms = 50\n")
     bad.write_text("[sync]\ndebouce_ms = 50\n")
     assert call(env, "config", "check", str(good)).returncode == 0
-    found = call(env, "config", "check", "bad.toml", cwd=tmp_path)
-    assert found.returncode == 78
-    assert "bad.toml:2" in found.stderr
-    assert "debounce_ms" in found.stderr
+    done = call(env, "config", "check", "bad.toml", cwd=tmp_path)
+    assert done.returncode == 78
+    assert "bad.toml:2" in done.stderr
+    assert "debounce_ms" in done.stderr
     assert call(env, "config", "check", "none.toml", cwd=tmp_path).returncode == 78
 
 
 def test_an_empty_home_counts_as_unset(env: dict[str, str]) -> None:
     home = pwd.getpwuid(os.getuid()).pw_dir
-    for given in (env | {"HOME": ""}, {name: env[name] for name in env if name != "HOME"}):
-        assert call(given, "config", "path").stdout == f"{home}/.config/memsyncd/config.toml\n"
+    for other in (env | {"HOME": ""}, {name: env[name] for name in env if name != "HOME"}):
+        assert call(other, "config", "path").stdout == f"{home}/.config/memsyncd/config.toml\n"
 
 
 def test_config_shows_every_value_with_its_origin(env: dict[str, str]) -> None:
-    found = call(env | {"MEMSYNCD_SYNC_DEBOUNCE_MS": "70"}, "config", "show")
-    assert found.returncode == 0
-    assert "debounce_ms = 70" in found.stdout
-    assert "env:MEMSYNCD_SYNC_DEBOUNCE_MS" in found.stdout
+    done = call(env | {"MEMSYNCD_SYNC_DEBOUNCE_MS": "70"}, "config", "show")
+    assert done.returncode == 0
+    assert "debounce_ms = 70" in done.stdout
+    assert "env:MEMSYNCD_SYNC_DEBOUNCE_MS" in done.stdout
 
 
 def test_config_prints_the_same_as_json(env: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text("[sync]\ndebounce_ms = 50\n[[workspace]]\npath = '/w'\n")
-    shown = json.loads(call(env, "config", "show", str(file), "--json").stdout)
-    assert (shown["path"], shown["is_fine"], shown["warnings"]) == (str(file), True, [])
-    assert (shown["values"]["sync"]["debounce_ms"], shown["values"]["workspace"][0]["path"]) == (
+    report = json.loads(call(env, "config", "show", str(file), "--json").stdout)
+    assert (report["path"], report["is_fine"], report["warnings"]) == (str(file), True, [])
+    assert (
+        report["values"]["sync"]["debounce_ms"],
+        report["values"]["workspace"][0]["path"],
+    ) == (
         50,
         "/w",
     )
-    assert shown["origins"]["sync.debounce_ms"].endswith("c.toml:2")
+    assert report["origins"]["sync.debounce_ms"].endswith("c.toml:2")
     file.write_text("[sync]\ndebouce_ms = 50\nreconcile_s = 'x'\n")
     checked = call(env, "config", "check", str(file), "--json")
     reported = json.loads(checked.stdout)
@@ -473,20 +405,20 @@ def test_an_internal_error_is_one_sentence_and_has_a_traceback_on_request(
         "import sys; import memsyncd.cli.main as m; m.load_command = None;"
         " sys.exit(m.main(['status']))"
     )
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
     )
-    assert found.returncode == 70
-    assert found.stderr.startswith("memsyncd: TypeError")
-    assert "Traceback" not in found.stderr
-    shown = subprocess.run(
+    assert done.returncode == 70
+    assert done.stderr.startswith("memsyncd: TypeError")
+    assert "Traceback" not in done.stderr
+    traced = subprocess.run(
         [sys.executable, "-c", code],
         env=env | {"MEMSYNCD_TRACEBACK": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "Traceback" in shown.stderr
+    assert "Traceback" in traced.stderr
 
 
 @pytest.mark.parametrize(
@@ -496,10 +428,10 @@ def test_a_client_command_imports_nothing_of_the_daemon_and_nothing_slow(
     env: dict[str, str], words: list[str]
 ) -> None:
     code = f"import sys; from memsyncd.cli.main import main; main({words}); print(*sys.modules)"
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True
     )
-    loaded = set(found.stdout.split())
+    loaded = set(done.stdout.split())
     clients = {"memsyncd.client", "memsyncd.client.connection"}
     ours = {"memsyncd", *clients, "memsyncd.dirs", "memsyncd.errors", "memsyncd.lock"}
     requested = {
@@ -559,10 +491,10 @@ def test_the_daemon_imports_no_module_that_it_never_uses(
         "print(*(name for name, module in sys.modules.items() if module))"
     )
     env = {**env, "MEMSYNCD_CONFIG": str(tmp_path / "bad.toml")}
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
     )
-    loaded, after_log = (set(line.split()) for line in found.stdout.splitlines())
+    loaded, after_log = (set(line.split()) for line in done.stdout.splitlines())
     assert {"asyncio", "memsyncd.daemon.main"} <= loaded
     unused = {"ssl", "_ssl", "_hashlib", "rich", "pygments", "multiprocessing"}
     unused |= {"_bz2", "_lzma", "greenlet", "typing_extensions"}

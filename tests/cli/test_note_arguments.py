@@ -10,7 +10,7 @@ from memsyncd.terminal.places import find_note, find_workspace_note, parse_targe
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "wanted"),
     [
         ("MEMORY.md", ("MEMORY.md", None, None, None)),
         ("a.md:12", ("a.md", None, 12, 12)),
@@ -33,10 +33,10 @@ from memsyncd.terminal.places import find_note, find_workspace_note, parse_targe
     ],
 )
 def test_a_target_is_a_path_with_lines_or_a_heading(
-    text: str, found: tuple[str, str | None, int | None, int | None]
+    text: str, wanted: tuple[str, str | None, int | None, int | None]
 ) -> None:
     target = parse_target(text)
-    assert (target.path, target.heading, target.start_line, target.end_line) == found
+    assert (target.path, target.heading, target.start_line, target.end_line) == wanted
 
 
 @pytest.fixture
@@ -45,34 +45,46 @@ def root(tmp_path: Path) -> Path:
     (root / ".memories" / "deep").mkdir(parents=True)
     (root / "MEMORY.md").write_text("# M\n")
     (root / ".memories" / "a.md").write_text("# A\n")
+    os.symlink(root / "MEMORY.md", root / ".memories" / "link.md")
+    (tmp_path / "link").symlink_to(root)
     return root
 
 
-def find(path: str, cwd: Path, *roots: Path) -> tuple[str | None, str]:
-    return find_note(path, str(cwd), [str(each) for each in roots])
+@pytest.mark.parametrize(
+    ("path", "cwd", "roots", "place"),
+    [
+        ("a.md", "<root>/.memories", ["<root>"], ("<root>", ".memories/a.md")),
+        ("../MEMORY.md", "<root>/.memories", ["<root>"], ("<root>", "MEMORY.md")),
+        (".", "<root>", ["<root>"], ("<root>", ".")),
+        ("<root>", "/", ["<root>"], ("<root>", ".")),
+        ("..", "<root>/.memories", ["<root>"], ("<root>", ".")),
+        # The file need not exist.
+        ("<root>/.memories/gone.md", "/", ["<root>"], ("<root>", ".memories/gone.md")),
+        # A relative path that names nothing here is relative to the root.
+        (".memories/a.md", "<root>/.memories/deep", ["<root>"], (None, ".memories/a.md")),
+        ("MEMORY.md", "", ["<root>"], (None, "MEMORY.md")),
+        ("<root>-two/a.md", "<root>", ["<root>"], (None, "<root>-two/a.md")),
+        # The nearest root wins.
+        (
+            "<root>/.memories/a.md",
+            "/",
+            ["<root>", "<root>/.memories"],
+            ("<root>/.memories", "a.md"),
+        ),
+        # A link to a folder leads to the real root; a link to a note keeps its name.
+        ("<root>/../link/MEMORY.md", "/", ["<root>"], ("<root>", "MEMORY.md")),
+        (".memories/link.md", "<root>", ["<root>"], ("<root>", ".memories/link.md")),
+    ],
+)
+def test_a_path_is_beneath_its_nearest_root_or_stays_unchanged(
+    root: Path, path: str, cwd: str, roots: list[str], place: tuple[str | None, str]
+) -> None:
+    def fill(text: str) -> str:
+        return text.replace("<root>", str(root))
 
-
-def test_a_path_from_the_current_folder_is_found_beneath_its_root(root: Path) -> None:
-    assert find("a.md", root / ".memories", root) == (str(root), ".memories/a.md")
-    assert find("../MEMORY.md", root / ".memories", root) == (str(root), "MEMORY.md")
-
-
-def test_the_root_itself_is_a_dot(root: Path) -> None:
-    for path, cwd in ((".", root), (str(root), root.parent), ("..", root / ".memories")):
-        assert find(path, cwd, root) == (str(root), ".")
-
-
-def test_an_absolute_path_is_found_beneath_its_root_even_if_the_file_is_gone(root: Path) -> None:
-    assert find(f"{root}/.memories/gone.md", Path("/"), root) == (str(root), ".memories/gone.md")
-
-
-def test_a_relative_path_that_does_not_exist_here_is_relative_to_the_root(root: Path) -> None:
-    assert find(".memories/a.md", root / ".memories" / "deep", root) == (None, ".memories/a.md")
-
-
-def test_a_path_in_no_workspace_stays_unchanged(root: Path, tmp_path: Path) -> None:
-    assert find(f"{tmp_path}/other.md", root, root) == (None, f"{tmp_path}/other.md")
-    assert find(f"{root}-two/a.md", root, root) == (None, f"{root}-two/a.md")
+    real_root, below = place
+    wanted = (real_root and fill(real_root), fill(below))
+    assert find_note(fill(path), fill(cwd), [*map(fill, roots)]) == wanted
 
 
 def test_a_path_of_the_memory_tool_stays_unchanged(root: Path) -> None:
@@ -80,25 +92,6 @@ def test_a_path_of_the_memory_tool_stays_unchanged(root: Path) -> None:
     assert find_workspace_note("/memories/a.md", cwd, [cwd]) == (None, "/memories/a.md")
     assert find_workspace_note("/memories/a.md", cwd, ["/memories"]) == ("/memories", "a.md")
     assert find_workspace_note("/memoriesx/a.md", cwd, [cwd]) == ("/memoriesx", "/memoriesx/a.md")
-
-
-def test_the_nearest_root_wins(root: Path) -> None:
-    inner = root / ".memories"
-    assert find(f"{inner}/a.md", Path("/"), root, inner) == (str(inner), "a.md")
-
-
-def test_a_folder_that_is_a_link_leads_to_the_real_root(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(root)
-    assert find(f"{tmp_path}/link/MEMORY.md", Path("/"), root) == (str(root), "MEMORY.md")
-
-
-def test_a_note_that_is_a_link_keeps_its_own_name(root: Path) -> None:
-    os.symlink(root / "MEMORY.md", root / ".memories" / "link.md")
-    assert find(".memories/link.md", root, root) == (str(root), ".memories/link.md")
-
-
-def test_without_a_current_folder_a_relative_path_stays_unchanged(root: Path) -> None:
-    assert find_note("MEMORY.md", "", [str(root)]) == (None, "MEMORY.md")
 
 
 def test_paths_are_shown_as_one_would_type_them_here() -> None:

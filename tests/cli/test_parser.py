@@ -68,26 +68,25 @@ def test_a_flag_with_an_optional_value_takes_it_only_if_attached(
     assert parse_command("search", SEARCH, ["a", *words]).open == value
 
 
-def test_options_may_be_at_any_position() -> None:
-    found = read("--json", "a", "--tag", "x", "b", "--tag=y", "c")
-    assert (found["first"], found["rest"], found["tag"], found["json"]) == (
-        "a",
-        ["b", "c"],
-        ["x", "y"],
-        True,
-    )
-
-
-def test_after_two_dashes_every_word_is_an_argument() -> None:
-    assert read("--", "--json", "-n", "--")["rest"] == ["-n", "--"]
-
-
-def test_one_dash_is_an_argument() -> None:
-    assert read("-")["first"] == "-"
-
-
-def test_help_is_recognized_among_invalid_arguments() -> None:
-    assert read("--help")["help"] is True
+@pytest.mark.parametrize(
+    ("words", "parsed"),
+    [
+        (
+            ["--json", "a", "--tag", "x", "b", "--tag=y", "c"],
+            {"first": "a", "rest": ["b", "c"], "tag": ["x", "y"], "json": True},
+        ),
+        (["--", "--json", "-n", "--"], {"first": "--json", "rest": ["-n", "--"], "json": False}),
+        (["-"], {"first": "-"}),
+        (["--help"], {"help": True}),
+        *((["- an item", text], {"rest": [text]}) for text in ("--- \nkind: x", "-a b=c", "--x y")),
+        (["a", "--tag=two words", "--tag", "- three"], {"tag": ["two words", "- three"]}),
+    ],
+)
+def test_options_stand_anywhere_and_text_may_begin_with_a_dash(
+    words: list[str], parsed: dict[str, object]
+) -> None:
+    args = read(*words)
+    assert {name: args[name] for name in parsed} == parsed
 
 
 @pytest.mark.parametrize(
@@ -111,20 +110,26 @@ def test_an_invalid_argument_is_an_exact_error(words: tuple[str, ...], message: 
     assert error.hint
 
 
-def test_a_mistyped_option_is_refused_with_the_nearest() -> None:
-    assert refuse(PLAIN, "a", "--lmit=3").hint == "did you mean --limit?"
-
-
-def test_a_superfluous_argument_is_refused() -> None:
-    assert refuse(load_command("get"), "a", "b").message == "plain: too many arguments: b"
-
-
-def test_a_value_outside_a_closed_list_is_refused_with_the_list() -> None:
-    error = refuse(load_command("completion"), "tcsh")
-    assert (error.message, error.hint) == (
-        "plain: no such shell: tcsh",
-        "choose from bash, zsh, fish",
-    )
+@pytest.mark.parametrize(
+    ("command", "words", "message", "hint"),
+    [
+        (PLAIN, ["a", "--lmit=3"], "no such option: --lmit", "did you mean --limit?"),
+        (load_command("get"), ["a", "b"], "too many arguments: b", "see `memsyncd plain --help`"),
+        (
+            load_command("completion"),
+            ["tcsh"],
+            "no such shell: tcsh",
+            "choose from bash, zsh, fish",
+        ),
+        (SEARCH, ["a", "-json"], "-json would exclude a word", "the option is --json"),
+        (SEARCH, ["a", "--tga", "x"], "no such option: --tga", "did you mean --tag?"),
+    ],
+)
+def test_an_invalid_word_is_refused_with_what_was_meant(
+    command: Command, words: list[str], message: str, hint: str
+) -> None:
+    error = refuse(command, *words)
+    assert (error.message, error.hint) == (f"plain: {message}", hint)
 
 
 def test_a_search_keeps_excluded_words() -> None:
@@ -135,23 +140,6 @@ def test_a_search_keeps_excluded_words() -> None:
     )
     assert args.query == ["redis", "-draft", "-now", "-2024", '-"old plan"']
     assert (args.limit, args.kind) == (3, ["decision"])
-
-
-def test_a_search_recognizes_an_option_with_a_missing_dash() -> None:
-    assert refuse(SEARCH, "redis", "-json").hint == "the option is --json"
-
-
-def test_a_search_still_refuses_unknown_long_options() -> None:
-    assert refuse(SEARCH, "redis", "--tga", "x").hint == "did you mean --tag?"
-
-
-@pytest.mark.parametrize("text", ["- an item", "--- \nkind: x", "-a b=c", "--two words"])
-def test_a_word_with_blanks_is_text_even_if_it_begins_with_a_dash(text: str) -> None:
-    assert read(text)["first"] == text
-
-
-def test_a_value_with_blanks_may_be_attached_to_its_flag() -> None:
-    assert read("a", "--tag=two words", "--tag", "- three")["tag"] == ["two words", "- three"]
 
 
 @settings(deadline=None, max_examples=100)

@@ -38,6 +38,6 @@ def test_a_missing_editor_is_named() -> None:
 
 def test_an_answer_of_related_words_alone_says_so() -> None:
     related = {"matched": [], "matched_related": ["posts"]}
-    held = {"matched": ["a"], "matched_related": ["posts"]}
+    direct = {"matched": ["a"], "matched_related": ["posts"]}
     assert describe_relaxed([related]).endswith("these contain related ones")
-    assert describe_relaxed([related, held]).endswith("these contain some")
+    assert describe_relaxed([related, direct]).endswith("these contain some")

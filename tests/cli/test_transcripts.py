@@ -1,6 +1,6 @@
 """Commands and their output, against the real daemon, as a person would see them.
 
-In a transcript a line that begins with `$ ` is run by a shell; what follows is its expected output:
+In a transcript a shell runs a line that begins with `$ `. The next lines are its expected output:
 `! ` marks lines of stderr, `[n]` the exit status if it is not 0, and `<word>` stands for any text.
 Lines that begin with `// ` are remarks.
 """
@@ -40,7 +40,7 @@ class ShellSession:
     """A home of its own, and a shell in it in which `memsyncd` is the program under test."""
 
     def __init__(self, home: Path, run_dir: str) -> None:
-        # The folder of the notes, and the user's home unless a test has its own.
+        # The folder of the notes, and the user's home unless a test has another home.
         self.home = self.cwd = home
         programs = home / "bin"
         programs.mkdir()
@@ -69,7 +69,7 @@ class ShellSession:
         )
 
     def tell(self, line: str) -> list[str]:
-        """The output of this line in the form of a transcript."""
+        """Run the line and return its output in the form of a transcript."""
         word, _, rest = line.partition(" ")
         if word == "cd":
             self.cwd = (self.cwd / rest).resolve()
@@ -84,19 +84,19 @@ class ShellSession:
         ]
 
     def wait_until_indexed(self) -> None:
-        """Wait until no event of an earlier line waits for a scan: answers would report it."""
+        """Wait until no event of an earlier line waits for a scan, because answers would report it."""
         path = Path(self.env["XDG_RUNTIME_DIR"]) / "memsyncd" / "memsyncd.sock"
         if not path.exists():
             return
         with Client(str(path), SHELL_S) as client:
             end_s = time.monotonic() + SHELL_S
-            while any(one["pending"] for one in client.call("status")["workspaces"]):
+            while any(info["pending"] for info in client.call("status")["workspaces"]):
                 assert time.monotonic() < end_s, "an event waits for a scan"
                 time.sleep(0.01)
 
     def show(self, line: str, *, interrupt_after: str = "", types: str = "") -> str:
-        """What a terminal receives while this line runs; Ctrl-C is pressed once it has shown a
-        text, `types` is typed at once.
+        """Run the line on a terminal and return its output. `types` is typed at once; Ctrl-C is
+        pressed once the output has the text `interrupt_after`.
         """
         leader, follower = pty.openpty()
         process = subprocess.Popen(
@@ -115,13 +115,13 @@ class ShellSession:
             while len(screen) < MAX_SCREEN_BYTES:
                 try:
                     piece = terminal.read(4096)
-                except OSError:  # Linux says so when the last writer has gone
+                except OSError:  # on Linux, after the last writer has closed
                     break
                 if not piece:
                     break
                 screen += piece
                 if interrupt_after and interrupt_after.encode() in screen:
-                    # To all that run on the terminal, as Ctrl-C does.
+                    # To all processes on the terminal, as Ctrl-C does.
                     os.killpg(process.pid, signal.SIGINT)
                     interrupt_after = ""
         process.wait(SHELL_S)
@@ -154,7 +154,7 @@ def base_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShellSess
 
 @pytest.fixture
 def session(base_session: ShellSession, tmp_path: Path) -> Iterator[ShellSession]:
-    """A session whose daemon runs already, without workspaces."""
+    """A session with a running daemon that has no workspaces."""
     session = copy.copy(base_session)
     session.home = session.cwd = tmp_path.resolve()
     session.env = dict(base_session.env)
@@ -164,7 +164,7 @@ def session(base_session: ShellSession, tmp_path: Path) -> Iterator[ShellSession
 
 
 def read_steps(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each line to run, with its expected output."""
+    """Yield each line to run, with its expected output."""
     steps: list[tuple[str, list[str]]] = []
     for text in path.read_text().splitlines():
         if text.startswith("$ "):
@@ -282,7 +282,7 @@ def test_a_text_can_be_typed_on_the_terminal(session: ShellSession) -> None:
 
 
 def write_notes_that_take_seconds(session: ShellSession) -> None:
-    """1,500 notes of 15 sections: several polls long to index, however fast the machine."""
+    """Write 1,500 notes of 15 sections. To index them takes several polls on any machine."""
     for n in range(1500):
         sections = "".join(f"## Part {i} of {n}\n\nmany words of text {i}\n\n" for i in range(15))
         write_note(session, f"notes/.memories/{n}.md", f"# Note {n}\n\n{sections}")
@@ -319,7 +319,7 @@ def test_watching_prints_a_line_for_each_change_until_interrupted(session: Shell
     is_over = threading.Event()
 
     def save() -> None:
-        """Save again and again: what was saved before the command watches is not shown."""
+        """Save again and again, because the command shows no save before it watches."""
         number = 0
         while not is_over.wait(1):
             number += 1

@@ -1,3 +1,5 @@
+"""Texts about workspaces: what was found in a folder, a sync, changes."""
+
 from __future__ import annotations
 
 import io
@@ -13,8 +15,6 @@ from memsyncd.terminal.parser import parse_command
 from memsyncd.terminal.terminal import Paint, Terminal
 
 PLAIN = Paint()
-COLOUR = Paint(has_colour=True)
-
 REPORT: dict[str, Any] = {
     "workspace": "notes-1",
     "generation": 43,
@@ -27,8 +27,9 @@ REPORT: dict[str, Any] = {
     "chunks": {"upserted": 14, "deleted": 2, "kept": 9, "moved": 1},
     "duration_ms": 35.2,
 }
-
-
+NOTHING = dict.fromkeys(("added", "moved", "unchanged"), 0) | {
+    "chunks": {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}
+}
 INFO: dict[str, Any] = {"preset": "memory", "has_memory": False, "include": []}
 FOUND: dict[str, Any] = {
     "what": "MEMORY.md and .memories/",
@@ -37,14 +38,13 @@ FOUND: dict[str, Any] = {
     "is_complete": True,
     "worktree": None,
 }
-EVERY = "the folder holds 35 notes; index them all: memsyncd add ~/wiki --preset vault"
 
 
 class AskedConsole(Console):
-    """Keeps what a command asks of the daemon."""
+    """A console that keeps the parameters of a request."""
 
     def call_on(self, workspace: str | None, method: str, **params: object) -> dict[str, Any]:
-        self.asked = {key: value for key, value in params.items() if value is not None}
+        self.sent = {key: value for key, value in params.items() if value is not None}
         freshness = {"state": "ready", "pending": 0}
         return {"workspace": "notes-1", "notes": [], "freshness": freshness}
 
@@ -53,7 +53,7 @@ class AskedConsole(Console):
 
 
 @pytest.mark.parametrize(
-    ("words", "asked"),
+    ("words", "sent"),
     [
         (["--notes"], {"sections": False}),
         (["-w", "notes"], {"sections": False}),
@@ -62,13 +62,13 @@ class AskedConsole(Console):
         (["--notes", "--sort", "decay"], {"sort": "decay"}),
     ],
 )
-def test_sections_are_asked_for_only_if_they_are_printed(
-    words: list[str], asked: dict[str, object]
+def test_sections_are_requested_only_if_they_are_printed(
+    words: list[str], sent: dict[str, object]
 ) -> None:
     console = AskedConsole(Terminal(io.StringIO(), io.StringIO(), {}), {})
     command = load_command("list")
     command.run(parse_command("list", command, words), console)
-    assert console.asked == asked
+    assert console.sent == sent
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_adding_nothing_says_why_and_how_many_notes_the_whole_folder_has(
     init = "create a first MEMORY.md: memsyncd init ~/wiki"
     assert describe_found(FOUND, INFO | info, "~/wiki") == [
         f"nothing to index yet: {reason}",
-        EVERY,
+        "the folder holds 35 notes; index them all: memsyncd add ~/wiki --preset vault",
         f"or {init}",
     ]
     assert describe_found(FOUND | {"others": 0}, INFO | info, "~/wiki")[1:] == [init]
@@ -97,62 +97,39 @@ def test_adding_nothing_says_why_and_how_many_notes_the_whole_folder_has(
 
 
 def test_each_file_that_is_nearly_memory_gets_its_own_remedy() -> None:
-    found = FOUND | {"namesakes": ["memory.md", "pkg/MEMORY.md"]}
-    assert describe_found(found, INFO, "~/wiki")[-2:] == [
+    place = FOUND | {"namesakes": ["memory.md", "pkg/MEMORY.md"]}
+    assert describe_found(place, INFO, "~/wiki")[-2:] == [
         "memory.md is seen, but not read as memory; rename it to MEMORY.md",
         "pkg/MEMORY.md is seen, but not read as memory; index it: --include pkg/MEMORY.md",
     ]
 
 
-def test_a_sync_is_reported_in_one_line() -> None:
-    assert render_sync_report(REPORT, PLAIN) == (
-        "3 added, 1 moved, 1,200 unchanged · 14 chunks written · 2 deleted · 35 ms, generation 43"
-    )
+@pytest.mark.parametrize(
+    ("report", "line"),
+    [
+        ({}, "3 added, 1 moved, 1,200 unchanged · 14 chunks written · 2 deleted · 35 ms"),
+        (NOTHING, "no notes · 35 ms"),
+        (NOTHING | {"failed": [{"path": "a.md", "problem": "x"}]}, "no notes · 1 failed · 35 ms"),
+    ],
+)
+def test_a_sync_is_reported_in_one_line(report: dict[str, Any], line: str) -> None:
+    assert render_sync_report(REPORT | report, PLAIN) == f"{line}, generation 43"
 
 
-def test_a_sync_without_changes_is_reported() -> None:
-    empty = (
-        REPORT
-        | dict.fromkeys(("added", "moved", "unchanged"), 0)
-        | {"chunks": {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}}
-    )
-    assert render_sync_report(empty, PLAIN) == "no notes · 35 ms, generation 43"
-
-
-def test_a_sync_counts_failed_notes() -> None:
-    assert "1 failed" in render_sync_report(
-        REPORT | {"failed": [{"path": "a.md", "problem": "x"}]}, PLAIN
-    )
-
-
-CHANGE: dict[str, Any] = {
-    "workspace": "notes-1",
-    "generation": 43,
-    "paths": ["a.md", "b.md"],
-    "chunks": 3,
-    "complete": True,
-}
-
-
-def render_named(change: dict[str, Any]) -> str:
-    return render_change(change, {"notes-1": "notes"}, PLAIN, clock="12:03:44")
-
-
-def test_a_change_is_one_line() -> None:
-    assert render_named(CHANGE) == "12:03:44  notes  generation 43  3 chunks  a.md, b.md"
-
-
-def test_a_change_of_many_notes_lists_a_few_and_counts_the_rest() -> None:
-    assert render_named(CHANGE | {"paths": [f"{n}.md" for n in range(9)]}).endswith(
-        "0.md, 1.md, 2.md, 3.md, 4.md, 5.md and 3 more"
-    )
-
-
-def test_a_gap_in_the_changes_is_reported() -> None:
-    assert render_named(CHANGE | {"complete": False}).endswith(
-        "(older changes are missing: search again)"
-    )
-
-
-def test_a_name_with_a_newline_does_not_break_the_line() -> None:
-    assert "\n" not in render_named(CHANGE | {"paths": ["a\nb.md"]})
+@pytest.mark.parametrize(
+    ("change", "end"),
+    [
+        ({}, "a.md, b.md"),
+        (
+            {"paths": [f"{n}.md" for n in range(9)]},
+            "0.md, 1.md, 2.md, 3.md, 4.md, 5.md and 3 more",
+        ),
+        ({"complete": False}, "a.md, b.md  (older changes are missing: search again)"),
+        ({"paths": ["a\nb.md"]}, "a b.md"),
+    ],
+)
+def test_a_change_is_one_line(change: dict[str, Any], end: str) -> None:
+    changed = {"workspace": "notes-1", "generation": 43, "paths": ["a.md", "b.md"]}
+    changed |= {"chunks": 3, "complete": True, **change}
+    line = render_change(changed, {"notes-1": "notes"}, PLAIN, clock="12:03:44")
+    assert line == f"12:03:44  notes  generation 43  3 chunks  {end}"

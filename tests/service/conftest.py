@@ -1,7 +1,6 @@
-"""A real `systemd --user` in mount, process and cgroup namespaces of its own, with its own user.
+"""A real `systemd --user` in its own mount, process and cgroup namespaces, with its own user.
 
-That needs root and the right to make namespaces; where either is missing these tests are skipped
-with a reason.
+It needs root and the right to make namespaces. Without them these tests are skipped with a reason.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from tests.programs import find_missing, succeeds
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SYSTEMD = Path("/usr/lib/systemd/systemd")
-# A guard against hanging on busy machines, on which the service, being nice, comes last.
+# A guard against hanging. On a busy machine the service comes last, because it is nice.
 WAIT_S = 60.0
-# So that a failure names what was waited for, and not just that a test took too long.
+# Longer than WAIT_S, so that a failure names the state that did not come.
 TEST_S = 240
 POLL_S, SELDOM_S = 0.05, 0.3
 NAMESPACES = ("--mount", "--pid", "--fork", "--mount-proc", "--cgroup")
-# A root of groups of its own, since all namespaces share one tree: what one end removes, another
-# start may be about to use.
+# A separate root of groups, because all namespaces share one tree: the end of one run could remove
+# the groups that the start of another run is about to use.
 APART = """
 mount --make-rprivate /
 umount -l /sys/fs/cgroup 2>/dev/null
@@ -38,8 +37,8 @@ mount -t cgroup2 none /sys/fs/cgroup || exit 1
 mkdir -p /sys/fs/cgroup/$1 && echo $$ > /sys/fs/cgroup/$1/cgroup.procs || exit 1
 exec unshare --mount --cgroup bash -c "$2"
 """
-# The manager must not be process 1 of its namespace, which would make it a system's; and its group
-# is that of a user's manager, by which the journal knows what belongs to whom.
+# The manager must not be process 1 of its namespace, or it would be a system's manager. Its group is
+# the usual group of a user's manager, by which the journal assigns entries to a user.
 BEGIN = f"""
 umount -l /sys/fs/cgroup
 mount -t cgroup2 none /sys/fs/cgroup || exit 1
@@ -51,7 +50,7 @@ if [ -x {SYSTEMD}-journald ]; then {SYSTEMD}-journald & fi
 (echo $BASHPID > $group/cgroup.procs; exec {SYSTEMD} --user --log-target=console) &
 wait
 """
-# Before its namespace of groups is entered, from where a process can be outside of it no more.
+# This must come before entering the namespace of groups, which no process can leave.
 ENTER = 'echo $$ > /sys/fs/cgroup/cgroup.procs && exec nsenter --target=1 --cgroup "$@"'
 HANG = """
 import ctypes, os, sys
@@ -62,7 +61,7 @@ if ctypes.CDLL(None, use_errno=True).mount(b"hung", sys.argv[1].encode(), b"fuse
 print("mounted", flush=True)
 sys.stdin.read()
 """
-# Groups outlive their namespace, and only those that are empty can be removed.
+# Groups outlive their namespace, and only an empty group can be removed.
 END = """
 mount -t cgroup2 none /mnt
 for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -119,8 +118,8 @@ class Manager:
 
     @contextlib.contextmanager
     def begin(self, *words: str) -> Iterator[None]:
-        """Run a program until the block ends, from the first line that it prints; it ends when its
-        stdin does.
+        """Run a program until the block ends. The block begins after the program's first line; the
+        program ends when its stdin ends.
         """
         command = [*self._enter(), *words]
         with subprocess.Popen(
@@ -133,7 +132,7 @@ class Manager:
             program.stdin.close()
 
     def do(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run a program where the manager runs, as its user would."""
+        """Run a program in the manager's namespaces, as its user would."""
         return subprocess.run(
             [*self._enter(), *words],
             env=self.env | env,
@@ -152,30 +151,30 @@ class Manager:
         return self.memsyncd("service", "logs", "--lines", "200").stdout
 
     def show(self, name: str, unit: str = "memsyncd.service") -> str:
-        """A property of a unit as the manager reports it, such as `ActiveState`."""
+        """Return a property of a unit from the manager, such as `ActiveState`."""
         return self.do(
             "systemctl", "--user", "show", unit, f"--property={name}", "--value"
         ).stdout.strip()
 
     def kill(self, number: signal.Signals) -> int:
-        """Send the daemon a signal. Returns the process number that it had."""
+        """Send the daemon a signal. Return its pid."""
         pid = int(self.show("MainPID"))
         assert pid > 0
-        # The shell's own: the program `kill` is not on every machine that has systemd.
+        # The shell's `kill`, because not every machine with systemd has the program.
         assert self.do("sh", "-c", f"kill -{number.value} {pid}").returncode == 0
         return pid
 
     @contextlib.contextmanager
     def hang(self, folder: Path) -> Iterator[None]:
-        """Mount a filesystem on the folder that never answers, like one on a network; in the end it
-        is dead, then unmounted.
+        """Mount a file system on the folder that never answers, like a dead network disk. Unmount it
+        at the end.
         """
         with self.begin(sys.executable, "-c", HANG, str(folder)):
             yield
         assert self.do("umount", "-l", str(folder)).returncode == 0
 
     def drop_in(self, text: str) -> None:
-        """Change the service as a person would, by a drop-in."""
+        """Change the service by a drop-in, as a person would."""
         folder = self.folder / ".config/systemd/user/memsyncd.service.d"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "test.conf").write_text(text)
@@ -204,12 +203,12 @@ def wait_until(is_so: Callable[[], bool], complaint: Callable[[], str]) -> None:
     while not is_so():
         waited_s = time.monotonic() - began_s
         assert waited_s < WAIT_S, complaint()
-        # A poll starts some processes: the longer it takes, the rarer they are.
+        # A poll starts some processes, so a long wait polls less often.
         time.sleep(min(max(POLL_S, waited_s / 5), SELDOM_S))
 
 
 def find_obstacle() -> str:
-    """Why no manager can be started here; empty if one can."""
+    """Say why no manager can be started here; empty if it can."""
     missing = find_missing("unshare", "nsenter", "systemctl", "bash")
     if not SYSTEMD.exists() or missing:
         return f"not installed: {', '.join(missing) or SYSTEMD}"
@@ -239,7 +238,7 @@ def manager() -> Iterator[Manager]:
 
 @pytest.fixture
 def user(manager: Manager) -> Iterator[Manager]:
-    """The manager, with no service and no memory of an earlier one."""
+    """The manager, without a service and without memory of an earlier service."""
     yield manager
     manager.do("systemctl", "--user", "stop", "memsyncd.socket", "memsyncd.service")
     if manager.socket_path.exists():
@@ -250,7 +249,7 @@ def user(manager: Manager) -> Iterator[Manager]:
 
 
 def make_trees(user: Manager) -> Path:
-    """A folder with one note, in which a larch is found."""
+    """Create a folder with one note about a larch."""
     root = user.folder / "trees"
     (root / ".memories").mkdir(parents=True, exist_ok=True)
     (root / "MEMORY.md").write_text("# Memory\n\nlarch\n")
@@ -259,7 +258,7 @@ def make_trees(user: Manager) -> Path:
 
 @pytest.fixture
 def installed(user: Manager) -> Manager:
-    """A service that was installed and runs, with one workspace."""
+    """A running service with one workspace."""
     root = make_trees(user)
     done = user.memsyncd("service", "install")
     assert done.returncode == 0, done.stderr + user.log.read_text()

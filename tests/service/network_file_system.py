@@ -1,7 +1,7 @@
-"""A file system of a network's type, with one note in it: `python network_file_system.py FOLDER` mounts and serves
-it until stdin ends.
+"""A file system of a network's type, with one note in it.
 
-It implements the part of the kernel's FUSE protocol that reading takes; other requests are refused.
+`python network_file_system.py FOLDER` mounts and serves it until stdin ends. It implements the part
+of the kernel's FUSE protocol that a reader needs, and refuses other requests.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ def describe(node: int) -> bytes:
 
 def list_folder(offset: int) -> bytes:
     rows = [(b".", ROOT, 4), (b"..", ROOT, 4), *((name, node, 8) for name, node in NAMES.items())]
-    found = b""
+    data = b""
     for number, (name, node, kind) in enumerate(rows[offset:], offset + 1):
         row = struct.pack("=QQII", node, number, len(name), kind) + name
-        found += row + b"\0" * (-len(row) % 8)
-    return found
+        data += row + b"\0" * (-len(row) % 8)
+    return data
 
 
 def answer(operation: int, node: int, body: bytes) -> bytes | int:
-    """The reply, or the number of an error."""
+    """Return the reply, or the number of an error."""
     if operation == INIT:
         return struct.pack("=4I2H2I2H8I", 7, 31, 0, 0, 0, 0, 1 << 16, 1, 0, 0, *[0] * 8)[:64]
     if operation == LOOKUP:
-        found = NAMES.get(body.rstrip(b"\0"))
+        note = NAMES.get(body.rstrip(b"\0"))
         return (
             errno.ENOENT
-            if found is None
-            else struct.pack("=4Q2I", found, 0, 1, 1, 0, 0) + describe(found)
+            if note is None
+            else struct.pack("=4Q2I", note, 0, 1, 1, 0, 0) + describe(note)
         )
     if operation == GETATTR:
         return struct.pack("=QII", 1, 0, 0) + describe(node)

@@ -1,6 +1,4 @@
-"""The errors where something is missing: a manager, systemd itself, the journal, an installed
-service.
-"""
+"""Errors without a manager, without systemd, without the journal, without an installed service."""
 
 from __future__ import annotations
 
@@ -21,17 +19,17 @@ TOOLS = ("systemctl", "journalctl", "sh")
 
 
 def make_path(folder: Path, *left_out: str) -> str:
-    """A PATH with the needed programs of the system, but some of them."""
+    """Return a PATH with the needed programs of the system, except some."""
     folder.mkdir(exist_ok=True)
     for tool in TOOLS:
-        found = shutil.which(tool)
-        if tool not in left_out and found:
-            (folder / tool).symlink_to(found)
+        path = shutil.which(tool)
+        if tool not in left_out and path:
+            (folder / tool).symlink_to(path)
     return str(folder)
 
 
 def find_left(user: Manager) -> list[str]:
-    """The files in the folder of units."""
+    """Return the files in the folder of units."""
     return (
         sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*"))
         if user.units.exists()

@@ -1,5 +1,5 @@
-"""The doctor on a file system of a network's type: a warning for notes, an error for databases, and
-nothing on a local disk.
+"""The doctor on a network's file system: a warning for notes, an error for databases, and nothing
+on a local disk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def examine(user: Manager, **env: str) -> dict[str, dict[str, Any]]:
-    """The findings that are not ok, by their check."""
+    """Return the findings that are not ok, by their check."""
     done = user.memsyncd("doctor", "--json", **env)
     assert done.stdout, done.stderr
     findings = json.loads(done.stdout)["findings"]
@@ -39,10 +39,13 @@ def test_notes_on_a_network_are_reported_as_found_late(user: Manager) -> None:
     with user.begin(sys.executable, str(SERVER), str(far)):
         assert user.memsyncd("start", str(far)).returncode == 0
         assert json.loads(user.memsyncd("search", "larch", "--wait", "--json").stdout)["hits"]
-        found = examine(user)
-        assert (found["filesystem"]["level"], found["filesystem"]["where"]) == ("warning", str(far))
-        assert "fuse.sshfs" in found["filesystem"]["what"]
-        assert "keep notes on a local disk" in found["filesystem"]["remedy"]
+        findings = examine(user)
+        assert (findings["filesystem"]["level"], findings["filesystem"]["where"]) == (
+            "warning",
+            str(far),
+        )
+        assert "fuse.sshfs" in findings["filesystem"]["what"]
+        assert "keep notes on a local disk" in findings["filesystem"]["remedy"]
         near.mkdir()
         (near / "MEMORY.md").write_text("# Far\n\nlarch\n")
         assert user.memsyncd("remove", "far").returncode == 0
@@ -60,9 +63,9 @@ def test_databases_on_a_network_are_found(user: Manager, variable: str, what: st
     far = user.folder / "far"
     far.mkdir(exist_ok=True)
     with user.begin(sys.executable, str(SERVER), str(far)):
-        found = examine(user, **{variable: str(far)})
-        assert found["filesystem"]["level"] == "error"
-        assert what in found["filesystem"]["what"]
-        assert variable in found["filesystem"]["remedy"]
+        findings = examine(user, **{variable: str(far)})
+        assert findings["filesystem"]["level"] == "error"
+        assert what in findings["filesystem"]["what"]
+        assert variable in findings["filesystem"]["remedy"]
         assert "filesystem" not in examine(user)
     user.do("umount", "-l", str(far))

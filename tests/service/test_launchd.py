@@ -86,7 +86,7 @@ def test_other_property_list_parsers_read_the_same(tmp_path: Path, reader: str) 
     subprocess.run(
         [places.get(word, word) for word in READERS[reader]], capture_output=True, check=True
     )
-    # plistutil leaves with 0 whatever it met, so what it wrote is what counts.
+    # plistutil exits with 0 even after an error, so only its output counts.
     assert plistlib.loads(Path(places["OUT"]).read_bytes()) == make_agent(
         *program.words, **program.env
     )
@@ -163,7 +163,7 @@ def test_the_output_of_launchctl_is_parsed(
 
 
 LAUNCHCTL = """#!/bin/sh
-# What is booted out has not ended yet: it is shown a few times more, and nothing can be loaded in its place meanwhile.
+# After `bootout` the agent still ends: `print` shows it a few times more, and `bootstrap` fails until then.
 cd "$HOME" || exit 1
 left=$(cat ending 2>/dev/null || echo 0)
 case "$1 $2" in

@@ -22,12 +22,12 @@ UNUSUAL = ('a b%h;# "it\'s" \\n $HOME$$ ${X} ünï 日本 & <b>', "-@!+=x ")
 
 
 def make_program(folder: Path) -> str:
-    """An interpreter in an environment of its own, which finds the packages of this one."""
+    """Create an interpreter in its own environment, which finds our packages."""
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(folder)], check=True
     )
     (packages,) = folder.glob("lib/python3*/site-packages")
-    # An editable install, and one that borrows packages itself, has them in other folders too.
+    # An editable install, or an environment like this one, has packages in other folders too.
     folders = [path for path in sys.path if Path(path).is_dir()]
     (packages / "borrowed.pth").write_text("\n".join(folders) + "\n", encoding="utf-8")
     return str(folder / "bin" / "python")
@@ -45,10 +45,10 @@ def test_program_configuration_and_notes_may_have_any_path(user: Manager, name: 
     pid = user.show("MainPID")
     assert user.do("cat", f"/proc/{pid}/cmdline").stdout.split("\0")[0] == python
     assert user.do(python, "-m", "memsyncd", "add", str(unusual / "notes"), **env).returncode == 0
-    found = user.do(
+    search = user.do(
         python, "-m", "memsyncd", "search", "larch", "-w", str(unusual / "notes"), "--wait", **env
     )
-    assert (found.returncode, found.stdout.splitlines()[0].partition(":")[0]) == (
+    assert (search.returncode, search.stdout.splitlines()[0].partition(":")[0]) == (
         0,
         str(unusual / "notes" / "MEMORY.md"),
     )

@@ -1,6 +1,4 @@
-"""The daemon stops by itself and cleanly during any work: indexing, rebuilding, comparing,
-answering many clients.
-"""
+"""The daemon stops cleanly during any work: indexing, rebuilding, comparing, answering clients."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ def many(manager: Manager) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def connect_many(user: Manager) -> Iterator[list[socket.socket]]:
-    """As many clients as the daemon takes."""
+    """Connect as many clients as the daemon accepts."""
     with contextlib.ExitStack() as stack:
         clients = []
         for _ in range(N_CLIENTS):
@@ -69,8 +67,8 @@ def ask(client: socket.socket, *, method: str, **params: object) -> None:
 
 
 def read_indexed(user: Manager) -> tuple[str, int]:
-    """State and number of notes of the workspace, once everything on the disk has been scanned, and
-    the index that a process fills meanwhile is in its place.
+    """Wait until all notes on the disk are scanned and a rebuilt index is in its place. Return the
+    state and the number of notes of the workspace.
     """
     with Client(str(user.socket_path), WAIT_S) as client:
         client.call("sync", workspace="many", timeout_ms=int(WAIT_S * 1000))
@@ -85,8 +83,8 @@ def read_indexed(user: Manager) -> tuple[str, int]:
 
 
 def stop(user: Manager) -> None:
-    """Stop it as systemd does, which would kill it after a while, and check that it ended by itself
-    and cleanly.
+    """Stop the service by systemd, which would kill it after a while. Check that it ended cleanly
+    and was not killed.
     """
     assert user.do("systemctl", "--user", "stop", "memsyncd").returncode == 0
     assert (user.show("Result"), user.show("ExecMainStatus")) == ("success", "0")

@@ -1,5 +1,5 @@
-"""The doctor where something does not answer: a disk beneath the notes, the worker that waits for
-it, a manager.
+"""The doctor beside a disk of notes that does not answer, the worker that waits for the disk, and a
+daemon that accepts no more clients.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def examine(user: Manager, *words: str) -> tuple[int, list[dict[str, Any]]]:
-    """Exit status and findings that are not ok. It takes no longer than the manager gives any
-    program.
+    """Return the exit status and the findings that are not ok. The doctor may take no longer than
+    WAIT_S.
     """
     done = user.memsyncd("doctor", "--json", *words)
     assert done.stdout, done.stderr
@@ -40,12 +40,12 @@ def test_a_worker_that_waits_for_a_dead_disk_is_found_until_the_disk_is_detached
         wait_until(
             lambda: "has not answered for" in str(examine(installed)), installed.log.read_text
         )
-        status, found = examine(installed, "--verify")
+        status, findings = examine(installed, "--verify")
         assert status == 1
-        [stuck] = [finding for finding in found if "has not answered for" in finding["what"]]
+        [stuck] = [finding for finding in findings if "has not answered for" in finding["what"]]
         assert (stuck["level"], stuck["check"]) == ("error", "folder")
         assert "umount -l" in stuck["remedy"]
-        assert not [finding for finding in found if "stands still" in finding["what"]]
+        assert not [finding for finding in findings if "stands still" in finding["what"]]
     wait_until(lambda: examine(installed) == (0, []), lambda: str(examine(installed)))
 
 
@@ -55,9 +55,9 @@ def test_a_folder_on_a_hanging_disk_is_named_and_without_a_daemon_not_waited_for
 ) -> None:
     root = installed.folder / "trees"
     with installed.hang(root):
-        status, found = examine(installed)
+        status, findings = examine(installed)
         assert status == 1
-        [silent] = [finding for finding in found if finding["where"] == str(root)]
+        [silent] = [finding for finding in findings if finding["where"] == str(root)]
         assert (silent["level"], silent["check"]) == ("error", "folder")
         assert "does not answer" in silent["what"]
         installed.do("systemctl", "--user", "kill", "--signal=KILL", "memsyncd")
@@ -74,9 +74,9 @@ def test_a_daemon_at_its_client_limit_is_not_reported_as_dead(
     # A client with a pending request is not dropped for another.
     script = "import sys; from memsyncd.client import connect; c = connect(); print(c.call('ping'), flush=True); sys.stdin.read()"
     with user.begin(sys.executable, "-c", script):
-        status, found = examine(user)
+        status, findings = examine(user)
         assert status == 3
-        [full] = [finding for finding in found if finding["check"] == "daemon"]
+        [full] = [finding for finding in findings if finding["check"] == "daemon"]
         assert "raise max_clients" in full["remedy"]
         assert "kill" not in full["remedy"]
     wait_until(lambda: examine(user)[0] != 3, lambda: str(examine(user)))

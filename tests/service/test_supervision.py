@@ -1,5 +1,5 @@
-"""States of the service and their findings: each state is made under a real manager, and ended by
-its remedy.
+"""States of the service and their findings. Each test makes a state under a real manager and follows
+the remedy.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def examine(user: Manager, **env: str) -> list[dict[str, Any]]:
-    """The findings about the service."""
+    """Return the findings about the service."""
     findings = json.loads(user.memsyncd("doctor", "--json", **env).stdout)["findings"]
     return [finding for finding in findings if finding["check"] == "service"]
 
 
 def is_well(user: Manager) -> bool:
-    """Check that there is no finding, about the service or otherwise."""
+    """Return whether the doctor has no finding, about the service or otherwise."""
     done = user.memsyncd("doctor", "--json")
     levels = [
         finding["level"]
@@ -34,7 +34,7 @@ def is_well(user: Manager) -> bool:
 
 
 def follow(user: Manager, finding: dict[str, Any]) -> None:
-    """Follow the advice: run the last command that the remedy names."""
+    """Run the last command that the remedy names."""
     command = re.findall(
         r"memsyncd (?:service )?(?:install|restart)(?: --replace)?", finding["remedy"]
     )[-1]
@@ -50,7 +50,7 @@ def write_config(user: Manager, text: str) -> Path:
 
 
 def find_left(user: Manager) -> list[str]:
-    """The files in the folder of units, links that enable one included."""
+    """Return the files in the folder of units, including links that enable a unit."""
     return sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*"))
 
 
@@ -59,7 +59,7 @@ def test_one_kind_of_start_replaces_the_other_and_both_are_healthy(
 ) -> None:
     assert installed.memsyncd("service", "install", "--on-demand").returncode == 0
     assert installed.show("ActiveState", "memsyncd.socket") == "active"
-    # Its last status, that it stops, is not reported.
+    # The last status of the stopped daemon is not reported.
     assert "it says" not in installed.memsyncd("service", "status").stdout
     assert is_well(installed)
     assert installed.show("ActiveState") == "active"
@@ -132,7 +132,7 @@ def test_a_service_with_an_invalid_configuration_is_tried_once_and_found_with_it
         "78",
         "0",
     )
-    # Nor is it installed with one.
+    # With an invalid configuration it is not installed either.
     assert user.memsyncd("service", "install", "--on-demand").returncode == 78
     done = user.memsyncd("doctor", "--json")
     findings = {
@@ -143,7 +143,7 @@ def test_a_service_with_an_invalid_configuration_is_tried_once_and_found_with_it
     assert done.returncode == 3
     assert "failed" in findings["service"]["what"]
     assert "debouce_ms" in findings["config"]["what"]
-    # The journal may get it late.
+    # The journal may get the log late.
     wait_until(lambda: "debouce_ms" in user.memsyncd("service", "logs").stdout, user.log.read_text)
     config.unlink()
     follow(user, findings["service"])
@@ -200,7 +200,7 @@ def test_a_crashing_service_is_restarted_and_one_that_crashes_repeatedly_is_foun
 
 
 def test_a_service_that_fails_for_its_first_client_is_found_and_repaired(user: Manager) -> None:
-    # A client that waits starts it again and again, as often as it may.
+    # A waiting client starts it again and again, as often as the limit allows.
     user.drop_in("[Unit]\nStartLimitBurst=2\n")
     assert user.memsyncd("service", "install", "--on-demand").returncode == 0
     config = write_config(user, "[sync]\ndebouce_ms = 5\n")

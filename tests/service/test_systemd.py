@@ -74,9 +74,9 @@ def test_integrate_offers_the_service_in_its_question(user: Manager) -> None:
     assert user.show("ActiveState") == "active"
     settings.unlink()
     # Nothing is offered that is there already.
-    shown = answer("y")
-    assert "Write these changes? [y/N]" in shown
-    assert "service" not in shown
+    screen = answer("y")
+    assert "Write these changes? [y/N]" in screen
+    assert "service" not in screen
     user.memsyncd("service", "uninstall")
     settings.unlink()
     done = user.memsyncd("integrate", "gemini", "--yes")
@@ -145,9 +145,9 @@ def test_notes_are_written_through_the_service_and_status_and_log_report_it(
     wait_until(
         lambda: installed.show("StatusText") == "0 workspaces, 0 notes", installed.log.read_text
     )
-    shown = installed.memsyncd("service", "logs", "-n", "20").stdout
-    assert "workspace_added" in shown
-    assert len(shown.splitlines()) <= 20
+    log = installed.memsyncd("service", "logs", "-n", "20").stdout
+    assert "workspace_added" in log
+    assert len(log.splitlines()) <= 20
     assert len(installed.memsyncd("service", "logs", "-n", "1").stdout.splitlines()) <= 1
 
 

@@ -1,5 +1,4 @@
-"""The application on a screen of its own, which keys reach and whose rows are read, with a real
-daemon, as in tests/daemon."""
+"""The application on a screen of its own: tests press keys and read rows. Its daemon is real."""
 
 from __future__ import annotations
 
@@ -27,15 +26,15 @@ class Screen:
         self.app, self.pilot = app, pilot
 
     def read(self) -> str:
-        """The rows of the screen."""
+        """Return the rows of the screen."""
         return "\n".join(strip.text for strip in self.read_strips())
 
     def read_joined(self) -> str:
-        """The words of the screen, whatever lines they are on."""
+        """Return the words of the screen on one line."""
         return join_rows(self.read())
 
     def read_strips(self) -> list[Strip]:
-        """The rows with their styles, as they are drawn."""
+        """Return the drawn rows with their styles."""
         return self.app.screen._compositor.render_strips()
 
     async def press(self, *keys: str) -> None:
@@ -55,7 +54,7 @@ class Screen:
         await self.wait(lambda: self._shows(texts), f"{texts} was not shown")
 
     def _shows(self, texts: tuple[str, ...]) -> bool:
-        # The screen is drawn once for all: that takes some ten milliseconds.
+        # One drawing serves all texts, because it takes some ten milliseconds.
         rows = self.read()
         words = join_rows(rows)
         return all(text in rows or text in words for text in texts)
@@ -74,8 +73,8 @@ Scenario = Callable[[Screen], Awaitable[Any]]
 def show(
     env: Mapping[str, str], workspace: str, scenario: Scenario, size: tuple[int, int] = (80, 24)
 ) -> None:
-    """Run the application and what a person does with it."""
-    # Late: where Textual is not installed, the modules of tests are skipped, not this one.
+    """Run the application and the scenario of a person."""
+    # Late, because without Textual the test modules are skipped, but this module is loaded.
     from memsyncd.cli.tui.app import TerminalApp
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""What a person does in the terminal, with a real daemon."""
+"""Stories of a person in the terminal view, with a real daemon."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def test_notes_are_a_tree_and_follow_saves(place: Place) -> None:
 
 
 @pytest.mark.parametrize("path", [DECISIONS, ".memories/c#.md"])
-def test_what_is_known_of_a_note_is_a_list_that_leads_on(place: Place, path: str) -> None:
+def test_links_problems_and_sections_of_a_note_are_a_list_that_leads_on(
+    place: Place, path: str
+) -> None:
     save(place, path, "# Pool\n\nOtters [[context]] and [[nowhere]].\n\n## Deep\n", "otters")
     first = f"# Memory\n\nSee [the pool]({quote(path)}).\n"
     save(place, "MEMORY.md", first, "pool")

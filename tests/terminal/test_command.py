@@ -67,8 +67,8 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What was written since the start, without the sequences that place and colour it."""
-        # What was read may end within a character.
+        """All output since the start, without the sequences that place and colour it."""
+        # The last read may end within a character.
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.output.decode(errors="replace"))
 
     def wait_for(self, is_so: Callable[[], bool], complaint: str) -> None:
@@ -131,10 +131,10 @@ def test_a_question_is_answered_in_a_terminal_which_is_left_as_it_was(
         )
     assert terminal.output.rfind(b"\x1b[?25h") > terminal.output.rfind(b"\x1b[?25l")
     assert termios.tcgetattr(terminal.follower) == terminal.modes
-    shown = terminal.output.decode()
+    output = terminal.output.decode()
     # Textual itself chooses the form of the mouse's pointer.
-    shown = re.sub(r"\x1b\]22;[a-z]+\x07", "", shown)
-    assert not re.search(r"\x1b\[5m|\x1b\]|[\x80-\x9f\u202e\u2066\x07]", shown)
+    output = re.sub(r"\x1b\]22;[a-z]+\x07", "", output)
+    assert not re.search(r"\x1b\[5m|\x1b\]|[\x80-\x9f\u202e\u2066\x07]", output)
 
 
 def test_control_c_ends_it_as_it_ends_other_commands(place: Place, open_terminal: Open) -> None:
@@ -184,7 +184,7 @@ def test_a_missing_library_a_missing_daemon_and_a_dumb_terminal_are_named_with_a
 def test_without_a_terminal_nothing_is_drawn(make_home: Callable[[], Home]) -> None:
     home = make_home()
     for words, status in ((["--terminal"], 2), (["--terminal", "--json"], 2)):
-        found = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "memsyncd", "ui", *words],
             env=home.env,
             stdin=subprocess.DEVNULL,
@@ -192,5 +192,5 @@ def test_without_a_terminal_nothing_is_drawn(make_home: Callable[[], Home]) -> N
             text=True,
             check=False,
         )
-        assert (found.returncode, found.stdout) == (status, "")
-        assert "  → " in found.stderr
+        assert (done.returncode, done.stdout) == (status, "")
+        assert "  → " in done.stderr

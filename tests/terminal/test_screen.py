@@ -1,4 +1,4 @@
-"""The application without a daemon: sizes, colours, many notes, and what a missing daemon says."""
+"""The application without a daemon: its message, sizes, colours, many notes."""
 
 from __future__ import annotations
 
@@ -114,13 +114,18 @@ def test_without_colours_none_is_drawn_and_the_chosen_entry_is_reversed(
         screen.app._notes._fill(build_folders(notes))
 
         def is_reversed(text: str) -> bool:
-            drawn = [one for strip in screen.read_strips() for one in strip]
-            return any(one.style.reverse for one in drawn if one.style and text in one.text)
+            segments = [segment for strip in screen.read_strips() for segment in strip]
+            return any(
+                segment.style.reverse
+                for segment in segments
+                if segment.style and text in segment.text
+            )
 
         await screen.wait(lambda: is_reversed("a.md") and is_reversed("Notes"), "not reversed")
         for strip in screen.read_strips():
-            for one in strip:
-                colours = [one.style.color, one.style.bgcolor] if one.style else []
+            for segment in strip:
+                style = segment.style
+                colours = [style.color, style.bgcolor] if style else []
                 assert all(colour is None or colour.is_default for colour in colours)
 
     show({**env, "NO_COLOR": "1"}, "", scenario)

@@ -1,4 +1,4 @@
-"""How results become rows and styled pieces, for any text."""
+"""Any text of results becomes rows and styled pieces."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ def test_no_text_of_a_hit_steers_the_terminal(snippet: str, heading: str, path: 
         "snippet": snippet,
         "score": 0.5,
     }
-    shown = "".join(text for text, _ in render_hit_pieces(hit, heading))
-    assert shown == clean(shown)
-    assert shown.count("\n") == 1
+    rendered = "".join(text for text, _ in render_hit_pieces(hit, heading))
+    assert rendered == clean(rendered)
+    assert rendered.count("\n") == 1
 
 
 @given(texts)
-def test_lines_of_a_note_are_those_of_the_file(text: str) -> None:
+def test_a_note_has_the_lines_of_its_file(text: str) -> None:
     text = text.replace("\r", "").replace("\t", "\n")
     lines = split_note(text)
     assert len(lines) == max(1, text.count("\n") + (not text.endswith("\n")))
@@ -129,9 +129,9 @@ def test_parts_of_a_note_follow_each_other_and_are_bounded(lines: list[str]) -> 
 def test_a_laid_out_part_keeps_the_place_of_each_line(lines: list[str]) -> None:
     lines = [clean(line).replace("\n", "") for line in lines]
     for part in split_parts(lines):
-        shown = prepare_markdown(lines, part).split("\n")
-        assert len(shown) == max(1, len(lines[part.first - 1 : part.last])) + bool(part.fence)
-        for number, line in enumerate(shown[bool(part.fence) :], part.first):
+        rows = prepare_markdown(lines, part).split("\n")
+        assert len(rows) == max(1, len(lines[part.first - 1 : part.last])) + bool(part.fence)
+        for number, line in enumerate(rows[bool(part.fence) :], part.first):
             assert line == "" or line[:LINE_CHARS] == lines[number - 1][:LINE_CHARS]
 
 
@@ -165,12 +165,12 @@ def test_fenced_code_that_is_cut_is_opened_again() -> None:
 @given(st.lists(paths, max_size=60, unique=True))
 def test_each_note_is_in_the_tree_once(paths: list[str]) -> None:
     def walk(folder: Folder) -> list[str]:
-        found = [note["path"] for note in folder.notes]
-        assert all(path.startswith(folder.path) for path in found)
+        paths = [note["path"] for note in folder.notes]
+        assert all(path.startswith(folder.path) for path in paths)
         for inner in folder.folders.values():
-            found += walk(inner)
-        assert folder.n_notes == len(found)
-        return found
+            paths += walk(inner)
+        assert folder.n_notes == len(paths)
+        return paths
 
     assert sorted(walk(build_folders({"path": path} for path in paths))) == sorted(paths)
 

@@ -1,6 +1,6 @@
 """`memsyncd doctor`: check the daemon, its files and the system, with a remedy for each finding.
 
-Here are the findings and their rendering: the worst first, passed checks folded into one line.
+This module has the findings and renders them: the worst first, passed checks in one line.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ LEVELS: tuple[Level, ...] = ("error", "warning", "info", "ok")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: `check` is a stable name, `where` a path or empty.
+    """The result of one check. `check` is a stable name, `where` a path or empty.
 
-    `remedy` is empty if nothing need be done. `workspace` is an id, None for a finding about the
+    `remedy` is empty if there is nothing to do. `workspace` is an id, None for a finding about the
     whole installation.
     """
 
@@ -38,17 +38,17 @@ class Finding:
 
 
 def read_findings(answer: dict[str, Any]) -> list[Finding]:
-    """Read the findings in the daemon's result of `doctor`; another version may have other levels
-    and fields.
+    """Read the findings in the daemon's result of `doctor`. A daemon of another version may send
+    other levels and fields: an unknown level becomes a warning.
     """
-    found = []
+    findings = []
     for each in answer["findings"]:
-        level: Level = next((known for known in LEVELS if known == each["level"]), "warning")
+        level: Level = next((name for name in LEVELS if name == each["level"]), "warning")
         texts = {name: str(each.get(name) or "") for name in ("what", "where", "remedy")}
-        found.append(
+        findings.append(
             Finding(level=level, check=str(each["check"]), workspace=each.get("workspace"), **texts)
         )
-    return found
+    return findings
 
 
 def count_levels(findings: Iterable[Finding]) -> dict[str, int]:
@@ -81,11 +81,11 @@ def render_examination(
     width: int,
     is_complete: bool,
 ) -> Iterator[str]:
-    """Render the findings about the installation, then those of each workspace, then the summary.
+    """Render the findings about the installation, then about each workspace, then the summary.
     `names` maps the ids of workspaces to names.
 
-    `width` 0, for output that is not a terminal, does not wrap; with `is_complete` passed checks
-    are not folded.
+    `width` 0 is for output that is not a terminal: lines are not wrapped. With `is_complete`, each
+    passed check has its own line.
     """
     groups: dict[str | None, list[Finding]] = {}
     for finding in findings:
@@ -103,9 +103,9 @@ def render_examination(
 def _render_group(
     findings: Sequence[Finding], paint: Paint, *, width: int, is_complete: bool
 ) -> Iterator[str]:
-    shown = [finding for finding in findings if is_complete or finding.level != "ok"]
-    column = max((display_width(finding.check) for finding in shown), default=0) + 2
-    for finding in sorted(shown, key=lambda each: LEVELS.index(each.level)):
+    listed = [finding for finding in findings if is_complete or finding.level != "ok"]
+    column = max((display_width(finding.check) for finding in listed), default=0) + 2
+    for finding in sorted(listed, key=lambda each: LEVELS.index(each.level)):
         yield from _render_finding(finding, paint, column=column, width=width)
     passed = [finding.check for finding in findings if finding.level == "ok"]
     if passed and not is_complete:

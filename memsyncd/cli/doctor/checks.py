@@ -1,9 +1,8 @@
-"""A table of check, finding and remedy for a user's machine, and the facts that decide which rows
-hold.
+"""A table of check, finding and remedy for a user's machine, and the facts that select its rows.
 
-The functions `ping`, `read_…`, `find_…` and `stat_…` collect facts; the `check_` functions look up
-the findings. The state of a process and the file systems come from /proc, and are unknown without
-it. Sync services are known by the names of their folders and by the marks that they leave in them.
+The functions `ping`, `read_…`, `find_…` and `stat_…` collect facts; the `check_` functions select
+the findings. The state of a process and the file systems come from /proc; without it they are
+unknown. The names of folders, and the marks in them, reveal sync services.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ foreign: error daemon
   → find it with `ss -xlp` or `lsof -U`, end it, and: memsyncd start
 no_status: error daemon
   the daemon answers `ping`, but not `status`: {reason}
-  → memsyncd restart; if it does not stop, follow the hint of that
+  → memsyncd restart; if the daemon does not stop, follow the hint of this command
 unexamined: error daemon
   the daemon could not check this: {reason}
   → {hint}
@@ -200,13 +199,13 @@ def find_row(
     workspace: str | None = None,
     **facts: Any,
 ) -> Finding:
-    """Make the finding of a row of the table."""
-    named = TABLE[row]
+    """Make the finding of a row of the table. `facts` fill the braces of its texts."""
+    template = TABLE[row]
     return Finding(
-        level=level or named.level,
-        check=check or named.check,
-        what=named.what.format(**facts),
-        remedy=named.remedy.format(**facts),
+        level=level or template.level,
+        check=check or template.check,
+        what=template.what.format(**facts),
+        remedy=template.remedy.format(**facts),
         where=where,
         workspace=workspace,
     )
@@ -219,8 +218,8 @@ LOG_TAIL_BYTES = 16_384
 
 
 class PingResult(NamedTuple):
-    """The answer to `ping` on one socket. `fault` is empty, or the row of the table for a program
-    that listens there and does not answer as it should.
+    """The answer to `ping` on one socket. If a program listens there but does not answer as a
+    daemon should, `fault` is the name of a row of the table, and `failure` says why.
     """
 
     path: str
@@ -232,7 +231,7 @@ class PingResult(NamedTuple):
 
 
 def ping(path: str) -> PingResult:
-    """Ask who listens on a socket."""
+    """Call `ping` on a socket."""
     is_connected = False
     try:
         with Client(path, ANSWER_S) as client:
@@ -240,7 +239,7 @@ def ping(path: str) -> PingResult:
             pong = client.call("ping")
         return PingResult(path, int(pong["pid"]), str(pong["version"]), int(pong["protocol"]))
     except (LookupError, TypeError, ValueError):
-        failure = "its answer is not that of memsyncd"
+        failure = "its answer is not from memsyncd"
         return PingResult(path, fault="foreign", failure=failure)
     except MemsyncdError as error:
         is_busy = isinstance(error, Busy)
@@ -270,8 +269,8 @@ def check_daemon(
     version: str,
     protocol: int,
 ) -> list[Finding]:
-    """Check that one daemon answers, and that it is of this version. `holder_pid` is the daemon
-    that has the folders, by its lock.
+    """Check that one daemon answers and has this version. `holder_pid` is the pid of the daemon
+    that has locked the folders, None if it is unknown.
     """
     daemon = next((answer for answer in answers if answer.pid is not None), None)
     findings = [
@@ -305,8 +304,8 @@ def check_daemon(
 
 
 def find_last_error(log_file: str) -> str:
-    """Return the last warning or error in a background daemon's log, or why it did not start; empty
-    if there is none.
+    """Return the last warning or error in a background daemon's log, or the reason why the daemon
+    did not start; empty if there is none.
     """
     try:
         with open(log_file, "rb") as file:
@@ -331,8 +330,10 @@ def find_last_error(log_file: str) -> str:
 
 
 def read_service(console: Console) -> dict[str, Any]:
-    """Ask systemd or launchd for the service's state: `read_state` with `is_current` and
-    `is_on_demand`; with `absence` if neither can be asked; empty if no service is installed.
+    """Return the service's state from systemd or launchd: the keys of `read_state`, `is_current`
+    and `is_on_demand`.
+
+    Return only `absence`, the reason, if neither can be asked; nothing if no service is installed.
     """
     from memsyncd.cli.service import are_files_current, find_supervisor
 
@@ -383,7 +384,7 @@ def check_service(service: Mapping[str, Any], *, daemon_pid: int | None) -> list
 
 
 class PathStat(NamedTuple):
-    """An entry as lstat sees it: `kind` is socket, folder, link, file, missing or unreadable."""
+    """An entry as lstat reports it. `kind` is socket, folder, link, file, missing or unreadable."""
 
     path: str
     kind: str
@@ -392,7 +393,7 @@ class PathStat(NamedTuple):
 
 
 def stat_entry(path: str) -> PathStat:
-    """Return the entry at this path; links are not followed."""
+    """Return the entry at this path, without following a link."""
     try:
         status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -407,8 +408,8 @@ def stat_entry(path: str) -> PathStat:
 def check_entry(
     entry: PathStat, check: str, *, uid: int, wanted: str = "", is_public: bool = False
 ) -> list[Finding]:
-    """Check that an entry is of the `wanted` kind, if one is named, belongs to the user, and is
-    closed to others; others may read one that `is_public`, and root may own it.
+    """Check that an entry has the `wanted` kind, if it is not empty, belongs to the user, and is
+    closed to others. Others may read an entry that `is_public`, and root may own it.
     """
 
     def find(row: str, **facts: Any) -> list[Finding]:
@@ -437,7 +438,7 @@ def check_entry(
 
 
 def check_socket(path: str, *, uid: int, is_held: bool) -> list[Finding]:
-    """Check that only the user can reach the socket, and its folder."""
+    """Check that only the user can reach the socket and its folder. `is_held`: somebody listens."""
     folder, entry = stat_entry(os.path.dirname(path)), stat_entry(path)
     if folder.kind == "unreadable":
         return [find_row("socket_folder", where=folder.path)]
@@ -449,7 +450,7 @@ def check_socket(path: str, *, uid: int, is_held: bool) -> list[Finding]:
 
 
 def check_permissions(paths: Iterable[str], *, uid: int) -> list[Finding]:
-    """Check that folders and files with text of notes, or with paths, are closed to others."""
+    """Check that folders and files with text or paths of notes are closed to others."""
     entries = [stat_entry(path) for path in paths]
     findings = [finding for entry in entries for finding in check_entry(entry, "folders", uid=uid)]
     is_kept = any(entry.kind != "missing" for entry in entries)
@@ -457,7 +458,7 @@ def check_permissions(paths: Iterable[str], *, uid: int) -> list[Finding]:
 
 
 def check_creatable(folder: str, *, variable: str) -> list[Finding]:
-    """Check that a folder of memsyncd is one, or can be created."""
+    """Check that a folder of memsyncd exists or can be created. `variable` can move it."""
     place = folder
     while not os.path.lexists(place) and place != "/":
         place = os.path.dirname(place)
@@ -473,12 +474,12 @@ def check_creatable(folder: str, *, variable: str) -> list[Finding]:
 
 # --- workspaces ---------------------------------------------------------------------------------
 
-# A sleeping disk takes longer to list a folder, but not to say whether it exists.
+# A sleeping disk needs longer to list a folder, but not to say whether the folder exists.
 RESPONSE_TIMEOUT_S = 3.0
 
 
 class RegisteredWorkspace(NamedTuple):
-    """A workspace of the daemon."""
+    """A workspace that the daemon knows."""
 
     id: str
     name: str
@@ -487,7 +488,7 @@ class RegisteredWorkspace(NamedTuple):
 
 
 def find_unresponsive(paths: Iterable[str]) -> frozenset[str]:
-    """Return the paths whose existence the system does not report within RESPONSE_TIMEOUT_S."""
+    """Return the paths that the system cannot access within RESPONSE_TIMEOUT_S."""
     asking = {path: Thread(target=_touch, args=(path,), daemon=True) for path in paths}
     for thread in asking.values():
         thread.start()
@@ -510,7 +511,7 @@ def _touch(path: str) -> None:
 LOW_BYTES = 200_000_000
 NO_BYTES = 20_000_000
 MOUNTS = "/proc/self/mounts"
-# File systems on which other machines, or this machine's host, change files without an event.
+# On these file systems other machines, or this machine's host, change files without an event.
 NETWORK_KINDS = frozenset(
     "9p afs beegfs ceph cifs davfs drvfs fuse.glusterfs fuse.gvfsd-fuse fuse.rclone fuse.s3fs"
     " fuse.sshfs gfs2 glusterfs lustre ncpfs nfs nfs4 ocfs2 prl_fs smb3 smbfs vboxsf virtiofs"
@@ -538,7 +539,7 @@ SERVICE_PATHS = (
 
 
 def check_disk_space(paths: Iterable[str], low_bytes: int = LOW_BYTES) -> list[Finding]:
-    """Check that each disk that holds these paths, or their nearest existing parents, has room."""
+    """Check that the disks of these paths, or of their nearest existing parents, have space."""
     disks: dict[int, list[str]] = {}
     free: dict[int, int] = {}
     for path in paths:
@@ -566,7 +567,7 @@ def check_disk_space(paths: Iterable[str], low_bytes: int = LOW_BYTES) -> list[F
 
 class Storage(NamedTuple):
     """The storage of a folder: the kind and the options of its file system, empty if unknown, and
-    the sync service that keeps it, or empty.
+    the service that syncs it, or empty.
     """
 
     path: str
@@ -585,8 +586,10 @@ def find_storage(path: str) -> Storage:
 
 
 def find_mount(path: str, mounts: str) -> tuple[str, tuple[str, ...]]:
-    """Return kind and options of the mount of a real path, the last of the deepest in the kernel's
-    table, whose special characters are octal escapes; empty if none is.
+    """Return the kind and the options of the mount of a real path; empty if there is none.
+
+    `mounts` is the kernel's table, with octal escapes for special characters. The deepest mount
+    counts, and the last of several on one folder.
     """
     best: tuple[int, str, tuple[str, ...]] = (0, "", ())
     for row in (line.split(" ") for line in mounts.splitlines()):
@@ -600,8 +603,8 @@ def find_mount(path: str, mounts: str) -> tuple[str, tuple[str, ...]]:
 
 
 def find_service(path: str, has: Callable[[str], bool]) -> str:
-    """Return the sync service that keeps this folder, by its path or by a mark in it or a parent;
-    empty if none.
+    """Return the service that syncs this folder, by its path or by a mark in it or in a parent;
+    empty if there is none. `has` says whether a path exists.
     """
     for pattern, service in SERVICE_PATHS:
         if pattern.search(path):
@@ -616,7 +619,7 @@ def find_service(path: str, has: Callable[[str], bool]) -> str:
 
 
 def check_notes_storage(storage: Storage, workspace: str) -> list[Finding]:
-    """Check whether changes of notes cause events, and whether a service syncs them."""
+    """Check whether changes of notes cause events, and whether a service syncs the notes."""
     rows = {"notes_network": storage.kind in NETWORK_KINDS, "notes_synced": storage.service}
     facts: dict[str, Any] = {"kind": storage.kind, "service": storage.service}
     return [
@@ -629,8 +632,8 @@ def check_notes_storage(storage: Storage, workspace: str) -> list[Finding]:
 def check_own_storage(
     storage: Storage, *, contents: str, variable: str, is_lasting: bool
 ) -> list[Finding]:
-    """Check the storage of index or records: locks of a network, or a service that copies an open
-    database, damage it.
+    """Check the storage of index or records. Locks of a network file system, or a service that
+    copies an open database, can damage it.
     """
     is_network, is_fixed = storage.kind in NETWORK_KINDS, "ro" in storage.options
     is_volatile = storage.kind in VOLATILE and is_lasting

@@ -1,7 +1,8 @@
 """`memsyncd doctor`: run all checks and print the findings.
 
-The daemon checks what only it can open; without one, all other checks still run. Exit status: 0 if
-no finding needs action, 1 if one does, 3 if no daemon answers.
+The daemon checks index, records, watcher and notes, because only it can open them. Without a daemon
+all other checks still run. Exit status: 0 if no finding needs action, 1 if a finding does, 3 if no
+daemon answers.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _doctor(args: Args, console: Console) -> int:
         *_examine_machine(dirs, workspaces),
         *check_service(read_service(console), daemon_pid=daemon_pid),
     ]
-    # A finding about the installation comes with each workspace.
+    # The daemon repeats a finding about the installation for each workspace.
     findings = list(dict.fromkeys([*of_machine, *of_workspaces]))
     _show(findings, workspaces, daemon, args, console)
     if daemon is None:
@@ -184,7 +185,9 @@ def _check_merges(workspace: RegisteredWorkspace) -> list[Finding]:
 def _examine_workspaces(
     args: Args, console: Console, dirs: Dirs
 ) -> tuple[list[RegisteredWorkspace], list[Finding]]:
-    """Return the selected workspaces and the daemon's findings. Raises WorkspaceNotFound."""
+    """Return the selected workspaces and the daemon's findings. Raises WorkspaceNotFound if one is
+    unknown.
+    """
     try:
         chosen, findings = _find_workspaces(args, console, dirs)
     except WorkspaceNotFound:
@@ -201,7 +204,7 @@ def _examine_workspaces(
                 console.call("doctor", workspace=workspace.id, verify=args.verify)
             )
         except WorkspaceNotFound:
-            continue  # it was removed
+            continue  # the workspace was removed meanwhile
         except (MemsyncdError, LookupError, TypeError) as error:
             hint = getattr(error, "hint", "") or "memsyncd restart"
             reason = _explain(error)
@@ -215,15 +218,15 @@ def _examine_workspaces(
 
 
 def _explain(error: Exception) -> str:
-    # An answer of another version may lack what is read.
+    # The answer of another version may lack a field.
     return error.message if isinstance(error, MemsyncdError) else "its answer is incomplete"
 
 
 def _find_workspaces(
     args: Args, console: Console, dirs: Dirs
 ) -> tuple[dict[str, RegisteredWorkspace], list[Finding]]:
-    """Return the selected workspaces by id, and whether the daemon reads the same configuration as
-    this program.
+    """Return the selected workspaces by id, and findings: collections whose folder is missing, and
+    a daemon that reads another configuration than this program.
     """
     console.client.timeout_s = STATUS_S
     named = [
@@ -237,7 +240,7 @@ def _find_workspaces(
         for info in answer["workspaces"]
     }
     status = console.call("status")
-    # A daemon of an older version has none.
+    # A daemon of an older version does not send this field.
     collections = () if args.workspaces else status.get("collections", ())
     findings = [
         find_row("collection_missing", where=str(each["root"]), name=str(each["name"]))
@@ -267,8 +270,8 @@ def _show(
             if daemon is None
             else {"pid": daemon.pid, "version": daemon.version, "socket": daemon.path}
         )
-        shown = [asdict(finding) for finding in findings]
-        terminal.print_json({"daemon": about, "findings": shown, "counts": count_levels(findings)})
+        listed = [asdict(finding) for finding in findings]
+        terminal.print_json({"daemon": about, "findings": listed, "counts": count_levels(findings)})
         return
     names = {workspace.id: workspace.name for workspace in workspaces}
     width = terminal.width if terminal.is_out_terminal else 0

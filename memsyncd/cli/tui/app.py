@@ -1,7 +1,7 @@
-"""The application: the views, the keys that all have, the connection, and where Esc leads back to.
+"""The application: the views, their common keys, the connection, and the places for Esc.
 
-Whatever a note holds, the terminal gets no control characters of it: each row that is drawn goes
-through a filter. The daemon going away does not end the application.
+Each drawn row goes through a filter, so that the terminal never gets control characters of a note.
+The application goes on when the daemon ends.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from memsyncd.errors import MemsyncdError
 from memsyncd.terminal.console import INTERRUPTED
 from memsyncd.terminal.terminal import clean, clean_line
 
-# The intervals of requests for the state, while it is shown and otherwise.
+# The pause between two requests of the status: while the status is visible, and otherwise.
 LIVE_S, QUIET_S = 1.0, 3.0
 MAX_PLACES = 100
 HELP = """\
@@ -71,7 +71,7 @@ To copy text, hold Shift while you select it with the mouse.
 
 
 class ControlFilter(LineFilter):
-    """Remove control characters, marks that reverse text, and links from what is drawn."""
+    """Remove control characters, marks that reverse text, and links from drawn rows."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002
         return [
@@ -87,7 +87,7 @@ class ControlFilter(LineFilter):
 
 
 class ScreenPlace(NamedTuple):
-    """What Esc leads back to: a view, and the note that was read in it."""
+    """A place to which Esc returns: a view, and its open note."""
 
     view: str
     path: str = ""
@@ -105,7 +105,7 @@ class HelpScreen(ModalScreen[None]):
 
 
 class WorkspaceScreen(ModalScreen[str]):
-    """Choose a workspace; the answer is its id, `*` for all, or empty."""
+    """Choose a workspace. The answer is its id, `*` for all, or empty for no choice."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,w", "dismiss('')", "Close")]
 
@@ -118,21 +118,21 @@ class WorkspaceScreen(ModalScreen[str]):
             Option(
                 make_content(
                     [
-                        ("● ", style_of_state(one["state"])),
-                        (clean_line(one["name"]), "bold"),
-                        (f"  {clean_line(one['root'])}", "dim"),
+                        ("● ", style_of_state(info["state"])),
+                        (clean_line(info["name"]), "bold"),
+                        (f"  {clean_line(info['root'])}", "dim"),
                     ]
                 ),
-                id=one["id"],
+                id=info["id"],
             )
-            for one in self._session.status["workspaces"]
+            for info in self._session.status["workspaces"]
         ]
         if len(options) > 1:
             options.insert(0, Option("all workspaces, for searches", id=EVERY_WORKSPACE))
         listed = OptionList(*options)
         chosen = EVERY_WORKSPACE if self._session.searches_all else self._session.workspace
-        at = [at for at, one in enumerate(options) if one.id == chosen]
-        listed.highlighted = at[0] if at else None
+        matches = [at for at, option in enumerate(options) if option.id == chosen]
+        listed.highlighted = matches[0] if matches else None
         yield Vertical(listed, classes="dialog")
 
     @on(OptionList.OptionSelected)
@@ -205,7 +205,7 @@ class TerminalApp(App[None]):
         return self._exception
 
     def _fatal_error(self) -> None:
-        # Textual would print its own traceback with all variables, notes among them.
+        # Textual would print its own traceback, with all variables and thus texts of notes.
         self._close_messages_no_wait()
 
     # --- the daemon -------------------------------------------------------------------------------
@@ -219,7 +219,8 @@ class TerminalApp(App[None]):
         if error is not None and was_connected is False:
             return
         self._banner.display = error is not None
-        # A daemon that has just begun answers before all is indexed: ask again once it is.
+        # A new daemon answers before its indexes are ready. The empty states make `_follow_states`
+        # load the views again.
         self._states = dict.fromkeys(self._states, "")
         if error is not None:
             hint = f" → {clean_line(error.hint)}" if error.hint else ""
@@ -245,7 +246,7 @@ class TerminalApp(App[None]):
             pause_s = LIVE_S if self._switcher.current == "status" else QUIET_S
             try:
                 await asyncio.wait_for(self._wake.wait(), pause_s)
-                # Many saves at once are one question.
+                # One request follows many saves.
                 await asyncio.sleep(LIVE_S / 5)
             except TimeoutError:
                 pass
@@ -258,15 +259,15 @@ class TerminalApp(App[None]):
 
     def _take_status(self) -> None:
         self._follow_states()
-        known = [one["id"] for one in self._session.status["workspaces"]]
-        if self._session.workspace not in known:
-            self._choose_workspace(known[0] if known else "")
+        ids = [info["id"] for info in self._session.status["workspaces"]]
+        if self._session.workspace not in ids:
+            self._choose_workspace(ids[0] if ids else "")
         self._show_header()
         self._status.take_status()
 
     def _follow_states(self) -> None:
-        """Load a workspace again whose state has changed: its notes may be there only now."""
-        states = {one["id"]: one["state"] for one in self._session.status["workspaces"]}
+        """Load a workspace again if its state has changed, because it may have notes only now."""
+        states = {info["id"]: info["state"] for info in self._session.status["workspaces"]}
         before, self._states = self._states, states
         for workspace in states.keys() & before.keys():
             if states[workspace] != before[workspace]:
@@ -274,7 +275,7 @@ class TerminalApp(App[None]):
                 for view in self._views.values():
                     view.take_change(unknown)
 
-    # --- where one is -----------------------------------------------------------------------------
+    # --- header and places ------------------------------------------------------------------------
 
     def _show_header(self) -> None:
         current = self._switcher.current
@@ -287,13 +288,13 @@ class TerminalApp(App[None]):
             )
         )
         session = self._session
-        one = session.find_workspace()
-        state = one["state"] if one else ""
+        info = session.find_workspace()
+        state = info["state"] if info else ""
         if not self._is_connected:
             state = "no daemon" if self._is_connected is False else "connecting"
-        name = clean_line(one["name"] if one else session.workspace) or "no workspace"
+        name = clean_line(info["name"] if info else session.workspace) or "no workspace"
         all_of = "all · " if session.searches_all else ""
-        pending = f" · {one['pending']:,} pending" if one and one["pending"] else ""
+        pending = f" · {info['pending']:,} pending" if info and info["pending"] else ""
         style = style_of_state(state)
         pieces = [(f"{all_of}{name} ", ""), (f"● {state}{pending} ", style)]
         header = f"{current} {pieces}"
@@ -337,7 +338,7 @@ class TerminalApp(App[None]):
         self.action_show("search")
 
     def action_leave(self) -> None:
-        """Close what is open, else return to the place before, else to the beginning of a view."""
+        """Close the top part, else return to the last place, else to the view's beginning."""
         if self._view.close_part():
             return
         if not self._places:
@@ -358,7 +359,7 @@ class TerminalApp(App[None]):
     @work
     async def action_workspace(self) -> None:
         if self._is_connected and not self._session.status["workspaces"]:
-            # The key was pressed before the first status came.
+            # The key came before the first status.
             await self._read_status()
         chosen = await self.push_screen_wait(WorkspaceScreen(self._session))
         if chosen:
@@ -366,11 +367,11 @@ class TerminalApp(App[None]):
             self._choose_workspace(chosen if chosen != EVERY_WORKSPACE else "")
 
     def action_help_quit(self) -> None:
-        """Ctrl+C: end, with the status of an interrupted command."""
+        """End with the status of an interrupted command; Textual calls this for Ctrl+C."""
         self.exit(return_code=INTERRUPTED)
 
     def _choose_workspace(self, workspace: str) -> None:
-        """Show another workspace; with an empty name the same one."""
+        """Show another workspace; an empty name keeps the workspace."""
         if workspace and workspace != self._session.workspace:
             self._session.workspace = workspace
             self._places.clear()

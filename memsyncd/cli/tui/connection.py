@@ -1,8 +1,8 @@
-"""One connection to the daemon for all views: many requests at a time, and it comes back by itself.
+"""One connection to the daemon for all views, which opens again by itself.
 
-It lives on the event loop. Requests are sent at once and answered in any order; a caller that is
-cancelled gets no answer. A connection that is lost is opened again, with the subscription to
-changes, until the application ends.
+It runs on the event loop. It sends requests at once, and the daemon answers them in any order; a
+caller that is cancelled gets no answer. A lost connection is opened again, with the subscription
+to changes, until the application ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memsyncd.client.connection import START_HINT, make_error, parse_message, re
 from memsyncd.errors import MemsyncdError, NoDaemon
 from memsyncd.terminal.console import GRACE_S
 
-# A daemon answers a connection at once; one that does not is tried again.
+# A daemon accepts a connection at once; otherwise the client tries again.
 CONNECT_S = 5.0
 RETRY_S = 0.5
 ANSWER_S = 30.0
@@ -27,14 +27,14 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 
 
 class DaemonGone(NoDaemon):
-    """The connection is lost; another one is tried."""
+    """The connection is lost, and the client tries to connect again."""
 
     code = "daemon_gone"
 
 
 class SharedClient:
-    """The connection. `on_changed` gets each `changed` notification; `on_state` gets None once
-    there is a connection, and the error once there is none.
+    """The connection. `on_changed` gets the parameters of each `changed` notification; `on_state`
+    gets None after connecting, and the error if that fails or the connection is lost.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class SharedClient:
     async def call(
         self, method: str, *, timeout_ms: int | None = None, **params: object
     ) -> dict[str, Any]:
-        """Call a method and return its result. Parameters that are None are left out.
+        """Call a method and return its result. Parameters that are None are not sent.
 
-        Raises the daemon's error, DaemonGone if there is no connection, NoAnswer if none comes.
+        Raises the daemon's error, DaemonGone without a connection, NoAnswer without an answer.
         """
         timeout_s = ANSWER_S if timeout_ms is None else timeout_ms / 1000 + GRACE_S
         params["timeout_ms"] = timeout_ms
@@ -74,8 +74,8 @@ class SharedClient:
             raise _gone()
         self._last_id += 1
         number = self._last_id
-        given = {name: value for name, value in params.items() if value is not None}
-        line = render_request({"jsonrpc": "2.0", "id": number, "method": method, "params": given})
+        sent = {name: value for name, value in params.items() if value is not None}
+        line = render_request({"jsonrpc": "2.0", "id": number, "method": method, "params": sent})
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         try:
             self._writer.write(line)

@@ -27,9 +27,9 @@ from memsyncd.terminal.format import render_count
 from memsyncd.terminal.terminal import clean_line
 
 PAGE = 50
-# How many revisions around one are searched for its change set and for later ones of its note.
+# To find the change set of a revision and later revisions of its note, so many are read.
 MAX_SEARCHED = 200
-# How long after a notification of the index the history is written.
+# The history is written at most so long after the notification of the index.
 CHANGE_S = 0.7
 CLIENT = "terminal"
 OLDER = "older"
@@ -38,7 +38,7 @@ UNDO_MS = 60_000
 
 
 class UndoScreen(ModalScreen[str]):
-    """Ask before an undo. The answer is `revision`, `change_set` or empty."""
+    """Ask before an undo. The answer is `revision`, `change_set`, or empty for no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer('revision')", "Undo"),
@@ -64,7 +64,7 @@ class UndoScreen(ModalScreen[str]):
 
 
 class HistoryView(View):
-    """On a wide screen the list and the diff are shown, else one of them."""
+    """The list of changes and a diff. A narrow screen shows only one of them."""
 
     label = "History"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -88,7 +88,7 @@ class HistoryView(View):
         (self._diff if self.has_class("-reading") and self._diff.display else self._list).focus()
 
     def show_path(self, path: str) -> None:
-        """List the changes of one note, or of all with an empty path."""
+        """List the changes of one note; an empty path lists the changes of all notes."""
         self.path = path
         self._revisions = []
         self.remove_class("-reading")
@@ -105,7 +105,7 @@ class HistoryView(View):
     async def _read(self, pause_s: float) -> None:
         await asyncio.sleep(pause_s)
         with self.showing_errors():
-            # What was paged to stays.
+            # Older pages that were read stay.
             limit = min(MAX_SEARCHED, max(PAGE, len(self._revisions)))
             answer = await self.ask("history", limit=limit, path=self.path or None)
             self._revisions = answer["revisions"]
@@ -124,8 +124,8 @@ class HistoryView(View):
     def _show(self) -> None:
         now_s = time.time()
         choices = [
-            (str(one["revision"]), make_content(describe_revision(one, now_s)))
-            for one in self._revisions
+            (str(revision["revision"]), make_content(describe_revision(revision, now_s)))
+            for revision in self._revisions
         ]
         if self._has_older:
             choices.append((OLDER, make_content([("older changes …", "bold")])))
@@ -143,7 +143,9 @@ class HistoryView(View):
     def _find_chosen(self) -> dict[str, Any] | None:
         option = self._list.highlighted_option
         chosen = option.id if option else ""
-        return next((one for one in self._revisions if str(one["revision"]) == chosen), None)
+        return next(
+            (revision for revision in self._revisions if str(revision["revision"]) == chosen), None
+        )
 
     @on(OptionList.OptionHighlighted, "#revisions")
     def _preview(self) -> None:
@@ -180,7 +182,7 @@ class HistoryView(View):
 
     @work(exclusive=True, group="undo")
     async def action_undo(self) -> None:
-        """Say what would be undone, or why it would be refused; undo it after a yes."""
+        """Show what an undo would do, or why it would be refused. Undo after a yes."""
         chosen = self._find_chosen()
         if chosen is None:
             return
@@ -197,17 +199,21 @@ class HistoryView(View):
 
     async def _make_question(self, revision: dict[str, Any]) -> tuple[Pieces, bool]:
         path, number = revision["path"], revision["revision"]
-        listed, near = await asyncio.gather(
+        listed, neighbours = await asyncio.gather(
             self.ask("list", path=path, sections=False),
             self.ask("history", limit=MAX_SEARCHED, before=number + MAX_SEARCHED),
         )
         digests = {note["path"]: note["digest"] for note in listed["notes"]}
-        together = [one for one in near["revisions"] if one["change_set"] == revision["change_set"]]
-        later = list(list_later(near["revisions"], revision))
+        together = [
+            other
+            for other in neighbours["revisions"]
+            if other["change_set"] == revision["change_set"]
+        ]
+        later = list(list_later(neighbours["revisions"], revision))
         refusal = describe_refusal(revision, later, digests.get(path))
         pieces: Pieces = [("Undo this change?\n", "bold")]
         pieces += describe_revision(revision, time.time())
-        # Changes of other programs that were found at one time are no act.
+        # Changes without a client were only found at one time; they are not one act.
         has_set = len(together) > 1 and bool(revision["client"])
         if has_set:
             count = render_count(len(together), "note")
@@ -225,7 +231,7 @@ class HistoryView(View):
         return [*pieces, ("\n", "")], has_set
 
     def _show_undone(self, done: dict[str, Any]) -> None:
-        names = ", ".join(clean_line(one["path"]) for one in done["undone"][:5])
+        names = ", ".join(clean_line(revision["path"]) for revision in done["undone"][:5])
         if done["change_set"] is None:
             text = f"nothing to undo: already as before: {names}"
         else:

@@ -1,5 +1,5 @@
-"""The notes of a workspace as a tree, and the note that is read: laid out, as source with the
-file's line numbers, or what is known about it.
+"""The notes of a workspace as a tree, and the open note in three forms: laid out, as source with
+the line numbers of the file, or its sections, links and problems.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ from memsyncd.errors import MemsyncdError
 from memsyncd.terminal.format import render_count
 from memsyncd.terminal.terminal import clean_line
 
-# Each block is a widget; more of them take seconds.
+# Each block is a widget. More blocks take seconds.
 MAX_BLOCKS = 600
 MAX_NESTING = 12
 N_LINKS = 200
-# A layout is arranged within so many refreshes of the screen, or never.
+# A layout that is not arranged after so many refreshes of the screen never will be.
 MAX_REFRESHES = 20
 CONTEXT_ROWS = 3
 
 
 def make_parser() -> MarkdownIt:
-    """Return the parser of what is laid out: tags are text, for what is hidden could deceive."""
+    """Return the parser for the layout. HTML is text, because a hidden tag could deceive."""
     parser = MarkdownIt("gfm-like", {"html": False, "linkify": False, "maxNesting": MAX_NESTING})
     return parser.disable("linkify")
 
 
 def count_blocks(text: str) -> int:
-    """Return how many widgets the text becomes."""
+    """Return the number of widgets of the text."""
     return sum(token.nesting >= 0 and token.type != "inline" for token in make_parser().parse(text))
 
 
@@ -73,7 +73,7 @@ class NoteMarkdown(Markdown):
 
 
 class NoteReader(View):
-    """One note. Without one it says how to open one."""
+    """The open note; without an open note, a hint how to open a note."""
 
     label = "Note"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -88,7 +88,7 @@ class NoteReader(View):
         super().__init__(session, id=id)
         self.path = ""
         self.line = self.end_line = 0
-        # Until the line is shown: a change of the note may cancel its first loading.
+        # True until the line is visible: a change of the note may cancel the first loading.
         self._is_opening = False
         self._workspace = ""
         self._lines: list[str] = []
@@ -99,7 +99,7 @@ class NoteReader(View):
         self._is_source = False
         self._note: dict[str, Any] | None = None
         self._counts = ""
-        # What is laid out. A note that is loaded again, or another part, cancels a layout.
+        # The text of the finished layout. A reload, or another part, cancels a layout.
         self._laid_out = ""
 
     def compose(self) -> ComposeResult:
@@ -167,7 +167,7 @@ class NoteReader(View):
             await self._lay_out()
             self._go_to(top, margin=CONTEXT_ROWS if is_opening else 0)
         if not self._parts:
-            # The note cannot be read, and its error must not be shown above the previous note.
+            # The note cannot be read. Its error must not stand above the text of the previous note.
             await self._show_nothing()
 
     async def _show_nothing(self) -> None:
@@ -178,13 +178,13 @@ class NoteReader(View):
         self._info.show_choices([], keeps=False)
 
     async def _ask_all(self, method: str, name: str, **params: Any) -> list[dict[str, Any]]:
-        """Return a list of a result; without it the text is shown all the same."""
+        """Return a list of a result, empty after an error: the text is shown without it."""
         try:
             answer = await self.ask(method, workspace=self._workspace, **params)
         except MemsyncdError:
             return []
-        found: list[dict[str, Any]] = answer[name]
-        return found
+        rows: list[dict[str, Any]] = answer[name]
+        return rows
 
     def _show_known(
         self,
@@ -192,10 +192,10 @@ class NoteReader(View):
         links: list[dict[str, Any]],
         problems: list[dict[str, Any]],
     ) -> None:
-        note = next((one for one in notes if one["path"] == self.path), None)
-        own = [one for one in problems if one["path"] == self.path]
+        note = next((row for row in notes if row["path"] == self.path), None)
+        own = [row for row in problems if row["path"] == self.path]
         self._links = links
-        backlinks = [one for one in links if split_anchor(one["source"])[0] != self.path]
+        backlinks = [row for row in links if split_anchor(row["source"])[0] != self.path]
         self._note = note
         counts = ("problem", len(own)), ("backlink", len(backlinks))
         self._counts = "".join(f"{render_count(n, name)} · " for name, n in counts if n)
@@ -218,29 +218,32 @@ class NoteReader(View):
         problems: list[dict[str, Any]],
         backlinks: list[dict[str, Any]],
     ) -> None:
-        own = [one for one in self._links if one not in backlinks]
+        own = [link for link in self._links if link not in backlinks]
         entries: list[tuple[str, OpenNote | None, Pieces]] = []
-        for one in problems:
-            opened = OpenNote(self.path, one["line"], workspace=self._workspace)
-            entries.append(("Problems", opened, describe_problem(one, has_path=False)))
-        for one in backlinks:
-            source, _ = split_anchor(one["source"])
-            opened = OpenNote(source, one["lines"][0], workspace=self._workspace)
-            entries.append(("Linked from", opened, describe_link(one, is_backlink=True)))
-        for one in own:
-            target = self._make_target(one)
-            entries.append(("Links", target, describe_link(one, is_backlink=False)))
-        for one in (note or {}).get("sections", ()):
-            opened = OpenNote(self.path, one["start_line"], one["end_line"], self._workspace)
-            entries.append(("Sections", opened, describe_section(one)))
+        for problem in problems:
+            target = OpenNote(self.path, problem["line"], workspace=self._workspace)
+            entries.append(("Problems", target, describe_problem(problem, has_path=False)))
+        for link in backlinks:
+            source, _ = split_anchor(link["source"])
+            target = OpenNote(source, link["lines"][0], workspace=self._workspace)
+            entries.append(("Linked from", target, describe_link(link, is_backlink=True)))
+        entries += [
+            ("Links", self._make_target(link), describe_link(link, is_backlink=False))
+            for link in own
+        ]
+        for section in (note or {}).get("sections", ()):
+            target = OpenNote(
+                self.path, section["start_line"], section["end_line"], self._workspace
+            )
+            entries.append(("Sections", target, describe_section(section)))
         self._targets, choices, title = {}, [], ""
-        for at, (group, target, pieces) in enumerate(entries):
+        for at, (group, opened, pieces) in enumerate(entries):
             if group != title:
                 title = group
                 choices.append((f"-{group}", make_content([(group, "bold underline")])))
-            name = f"{at}" if target else f"-{at}"
-            if target:
-                self._targets[name] = target
+            name = f"{at}" if opened else f"-{at}"
+            if opened:
+                self._targets[name] = opened
             choices.append((name, make_content(pieces)))
         self._info.show_choices(choices, keeps=False)
 
@@ -252,7 +255,7 @@ class NoteReader(View):
     # --- the three forms --------------------------------------------------------------------------
 
     async def _lay_out(self) -> None:
-        """Lay out the part that is shown."""
+        """Lay out the current part."""
         part = self._parts[self._part]
         text = prepare_markdown(self._lines, part)
         if await asyncio.to_thread(count_blocks, text) > MAX_BLOCKS:
@@ -268,18 +271,18 @@ class NoteReader(View):
             return self._source.top_line
         shift = self._part_shift()
         top = self._scroll.scroll_offset.y
-        blocks = [one for one in self._blocks() if one.virtual_region.y <= top]
+        blocks = [block for block in self._blocks() if block.virtual_region.y <= top]
         return (
             blocks[-1].source_range[0] + shift if blocks and top else self._parts[self._part].first
         )
 
     def _part_shift(self) -> int:
-        """Return what to add to a line of the layout, counted from 0, for the line of the file."""
+        """Return the difference between a line of the file, from 1, and of the layout, from 0."""
         part = self._parts[self._part]
         return part.first - (1 if part.fence else 0)
 
     def _blocks(self) -> list[MarkdownBlock]:
-        return [one for one in self._markdown.children if isinstance(one, MarkdownBlock)]
+        return [child for child in self._markdown.children if isinstance(child, MarkdownBlock)]
 
     def _go_to(self, line: int, *, margin: int) -> None:
         self._source.scroll_to_line(max(1, line), margin=margin)
@@ -288,7 +291,7 @@ class NoteReader(View):
     def _go_to_block(self, line: int, margin: int, n_left: int = MAX_REFRESHES) -> None:
         if not self._parts:
             return
-        shift, found = self._part_shift(), None
+        shift, target = self._part_shift(), None
         for block in self._blocks():
             first, after = block.source_range
             is_marked = bool(self.line) and (
@@ -296,27 +299,27 @@ class NoteReader(View):
             )
             block.set_class(is_marked, "-found")
             if first + shift <= line:
-                found = block
-        if found and not self._is_source and not found.virtual_region.height and n_left:
+                target = block
+        if target and not self._is_source and not target.virtual_region.height and n_left:
             # It is not arranged yet.
             self.call_after_refresh(self._go_to_block, line, margin, n_left - 1)
             return
-        y = found.virtual_region.y - margin if found and line > 1 else 0
+        y = target.virtual_region.y - margin if target and line > 1 else 0
         self._scroll.scroll_to(y=max(0, y), animate=False, immediate=True)
         self._is_opening = False
 
     def focus_body(self) -> None:
-        """Give the keys to what is shown of the note."""
-        shown = self._switcher.current
-        if shown:
-            self.query_one(f"#{shown}").focus()
+        """Focus the visible form of the note."""
+        form = self._switcher.current
+        if form:
+            self.query_one(f"#{form}").focus()
 
     def _switch(self, form: str) -> None:
         self._switcher.current = form
         self.focus_body()
 
     def action_toggle_source(self) -> None:
-        """Change between the layout and the source, at the same line."""
+        """Change between the layout and the source, and stay at the same line."""
         if not self._parts:
             return
         top = self._find_top()
@@ -370,9 +373,9 @@ class NoteReader(View):
     @on(Markdown.LinkClicked)
     def _follow_link(self, event: Markdown.LinkClicked) -> None:
         event.stop()
-        found = find_linked_note(self._links, self.path, event.href)
-        if found is not None:
-            self.post_message(OpenNote(found))
+        path = find_linked_note(self._links, self.path, event.href)
+        if path is not None:
+            self.post_message(OpenNote(path))
             return
         self.app.notify(clean_line(unquote(event.href)), title="The link leads to", markup=False)
 
@@ -380,17 +383,17 @@ class NoteReader(View):
 # --- the view -------------------------------------------------------------------------------------
 
 
-# A folder of more notes shows the others when "more" is chosen.
+# A larger folder shows its other notes when the user chooses "more".
 STEP = 300
-# Changes of a large workspace are listed at most so often.
+# After a change, the list of notes is read at most so often.
 LIST_S = 0.5
-# What a node stands for: a folder, the path of a note, or the rest of a folder from a number on.
+# A node of the tree is a folder, the path of a note, or the rest of a folder from a number on.
 Rest = tuple[Folder, int]
 Data = Folder | str | Rest
 
 
 class NotesView(View):
-    """On a wide screen both are shown, else the tree or the note."""
+    """The tree and the open note. A narrow screen shows only one of them."""
 
     label = "Notes"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -448,26 +451,28 @@ class NotesView(View):
                 self.show_notice([("no notes yet: write one with `memsyncd remember TEXT`", "")])
 
     def _fill(self, folders: Folder) -> None:
-        """Show the tree again, with the folders that were open and the same note chosen."""
+        """Show the tree again, with the same folders open and the same note chosen."""
         node = self._tree.cursor_node
         chosen = _name(node.data) if node is not None and node.data is not None else ""
         top = self._tree.scroll_offset.y
         self._tree.clear()
-        self._tree.move_cursor(None)  # else it stays at a node that is gone
+        self._tree.move_cursor(None)  # otherwise it stays at a removed node
         self._tree.root.data = folders
         self._add_folder(self._tree.root, folders, 0)
         self._tree.root.expand()
-        # At once: a key that comes before the next refresh moves from the chosen note.
+        # At once, so that a key before the next refresh moves from the chosen note.
         self._choose(chosen)
         self.call_after_refresh(self._tree.scroll_to, y=top, animate=False)
 
     def _choose(self, chosen: str) -> None:
         nodes = map(self._tree.get_node_at_line, range(self._tree.last_line + 1 if chosen else 0))
-        found = (one.line for one in nodes if one and one.data and _name(one.data) == chosen)
-        self._tree.cursor_line = next(found, 0)
+        lines = (node.line for node in nodes if node and node.data and _name(node.data) == chosen)
+        self._tree.cursor_line = next(lines, 0)
 
     def _add_folder(self, node: TreeNode[Data], folder: Folder, first: int) -> None:
-        """Add the folders and the first notes; what is in the folders comes when they open."""
+        """Add the folders, and the notes from number `first` on. A folder gets its entries when it
+        is opened.
+        """
         if not first:
             for name, inner in folder.folders.items():
                 label = Text.assemble((clean_line(name), "bold"), (f" {inner.n_notes:,}", "dim"))
@@ -485,18 +490,18 @@ class NotesView(View):
             node.add_leaf(Text(f"{n_left:,} more …", "italic"), (folder, first + STEP))
 
     def _reveal(self, path: str) -> None:
-        """Choose the note in the tree, with the folders above it open."""
+        """Choose the note in the tree, and open the folders above it."""
         node: TreeNode[Data] | None = self._tree.root
         while node is not None:
-            below = (one for one in node.children if _is_above(one.data, path))
-            found = next(below, None)
-            if found is not None and isinstance(found.data, Folder):
-                if not found.children:
-                    self._add_folder(found, found.data, 0)
-                found.expand()
-            elif found is not None:
-                self.call_after_refresh(self._tree.move_cursor, found)
-            node = found
+            below = (child for child in node.children if _is_above(child.data, path))
+            branch = next(below, None)
+            if branch is not None and isinstance(branch.data, Folder):
+                if not branch.children:
+                    self._add_folder(branch, branch.data, 0)
+                branch.expand()
+            elif branch is not None:
+                self.call_after_refresh(self._tree.move_cursor, branch)
+            node = branch
 
     @on(Tree.NodeExpanded)
     def _expand(self, event: Tree.NodeExpanded[Data]) -> None:

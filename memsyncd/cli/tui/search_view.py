@@ -13,7 +13,7 @@ from textual.widgets import Input, OptionList, Static
 from memsyncd.cli.tui.text import describe_answer, render_hit_pieces
 from memsyncd.cli.tui.view import EVERY_WORKSPACE, Choices, OpenNote, View, make_content
 
-# Between two keys of a word; the answer itself takes a few milliseconds.
+# The pause after a key before a search, which itself takes a few milliseconds.
 DEBOUNCE_S = 0.12
 # Saves come in bursts.
 CHANGE_S = 0.5
@@ -27,13 +27,13 @@ HOW_TO = (
 
 
 class QueryInput(Input):
-    """The query. Over ssh each blink of a cursor would be sent."""
+    """The query. Its cursor does not blink, because ssh would send each blink."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Open")]
 
 
 class SearchView(View):
-    """The query, what is odd about its answer, and the hits."""
+    """The query, remarks on its answer, and the hits."""
 
     label = "Search"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -83,7 +83,7 @@ class SearchView(View):
         self._is_opening = False
         self._search(DEBOUNCE_S, keeps=False)
 
-    # Exclusive: a question that is not answered yet is cancelled by the next one.
+    # Exclusive: a search cancels an earlier search that has no answer yet.
     @work(exclusive=True, group="search")
     async def _search(self, pause_s: float, *, keeps: bool) -> None:
         await asyncio.sleep(pause_s)
@@ -103,7 +103,7 @@ class SearchView(View):
         self._answered = query
         self._hits = answer["hits"]
         self._meant = answer["did_you_mean"] or ""
-        names = {one["id"]: one["name"] for one in answer["workspaces"]}
+        names = {workspace["id"]: workspace["name"] for workspace in answer["workspaces"]}
         is_several = len(names) > 1
         choices = [
             (
@@ -128,7 +128,7 @@ class SearchView(View):
 
     @on(Input.Submitted)
     def _open_highlighted(self) -> None:
-        """Open the chosen hit; of a query that is not answered yet the first one, once it is."""
+        """Open the chosen hit. If the query has no answer yet, open the first hit of its answer."""
         if self._input.value != self._answered:
             self._is_opening = True
             self._search(0.0, keeps=False)
@@ -146,7 +146,7 @@ class SearchView(View):
         )
 
     def action_move(self, step: int) -> None:
-        """Move in the hits while the query has the keys."""
+        """Move in the hits while the query has the focus."""
         if self._list.option_count:
             at = (self._list.highlighted or 0) + step
             self._list.highlighted = min(max(at, 0), self._list.option_count - 1)
@@ -157,7 +157,7 @@ class SearchView(View):
             self._input.cursor_position = len(self._meant)
 
     def close_part(self) -> bool:
-        # The first Esc leaves the query, so that the keys of all views are there.
+        # The first Esc leaves the query, so that the common keys of the views work.
         if self._input.has_focus and self._list.option_count:
             self._list.focus()
             return True

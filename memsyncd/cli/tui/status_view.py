@@ -1,4 +1,4 @@
-"""The daemon, its workspaces and the problems of notes, live."""
+"""The current state of the daemon and its workspaces, and the problems of notes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ChooseWorkspace(Message):
 
 
 class StatusView(View):
-    """Workspaces and problems are one list: Enter chooses the one and opens the other."""
+    """One list of workspaces and problems. Enter chooses a workspace or opens a problem's note."""
 
     label = "Status"
     BINDINGS: ClassVar[list[BindingType]] = []
@@ -37,7 +37,7 @@ class StatusView(View):
         self._daemon = Static(id="daemon", markup=False)
         self._list = Choices(id="states")
         self._problems: list[dict[str, Any]] = []
-        # What decides whether the problems are asked for again.
+        # The state at the last request of the problems.
         self._seen: list[tuple[str, int, int]] = []
         yield self._daemon
         yield self._notice
@@ -52,13 +52,13 @@ class StatusView(View):
         self.take_status()
 
     def take_status(self) -> None:
-        """Show the last status; request the problems if they may have changed."""
+        """Show the last status. Request the problems if they may have changed."""
         status = self.session.status
         if "pid" not in status or not self.display:
             return
         self._daemon.update(make_content(describe_daemon(status)))
         self._show()
-        seen = [(one["id"], one["generation"], one["problems"]) for one in status["workspaces"]]
+        seen = [(info["id"], info["generation"], info["problems"]) for info in status["workspaces"]]
         if seen != self._seen:
             self._seen = seen
             self._read_problems()
@@ -73,17 +73,17 @@ class StatusView(View):
     def _show(self) -> None:
         now_s = time.time()
         choices = [
-            (f"w {one['id']}", make_content(describe_state(one, now_s)))
-            for one in self.session.status["workspaces"]
+            (f"w {row['id']}", make_content(describe_state(row, now_s)))
+            for row in self.session.status["workspaces"]
         ]
         if not choices:
             hint = [("no workspace yet: add a folder with `memsyncd add FOLDER`", "")]
             choices.append(("-none", make_content(hint)))
         count = render_count(len(self._problems), "problem") if self._problems else "no problems"
         choices.append(("-problems", make_content([(f"\n{count}", "bold underline")])))
-        for at, one in enumerate(self._problems[:MAX_PROBLEMS]):
-            name = f"{'p' if one['path'] else '-p'} {at}"
-            choices.append((name, make_content(describe_problem(one, has_path=True))))
+        for at, row in enumerate(self._problems[:MAX_PROBLEMS]):
+            name = f"{'p' if row['path'] else '-p'} {at}"
+            choices.append((name, make_content(describe_problem(row, has_path=True))))
         n_left = len(self._problems) - MAX_PROBLEMS
         if n_left > 0:
             more = f"{n_left:,} more: memsyncd problems"

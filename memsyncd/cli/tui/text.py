@@ -1,7 +1,7 @@
-"""Turn results of the daemon into rows, parts and styled pieces of text: functions without state.
+"""Pure functions that turn results of the daemon into rows, parts and styled pieces of text.
 
-A piece is a text and a style of Textual. All text of notes goes through `clean` or `clean_line`
-here, and is never read as markup.
+A piece is a text and its style in Textual. Here `clean` or `clean_line` cleans all text of notes.
+No text is read as markup.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ StyledText = tuple[str, str]
 Pieces = list[StyledText]
 
 TAB_COLUMNS = 4
-# A terminal draws characters without a width on one cell: a row must not collect a megabyte.
+# Characters without a width share a cell. This limit keeps a row of them short.
 MAX_ROW_CHARS_PER_COLUMN = 4
 
 
 def split_note(text: str, n_lines: int | None = None) -> list[str]:
-    """Return the lines of a note, of which the file has `n_lines`, or those of a diff, without what
-    steers a terminal.
+    """Return the lines of a note or a diff, without control characters. The file has `n_lines`;
+    None counts them from the text.
     """
     lines = text.split("\n")
     if n_lines is None:
@@ -62,8 +62,8 @@ def split_note(text: str, n_lines: int | None = None) -> list[str]:
 
 
 def wrap_line(text: str, width: int) -> list[int]:
-    """Return where the rows of a line begin: between words where there are some, and of at most
-    `width` columns, blanks at the end not counted.
+    """Return the offsets at which the rows of a line begin. A row begins between words if possible,
+    and has at most `width` columns without the blanks at its end.
     """
     return _wrap_ascii(text, width) if text.isascii() else _wrap_wide(text, width)
 
@@ -96,23 +96,23 @@ def _wrap_wide(text: str, width: int) -> list[int]:
 
 
 def split_marks(snippet: str) -> list[tuple[str, bool]]:
-    """Split a snippet into its parts, True for matched words."""
+    """Split a snippet into its parts, each with True if it is a matched word."""
     parts = clean_line(snippet).split(HIGHLIGHT_MARK)
     return [(part, i % 2 == 1) for i, part in enumerate(parts) if part]
 
 
 def render_hit_pieces(hit: Mapping[str, Any], workspace: str = "") -> Pieces:
-    """Render a hit: its place, heading and metadata, and its snippet with the matched words. The
-    workspace is named if hits are those of several.
+    """Render a hit: its place, heading and metadata, and its snippet with the matched words.
+    `workspace` is a name, empty if all hits are from one workspace.
     """
-    known = clean_values(dict(hit))
-    place = f"{known['path']}:{render_lines(known['start_line'], known['end_line'])}"
+    values = clean_values(dict(hit))
+    place = f"{values['path']}:{render_lines(values['start_line'], values['end_line'])}"
     pieces: Pieces = [(f"{clean_line(workspace)} ", "$text-secondary")] if workspace else []
     pieces += [(place, "bold $text-primary"), ("  ", "")]
-    pieces += [(" › ".join(known["heading"]), "bold"), ("  ", "")]
+    pieces += [(" › ".join(values["heading"]), "bold"), ("  ", "")]
     pieces += [
-        (render_meta(known), "$text-accent"),
-        (f"  {render_score(known['score'])}", "dim"),
+        (render_meta(values), "$text-accent"),
+        (f"  {render_score(values['score'])}", "dim"),
         ("\n", ""),
     ]
     pieces += [
@@ -123,7 +123,7 @@ def render_hit_pieces(hit: Mapping[str, Any], workspace: str = "") -> Pieces:
 
 
 def describe_answer(answer: Mapping[str, Any], limit: int) -> Pieces:
-    """Say how many hits there are, and what is odd about them."""
+    """Say how many hits there are, with remarks on the query and the search."""
     hits = answer["hits"]
     if not hits:
         why = clean_line(answer["why_empty"] or "")
@@ -140,14 +140,14 @@ def describe_answer(answer: Mapping[str, Any], limit: int) -> Pieces:
     if reason := describe_semantic(answer):
         pieces.append((f" · {reason}", "dim"))
     pieces += [
-        (f" · {clean_line(one)}", "$text-warning") for one in answer.get("query_problems", ())
+        (f" · {clean_line(text)}", "$text-warning") for text in answer.get("query_problems", ())
     ]
     if excluded := describe_excluded(answer):
         pieces.append((f" · {excluded}", "dim"))
     left_out = [
-        f" · without {clean_line(one['name'])}: {clean_line(one['failure'])}"
-        for one in answer["workspaces"]
-        if one["failure"]
+        f" · without {clean_line(info['name'])}: {clean_line(info['failure'])}"
+        for info in answer["workspaces"]
+        if info["failure"]
     ]
     pieces += [(text, "$text-warning") for text in left_out]
     return [piece for piece in pieces if piece[0]]
@@ -158,7 +158,7 @@ def describe_answer(answer: Mapping[str, Any], limit: int) -> Pieces:
 
 @dataclass
 class Folder:
-    """A folder of notes; `path` ends with a slash, but that of the root is empty."""
+    """A folder of notes. `path` ends with a slash; the path of the root is empty."""
 
     path: str
     folders: dict[str, Folder] = field(default_factory=dict)
@@ -167,7 +167,7 @@ class Folder:
 
 
 def build_folders(notes: Iterable[dict[str, Any]]) -> Folder:
-    """Arrange the notes by their folders, both in order of their names."""
+    """Arrange the notes in their folders, sorted by name."""
     root = Folder("")
     for note in sorted(notes, key=lambda note: str(note["path"]).casefold()):
         folder = root
@@ -182,7 +182,7 @@ def build_folders(notes: Iterable[dict[str, Any]]) -> Folder:
 
 # --- parts of a long note -------------------------------------------------------------------------
 
-# A part is laid out within a tenth of a second or two; a browser does not do better.
+# The layout of a part takes a tenth of a second or two, as in a browser.
 PART_LINES = 150
 PART_CHARS = 12_000
 LINE_CHARS = 4_000
@@ -195,7 +195,7 @@ _FRONT_MATTER_LINES = 200
 @dataclass(frozen=True)
 class NotePart:
     """Lines of a note that are laid out together, 1-based and inclusive. `fence` is the marker of
-    fenced code that is open before the first.
+    the fenced code that is open before the first line, or empty.
     """
 
     first: int
@@ -204,8 +204,8 @@ class NotePart:
 
 
 def split_parts(lines: Sequence[str]) -> list[NotePart]:
-    """Split a note into parts that follow each other, before headings or blank lines if there are
-    some, and outside of fenced code unless it is long.
+    """Split a note into consecutive parts. A part ends before a heading or a blank line if
+    possible, and not within fenced code unless the code is long.
     """
     parts: list[NotePart] = []
     first, size, fence, opening = 1, 0.0, "", ""
@@ -225,14 +225,14 @@ def _is_full(size: float, next_line: str, fence: str) -> bool:
 
 
 def find_part(parts: Sequence[NotePart], line: int) -> int:
-    """Return the index of the part with this line."""
+    """Return the index of the part that contains this line, else of the last part."""
     return next((i for i, part in enumerate(parts) if line <= part.last), len(parts) - 1)
 
 
 def prepare_markdown(lines: Sequence[str], part: NotePart) -> str:
-    """Return the lines of the part for a parser of markdown: without metadata, which is shown
-    elsewhere, and without ends of long lines. Each line keeps its place, but for an added first
-    line that opens fenced code again.
+    """Return the lines of the part for a markdown parser, without metadata, which is shown
+    elsewhere, and without the ends of long lines. Each line keeps its place, except that an added
+    first line opens fenced code again.
     """
     chosen = [
         line if len(line) <= LINE_CHARS else line[:LINE_CHARS] + LONG_LINE_END
@@ -258,13 +258,13 @@ def describe_note(path: str, note: Mapping[str, Any] | None, n_lines: int, now_s
     """Render the line above a note."""
     pieces: Pieces = [(clean_line(path), "bold $text-primary")]
     if note is not None:
-        known = clean_values(dict(note))
-        marks = [known["kind"] or "", *(f"#{tag}" for tag in known["tags"])]
+        values = clean_values(dict(note))
+        marks = [values["kind"] or "", *(f"#{tag}" for tag in values["tags"])]
         pieces.append(("  " + " ".join(filter(None, marks)), "$text-accent"))
         facts = [
             render_count(n_lines, "line"),
-            render_size(known["size_bytes"]),
-            f"saved {render_age(known['modified_at'], now_s)}",
+            render_size(values["size_bytes"]),
+            f"saved {render_age(values['modified_at'], now_s)}",
         ]
         pieces.append(("  " + " · ".join(facts), "dim"))
     return [piece for piece in pieces if piece[0].strip()]
@@ -272,61 +272,61 @@ def describe_note(path: str, note: Mapping[str, Any] | None, n_lines: int, now_s
 
 def describe_section(section: Mapping[str, Any]) -> Pieces:
     """Render a section of a note for its outline."""
-    known = clean_values(dict(section))
-    indent = "  " * max(0, known["level"] - 1)
-    name = known["heading"][-1] if known["heading"] else "(before the first heading)"
+    values = clean_values(dict(section))
+    indent = "  " * max(0, values["level"] - 1)
+    name = values["heading"][-1] if values["heading"] else "(before the first heading)"
     details = [
-        render_meta(known),
-        f"importance {known['importance']:.2f}" if known["is_importance_stated"] else "",
-        f"expires {known['expires']}" if known["expires"] else "",
-        *(f"{key}: {value}" for key, value in known["meta"].items()),
+        render_meta(values),
+        f"importance {values['importance']:.2f}" if values["is_importance_stated"] else "",
+        f"expires {values['expires']}" if values["expires"] else "",
+        *(f"{key}: {value}" for key, value in values["meta"].items()),
     ]
     return [
         (f"{indent}{name}", ""),
-        (f"  {render_lines(known['start_line'], known['end_line'])}", "dim"),
+        (f"  {render_lines(values['start_line'], values['end_line'])}", "dim"),
         ("  " + "  ".join(filter(None, details)), "$text-accent"),
     ]
 
 
 def find_linked_note(links: Iterable[Mapping[str, Any]], path: str, address: str) -> str | None:
-    """Return the note that a link in the note at `path` leads to, as the daemon has found it."""
+    """Return the target of a link in the note at `path`, as the daemon has resolved it, or None."""
     # An address may be encoded, as in `my%20plan.md`.
     wanted, _ = split_anchor(unquote(address))
     for link in links:
-        found = split_anchor(link["to"] or "")[0]
+        target_path = split_anchor(link["to"] or "")[0]
         is_own = split_anchor(link["source"])[0] == path
-        if is_own and found and wanted in (unquote(link["target"]), found):
-            return found
+        if is_own and target_path and wanted in (unquote(link["target"]), target_path):
+            return target_path
     return None
 
 
 def describe_link(link: Mapping[str, Any], *, is_backlink: bool) -> Pieces:
-    """Render a link from the note or to it."""
-    known = clean_values(dict(link))
-    relation = f"{known['relation']} " if known["relation"] else ""
-    place = ", ".join(map(str, known["lines"][:3]))
+    """Render a link from the note, or a backlink to it."""
+    values = clean_values(dict(link))
+    relation = f"{values['relation']} " if values["relation"] else ""
+    place = ", ".join(map(str, values["lines"][:3]))
     if is_backlink:
-        return [(f"← {relation}", "$text-accent"), (known["source"], ""), (f":{place}", "dim")]
-    if known["to"]:
-        return [(f"→ {relation}", "$text-accent"), (known["to"], ""), (f"  line {place}", "dim")]
-    similar = f", similar: {known['similar']}" if known["similar"] else ""
-    missing = "outside the workspace" if known["is_outside"] else f"no such note{similar}"
+        return [(f"← {relation}", "$text-accent"), (values["source"], ""), (f":{place}", "dim")]
+    if values["to"]:
+        return [(f"→ {relation}", "$text-accent"), (values["to"], ""), (f"  line {place}", "dim")]
+    similar = f", similar: {values['similar']}" if values["similar"] else ""
+    missing = "outside the workspace" if values["is_outside"] else f"no such note{similar}"
     return [
-        (f"→ {relation}{known['target']}", "$text-warning"),
+        (f"→ {relation}{values['target']}", "$text-warning"),
         (f"  line {place}: {missing}", "dim"),
     ]
 
 
 def describe_problem(problem: Mapping[str, Any], *, has_path: bool) -> Pieces:
     """Render a problem with its remedy."""
-    known = clean_values(dict(problem))
-    line = known["line"]
+    values = clean_values(dict(problem))
+    line = values["line"]
     if has_path:
-        place = f"{known['path']}:{line}" if line else known["path"]
+        place = f"{values['path']}:{line}" if line else values["path"]
     else:
         place = f"line {line}" if line else "the note"
-    hint = f"\n    → {known['hint']}" if known["hint"] else ""
-    return [("! ", "$text-warning"), (f"{place}  ", "bold"), (known["problem"], ""), (hint, "dim")]
+    hint = f"\n    → {values['hint']}" if values["hint"] else ""
+    return [("! ", "$text-warning"), (f"{place}  ", "bold"), (values["problem"], ""), (hint, "dim")]
 
 
 # --- status ---------------------------------------------------------------------------------------
@@ -346,28 +346,28 @@ def style_of_state(state: str) -> str:
 
 def describe_state(workspace: Mapping[str, Any], now_s: float) -> Pieces:
     """Render the state of a workspace, and why it is not ready."""
-    known = clean_values(dict(workspace))
-    style = style_of_state(known["state"])
-    facts = [*list_counts(known), *list_sync_facts(known, now_s)]
-    warnings = list_warnings(known)
+    values = clean_values(dict(workspace))
+    style = style_of_state(values["state"])
+    facts = [*list_counts(values), *list_sync_facts(values, now_s)]
+    warnings = list_warnings(values)
     pieces = [
-        (f"● {known['name']}", f"bold {style}"),
-        (f"  {known['state']}", style),
+        (f"● {values['name']}", f"bold {style}"),
+        (f"  {values['state']}", style),
         ("  " + " · ".join(warnings) if warnings else "", "$text-warning"),
-        (f"\n  {known['root']}", "dim"),
+        (f"\n  {values['root']}", "dim"),
         (f"\n  {' · '.join(facts)}", ""),
-        *((f"\n  ! {reason}", "$text-warning") for reason in known["reasons"]),
+        *((f"\n  ! {reason}", "$text-warning") for reason in values["reasons"]),
     ]
     return [piece for piece in pieces if piece[0]]
 
 
 def describe_daemon(status: Mapping[str, Any]) -> Pieces:
     """Render the line about the daemon itself."""
-    known = clean_values({k: v for k, v in status.items() if k != "workspaces"})
-    facts = list_daemon_facts(known)
-    pieces = [(f"memsyncd {known['version']}", "bold"), ("  " + " · ".join(facts), "")]
-    if known["socket_problem"]:
-        pieces.append((f"\n! {known['socket_problem']}", "$text-warning"))
+    values = clean_values({k: v for k, v in status.items() if k != "workspaces"})
+    facts = list_daemon_facts(values)
+    pieces = [(f"memsyncd {values['version']}", "bold"), ("  " + " · ".join(facts), "")]
+    if values["socket_problem"]:
+        pieces.append((f"\n! {values['socket_problem']}", "$text-warning"))
     return pieces
 
 
@@ -376,15 +376,15 @@ def describe_daemon(status: Mapping[str, Any]) -> Pieces:
 
 def describe_revision(revision: Mapping[str, Any], now_s: float) -> Pieces:
     """Render a revision in the list."""
-    known = clean_values(dict(revision))
+    values = clean_values(dict(revision))
     return [
-        (f"{known['revision']:>4}  ", "bold"),
-        (f"{render_age(known['at'], now_s):<12} ", "dim"),
-        (f"{describe_change(known):<9} ", "$text-accent"),
-        (render_path_change(known), ""),
-        (f"  {render_size_change(known)}", "dim"),
-        (f"  {describe_writer(known)}", "dim"),
-        ("" if known["is_kept"] else f"  {TEXTS_GONE}", "$text-warning"),
+        (f"{values['revision']:>4}  ", "bold"),
+        (f"{render_age(values['at'], now_s):<12} ", "dim"),
+        (f"{describe_change(values):<9} ", "$text-accent"),
+        (render_path_change(values), ""),
+        (f"  {render_size_change(values)}", "dim"),
+        (f"  {describe_writer(values)}", "dim"),
+        ("" if values["is_kept"] else f"  {TEXTS_GONE}", "$text-warning"),
     ]
 
 
@@ -393,8 +393,8 @@ def describe_refusal(
 ) -> str:
     """Say why the daemon would refuse to undo the revision, and what to do; empty if it would not.
 
-    `later` are the revisions of its note after it, and `digest` the note's own now; None if there
-    is none.
+    `later` are the later revisions of its note, `digest` is the current digest of the note, None if
+    the note does not exist.
     """
     if revision["undo"] == "never":
         return "the note was there when memsyncd first saw it: delete it with your editor"
@@ -406,17 +406,19 @@ def describe_refusal(
     if digest == revision["new_digest"] or digest == revision["old_digest"]:
         return ""
     if later:
-        numbers = ", ".join(str(one["revision"]) for one in later[:5])
+        numbers = ", ".join(str(other["revision"]) for other in later[:5])
         more = " and more" if len(later) > 5 else ""
         return f"the note was changed since, by {numbers}{more}: undo these first, the newest first"
     return "the note is not as this revision left it: wait until its last save is in the history"
 
 
 def describe_deletion(revisions: Iterable[Mapping[str, Any]]) -> str:
-    """Say which files an undo of these revisions deletes that memsyncd did not make itself; empty
-    if it deletes none.
+    """Name the files that an undo of these revisions deletes although memsyncd did not create them;
+    empty if there are none.
     """
-    paths = [clean_line(one["path"]) for one in revisions if one["undo"] == "confirm"]
+    paths = [
+        clean_line(revision["path"]) for revision in revisions if revision["undo"] == "confirm"
+    ]
     if not paths:
         return ""
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
@@ -424,7 +426,7 @@ def describe_deletion(revisions: Iterable[Mapping[str, Any]]) -> str:
 
 
 def style_of_diff(line: str, number: int) -> str:
-    """Return what a line of a unified diff is: `head`, `hunk`, `added`, `removed` or empty."""
+    """Return the kind of a line of a unified diff: `head`, `hunk`, `added`, `removed` or empty."""
     if number < 2 and line.startswith(("--- ", "+++ ")):
         return "head"
     kinds = {"@": "hunk", "+": "added", "-": "removed", "\\": "hunk"}
@@ -434,8 +436,8 @@ def style_of_diff(line: str, number: int) -> str:
 def list_later(
     revisions: Iterable[Mapping[str, Any]], revision: Mapping[str, Any]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the revisions of the same note after this one, the newest first."""
+    """Yield the later revisions of the same note, the newest first."""
     names = {revision["path"], revision["old_path"]} - {None}
-    for one in revisions:
-        if one["revision"] > revision["revision"] and names & {one["path"], one["old_path"]}:
-            yield one
+    for other in revisions:
+        if other["revision"] > revision["revision"] and names & {other["path"], other["old_path"]}:
+            yield other

@@ -1,9 +1,9 @@
-"""What the views have in common: the daemon, the chosen workspace, messages to the application, and
+"""The common parts of the views: the daemon, the chosen workspace, messages to the application, and
 the widgets for lists and for many lines.
 
-An error of a request is shown in its view, with its remedy, until a request succeeds. Of many lines
-(a note's source with the file's line numbers, or a diff) only the rows on the screen are drawn, so
-that the size of a note and the length of its lines do not matter.
+A view shows the error of a request, with its remedy, until a request succeeds. A long text (the
+source of a note with its line numbers, or a diff) draws only the rows on the screen, so that the
+size of a note and the length of its lines do not matter.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def make_content(pieces: Pieces) -> Content:
 
 
 class ViewContext:
-    """What all views share. `workspace` is the id of the chosen workspace, empty before there is
-    one; `searches_all` widens searches to all of them.
+    """The state that all views share. `workspace` is the id of the chosen workspace, empty if there
+    is none yet. If `searches_all`, searches go to all workspaces.
     """
 
     def __init__(self, client: SharedClient, workspace: str) -> None:
@@ -51,13 +51,13 @@ class ViewContext:
         self.status: dict[str, Any] = {"workspaces": []}
 
     def find_workspace(self) -> dict[str, Any] | None:
-        """Return the last known status of the chosen workspace."""
-        found: Iterable[dict[str, Any]] = self.status["workspaces"]
-        return next((one for one in found if one["id"] == self.workspace), None)
+        """Return the last status of the chosen workspace, None if it has none."""
+        infos: Iterable[dict[str, Any]] = self.status["workspaces"]
+        return next((info for info in infos if info["id"] == self.workspace), None)
 
 
 class OpenNote(Message):
-    """Show a note at these lines; `line` 0 for its beginning."""
+    """Show a note at these lines; `line` 0 is its beginning."""
 
     def __init__(self, path: str, line: int = 0, end_line: int = 0, workspace: str = "") -> None:
         super().__init__()
@@ -74,8 +74,8 @@ class OpenHistory(Message):
 
 
 class View(Vertical):
-    """One of the views. `open` is called each time it is shown, `reload` when the workspace or the
-    connection is another, and `take_change` for each change of an index.
+    """One of the views. The application calls `open` each time it shows the view, `reload` after a
+    change of the workspace or the connection, and `take_change` after a change of an index.
     """
 
     label: ClassVar[str]
@@ -87,20 +87,20 @@ class View(Vertical):
         self._notice.display = False
 
     def open(self) -> None:
-        """Focus what keys should reach."""
+        """Focus the widget that should get the keys."""
 
     def reload(self) -> None:
-        """Ask for everything again."""
+        """Request all data again."""
 
     def take_change(self, changed: dict[str, Any]) -> None:
-        """Follow a change of the index."""
+        """Update the view after a change of an index."""
 
     def close_part(self) -> bool:
-        """Close what is open on top of the view; False if nothing is."""
+        """Close the top part of the view. Return False if none is open."""
         return False
 
     def go_home(self) -> None:
-        """Show what the view begins with."""
+        """Show the beginning of the view."""
 
     async def ask(
         self,
@@ -110,18 +110,18 @@ class View(Vertical):
         timeout_ms: int | None = None,
         **params: object,
     ) -> dict[str, Any]:
-        """Call a method on the named workspace, else on the chosen one."""
+        """Call a method on the named workspace, else on the chosen workspace."""
         workspace = workspace or self.session.workspace or None
         call = self.session.client.call
         return await call(method, workspace=workspace, timeout_ms=timeout_ms, **params)
 
     @contextmanager
     def showing_errors(self) -> Iterator[None]:
-        """Show an error of the block in the view; without one, hide the last."""
+        """Show an error of the block in the view; without an error, hide the last error."""
         try:
             yield
         except DaemonGone:
-            # The line above all views says it, and each is loaded again once it has come back.
+            # The banner shows this error, and a new connection loads each view again.
             return
         except MemsyncdError as error:
             self.show_error(error)
@@ -138,14 +138,14 @@ class View(Vertical):
 
 
 class Choices(OptionList):
-    """A list whose entries stay where they are when it is filled again."""
+    """A list that keeps the place of its entries when it is filled again."""
 
     def show_choices(self, choices: Iterable[tuple[str, VisualType]], *, keeps: bool) -> None:
-        """Fill the list with (id, text); with `keeps` the highlighted entry and the scrolling
-        stay.
+        """Fill the list with (id, text). An id that begins with `-` cannot be chosen. With `keeps`,
+        the list keeps its highlighted entry and its scroll position.
         """
         options = [Option(text, id=name, disabled=name.startswith("-")) for name, text in choices]
-        if keeps and [one.id for one in options] == [one.id for one in self.options]:
+        if keeps and [option.id for option in options] == [option.id for option in self.options]:
             for at, option in enumerate(options):
                 if self.options[at].prompt != option.prompt:
                     self.replace_option_prompt_at_index(at, option.prompt)
@@ -153,17 +153,17 @@ class Choices(OptionList):
         chosen = self.highlighted_option if keeps else None
         scroll_y = self.scroll_offset.y
         self.set_options(options)
-        found = [at for at, one in enumerate(options) if chosen and one.id == chosen.id]
-        first = next((at for at, one in enumerate(options) if not one.disabled), None)
-        self.highlighted = found[0] if found else first
-        if found:
+        places = [at for at, option in enumerate(options) if chosen and option.id == chosen.id]
+        first = next((at for at, option in enumerate(options) if not option.disabled), None)
+        self.highlighted = places[0] if places else first
+        if places:
             self.scroll_to(y=scroll_y, animate=False)
 
 
 # --- lines, wrapped to the width ------------------------------------------------------------------
 
 StyleOf = Callable[[str, int], str]
-# Fewer columns are not wrapped to: the rows are cut.
+# Rows are not narrower than this; a narrower screen cuts them.
 MIN_COLUMNS = 8
 
 
@@ -172,7 +172,7 @@ def plain(_line: str, _number: int) -> str:
 
 
 class LinesView(ScrollView, can_focus=True):
-    """The lines. Those of the note that was found have a mark beside them."""
+    """Many lines, wrapped to the width. The `marked` lines have a mark beside them."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "lines--number",
@@ -207,7 +207,7 @@ class LinesView(ScrollView, can_focus=True):
         style_of: StyleOf = plain,
         has_numbers: bool = True,
     ) -> None:
-        """Show other lines, which `clean` has seen; `marked` are numbers of lines, from 1 on."""
+        """Show other lines, which are clean. `marked` are line numbers from 1."""
         self._lines, self._marked = list(lines), marked
         self._style_of, self._has_numbers = style_of, has_numbers
         self._wrap()
@@ -221,7 +221,7 @@ class LinesView(ScrollView, can_focus=True):
         return self._starts[min(self.scroll_offset.y, len(self._starts) - 1)][0] + 1
 
     def scroll_to_line(self, number: int, *, margin: int = 0) -> None:
-        """Scroll so that the line is `margin` rows below the top."""
+        """Scroll until the line is `margin` rows below the top."""
         if self._firsts:
             row = self._firsts[min(max(number, 1), len(self._firsts)) - 1]
             self.scroll_to(y=max(0, row - margin), animate=False, immediate=True)
@@ -239,7 +239,7 @@ class LinesView(ScrollView, can_focus=True):
         return len(str(len(self._lines))) + 2 if self._has_numbers else 1
 
     def _wrap(self) -> None:
-        # Without the scroll bar, which appears with the rows.
+        # One column is for the scroll bar, which appears with the rows.
         width = max(MIN_COLUMNS, self.size.width - self._gutter - 1)
         self._starts, self._firsts = [], []
         for index, line in enumerate(self._lines):

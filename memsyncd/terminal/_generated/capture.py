@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_capture() -> Command:
     return Command(
         call_operation("capture", "capture", show="show_captured", prepare="make_artifacts"),
-        summary="append the results of a step: artifacts, failure, answers",
         arguments=(
             Argument("step", "STEP", "the step's name; [[step]] of the configuration gives its kind", field="step"),
             Argument("file", "[FILE…]", "a markdown file that it produced; - for stdin"),

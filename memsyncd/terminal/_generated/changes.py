@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_watch() -> Command:
     return Command(
         load_action("changes", "watch_changes"),
-        summary="print changes as they are indexed, one a line",
         options=(
             Option("--path G…", "only notes that match", name="paths", field="paths"),
             Option("--all", "watch all workspaces"),

@@ -39,7 +39,6 @@ def make_history_purge() -> Command:
 def make_history() -> Command:
     return Command(
         call_operation("history", "history", show="show_revisions", prepare="find_target", found="revisions"),
-        summary="list the changes of notes, with time and writer",
         arguments=(
             Argument("target", "[ANCHOR|PATH]", "a section, a note or a folder; by default the whole workspace"),
         ),
@@ -57,7 +56,6 @@ def make_history() -> Command:
 def make_diff() -> Command:
     return Command(
         call_operation("history", "diff", show="show_diff", prepare="find_change", found="diff"),
-        summary="show the change of a revision",
         arguments=(
             Argument("target", "[ANCHOR|PATH|N]", "a section, a note, or the number of a revision"),
         ),
@@ -74,7 +72,6 @@ def make_diff() -> Command:
 def make_undo() -> Command:
     return Command(
         load_action("history", "undo"),
-        summary="restore the text from before a revision",
         arguments=(
             Argument("target", "[ANCHOR|PATH|N]", "a section, a note, or the number of a revision"),
         ),

@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_links() -> Command:
     return Command(
         load_action("links", "list_links"),
-        summary="list links between notes, backlinks and dangling links",
         arguments=(
             Argument("target", "[ANCHOR|PATH]", "a note or section; without one, all links of the workspace"),
         ),

@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_remember() -> Command:
     return Command(
         call_operation("notes", "note.add", show="show_added", stdin="content", places=("note",)),
-        summary="append a section to the note of its kind, or to a named note",
         arguments=(
             Argument("content", "[TEXT…]", "the text; - or none to read it from stdin", field="content"),
         ),
@@ -196,7 +195,6 @@ def make_memory() -> Command:
 def make_clear() -> Command:
     return Command(
         load_action("notes", "clear"),
-        summary="remove every note of memory, after a question",
         options=(
             Option("--yes", "do not ask", name="confirm", field="confirm"),
             Option("-w --workspace WS", "remove the notes of this workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
@@ -211,7 +209,6 @@ def make_clear() -> Command:
 def make_check() -> Command:
     return Command(
         call_operation("notes", "validate", show="show_faults", found="is_valid", places=("path",)),
-        summary="check notes: metadata, and what is odd about their text",
         arguments=(
             Argument("path", "[PATH]", "a note, folder or glob; by default all", field="path"),
         ),
@@ -226,7 +223,6 @@ def make_check() -> Command:
 def make_get() -> Command:
     return Command(
         load_action("notes", "get"),
-        summary="print a section, a note or some of its lines",
         arguments=(
             Argument("target", "ANCHOR|PATH[:A[-B]]", "a section's anchor, or a note, or some of its lines"),
         ),
@@ -241,7 +237,6 @@ def make_get() -> Command:
 def make_list() -> Command:
     return Command(
         load_action("notes", "workspaces:list_workspaces_or_notes"),
-        summary="list workspaces, or notes with --notes",
         options=(
             Option("--sort S", "by decay, importance, priority, recency or file: relevance, decay, importance, priority, recency or file (default)", choices=("relevance", "decay", "importance", "priority", "recency", "file"), field="sort"),
             Option("--explain", "show what each section is worth at its age, and its tier", field="explain"),

@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_index_project() -> Command:
     return Command(
         call_operation("project", "index_project", show="show_summaries"),
-        summary="summarise README, manifests and CI of a project in one note",
         options=(
             Option("--source PATH[=TAG,TAG]…", "summarise this file as well; its last part may have wildcards", name="sources", parse=load_parser("project", "parse_source"), field="sources"),
             Option("--dry-run", "change nothing; print the changes that would be made", field="dry_run"),
@@ -37,7 +36,6 @@ def make_index_project() -> Command:
 def make_sources() -> Command:
     return Command(
         call_operation("project", "sources", show="show_sources"),
-        summary="list the files that index-project summarises",
         options=(
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,

@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_recall() -> Command:
     return Command(
         call_operation("recall", "recall", show="show_recalled", found="memories"),
-        summary="recall memories by keywords, topic and kind, within a budget",
         arguments=(
             Argument("keywords", "[KEYWORD…]", "any of these keywords", field="keywords"),
         ),

@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_backup() -> Command:
     return Command(
         load_action("records", "save_backup"),
-        summary="save the history of a workspace to a file",
         arguments=(
             Argument("file", "FILE", "the file to write; - writes it to stdout"),
         ),
@@ -37,7 +36,6 @@ def make_backup() -> Command:
 def make_restore() -> Command:
     return Command(
         load_action("records", "restore_backup"),
-        summary="put a saved history back, here or on another machine",
         arguments=(
             Argument("file", "FILE", "a file written by `memsyncd backup`; - reads it from stdin. Notes stay unchanged, and the present history is set aside, not deleted. Secrets that were purged come back only if the file still has them"),
         ),

@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_search() -> Command:
     return Command(
         load_action("search", "search"),
-        summary="find passages by words and phrases",
         arguments=(
             Argument("query", "QUERY…", 'words, "phrases", -not, prefix*, and each filter below as a word, such as kind:decision, meta:owner=infra, related_to:redis, tier:hot, is:archived, importance:0.8', field="query"),
         ),
@@ -67,7 +66,6 @@ def make_search() -> Command:
 def make_context() -> Command:
     return Command(
         load_action("search", "context"),
-        summary="print memory for a prompt, within a budget",
         arguments=(
             Argument("query", "[QUERY…]", "the subject; without one, the context of a new session", field="query"),
         ),

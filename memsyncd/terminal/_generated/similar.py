@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_similar() -> Command:
     return Command(
         load_action("similar", "ask_for_similar"),
-        summary="find sections that say nearly what a section or text says",
         arguments=(
             Argument("anchor", "[SECTION]", "a section: PATH#heading", field="anchor"),
         ),
@@ -44,7 +43,6 @@ def make_similar() -> Command:
 def make_patterns() -> Command:
     return Command(
         call_operation("similar", "patterns", show="show_patterns", prepare="compare_all", found="patterns"),
-        summary="list memories that recur in several workspaces",
         options=(
             Option("--kind K…", "only of this kind", field="kind"),
             Option("--topic TEXT", "only of this topic", field="topic"),

@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_stats() -> Command:
     return Command(
         call_operation("stats", "stats", show="show_counts", found="sections"),
-        summary="count sections by kind, tag, task, month and size",
         options=(
             Option("--by G…", "count by kind, tag, task, month, size (the default), session, source, priority, lifecycle, status, meta (other keys) or meta:KEY (its values)", field="by"),
             Option("-n --limit N", "at most so many values of each group (default 20)", field="limit"),
@@ -56,7 +55,6 @@ def make_stats() -> Command:
 def make_accesses() -> Command:
     return Command(
         call_operation("stats", "access.stats", show="show_accesses", prepare="name_place", found="counts"),
-        summary="count how often sections were recalled, and when last",
         arguments=(
             Argument("target", "[ANCHOR|PATH]", "a section, note or folder; without one, the whole workspace"),
         ),

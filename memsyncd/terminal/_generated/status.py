@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_status() -> Command:
     return Command(
         call_operation("status", "status", show="show_status", is_wide=True),
-        summary="show the state of the daemon and its workspaces",
         options=(
             Option("-w --workspace WS", "only this workspace", field="workspace"),
             JSON,
@@ -33,7 +32,6 @@ def make_status() -> Command:
 def make_problems() -> Command:
     return Command(
         call_operation("status", "problems", show="show_problems", is_wide=True),
-        summary="list the problems of notes and folders",
         options=(
             Option("-w --workspace WS", "only this workspace", field="workspace"),
             JSON,
@@ -45,7 +43,6 @@ def make_problems() -> Command:
 def make_metrics() -> Command:
     return Command(
         load_action("status", "print_metrics"),
-        summary="print the daemon's counters in Prometheus format",
         options=(
             JSON,
         ),

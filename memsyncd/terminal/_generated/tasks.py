@@ -179,7 +179,6 @@ def make_session() -> Command:
 def make_triage() -> Command:
     return Command(
         call_operation("tasks", "triage", show="show_triage", found="open closed"),
-        summary="count sections tagged as bugs, and make tasks of them",
         options=(
             Option("--tag T…", "sections with this tag, by default bug", field="tag"),
             Option("--promote ANCHOR", "make a task of this section: a new section that links to it", field="promote"),
@@ -198,7 +197,6 @@ def make_triage() -> Command:
 def make_profile() -> Command:
     return Command(
         call_operation("tasks", "profile", show="show_profile", found="items"),
-        summary="list what holds for the whole project",
         options=(
             Option("--tag T…", "only sections with one of these tags", field="tag"),
             Option("-n --limit N", "at most so many results (default 20)", field="limit"),

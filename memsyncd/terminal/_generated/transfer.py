@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_import() -> Command:
     return Command(
         call_operation("transfer", "memory.import", show="show_imported", prepare="name_file"),
-        summary="import memories of another system, or of an export",
         arguments=(
             Argument("file", "FILE", "the file with the memories; for basic-memory the folder of its notes"),
         ),
@@ -40,7 +39,6 @@ def make_import() -> Command:
 def make_export() -> Command:
     return Command(
         call_operation("transfer", "memory.export", show="show_exported", prepare="choose_format"),
-        summary="export the memories of a workspace to a file",
         arguments=(
             Argument("file", "FILE", "the file to write"),
         ),

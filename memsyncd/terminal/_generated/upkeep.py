@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_archive() -> Command:
     return Command(
         call_operation("upkeep", "archive", show="show_plan", prepare="name_memories", found="archived restored"),
-        summary="archive memories by name, filters or decay; a dry run first",
         arguments=(
             Argument("anchors", "[ANCHOR…]", "memories by their anchors", field="anchors"),
         ),
@@ -62,7 +61,6 @@ def make_archive() -> Command:
 def make_unarchive() -> Command:
     return Command(
         call_operation("upkeep", "archive.restore", show="show_plan", prepare="name_memories", found="archived restored"),
-        summary="restore archived memories, byte for byte",
         arguments=(
             Argument("anchors", "[ANCHOR…]", "memories by their anchors", field="anchors"),
         ),
@@ -102,7 +100,6 @@ def make_unarchive() -> Command:
 def make_cleanup() -> Command:
     return Command(
         call_operation("upkeep", "cleanup", show="show_plan", found="archived restored"),
-        summary="archive memories past their time; a dry run first",
         options=(
             Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
             Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
@@ -119,7 +116,6 @@ def make_cleanup() -> Command:
 def make_promote() -> Command:
     return Command(
         call_operation("upkeep", "promote", show="show_promoted", places=("anchor", "note")),
-        summary="copy a memory to the project's note, as lasting knowledge",
         arguments=(
             Argument("anchor", "[ANCHOR]", "a memory by its anchor", field="anchor"),
         ),

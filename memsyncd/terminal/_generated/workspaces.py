@@ -21,7 +21,6 @@ from memsyncd.terminal.parser import (
 def make_add() -> Command:
     return Command(
         call_operation("workspaces", "workspace.add", show="show_added_workspaces", prepare="name_folder", is_wide=True),
-        summary="watch and index a folder",
         arguments=(
             Argument("path", "PATH", "the folder", field="path"),
         ),
@@ -41,7 +40,6 @@ def make_add() -> Command:
 def make_remove() -> Command:
     return Command(
         call_operation("workspaces", "workspace.remove", show="show_removed", is_wide=True),
-        summary="stop watching a folder and delete its index; notes stay",
         arguments=(
             Argument("workspace", "WS", "a name, an id or the folder", field="workspace"),
         ),
@@ -55,7 +53,6 @@ def make_remove() -> Command:
 def make_discover() -> Command:
     return Command(
         load_action("workspaces", "discover_places"),
-        summary="list memories of agents, vaults and rules here; add them",
         arguments=(
             Argument("names", "[NAME…]", "with --add: only these places"),
         ),
@@ -71,7 +68,6 @@ def make_discover() -> Command:
 def make_sync() -> Command:
     return Command(
         load_action("workspaces", "sync_index"),
-        summary="bring the index up to date with the disk now",
         options=(
             Option("--full", "read and hash every note again, even if its size and times are unchanged", field="full"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
@@ -85,7 +81,6 @@ def make_sync() -> Command:
 def make_reindex() -> Command:
     return Command(
         load_action("workspaces", "reindex"),
-        summary="rebuild the index; searches go on meanwhile",
         options=(
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--timeout-ms MS", "give up after this long; by default wait until done", field="timeout_ms"),

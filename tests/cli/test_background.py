@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from memsyncd.cli.daemon import terminate_and_wait
+from memsyncd.cli.background import terminate_and_wait
 
 WAITS = "import time; print(flush=True); time.sleep(60)"
 STAYS = (
