@@ -39,14 +39,13 @@ from memsyncd.protocol.jsonrpc import (
     encode_error,
     encode_notification,
 )
+from memsyncd.server.http import HttpConnection, HttpRequest
 from memsyncd.server.mcp import McpConnection
-from memsyncd.server.requests import RequestDispatcher, ServerContext
+from memsyncd.server.requests import BatchReply, RequestDispatcher, ServerContext
 from memsyncd.server.session import Session
 
 if TYPE_CHECKING:
     import asyncio
-
-    from memsyncd.server.http import HttpConnection, HttpRequest
 
 MAX_SESSIONS = 64
 SESSION_IDLE_S = 3600.0
@@ -161,6 +160,7 @@ class McpExchange:
         self,
         connection: HttpConnection,
         context: ServerContext,
+        sessions: McpSessions,
         origin: Session,
         request: HttpRequest,
     ) -> None:
@@ -168,9 +168,7 @@ class McpExchange:
         self._context = context
         self._origin = origin
         self._request = request
-        if context.mcp_sessions is None:
-            context.mcp_sessions = McpSessions(context)
-        self._sessions: McpSessions = context.mcp_sessions
+        self._sessions = sessions
         self._session: McpSession | None = None
         self._is_new = self._is_modern = self._is_batch = False
         self._is_alone = False
@@ -274,9 +272,6 @@ class McpExchange:
         return item
 
     def _carry_out(self, session: McpSession, items: list[RpcRequest | Fault]) -> None:
-        # Imported late: `http` imports this module with the first request to /mcp.
-        from memsyncd.server.http import HttpReply
-
         is_stream = any(map(_is_listen, items))
         if self._is_alone:
             session.send = self._send_event
@@ -288,7 +283,7 @@ class McpExchange:
         if is_stream:
             self._http.on_finish = session.mcp.finish
             self._http.arm_alive(self._keep_alive)
-        reply = HttpReply(len(items), self._end_listen if is_stream else self._answer)
+        reply = BatchReply(len(items), self._end_listen if is_stream else self._answer)
         for item in items:
             session.dispatcher.dispatch(item, reply, arrived_s=self._request.arrived_s)
         if not items:

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -38,16 +38,11 @@ from memsyncd.protocol.jsonrpc import (
     MessageParser,
     RpcRequest,
     describe_error,
-    encode_batch,
     encode_error,
     encode_result,
 )
 from memsyncd.server.session import Dispatch, Limits, RequestOrigin, Session, current_request
 from memsyncd.store.connection import find_shortage, short_read
-
-if TYPE_CHECKING:
-    from memsyncd.server.http_mcp import McpSessions
-    from memsyncd.server.panel import OneTimeTokens
 
 ROUND_S = 0.004
 """How long the event loop works on lines that were read before it reads new ones."""
@@ -197,10 +192,6 @@ class ServerContext(msgspec.Struct, kw_only=True):
     """Whether text of notes that tries to instruct its reader is marked for agents."""
     tasks: set[asyncio.Future[Any]] = msgspec.field(default_factory=set)
     is_stopping: bool = False
-    mcp_sessions: McpSessions | None = None
-    """Those of clients by HTTP, once there is one."""
-    one_time_tokens: OneTimeTokens | None = None
-    """Those that open the panel, once it was asked for."""
 
 
 class _Request(NamedTuple):
@@ -213,30 +204,27 @@ class _Request(NamedTuple):
 
 
 class BatchReply:
-    """Collects the answers to one batch, which are sent as one line.
+    """Collects the answers to several messages; after the last one `on_answers` gets all of them.
 
-    Another protocol overrides `add` and sends the answers by itself.
+    Notifications have no answer, so the list may be shorter than `n_messages`, or empty.
     """
 
-    __slots__ = ("_answers", "_n_left", "n_bytes")
+    __slots__ = ("_answers", "_n_left", "_on_answers", "n_bytes")
 
-    def __init__(self, n_messages: int) -> None:
+    def __init__(self, n_messages: int, on_answers: Callable[[list[bytes]], None]) -> None:
         self._n_left = n_messages
+        self._on_answers = on_answers
         self._answers: list[bytes] = []
         self.n_bytes = 0
 
-    def add(self, answer: bytes | None) -> bytes | None:
-        """Add one answer, None for a notification; return the line with the last of them."""
-        is_last = self.collect(answer)
-        return encode_batch(self._answers) if self._answers and is_last else None
-
-    def collect(self, answer: bytes | None) -> bool:
-        """Keep one answer; True if it was the last of them."""
+    def add(self, answer: bytes | None) -> None:
+        """Add the answer to one message; None for a notification."""
         self._n_left -= 1
         if answer is not None:
             self._answers.append(answer)
             self.n_bytes += len(answer)
-        return not self._n_left
+        if not self._n_left:
+            self._on_answers(self._answers)
 
 
 class RequestDispatcher:
@@ -457,8 +445,8 @@ class RequestDispatcher:
 
     def _send_answer(self, request: _Request, answer: bytes | None) -> None:
         if request.batch is not None:
-            answer = request.batch.add(answer)
-        if answer is not None:
+            request.batch.add(answer)
+        elif answer is not None:
             self._send(answer)
 
     def _complete(self, request: _Request, code: str, error: Exception | None = None) -> None:

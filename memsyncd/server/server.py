@@ -33,6 +33,7 @@ from memsyncd.protocol.jsonrpc import (
     RpcRequest,
     TooLong,
     describe_error,
+    encode_batch,
     encode_error,
     is_http_start,
     join_lines,
@@ -52,6 +53,7 @@ from memsyncd.store.connection import short_read
 if TYPE_CHECKING:
     from memsyncd.protocol.http import Access
     from memsyncd.server.http import HttpConnection
+    from memsyncd.server.http_routes import HttpRoutes
     from memsyncd.server.mcp import McpConnection
 
 TURN_S = 0.001
@@ -78,9 +80,11 @@ class Connection(asyncio.Protocol):
         *,
         admit: Admit,
         on_lost: Callable[[Connection], None],
+        find_routes: Callable[[], HttpRoutes],
         access: Access | None = None,
     ) -> None:
         self._context = context
+        self._find_routes = find_routes
         self._access = access
         self._admit = admit
         self._on_lost = on_lost
@@ -243,7 +247,12 @@ class Connection(asyncio.Protocol):
             from memsyncd.server.http import KEEP_ALIVE_S, HttpConnection
 
             self._http = HttpConnection(
-                self, self._context, self._session, self._dispatcher, self._access
+                self,
+                self._context,
+                self._session,
+                self._dispatcher,
+                self._access,
+                self._find_routes().carry_out,
             )
             self._idle_s = KEEP_ALIVE_S
             self.arm("idle", self._idle_s, self._on_idle)
@@ -313,7 +322,7 @@ class Connection(asyncio.Protocol):
         if isinstance(item, bytes):
             message = self._parse_line(item)
             if isinstance(message, Batch):
-                batch = BatchReply(len(message.items))
+                batch = BatchReply(len(message.items), self._send_batch)
                 self._unprocessed.extendleft(
                     (arrived_s, (part, batch)) for part in reversed(message.items)
                 )
@@ -374,6 +383,10 @@ class Connection(asyncio.Protocol):
 
     def _send_later(self, answer: bytes) -> None:
         self._out.append(answer)
+
+    def _send_batch(self, answers: list[bytes]) -> None:
+        if answers:
+            self._send_later(encode_batch(answers))
 
     def _flush(self) -> None:
         if self._out:
@@ -511,6 +524,7 @@ class Server:
         self._is_empty = asyncio.Event()
         self._listener: asyncio.Server | None = None
         self._port_listener: asyncio.Server | None = None
+        self._routes: HttpRoutes | None = None
         self._context = ServerContext(
             dispatch=dispatch,
             limits=limits,
@@ -558,27 +572,29 @@ class Server:
         if self._listener is not None:
             self._listener.close()
         self._listener = await self._context.loop.create_unix_server(
-            self._make_connection, sock=sock, backlog=BACKLOG, **options
+            lambda: self._make_connection(self._admit), sock=sock, backlog=BACKLOG, **options
         )
 
     async def start_port(self, sock: socket.socket, access: Access) -> None:
         """Accept clients by HTTP on this bound TCP socket as well. The server closes the socket."""
         sock.settimeout(0)
         self._port_listener = await self._context.loop.create_server(
-            lambda: Connection(
-                self._context, admit=self._admit_by_token, on_lost=self._remove, access=access
-            ),
+            lambda: self._make_connection(self._admit_by_token, access),
             sock=sock,
             backlog=BACKLOG,
         )
 
     def make_panel_token(self) -> str:
         """Return a token that opens the panel once."""
-        from memsyncd.server.panel import OneTimeTokens
+        return self._find_routes().make_panel_token()
 
-        tokens = self._context.one_time_tokens or OneTimeTokens(self._context.loop.time)
-        self._context.one_time_tokens = tokens
-        return tokens.make()
+    def _find_routes(self) -> HttpRoutes:
+        if self._routes is None:
+            # Imported with the first request by HTTP: most daemons never need it.
+            from memsyncd.server.http_routes import HttpRoutes
+
+            self._routes = HttpRoutes(self._context)
+        return self._routes
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """Accept no more clients, give running requests `grace_s`, close every connection.
@@ -590,8 +606,8 @@ class Server:
         for listener in listeners:
             listener.close()
         await self._finish_tasks(grace_s)
-        if self._context.mcp_sessions is not None:
-            self._context.mcp_sessions.close()
+        if self._routes is not None:
+            self._routes.close()
         for connection in tuple(self._connections):
             connection.close()
         if self._connections:
@@ -619,8 +635,14 @@ class Server:
         # The callbacks of tasks that ended just now send their answers.
         await asyncio.sleep(0)
 
-    def _make_connection(self) -> Connection:
-        return Connection(self._context, admit=self._admit, on_lost=self._remove)
+    def _make_connection(self, admit: Admit, access: Access | None = None) -> Connection:
+        return Connection(
+            self._context,
+            admit=admit,
+            on_lost=self._remove,
+            find_routes=self._find_routes,
+            access=access,
+        )
 
     def _admit(
         self,

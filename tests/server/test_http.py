@@ -17,6 +17,7 @@ import pytest
 
 from memsyncd.protocol.http import MAX_HEAD_BYTES, Access
 from memsyncd.server import http as server_http
+from memsyncd.server import http_routes
 from memsyncd.server.session import Limits
 
 SERVE = Callable[..., contextlib.AbstractAsyncContextManager[Any]]
@@ -408,7 +409,7 @@ def test_what_follows_an_unanswered_request_waits_in_the_socket(run: Any, wait_u
 def test_a_stream_that_is_not_read_is_dropped(
     run: Any, make_changed: Any, wait_until: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(server_http.EventStream, "_send_status", lambda _: False)
+    monkeypatch.setattr(http_routes.EventStream, "_send_status", lambda _: False)
 
     async def story(serving: Any, browser: Browser) -> None:
         sock = serving.connect_plainly(receive_bytes=4096)
@@ -429,7 +430,7 @@ def test_a_stream_that_is_not_read_is_dropped(
 
 def test_a_quiet_stream_shows_that_it_is_alive(run: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(server_http, "EVENTS_ALIVE_S", 0.02)
-    monkeypatch.setattr(server_http.EventStream, "_send_status", lambda _: False)
+    monkeypatch.setattr(http_routes.EventStream, "_send_status", lambda _: False)
 
     async def story(_serving: Any, browser: Browser) -> None:
         browser.writer.write(b"GET /v1/events HTTP/1.1\r\nHost: d\r\n\r\n")
@@ -442,7 +443,7 @@ def test_a_quiet_stream_shows_that_it_is_alive(run: Any, monkeypatch: Any) -> No
 def test_a_stopping_server_ends_streams_and_refuses_requests(
     run: Any, wait_until: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(server_http.EventStream, "_send_status", lambda _: False)
+    monkeypatch.setattr(http_routes.EventStream, "_send_status", lambda _: False)
 
     async def story(serving: Any, browser: Browser) -> None:
         browser.writer.write(b"GET /v1/events HTTP/1.1\r\nHost: d\r\n\r\n")

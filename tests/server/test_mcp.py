@@ -245,7 +245,7 @@ def test_sessions_that_are_not_used_expire(
 
     async def story(serving: Any, client: Any) -> None:
         session = await shake_hands(client)  # which may have expired by now
-        sessions = serving.server._context.mcp_sessions
+        sessions = serving.server._routes._mcp_sessions
         await wait_until(lambda: sessions.n_sessions == 0)
         other = await serving.connect()
         answer = await post(other, make_message("ping", {}), f"Mcp-Session-Id: {session}")
