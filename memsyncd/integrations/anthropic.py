@@ -30,8 +30,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from memsyncd.client import TIMEOUT_S, Memsyncd, connect
-from memsyncd.client.memory import choose_workspace
 from memsyncd.client.words import name_workspace
+from memsyncd.client.workspace import choose_workspace
 from memsyncd.errors import MemsyncdError
 from memsyncd.integrations.chat_context import (
     BEGINNING,

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from memsyncd.client import TIMEOUT_S, Memsyncd, connect
-from memsyncd.client.memory import choose_workspace
+from memsyncd.client.workspace import choose_workspace
 from memsyncd.errors import BadRequest, MemsyncdError
 from memsyncd.integrations.chat_context import MAX_TOKENS, MemoryContext, OnFailure
 from memsyncd.integrations.chat_context import TIMEOUT_S as CONTEXT_S

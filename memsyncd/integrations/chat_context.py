@@ -26,8 +26,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from memsyncd.client import NoAnswer, connect
-from memsyncd.client.memory import choose_workspace
 from memsyncd.client.words import name_workspace
+from memsyncd.client.workspace import choose_workspace
 from memsyncd.errors import MemsyncdError, NotFresh
 from memsyncd.protocol.prompt_query import make_query
 

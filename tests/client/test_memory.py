@@ -20,7 +20,8 @@ import pytest
 import memsyncd.client
 import memsyncd.client.memory
 from memsyncd.client import Memsyncd, NoAnswer
-from memsyncd.client.memory import ContextBlock, Hits, name_workspace
+from memsyncd.client.memory import ContextBlock, Hits
+from memsyncd.client.words import name_workspace
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
