@@ -1,10 +1,10 @@
-"""Serves HTTP/1.1 on one connection: one request at a time, each carried out as a call, or as a
-stream of server-sent events.
+"""Reads requests of HTTP/1.1 from one connection and writes responses, one request at a time.
 
-h11 frames the bytes, `protocol.http` decides what they mean, and the requests go to the dispatcher
-of the connection, so that limits, fair order and counters are those of JSON-RPC. What follows a
-request whose answer is awaited waits unread. A client that is refused in mid-body is still read
-from for a moment, because it would lose the answer otherwise.
+h11 frames the bytes, `protocol.http` checks what they say, and `http_routes` carries requests out.
+Each message goes through the dispatcher of the connection, so HTTP has the same limits, fair order
+and counters as JSON-RPC. While a request is being answered, later bytes wait unread. When a client
+is refused before its body has arrived whole, the server reads on for a moment; otherwise the client
+would lose the answer.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from memsyncd.protocol.http import Access
 
 KEEP_ALIVE_S = 120.0
-"""How long a connection may stay without a request."""
+"""How long a connection may stay open without a request."""
 EVENTS_ALIVE_S = 15.0
 """How often a stream without events sends a comment, and compares the state of the workspaces."""
 LINGER_S = 2.0
-"""How long a refused client is read from, so that it can read why."""
+"""How long the server reads from a refused client, so that the client gets the answer."""
 
 
 class HttpOwner(Protocol):
-    """The connection, as far as it is used here."""
+    """The methods of the connection that are used here."""
 
     def write(self, data: bytes) -> bool: ...
 
@@ -94,11 +94,11 @@ class HttpConnection:
         self._request: HttpRequest | None = None
         self._arrived_s = 0.0
         self._n_checked = 0
-        """Bytes of an incomplete head that were checked."""
+        """Number of bytes of an incomplete head that are checked already."""
         self._is_incomplete = self._is_over = False
         self._announces_body = self._is_last = False
         self.is_busy = False
-        """True while a request is being answered; what has arrived after it waits."""
+        """True while a request is being answered; later bytes wait."""
         self.on_lost: Callable[[], None] | None = None
         """Called if the client leaves before the end of a response."""
         self.on_finish: Callable[[], None] | None = None
@@ -119,6 +119,7 @@ class HttpConnection:
 
     @property
     def n_held_bytes(self) -> int:
+        """Bytes of unfinished and waiting requests."""
         n_body = len(self._request.body) if self._request is not None else 0
         return len(self._unread) + n_body
 
@@ -240,7 +241,7 @@ class HttpConnection:
         return self._request is not None or self._announces_body
 
     def _read_body(self) -> bool:
-        """Read what has arrived of the body; True at its end."""
+        """Read the part of the body that has arrived; True at its end."""
         assert self._request is not None
         if self._unread:
             self._framer.receive_data(bytes(self._unread))
@@ -253,7 +254,7 @@ class HttpConnection:
                 self._request.body += event.data
                 self._check_length(len(self._request.body))
             elif isinstance(event, h11.EndOfMessage):
-                # A framer reads one request: the head of the next one is checked before it.
+                # A framer reads one request only, because the next head must be checked first.
                 self._unread += self._framer.trailing_data[0]
                 return True
 
@@ -278,7 +279,7 @@ class HttpConnection:
     def dispatch(
         self, message: RpcRequest | Fault | Batch, on_answers: Callable[[list[bytes]], None]
     ) -> None:
-        """Carry out a message; `on_answers` gets the answers of those that have an id."""
+        """Carry out a message or batch; `on_answers` gets the answers, none for notifications."""
         assert self._dispatcher is not None
         items = message.items if isinstance(message, Batch) else (message,)
         reply = BatchReply(len(items), on_answers)
@@ -294,7 +295,7 @@ class HttpConnection:
             headers.pop()
         if response.content_type:
             headers.append(("Content-Type", response.content_type))
-        # Of a request that was not read to its end, the rest would be taken for the next one.
+        # The unread rest of a request would be read as the next request.
         is_cut = self._is_last or self._framer.their_state in (h11.IDLE, h11.SEND_BODY, h11.ERROR)
         if is_cut:
             headers.append(("Connection", "close"))
@@ -314,7 +315,7 @@ class HttpConnection:
         return not self._is_over and self._send(h11.Data(data=data))
 
     def arm_alive(self, callback: Callable[[], None]) -> None:
-        """RpcRequest back when a stream must show that it is alive."""
+        """Call back when a stream must show that it is alive."""
         self._owner.arm("alive", EVENTS_ALIVE_S, callback)
 
     def end_stream(self) -> None:
@@ -341,12 +342,13 @@ class HttpConnection:
         return not data or self._owner.write(data)
 
     def _end_response(self, *, is_cut: bool) -> None:
-        """Make ready for the next request, unless the connection ends with this one."""
+        """Get ready for the next request, or close if this request was the last."""
         self.on_lost = self.on_finish = None
         self.is_busy, self._request = False, None
         self._owner.touch()
         if is_cut:
-            # A client that still sends its body would get a broken pipe in place of the answer.
+            # If the socket closed now, a client that still sends would see a broken pipe, no
+            # answer.
             self._is_over = True
             self._unread.clear()
             self._owner.end_writing()
@@ -367,7 +369,7 @@ class HttpConnection:
         if self._framer.their_state is h11.SEND_BODY and not self._has_body:
             self._framer.next_event()  # the end of a request without a body
 
-        # What is malformed or of another protocol may be followed by anything.
+        # After a malformed request or another protocol, the next bytes cannot be trusted.
         self._is_last = refusal.status in (400, 505)
 
         def answer(_answers: list[bytes]) -> None:
@@ -384,7 +386,7 @@ class HttpConnection:
 
     @staticmethod
     def _ignore_notice(_method: str, _params: msgspec.Struct) -> None:
-        """A client of HTTP gets notifications as events of a stream alone."""
+        """Send nothing: a client of HTTP gets notifications only as events of a stream."""
 
 
 def _translate_error(error: h11.RemoteProtocolError) -> HttpRefusal:

@@ -1,5 +1,5 @@
-"""Carries out requests by HTTP, each by its route: a call, JSON-RPC, events, MCP, the panel, the
-documents.
+"""Carries out requests by HTTP. The route decides: a call, JSON-RPC, events, MCP, the panel or a
+document.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from memsyncd.server.http_mcp import McpSessions
     from memsyncd.server.panel import OneTimeTokens
 
-# Errors of a body that is no message, or that holds too many messages.
+# Errors of a body that is no message or holds too many messages.
 BAD_MESSAGES = (PARSE_ERROR, INVALID_REQUEST, TooLarge.rpc_code)
 
 
@@ -132,7 +132,7 @@ class HttpRoutes:
 
 
 def make_call(request: HttpRequest, context: ServerContext) -> RpcRequest | Fault:
-    """Return the call that a request makes. It has the id 1: nobody sees it."""
+    """Return the call that a request makes. Its id is 1, and no client sees it."""
     route = request.route
     if route.verb == "POST":
         return context.parser.parse_params(route.method, bytes(request.body), 1)
@@ -144,7 +144,7 @@ def make_call(request: HttpRequest, context: ServerContext) -> RpcRequest | Faul
 
 
 def _without_streams(message: RpcRequest | Fault | Batch) -> RpcRequest | Fault | Batch:
-    """Refuse the methods whose notifications could not be sent."""
+    """Refuse the methods that send notifications: a response cannot carry these."""
     if isinstance(message, Batch):
         items = tuple(_refuse_stream(item) for item in message.items)
         return Batch(items)
@@ -182,8 +182,8 @@ def make_response(answer: bytes, route: HttpRoute, context: ServerContext) -> Re
 class EventStream:
     """Sends the changes and states of workspaces as server-sent events, while the client reads.
 
-    The id of an event names the generation of each workspace that the client then knows. A client
-    that comes back with it gets what has changed since, or an event that is not `complete`.
+    The id of an event holds the last generation sent of each workspace. A client that comes back
+    with this id gets all later changes, or an event that is not `complete`.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class EventStream:
         self._session = session
         self._request = request
         last = request.headers.get(b"last-event-id", b"").decode("latin-1")
-        self._known = http.parse_event_id(last)
+        self._resumed = http.parse_event_id(last)
         self._generations: dict[str, int] = {}
         self._workspace: str | None = None
         self._is_open = False
@@ -207,11 +207,11 @@ class EventStream:
 
     def begin(self) -> None:
         call = make_call(self._request, self._context)
-        if isinstance(call, RpcRequest) and self._known:
+        if isinstance(call, RpcRequest) and self._resumed:
             fields = msgspec.structs.asdict(call.params)
-            params = ResumeParams(**fields, known=self._known)
+            params = ResumeParams(**fields, known=self._resumed)
             call = msgspec.structs.replace(call, params=params)
-        # What has changed since may be told before the answer is.
+        # Events may be sent before the answer.
         self._session.translate = self._on_changed
         self._http.dispatch(call, self._open)
 
@@ -221,14 +221,15 @@ class EventStream:
             self._http.respond(http.make_error_response(parts.error))
             return
         assert not isinstance(parts.result, UnsetType)
-        found = msgspec.json.decode(parts.result, type=Subscribed)
-        is_one = any(name == "workspace" for name, _ in self._request.target.query)
-        self._workspace = next(iter(found.generations)) if is_one else None
-        known = {name: self._known.get(name, now) for name, now in found.generations.items()}
-        self._generations = known
+        subscribed = msgspec.json.decode(parts.result, type=Subscribed)
+        names_workspace = any(name == "workspace" for name, _ in self._request.target.query)
+        self._workspace = next(iter(subscribed.generations)) if names_workspace else None
+        self._generations = {
+            name: self._resumed.get(name, now) for name, now in subscribed.generations.items()
+        }
         self._http.begin_stream()
         if self._http.is_head:
-            params = UnsubscribeParams(subscription=found.subscription)
+            params = UnsubscribeParams(subscription=subscribed.subscription)
             self._context.dispatch(self._session, "unsubscribe", params)
             self._http.end_stream()
             return
@@ -263,7 +264,7 @@ class EventStream:
         self._http.arm_alive(self._keep_alive)
 
     def _send_status(self) -> bool:
-        """Send the states of the workspaces if they differ from what was sent last."""
+        """Send the states of the workspaces, unless they equal the last ones sent."""
         try:
             params = WorkspaceParams(workspace=self._workspace)
             status = self._context.dispatch(self._session, "status", params)
@@ -275,13 +276,13 @@ class EventStream:
             return False
         states = [
             http.WorkspaceState(
-                id=one.id,
-                name=one.name,
-                state=one.state,
-                generation=one.generation,
-                pending=one.pending,
+                id=workspace.id,
+                name=workspace.name,
+                state=workspace.state,
+                generation=workspace.generation,
+                pending=workspace.pending,
             )
-            for one in status.workspaces
+            for workspace in status.workspaces
         ]
         data = msgspec.json.encode(http.StatusEvent(workspaces=states))
         if data == self._last_status:
