@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# Added to the daemon's own time limit, so that its refusal arrives before the client gives up.
+# The client waits so much longer than the daemon, so that it gets the daemon's refusal.
 GRACE_S = 2.0
 # The longest `timeout_ms` that the daemon accepts.
 LONGEST_MS = 600_000
 
 
 class WorkspaceConnection:
-    """A connection for requests about one workspace: `workspace` is its id, `name` and `root` are
+    """A connection for requests about one workspace. `workspace` is its id; `name` and `root` are
     as in `status`.
 
     Raises NoDaemon if no daemon answers, WorkspaceNotFound if there is no such workspace.
@@ -53,7 +53,8 @@ class WorkspaceConnection:
         self.timeout_s = timeout_s
         self._env = env
         self._client: Client | None = None
-        # `threading` would be one more import. Reentrant, for handlers of signals.
+        # `threading` would be one more import. The lock is reentrant, so that a handler of a signal
+        # can call the daemon, too.
         self._lock, self._pid = _thread.RLock(), os.getpid()
         try:
             info = self._find_workspace(workspace)
@@ -72,7 +73,7 @@ class WorkspaceConnection:
             self._client = None
 
     def ask(self, method: str, params: Mapping[str, object], *, time_s: float | None = None) -> Any:
-        """Call a method about the workspace. Parameters that are None are left out; `time_s` is the
+        """Call a method about the workspace. Parameters that are None are not sent. `time_s` is the
         daemon's time limit.
         """
         params = {"workspace": self.workspace, **params}
@@ -82,15 +83,15 @@ class WorkspaceConnection:
         return self._call(method, time_s + GRACE_S, timeout_ms=timeout_ms, **params)
 
     def write(self, method: str, params: Mapping[str, object]) -> Any:
-        """Call a method that writes, with the writer's name; after the timeout the daemon gives up
-        and says so.
+        """Call a method that writes, with the writer's name. After the timeout the daemon gives up,
+        and its error says so.
         """
         return self.ask(method, {**params, "client": self.client_name}, time_s=self.timeout_s)
 
     def _call(self, method: str, timeout_s: float, **params: object) -> dict[str, Any]:
         if self._pid != os.getpid():
-            # A process and its fork would read each other's answers from one connection, and a
-            # thread that held the lock is not in the fork.
+            # On one connection, a process and its fork would read each other's answers. Also, the
+            # fork lacks the thread that may have held the lock.
             self._lock, self._pid = _thread.RLock(), os.getpid()
             self.close()
         with self._lock:
@@ -99,8 +100,8 @@ class WorkspaceConnection:
             try:
                 return self._client.wait(self._client.send(method, **params), timeout_s=timeout_s)
             except NoDaemon:
-                # The next call connects again. This call is not repeated: the daemon may have
-                # executed it.
+                # The next call connects again. This call is not repeated, because the daemon may
+                # have executed it.
                 self.close()
                 raise
 
@@ -110,11 +111,11 @@ class WorkspaceConnection:
         try:
             return self._read_status(os.getcwd())
         except (WorkspaceNotFound, FileNotFoundError):
-            known = self._call("workspace.list", self.timeout_s)["workspaces"]
-            known = [info for info in known if not info["user"]] or known
-        if len(known) == 1:
-            return dict(known[0])
-        names = ", ".join(sorted(str(info["name"]) for info in known))
+            listed = self._call("workspace.list", self.timeout_s)["workspaces"]
+            listed = [info for info in listed if not info["user"]] or listed
+        if len(listed) == 1:
+            return dict(listed[0])
+        names = ", ".join(sorted(str(info["name"]) for info in listed))
         raise WorkspaceNotFound(
             "the current folder is in no workspace",
             hint=f"name one of: {names}" if names else "add one: `memsyncd add PATH`",
@@ -125,8 +126,8 @@ class WorkspaceConnection:
 
 
 def choose_workspace(client: Client, workspace: str | os.PathLike[str] | None) -> str | None:
-    """Return a workspace as the daemon takes it: without one that of the current folder, or None,
-    which is the only one.
+    """Return a workspace's name for the daemon. Without `workspace` it is the current folder if
+    this is in a workspace; else None, which stands for the only workspace.
     """
     if workspace is not None:
         return name_workspace(workspace)
