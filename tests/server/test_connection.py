@@ -290,6 +290,8 @@ async def test_a_client_over_the_limit_is_refused_with_a_hint(serve, wait_until)
         }
         assert await late.read_to_end() == b""
         assert serving.refused == ["too many clients"]
+        counters = serving.server.counters
+        assert (counters.accepted, counters.refused, serving.server.n_clients) == (2, 1, 2)
         clients[0].close()
         await wait_until(lambda: serving.server.n_clients == 1)
         assert "result" in await (await serving.connect()).ask("ping")

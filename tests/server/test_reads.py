@@ -109,7 +109,7 @@ def test_a_client_with_a_pending_request_or_slow_searches_is_not_tried_on_the_lo
     assert admission.may_try(slow)
 
 
-def test_a_read_is_long_if_those_of_its_client_were_so_far() -> None:
+def test_a_read_is_long_if_its_clients_earlier_reads_were_long() -> None:
     async def scenario() -> list[bool]:
         queue, found = ReadQueue(1), []
         for flow in (Flow(expected_s=2 * QUICK_S), Flow(expected_s=QUICK_S / 2), Flow()):

@@ -128,32 +128,19 @@ async def test_each_request_is_reported_once_also_in_batches_and_without_an_id(
         await client.read()
         client.send("get", None, path="a.md")
         await wait_until(lambda: len(serving.answered) == 5)
-        assert [one.method for one in serving.answered] == [
+        assert [request.method for request in serving.answered] == [
             "ping",
             "ping",
             "ping",
             "invalid",
             "get",
         ]
-        assert all(one.took_s >= 0 and one.error is None for one in serving.answered)
+        assert all(request.took_s >= 0 and request.error is None for request in serving.answered)
 
 
-async def test_the_duration_of_a_request_is_the_time_that_its_client_waited(
+async def test_the_duration_of_a_request_is_the_time_that_its_client_waited_also_in_the_queue(
     serve, wait_until
 ) -> None:
-    async with serve() as serving:
-        client = await serving.connect()
-        client.send("search", query="x")
-        await wait_until(lambda: serving.handlers.started)
-        await asyncio.sleep(0.05)
-        serving.handlers.gate.set()
-        await client.read()
-        (answered,) = serving.answered
-        assert answered.took_s >= 0.05
-        assert serving.server.counters.methods["search"].answered.longest_s == answered.took_s
-
-
-async def test_the_duration_includes_the_time_in_the_queue(serve, wait_until) -> None:
     async with serve(Limits(max_running=1)) as serving:
         first, second = await serving.connect(), await serving.connect()
         first.send("search", query="x")
@@ -165,7 +152,9 @@ async def test_the_duration_includes_the_time_in_the_queue(serve, wait_until) ->
         serving.handlers.gate.set()
         await first.read()
         await second.read()
-        assert all(one.took_s >= 0.05 for one in serving.answered)
+        durations = [request.took_s for request in serving.answered]
+        assert min(durations) >= 0.05
+        assert serving.server.counters.methods["search"].answered.longest_s == max(durations)
         assert serving.server.n_waiting == 0
 
 
@@ -181,17 +170,6 @@ async def test_requests_of_disconnected_clients_count_as_abandoned_not_as_failed
         await wait_until(lambda: len(serving.answered) == 2)
         assert counters_of(serving) == {"search": (0, {}, 2)}
         assert serving.server.counters.failed_requests == 0
-
-
-async def test_accepted_and_refused_clients_are_counted(serve, wait_until) -> None:
-    async with serve(Limits(max_clients=2)) as serving:
-        clients = [await serving.connect() for _ in range(2)]
-        for client in clients:
-            await client.ask("ping")
-            client.send("search", query="x")
-        await (await serving.connect()).read()
-        counts = serving.server.counters
-        assert (counts.accepted, counts.refused, serving.server.n_clients) == (2, 1, 2)
 
 
 def counters_of(serving: Any) -> dict[str, tuple[int, dict[str, int], int]]:

@@ -36,23 +36,6 @@ except (BrokenPipeError, ConnectionResetError):
 """
 
 
-async def test_an_answer_has_the_id_of_its_request(serve) -> None:
-    async with serve() as serving:
-        client = await serving.connect()
-        answer = await client.ask("ping", "a")
-        assert (answer["id"], answer["result"]["pid"]) == ("a", os.getpid())
-        assert serving.server.n_clients == 1
-
-
-async def test_requests_of_one_connection_may_be_answered_out_of_order(serve) -> None:
-    async with serve() as serving:
-        client = await serving.connect()
-        client.send("search", 1, query="x")
-        assert (await client.ask("ping", 2))["id"] == 2
-        serving.handlers.gate.set()
-        assert (await client.read())["id"] == 1
-
-
 @pytest.mark.timeout(300)
 def test_a_long_read_pauses_from_a_request_until_its_answer_is_sent(
     serve, monkeypatch: pytest.MonkeyPatch
