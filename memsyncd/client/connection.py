@@ -1,12 +1,13 @@
-"""Connect to the daemon over its socket and call its methods: one JSON value a line.
+"""Connect to the daemon over its socket and call its methods, one JSON value a line.
 
     with connect() as client:
         for hit in client.call("search", query="redis timeout")["hits"]:
             print(hit["path"], hit["start_line"], hit["snippet"])
 
-Results are plain dictionaries with the keys of the protocol. A failure is raised as one of
-`memsyncd.errors`, with a hint on what to do next. Only the standard library is imported, and little
-of it: hooks and shells start this for every prompt. A client belongs to one thread.
+Results are plain dictionaries with the keys of the protocol. A failure is raised as an error of
+`memsyncd.errors`, with a hint on what to do next. This module imports only little of the standard
+library and nothing else, because hooks and shells start it for every prompt. A client belongs to
+one thread.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 
 try:
-    # The C engine of `json`, under a name that is private to CPython. `json` itself imports `re`:
-    # 6.5 ms, which makes the start of a client 0.7 times the whole of `python -c pass` slower.
+    # The C engine of `json`, under a name that is private to CPython. `json` itself imports `re`,
+    # which takes 6.5 ms: 0.7 times as long as the whole of `python -c pass`.
     from _json import encode_basestring, make_encoder, make_scanner
 except ImportError:
     import json
@@ -64,7 +65,7 @@ else:
         text = text.strip(" \t\n\r")
         try:
             value, end = _scan(text, 0)
-        # Of most errors, the C engine makes one of `json.decoder`; without that module it fails.
+        # For most errors the C engine wants a class of `json.decoder`; without it, it fails so.
         except (StopIteration, SystemError):
             raise ValueError("not JSON") from None
         if end != len(text):
@@ -98,7 +99,7 @@ else:
 
 TIMEOUT_S = 30.0
 READ_BYTES = 65536
-# Of C. `struct` would know them, but importing it takes a client half a millisecond.
+# Sizes of C's int and long. `struct` knows them, but its import takes half a millisecond.
 INT_BYTES, LONG_BYTES = 4, 8 if sys.maxsize > 2**32 else 4
 START_HINT = "start it with `memsyncd start`"
 RESTART_HINT = "`memsyncd restart` makes them equal"
@@ -106,24 +107,22 @@ VERSION_S = 2.0
 
 
 class NoAnswer(NotFresh):
-    """The timeout elapsed on the client's side; the daemon may still answer, and `wait` can be
-    called again.
-    """
+    """The client's timeout has passed. The daemon may still answer; `wait` can be called again."""
 
     code = "no_answer"
 
 
 class OtherVersion(Conflict):
-    """The daemon is of another version, and does not understand a request, or its answer lacks what
-    this version reads.
+    """The daemon has another version: it does not understand a request, or its answer lacks a field
+    that this version reads.
     """
 
     code = "other_version"
 
 
 class CheckedResult(dict[str, "Any"]):
-    """A result. Where it lacks a field, OtherVersion is raised if the daemon is of another version,
-    KeyError if not.
+    """A result. Reading a field that it lacks raises OtherVersion if the daemon has another
+    version, else KeyError.
     """
 
     __slots__ = ("_socket_path",)
@@ -138,7 +137,7 @@ class CheckedResult(dict[str, "Any"]):
 
 
 def check_version(socket_path: str, reason: str) -> None:
-    """Raise OtherVersion if a daemon of another version answers there."""
+    """Raise OtherVersion if a daemon of another version answers on this socket."""
     try:
         with Client(socket_path, VERSION_S) as client:
             pong = client.receive(client.send("ping"), timeout_s=VERSION_S)
@@ -155,8 +154,8 @@ def describe_versions(version: str) -> str:
 
 
 def connect(*, env: Mapping[str, str] | None = None, timeout_s: float | None = TIMEOUT_S) -> Client:
-    """Connect to the user's daemon. Raises NoDaemon if none answers, BadConfig for a path that is
-    not absolute.
+    """Connect to the user's daemon. Raises NoDaemon if no daemon answers, BadConfig if a socket's
+    path is not absolute.
     """
     env = os.environ if env is None else env
     for path in _list_sockets(env):
@@ -168,15 +167,17 @@ def connect(*, env: Mapping[str, str] | None = None, timeout_s: float | None = T
 
 
 def find_sockets(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the socket paths to try, in order: the one that the environment names; that of the
-    daemon which has the state folder; that of the configuration file, else the default ones; that
-    of the daemon which has the folder of the indexes.
+    """Return the socket paths to try, in this order: the path that the environment names; the
+    socket of the daemon that owns the state folder; the path in the configuration file, else the
+    default paths; the socket of the daemon that owns the folder of the indexes.
     """
     return tuple(_list_sockets(env))
 
 
 def _list_sockets(env: Mapping[str, str]) -> Iterator[str]:
-    """Yield each path once. What comes later is read only if nobody answers on what came before."""
+    """Yield each path once. A file that names a later path is read only if no daemon answers on the
+    earlier paths.
+    """
     seen = set()
     for path in _list_all_sockets(env):
         if path not in seen:
@@ -197,12 +198,12 @@ def _list_all_sockets(env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _list_usual_sockets(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return where a daemon of this environment would listen."""
+    """Return the paths where a daemon of this environment would listen."""
     dirs = find_user_dirs(env)
     if not has_named_socket(env):
-        named = _read_configured_socket(dirs.config_file)
-        if named:
-            return (expand_home(named, env.get("HOME") or os.path.expanduser("~")),)
+        configured = _read_configured_socket(dirs.config_file)
+        if configured:
+            return (expand_home(configured, env.get("HOME") or os.path.expanduser("~")),)
     return find_socket_paths(dirs, env, os.getuid())
 
 
@@ -228,9 +229,9 @@ class Closing:
 
 
 class Client(Closing):
-    """One connection. `timeout_s` limits the wait for each answer; None waits without limit.
+    """One connection. `timeout_s` limits the wait for each answer; None means no limit.
 
-    Raises NoDaemon if nothing listens on the socket, Unsafe if another user does.
+    Raises NoDaemon if no program listens on the socket, Unsafe if another user listens there.
     """
 
     __slots__ = (
@@ -256,41 +257,44 @@ class Client(Closing):
         self._socket.close()
 
     def detach(self) -> _socket.socket:
-        """Return the connected socket, which blocks; the caller closes it."""
+        """Return the connected socket in blocking mode; the caller closes it."""
         self._socket.settimeout(None)
         return self._socket
 
     def call(self, method: str, **params: object) -> dict[str, Any]:
-        """Call a method and return its result. Parameters that are None are left out.
+        """Call a method and return its result. Parameters that are None are not sent.
 
-        Raises the daemon's error, NoAnswer if the daemon does not answer in time, NoDaemon if it
+        Raises the daemon's error; NoAnswer if the daemon does not answer in time; NoDaemon if it
         closes the connection.
         """
         return self.wait(self.send(method, **params), timeout_s=self.timeout_s)
 
     def send(self, method: str, **params: object) -> int:
-        """Send a request and return its id for `wait`. Raises BadRequest for text that is not valid
-        UTF-8, NoAnswer if the daemon does not read it in time, which closes the connection.
+        """Send a request and return its id for `wait`.
+
+        Raises BadRequest for text that is not valid UTF-8. Raises NoAnswer, and closes the
+        connection, if the daemon does not read the request in time.
         """
         self._last_id += 1
-        given = {name: value for name, value in params.items() if value is not None}
+        values = {name: value for name, value in params.items() if value is not None}
         line = render_request(
-            {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": given}
+            {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": values}
         )
         try:
             self._socket.settimeout(self.timeout_s)
             self._socket.sendall(line)
         except TimeoutError as error:
-            self.close()  # the next request would begin in the middle of this one
+            self.close()  # the next request would begin in the middle of this request
             raise _timed_out(self.timeout_s) from error
         except OSError:
-            # A daemon that refuses a client sends the reason before it closes: read that first.
+            # A daemon that refuses a client sends the reason before it closes: read the reason
+            # first.
             self._drain()
         return self._last_id
 
     def wait(self, request_id: int, *, timeout_s: float | None) -> dict[str, Any]:
-        """Return the result of the request. Raises NoAnswer after the timeout; the request can be
-        waited for again. Raises OtherVersion if a daemon of another version refuses it.
+        """Return the result of the request. Raises NoAnswer after the timeout; `wait` can be called
+        again then. Raises OtherVersion if a daemon of another version refuses the request.
         """
         try:
             return self.receive(request_id, timeout_s=timeout_s)
@@ -300,7 +304,7 @@ class Client(Closing):
             raise
 
     def receive(self, request_id: int, *, timeout_s: float | None) -> dict[str, Any]:
-        """Wait as `wait` does, whatever the daemon's version."""
+        """Wait like `wait`, without a check of the daemon's version."""
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             message = self._read_message(deadline_s, timeout_s)
@@ -368,8 +372,8 @@ class Client(Closing):
 def _open_socket(path: str, timeout_s: float | None) -> _socket.socket:
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        # A daemon that hangs accepts no connection; once its queue is full, connecting blocks for
-        # ever.
+        # A daemon that hangs accepts no connection. When its queue is full, `connect` would block
+        # forever.
         _limit_connecting(connection, timeout_s or 0)
         connection.connect(path)
         _limit_connecting(connection, 0)
@@ -383,7 +387,7 @@ def _open_socket(path: str, timeout_s: float | None) -> _socket.socket:
 
 
 def _limit_connecting(connection: _socket.socket, timeout_s: float) -> None:
-    # Not with `settimeout`: on a non-blocking socket, connecting fails at once while the queue is
+    # `settimeout` makes a socket non-blocking, and then `connect` fails at once while the queue is
     # full.
     limit = _pack(int(timeout_s), LONG_BYTES) + _pack(int(timeout_s % 1 * 1e6), LONG_BYTES)
     connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, limit)
@@ -394,9 +398,9 @@ def _pack(number: int, n_bytes: int) -> bytes:
 
 
 def _check_peer(connection: _socket.socket, path: str) -> None:
-    # Requests are private: they must not reach a socket that another user has put there.
+    # Requests are private, so they must not reach a socket of another user.
     if hasattr(_socket, "SO_PEERCRED"):
-        # Process, user and group.
+        # The data holds process, user and group.
         data = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 3 * INT_BYTES)
         uid = int.from_bytes(data[INT_BYTES : 2 * INT_BYTES], sys.byteorder)
     else:
@@ -446,7 +450,7 @@ def _timed_out(timeout_s: float | None) -> NoAnswer:
 
 
 def parse_message(line: bytes) -> dict[str, Any]:
-    """Parse a line of the daemon. Raises MemsyncdError if another program has written it."""
+    """Parse a line from the daemon. Raises MemsyncdError if the line is no JSON object."""
     try:
         message = parse_json(line.decode())
     except ValueError:
@@ -460,19 +464,19 @@ def parse_message(line: bytes) -> dict[str, Any]:
 
 
 def make_error(answer: Any) -> MemsyncdError:
-    """Return the exception for the `error` of a response by its code; an unknown code becomes an
-    internal error.
+    """Return the exception for the `error` of a response, chosen by its code. An unknown code
+    becomes an internal error.
     """
-    given = answer if isinstance(answer, dict) else {}
-    data = given.get("data")
-    known = dict(data) if isinstance(data, dict) else {}
-    code, hint = known.pop("code", ""), str(known.pop("hint", ""))
+    body = answer if isinstance(answer, dict) else {}
+    data = body.get("data")
+    extra = dict(data) if isinstance(data, dict) else {}
+    code, hint = extra.pop("code", ""), str(extra.pop("hint", ""))
     kinds = {kind.code: kind for kind in _find_kinds(MemsyncdError)}
     kind = kinds.get(
-        code, BadRequest if given.get("code") in (-32600, -32601, -32602) else MemsyncdError
+        code, BadRequest if body.get("code") in (-32600, -32601, -32602) else MemsyncdError
     )
-    error = kind(str(given.get("message", "the daemon failed without saying why")), hint=hint)
-    error.data.update(known)
+    error = kind(str(body.get("message", "the daemon failed without saying why")), hint=hint)
+    error.data.update(extra)
     return error
 
 
@@ -483,8 +487,8 @@ def _find_kinds(kind: type[MemsyncdError]) -> Iterator[type[MemsyncdError]]:
 
 
 def _read_configured_socket(config_file: str) -> str:
-    """Return `socket.path` of the configuration file; empty if there is none or the file cannot be
-    read, which the daemon reports.
+    """Return `socket.path` of the configuration file. It is empty if the file has none or cannot be
+    read; the daemon reports an unreadable file.
     """
     try:
         with open(config_file, "rb") as file:

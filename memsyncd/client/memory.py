@@ -25,28 +25,27 @@ A topic is a note, and its fields are sections with dated values:
         memory.append_field("Auth service", "Status", "Redis 8 runs.")
         print([value["text"] for value in memory.field_history("Auth service", "Status")])
 
-The next search finds a section that was written. Failures are those of `memsyncd.errors`: NoDaemon,
-WorkspaceNotFound, NoteNotFound, PathRefused, Conflict, NotFresh, each with a hint on what to do
-next; OtherVersion where a daemon of another version does not understand a call.
+The next search finds a section that was written. Methods raise errors of `memsyncd.errors`, each
+with a hint on what to do next: NoDaemon, WorkspaceNotFound, NoteNotFound, PathRefused, Conflict,
+NotFresh. They raise OtherVersion if a daemon of another version does not understand a call.
 `memsyncd.client.types` has the types of parameters and results.
 """
 
 from __future__ import annotations
 
-import _thread
 import os
 
 from memsyncd.client._generated import GeneratedMethods
-from memsyncd.client.connection import TIMEOUT_S, Client, Closing, connect
+from memsyncd.client.connection import TIMEOUT_S, Client, Closing
 from memsyncd.client.words import (
     convert_filters,
     convert_wait,
     convert_words,
     convert_workspaces,
-    name_workspace,
     read_target,
 )
-from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
+from memsyncd.client.workspace import WorkspaceConnection
+from memsyncd.errors import NoteNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,17 +76,17 @@ if TYPE_CHECKING:
 
 
 def _complete(answer: dict[str, Any]) -> dict[str, Any]:
-    # A daemon that was started before an update lacks what has come with it.
+    # A daemon that was started before an update does not send the newer fields.
     return {"query_problems": [], "excluded": [], **answer}
 
 
 class Hits(list["Hit"]):
     """The hits of a search, best first.
 
-    `relaxed` is true if no hit contains every word. `workspaces` are those that were searched, with
-    their roots, and the failures of those that are left out. Without hits, `why_empty` gives the
-    reason and `did_you_mean` a corrected query. `query_problems` tells of filters that were read as
-    words, and `excluded` what the query excluded.
+    `relaxed` is true if no hit contains every word. `workspaces` lists the searched workspaces with
+    their roots, and the failures of workspaces that could not be searched. Without hits,
+    `why_empty` gives the reason and `did_you_mean` a corrected query. `query_problems` names
+    filters that were read as words, and `excluded` the words and filters that the query excludes.
     """
 
     __slots__ = (
@@ -116,10 +115,10 @@ class Hits(list["Hit"]):
 
 
 class ContextBlock(str):
-    """Markdown for a prompt, empty if nothing is relevant; then `why_empty` gives the reason.
+    """Markdown for a prompt. It is empty if nothing is relevant; then `why_empty` gives the reason.
 
-    `included` and `left_out` list sections, best first; `tokens` is the size of the text, at 4
-    characters a token.
+    `included` and `left_out` list sections, best first. `tokens` is the size of the text, counted
+    as 4 characters a token.
     """
 
     __slots__ = (
@@ -165,14 +164,14 @@ class Changes(Closing):
         return self
 
     def __next__(self) -> Changed:
-        """Wait for the next change. Raises NoAnswer after the timeout, NoDaemon if the daemon goes
-        away.
+        """Wait for the next change. Raises NoAnswer after the timeout, NoDaemon if the daemon
+        stops.
         """
         method, change = next(self._notifications)
         while method != "changed":
             method, change = next(self._notifications)
-        found: Any = change
-        changed: Changed = found
+        notice: Any = change
+        changed: Changed = notice
         return changed
 
     def close(self) -> None:
@@ -184,17 +183,17 @@ ARCHIVED = "archived"
 
 
 class Memsyncd(GeneratedMethods):
-    """The memory of one workspace. Threads may share an instance, and take turns; a process that
-    was forked connects again.
+    """The memory of one workspace. Threads may share an instance; they take turns. A forked process
+    connects again.
 
-    `workspace` is a name, an id or any path inside it; by default the workspace of the current
-    folder, else the only one. `client` is the writer's name in `history`. `timeout_s` limits the
-    wait for each answer; a write that cannot be done in that time is not done at all. `env` is the
-    environment that locates the daemon's socket. `session` names the caller's session, which counts
-    once for each section that `context` and `get` return.
+    `workspace` is a name, an id or any path inside it; by default it is the workspace of the
+    current folder, else the only workspace. `client` is the writer's name in `history`. `timeout_s`
+    limits the wait for each answer; a write that cannot be done in this time is not done at all.
+    `env` is the environment that locates the daemon's socket. `session` names the caller's session:
+    a section that `context` or `get` returns several times in one session counts as used once.
 
-    Raises NoDaemon if none answers, WorkspaceNotFound if there is no such workspace. If the daemon
-    goes away later, the next call raises NoDaemon, and the call after that connects again.
+    Raises NoDaemon if no daemon answers, WorkspaceNotFound if there is no such workspace. If the
+    daemon stops later, the next call raises NoDaemon, and the call after it connects again.
     """
 
     def __init__(
@@ -230,8 +229,9 @@ class Memsyncd(GeneratedMethods):
     # --- writing ---
 
     def add_many(self, items: Iterable[NewSection | str]) -> list[AddedSection]:
-        """Append several sections, all or none: each a dictionary with the parameters of `add`, or
-        only its content. No section at all is no call, and a tag may be one word.
+        """Append several sections, either all or none. An item is a dictionary with the parameters
+        of `add`, or only the content. Without items, nothing is called. One tag may be a plain
+        word.
         """
         sections = [
             _read_section({"content": item} if isinstance(item, str) else item) for item in items
@@ -250,11 +250,11 @@ class Memsyncd(GeneratedMethods):
     ) -> MemoryResult:
         """Execute a command of Anthropic's memory tool, on paths that begin with `/memories`.
 
-        `text` of the result is the tool's answer. Errors of the tool are raised with the tool's own
-        text as `message`: NoteNotFound, AlreadyExists, EditRefused, PathRefused. With `if_digest`,
-        raises Conflict if the note has another digest.
+        `text` of the result is the tool's answer. Raises NoteNotFound, AlreadyExists, EditRefused
+        or PathRefused, with the tool's own text as `message`. With `if_digest`, raises Conflict if
+        the note has another digest.
         """
-        # By hand: which parameters there are depends on the command.
+        # Written by hand, because the parameters depend on the command.
         answer: MemoryResult = self._connection.write("memory", {"command": command, **parameters})
         return answer
 
@@ -273,13 +273,13 @@ class Memsyncd(GeneratedMethods):
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
     ) -> Hits:
-        """Find passages by words, `"phrases"`, `-not`, `prefix*` and filters, best first, or the
-        best ones in the order of `sort`. With `follow`, a relation such as `resolved_by` or
-        several, hits have what their typed links lead to (`related`).
+        """Find passages by words, `"phrases"`, `-not`, `prefix*` and filters, best first; `sort`
+        puts the best hits into another order. `follow` names one or several relations, such as
+        `resolved_by`: then each hit lists the targets of its typed links (`related`).
 
-        `workspaces` searches others instead of this one: names, ids or paths, or `*` for all. With
-        `wait`, everything that is on disk now is indexed first. Raises NotFresh if that takes
-        longer than `timeout_s`.
+        `workspaces` searches other workspaces instead: names, ids or paths, or `*` for all. With
+        `wait`, the daemon first indexes everything that is on disk now. Raises NotFresh if that
+        takes longer than `timeout_s`.
         """
         params = {
             "query": query,
@@ -297,7 +297,7 @@ class Memsyncd(GeneratedMethods):
     def get(
         self, target: str, *, start_line: int | None = None, end_line: int | None = None
     ) -> Got | None:
-        """Return the text of a section by its anchor, `path#heading`, or of a note, or of some of
+        """Return the text of a section, named by its anchor `path#heading`, or of a note or some of
         its lines; None if it does not exist.
         """
         try:
@@ -312,8 +312,8 @@ class Memsyncd(GeneratedMethods):
         return got
 
     def get_by_kind(self, kind: str, *, limit: int = 20) -> list[Got]:
-        """Return the sections of this kind that are not archived, with their text, from the note
-        saved last to the oldest.
+        """Return the sections of this kind that are not archived, with their text. The note that
+        was saved last comes first.
         """
         notes = sorted(
             self._connection.ask("list", {"kind": kind})["notes"],
@@ -325,10 +325,10 @@ class Memsyncd(GeneratedMethods):
             for section in reversed(note["sections"])
             if section["status"] != ARCHIVED
         ]
-        found = [self.get(section["anchor"]) for section in sections[:limit]]
-        return [each for each in found if each is not None]
+        texts = [self.get(section["anchor"]) for section in sections[:limit]]
+        return [text for text in texts if text is not None]
 
-    def context(  # noqa: PLR0913  one parameter for each of the method
+    def context(  # noqa: PLR0913 - one parameter for each of the method's
         self,
         query: str = "",
         *,
@@ -345,15 +345,14 @@ class Memsyncd(GeneratedMethods):
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
     ) -> ContextBlock:
-        """Return markdown for a prompt, of at most `max_tokens` (2000), with `heading` as its first
-        line (`## Prior Knowledge`).
+        """Return markdown for a prompt, of at most `max_tokens` (2000 by default). Its first line
+        is `heading` (`## Prior Knowledge` by default). It is empty if nothing is relevant.
 
-        Without a query, the context with which a session starts. Empty if nothing is relevant. A
-        line below the heading says if the text tries to instruct its reader, unless `mark` is
-        False. Each section
-        of the block counts as recalled, unless `track_access` is False. `follow` names relations:
-        the sections that they lead to are included as well. `user` is false to leave
-        out the user-wide workspace; `workspaces` as in `search`.
+        Without a query, the block is the context for the start of a session. If the text tries to
+        instruct its reader, a line below the heading says so, unless `mark` is False. Each section
+        of the block counts as recalled, unless `track_access` is False. `follow` names relations;
+        the sections that they lead to are included, too. `user=False` leaves out the user-wide
+        workspace. `workspaces`, `wait` and `timeout_s` are as in `search`.
         """
         size = {"max_tokens": max_tokens, "max_bytes": max_bytes}
         params = {
@@ -373,7 +372,7 @@ class Memsyncd(GeneratedMethods):
         return ContextBlock(self._connection.ask("context", params, time_s=timeout_s))
 
     def count(self, *, kind: str | None = None, tag: str | None = None) -> int:
-        """Count the sections: all, or those of a kind or with a tag. A note's title counts as a
+        """Count all sections, or the sections of a kind or with a tag. A note's title counts as a
         section.
         """
         notes = self._connection.ask("list", {"kind": kind, "tag": tag})["notes"]
@@ -391,10 +390,10 @@ class Memsyncd(GeneratedMethods):
     ) -> TaskSummary:
         """Summarise a task, and write the summary as a section unless it is a dry run.
 
-        `model` makes the summary from the task's sections; without a model, the summary is some of
-        their sentences.
+        `model` makes the summary from the task's sections. Without a model, the summary consists of
+        some of their sentences.
         """
-        # A model is a function of the caller's program: no declaration has it.
+        # Written by hand, because a model is a function of the caller's program.
         params = {
             "task": task,
             "content": None if model is None else model(self.task_sections(task)),
@@ -412,17 +411,17 @@ class Memsyncd(GeneratedMethods):
         task: str | None = None,
         timeout_s: float | None = None,
     ) -> Iterator[Signal]:
-        """Yield the unread signals to a reader, then each new one as it is sent.
+        """Yield a reader's unread signals, then each new signal when it is sent.
 
-        The iterator has a connection of its own, until it is closed. With `timeout_s`, waiting
-        longer for a signal raises NoAnswer.
+        The iterator has a connection of its own until it is closed. It raises NoAnswer if no signal
+        arrives within `timeout_s`.
         """
-        # A stream of notifications is no answer to one call.
-        reader = {"agent": agent, "session": session, "task": task}
-        named = {name: value for name, value in reader.items() if value is not None}
+        # Written by hand, because a stream of notifications is no answer to one call.
+        names = {"agent": agent, "session": session, "task": task}
+        reader = {name: value for name, value in names.items() if value is not None}
         connection = self._connection.connect()
         try:
-            connection.call("subscribe", workspace=self._connection.workspace, signals=named)
+            connection.call("subscribe", workspace=self._connection.workspace, signals=reader)
             for method, params in connection.notifications(timeout_s=timeout_s):
                 notice: Any = params
                 if method == "signal":
@@ -432,11 +431,9 @@ class Memsyncd(GeneratedMethods):
 
     # --- the index ---
 
-    # --- the index ---
-
     def sync(self, *, full: bool = False, timeout_s: float = SYNC_S) -> SyncReport:
-        """Bring the index up to date with the disk and report the changes. With `full`, read every
-        note again.
+        """Bring the index up to date with the disk and report the changes. `full` reads every note
+        again.
         """
         answer: SyncReport = self._connection.ask("sync", {"full": full}, time_s=timeout_s)
         return answer
@@ -444,11 +441,11 @@ class Memsyncd(GeneratedMethods):
     def subscribe(
         self, *paths: str, since: int | None = None, timeout_s: float | None = None
     ) -> Changes:
-        """Subscribe to changes from now on, or since the generation `since`; with globs, only to
-        changes of matching notes.
+        """Subscribe to changes from now on, or since the generation `since`. `paths` are globs:
+        with them, only changes of matching notes count.
 
-        Iterate over the result, and close it: it has a connection of its own. With `timeout_s`,
-        waiting longer for a change raises NoAnswer.
+        Iterate over the result, then close it, because it has a connection of its own. It raises
+        NoAnswer if no change arrives within `timeout_s`.
         """
         connection = self._connection.connect()
         try:
@@ -460,132 +457,11 @@ class Memsyncd(GeneratedMethods):
 
 
 def _read_section(section: NewSection) -> dict[str, object]:
-    """Convert a section to the parameters of the daemon, without the fields that are not given."""
-    given: dict[str, object] = {name: value for name, value in section.items() if value is not None}
+    """Convert a section to parameters of the daemon. Fields that are None or empty are left out."""
+    fields: dict[str, object] = {
+        name: value for name, value in section.items() if value is not None
+    }
     for name in ("tags", "keywords"):
-        words: Any = given.get(name, ())
-        given[name] = [words] if isinstance(words, str) else list(words)
-    return {name: value for name, value in given.items() if value not in ([], {})}
-
-
-# --- connection ---------------------------------------------------------------------------------
-
-# Added to the daemon's own time limit, so that its refusal arrives before the client gives up.
-GRACE_S = 2.0
-# The longest `timeout_ms` that the daemon accepts.
-LONGEST_MS = 600_000
-
-
-class WorkspaceConnection:
-    """A connection for requests about one workspace: `workspace` is its id, `name` and `root` are
-    as in `status`.
-
-    Raises NoDaemon if no daemon answers, WorkspaceNotFound if there is no such workspace.
-    """
-
-    __slots__ = (
-        "_client",
-        "_env",
-        "_lock",
-        "_pid",
-        "client_name",
-        "name",
-        "root",
-        "timeout_s",
-        "workspace",
-    )
-
-    def __init__(
-        self,
-        workspace: str | os.PathLike[str] | None,
-        client_name: str,
-        timeout_s: float,
-        env: Mapping[str, str] | None,
-    ) -> None:
-        self.client_name = client_name
-        self.timeout_s = timeout_s
-        self._env = env
-        self._client: Client | None = None
-        # `threading` would be one more import. Reentrant, for handlers of signals.
-        self._lock, self._pid = _thread.RLock(), os.getpid()
-        try:
-            info = self._find_workspace(workspace)
-        except BaseException:
-            self.close()
-            raise
-        self.workspace, self.name, self.root = str(info["id"]), str(info["name"]), str(info["root"])
-
-    def connect(self) -> Client:
-        """Open another connection."""
-        return connect(env=self._env, timeout_s=self.timeout_s)
-
-    def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-    def ask(self, method: str, params: Mapping[str, object], *, time_s: float | None = None) -> Any:
-        """Call a method about the workspace. Parameters that are None are left out; `time_s` is the
-        daemon's time limit.
-        """
-        params = {"workspace": self.workspace, **params}
-        if time_s is None:
-            return self._call(method, self.timeout_s, **params)
-        timeout_ms = min(max(1, round(time_s * 1000)), LONGEST_MS)
-        return self._call(method, time_s + GRACE_S, timeout_ms=timeout_ms, **params)
-
-    def write(self, method: str, params: Mapping[str, object]) -> Any:
-        """Call a method that writes, with the writer's name; after the timeout the daemon gives up
-        and says so.
-        """
-        return self.ask(method, {**params, "client": self.client_name}, time_s=self.timeout_s)
-
-    def _call(self, method: str, timeout_s: float, **params: object) -> dict[str, Any]:
-        if self._pid != os.getpid():
-            # A process and its fork would read each other's answers from one connection, and a
-            # thread that held the lock is not in the fork.
-            self._lock, self._pid = _thread.RLock(), os.getpid()
-            self.close()
-        with self._lock:
-            if self._client is None:
-                self._client = self.connect()
-            try:
-                return self._client.wait(self._client.send(method, **params), timeout_s=timeout_s)
-            except NoDaemon:
-                # The next call connects again. This call is not repeated: the daemon may have
-                # executed it.
-                self.close()
-                raise
-
-    def _find_workspace(self, workspace: str | os.PathLike[str] | None) -> dict[str, Any]:
-        if workspace is not None:
-            return self._read_status(name_workspace(workspace))
-        try:
-            return self._read_status(os.getcwd())
-        except (WorkspaceNotFound, FileNotFoundError):
-            known = self._call("workspace.list", self.timeout_s)["workspaces"]
-            known = [info for info in known if not info["user"]] or known
-        if len(known) == 1:
-            return dict(known[0])
-        names = ", ".join(sorted(str(info["name"]) for info in known))
-        raise WorkspaceNotFound(
-            "the current folder is in no workspace",
-            hint=f"name one of: {names}" if names else "add one: `memsyncd add PATH`",
-        )
-
-    def _read_status(self, workspace: str) -> dict[str, Any]:
-        return dict(self._call("status", self.timeout_s, workspace=workspace)["workspaces"][0])
-
-
-def choose_workspace(client: Client, workspace: str | os.PathLike[str] | None) -> str | None:
-    """Return a workspace as the daemon takes it: without one that of the current folder, or None,
-    which is the only one.
-    """
-    if workspace is not None:
-        return name_workspace(workspace)
-    try:
-        folder = os.getcwd()
-        client.call("status", workspace=folder)
-    except (WorkspaceNotFound, FileNotFoundError):
-        return None
-    return folder
+        words: Any = fields.get(name, ())
+        fields[name] = [words] if isinstance(words, str) else list(words)
+    return {name: value for name, value in fields.items() if value not in ([], {})}

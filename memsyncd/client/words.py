@@ -1,4 +1,4 @@
-"""Convert what a Python program writes into parameters of the daemon."""
+"""Convert arguments of a Python program to parameters of the daemon."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ NOTE_SUFFIXES = (".md", ".markdown", ".txt")
 
 
 def split_anchor(target: str) -> tuple[str, str | None]:
-    """Return the path and the heading after the last `#`, None if the target names no section.
+    """Return the path, and the heading after the last `#`; the heading is None if the target names
+    no section.
 
-    The text alone decides: a heading in an anchor contains neither a dot nor a `#`. `c#.md` is a
-    note, `c#.md#setup` a section of it.
+    Only the text decides, because the heading in an anchor contains neither a dot nor a `#`:
+    `c#.md` is a note, `c#.md#setup` a section of it.
     """
     path, mark, heading = target.rpartition("#")
     is_section = mark and not _is_note(target) and (heading or _is_note(path))
@@ -41,20 +42,22 @@ if TYPE_CHECKING:
 
 
 def convert_words(words: Words | Iterable[Any]) -> list[Any] | None:
-    """Convert a word or several to a list, None for none."""
+    """Convert one word or several to a list; None for no word."""
     return ([words] if isinstance(words, str) else [*words]) or None
 
 
 def convert_list(words: Words | None) -> list[str] | None:
-    """Convert a word or several to a list, which may be empty; None for None."""
+    """Convert one word or several to a list, which may be empty; None stays None."""
     return [words] if isinstance(words, str) else None if words is None else [*words]
 
 
 def convert_items(
     items: Iterable[Mapping[str, Any] | str], field: str
 ) -> list[dict[str, object]] | None:
-    """Convert items that are dictionaries, or only the text of this field; None for none."""
-    return [{field: one} if isinstance(one, str) else dict(one) for one in items] or None
+    """Convert items to dictionaries. An item may be a text, which becomes this field. None for no
+    item.
+    """
+    return [{field: item} if isinstance(item, str) else dict(item) for item in items] or None
 
 
 def convert_wait(*, is_wanted: bool) -> dict[str, object]:
@@ -62,7 +65,9 @@ def convert_wait(*, is_wanted: bool) -> dict[str, object]:
 
 
 def convert_workspaces(names: WorkspaceNames) -> dict[str, object]:
-    """Return the parameter that replaces the workspace of a connection, if any is named."""
+    """Return the parameter that replaces the connection's workspace; empty if there are no
+    names.
+    """
     if names is None:
         return {}
     listed = [names] if isinstance(names, str | os.PathLike) else names
@@ -70,8 +75,8 @@ def convert_workspaces(names: WorkspaceNames) -> dict[str, object]:
 
 
 def convert_filters(filters: Mapping[str, object]) -> dict[str, object] | None:
-    """Convert filters to the parameters of the daemon: a single word becomes a list of one, other
-    sequences lists.
+    """Convert filters to parameters of the daemon. A single word becomes a list of one word; other
+    sequences become lists.
     """
     return {
         name: _read_filter(name, value) for name, value in filters.items() if value is not None
@@ -83,13 +88,13 @@ def _read_filter(name: str, value: object) -> object:
         return value if name in ("after", "before") else [value]
     if isinstance(value, bool | float | int):
         return value
-    # The daemon refuses other types.
+    # The daemon refuses wrong types.
     return list(value)  # type: ignore[call-overload]
 
 
 def name_workspace(workspace: str | os.PathLike[str]) -> str:
-    """Return a workspace as the daemon takes it: paths become absolute, since the daemon does not
-    know the current folder.
+    """Return a workspace's name for the daemon. A path becomes absolute, because the daemon does
+    not know the current folder.
     """
     text = os.fspath(workspace)
     is_folder = not isinstance(workspace, str) or text.startswith(("/", ".", "~"))

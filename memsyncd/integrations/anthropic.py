@@ -1,4 +1,4 @@
-"""Give Claude its memory tool through Anthropic's SDK; the daemon executes the six commands.
+"""Claude's memory tool for Anthropic's SDK; the daemon executes the six commands.
 
     from anthropic import Anthropic
     from memsyncd.integrations.anthropic import MemsyncdMemoryTool
@@ -8,16 +8,17 @@
     client = with_memory(Anthropic(), "~/code/api")
     runner = client.beta.messages.tool_runner(..., system=INSTRUCTIONS, tools=[memory])
 
-`with_memory` works for every client of the SDK, sync, async and of Amazon Bedrock, and for each way
-to ask: `create`, `stream` and `tool_runner`. It puts what memory holds on a request before it,
-under `## Memory Context`; `context` says how. `memory.remember` writes what a turn decided.
+`with_memory` works for every client of the SDK: sync, async, and of Amazon Bedrock; and for
+`create`, `stream` and `tool_runner`. Before each request it puts the memory that belongs to it,
+under `## Memory Context`; `chat_context` says how. `memory.remember` writes the decisions of a
+turn.
 
-An error of the daemon becomes a ToolError with its message byte for byte, which the model reads;
-the error itself, with its hint, is the `__cause__`. Each command has its own connection: it costs a
-tenth of a millisecond where a write waits for the disk, and there is nothing to close, to reconnect
-after a restart of the daemon, or to share between threads. The async tool calls the daemon in a
-thread, as the SDK's own tool does, so that the event loop of anyio goes on. A command that was sent
-is executed even if its caller is cancelled.
+An error of the daemon becomes a ToolError with the same message, byte for byte, which the model
+reads. The `__cause__` is the error itself, with its hint. Each command opens its own connection.
+That costs a tenth of a millisecond, little beside a write's wait for the disk, and there is nothing
+to close, to share between threads, or to reconnect after a restart of the daemon. The async tool
+calls the daemon in a thread, like the SDK's own tool, so that the event loop of anyio goes on. A
+command that was sent is executed even if its caller is cancelled.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from memsyncd.client import TIMEOUT_S, Memsyncd, connect
-from memsyncd.client.memory import choose_workspace
 from memsyncd.client.words import name_workspace
+from memsyncd.client.workspace import choose_workspace
 from memsyncd.errors import MemsyncdError
 from memsyncd.integrations.chat_context import (
     BEGINNING,
@@ -67,8 +68,8 @@ Dialect = Literal["docs", "sdk"]
 
 CLIENT = "anthropic"
 CLEARED = "All memory cleared"
-# The client waits this much longer than the daemon lets a write wait: a daemon that gives up
-# reports that nothing changed.
+# The client waits so much longer than the daemon, so that it gets the daemon's report if the daemon
+# gives up: nothing has changed then.
 MARGIN_S = 1.0
 LONGEST_MS = 600_000
 MAX_CONVERSATIONS = 1024
@@ -87,7 +88,7 @@ PARAMETERS = {
 
 
 class HasMiddleware(Protocol):
-    """A client of the SDK: sync or async, of Anthropic or of a cloud that serves its models."""
+    """A client of the SDK: sync or async, for Anthropic or for a cloud with its models."""
 
     def with_middleware(self, *middleware: Middleware) -> Self: ...
 
@@ -104,10 +105,11 @@ def with_memory(
     timeout_s: float = CONTEXT_S,
     on_failure: OnFailure | None = None,
 ) -> ClientT:
-    """Return a client whose requests have memory in them; the parameters are of `MemoryContext`.
+    """Return a client that puts memory into its requests. The parameters are those of
+    `MemoryContext`.
 
-    The given client, and the messages that a program passes, stay as they are. What memory holds is
-    looked up again for each request, also for those of a loop of tools.
+    `client` does not change, nor do the messages that a program passes. The memory is looked up
+    again for each request, also within a loop of tools.
     """
     context = MemoryContext(
         workspace, query=query, max_tokens=max_tokens, timeout_s=timeout_s, on_failure=on_failure
@@ -116,11 +118,12 @@ def with_memory(
 
 
 class MemoryMiddleware(Middleware):
-    """Inserts a context into each request for a message, and into those that count its tokens.
+    """Inserts memory into each request for a message, and into each request that counts tokens.
 
-    The SDK's loop of tools leaves a conversation with the server and sends its new messages alone,
-    with the id of the last reply. The conversation up to that id is remembered; where the
-    reply is a stream, whose id is not known here, that of the last request of this thread or task.
+    In the SDK's loop of tools the server keeps the conversation; a request has only the new
+    messages and the id of the last reply. So this class remembers the conversation of each reply by
+    its id. The id of a streamed reply is not known here; then the last conversation of the same
+    thread or task is used.
     """
 
     def __init__(self, context: MemoryContext) -> None:
@@ -172,7 +175,7 @@ class MemoryMiddleware(Middleware):
                 self._conversations.popitem(last=False)
 
 
-# Of this thread or task: the middleware that has seen it, and the conversation.
+# The last conversation of this thread or task, with the id of the middleware that saw it.
 _last: ContextVar[tuple[int, Conversation]] = ContextVar("_last", default=(0, BEGINNING))
 
 
@@ -183,21 +186,22 @@ def _is_kept_by_server(request: APIRequest) -> bool:
 
 def _is_for_message(request: APIRequest) -> bool:
     body = request.json
-    is_asked = request.method.lower() == "post" and request.url.partition("?")[0] in MESSAGES
-    return is_asked and isinstance(body, dict) and isinstance(body.get("messages"), list)
+    is_post = request.method.lower() == "post" and request.url.partition("?")[0] in MESSAGES
+    return is_post and isinstance(body, dict) and isinstance(body.get("messages"), list)
 
 
 # --- the memory tool ----------------------------------------------------------------------------
 
 
 class MemsyncdMemoryTool(BetaAbstractMemoryTool):
-    """Anthropic's memory tool on one workspace: `/memories` is its `.memories/`,
+    """Anthropic's memory tool on one workspace. `/memories` is its folder `.memories/`, and
     `/memories/MEMORY.md` its MEMORY.md.
 
-    `workspace` is a name, an id or a path inside one; by default that of the current folder, else
-    the only one. `client` is the writer's name in the history. `dialect` selects the text of
-    answers where they differ: that of Anthropic's documents, or of its SDK's own tool. `timeout_s`
-    limits a command; None means the daemon's own limit. The six commands raise ToolError.
+    `workspace` is a name, an id or a path inside it; by default it is the workspace of the current
+    folder, else the only workspace. `client` is the writer's name in the history. Anthropic's
+    documents and its SDK's own tool word some answers differently; `dialect` selects the wording.
+    `timeout_s` limits a command; None means the daemon's own limit. The six commands raise
+    ToolError.
     """
 
     def __init__(
@@ -218,7 +222,7 @@ class MemsyncdMemoryTool(BetaAbstractMemoryTool):
     view = create = str_replace = insert = delete = rename = _execute
 
     def remember(self, content: str, **section: Any) -> Added:
-        """Append a section, such as what a turn decided, with the parameters of `Memsyncd.add`.
+        """Append a section, such as a decision, with the parameters of `Memsyncd.add`.
 
         A model cannot call this. Raises MemsyncdError.
         """
@@ -252,7 +256,7 @@ class AsyncMemsyncdMemoryTool(BetaAsyncAbstractMemoryTool):
     view = create = str_replace = insert = delete = rename = _execute
 
     async def remember(self, content: str, **section: Any) -> Added:
-        """Append a section, such as what a turn decided, with the parameters of `Memsyncd.add`.
+        """Append a section, such as a decision, with the parameters of `Memsyncd.add`.
 
         A model cannot call this. Raises MemsyncdError.
         """
@@ -287,16 +291,16 @@ class _Notes:
         )
 
     def execute(self, command: BetaMemoryTool20250818Command) -> str:
-        # A model may send anything. The parameters of the command go to the daemon, which checks
-        # them, even if missing or of the wrong type; others are left out, as in the SDK, so that no
-        # model takes another name or reaches another workspace.
-        given = {name: getattr(command, name, None) for name in PARAMETERS[command.command]}
-        given |= {
+        # A model may send anything. The command's own parameters go to the daemon, which checks
+        # them. Other parameters are left out, as in the SDK, so that no model takes another name or
+        # reaches another workspace.
+        params = {name: getattr(command, name, None) for name in PARAMETERS[command.command]}
+        params |= {
             "command": command.command,
             "dialect": self._dialect,
             "timeout_ms": self._timeout_ms,
         }
-        return str(self._call("memory", given)["text"])
+        return str(self._call("memory", params)["text"])
 
     def remember(self, content: str, **section: Any) -> Added:
         timeout_s = LONGEST_MS / 1000 if self._timeout_s is None else self._timeout_s - MARGIN_S

@@ -5,9 +5,10 @@
     message = reply["output"]["message"]
     messages += [message, {"role": "user", "content": answer_tools(message, "~/code/api")}]
 
-`with_memory` puts what memory holds on a request before it, as `context` describes, for `converse`
-and `converse_stream`. For the Anthropic SDK's own client of Bedrock use `with_memory` of
-`memsyncd.integrations.anthropic`. boto3 itself is not imported: `pip install 'memsyncd[bedrock]'`.
+For `converse` and `converse_stream`, `with_memory` puts the memory that belongs to a request before
+it; `chat_context` says how. For the Anthropic SDK's own client of Bedrock use `with_memory` of
+`memsyncd.integrations.anthropic`. This module does not import boto3; install it with
+`pip install 'memsyncd[bedrock]'`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from memsyncd.client import TIMEOUT_S, Memsyncd, connect
-from memsyncd.client.memory import choose_workspace
+from memsyncd.client.workspace import choose_workspace
 from memsyncd.errors import BadRequest, MemsyncdError
 from memsyncd.integrations.chat_context import MAX_TOKENS, MemoryContext, OnFailure
 from memsyncd.integrations.chat_context import TIMEOUT_S as CONTEXT_S
@@ -35,21 +36,22 @@ DOWN = "Memory is not available now: go on without it, and tell the user"
 
 
 class ToolAnswer(NamedTuple):
-    """What a model gets for a call."""
+    """The answer to a model's call of a tool."""
 
     text: str
     is_error: bool
 
 
 def schema(provider: Provider, *, is_read_only: bool = False) -> list[dict[str, Any]]:
-    """Return the tools as a provider's API takes them, in a fixed order.
+    """Return the tools in the form of a provider's API, in a fixed order.
 
-    `openai` is for chat completions and what imitates them, `openai-responses` for the Responses
-    API, `bedrock` for `toolConfig["tools"]` of Converse. Raises ValueError for another provider.
+    `openai` is for chat completions and APIs that imitate them, `openai-responses` for the
+    Responses API, `bedrock` for `toolConfig["tools"]` of Converse. Raises ValueError for another
+    provider.
     """
     if provider not in _SHAPES:
         raise ValueError(f"no provider {provider!r}; one of: {', '.join(_SHAPES)}")
-    # It needs msgspec and the methods of the protocol, which `call` does without.
+    # Imported late, because it loads msgspec and the declarations, and `call` needs neither.
     from memsyncd.protocol.mcp_tools import list_tools
 
     return [
@@ -88,18 +90,18 @@ _SHAPES: dict[str, Callable[[str, str, dict[str, Any]], dict[str, Any]]] = {
 
 def call(
     name: str,
-    input: Mapping[str, Any] | str,  # noqa: A002 - what providers call it
+    input: Mapping[str, Any] | str,  # noqa: A002 - the name that providers use
     *,
     workspace: str | os.PathLike[str] | None = None,
     client: str = TOOLS_CLIENT,
     is_read_only: bool = False,
     timeout_s: float = TIMEOUT_S,
 ) -> ToolAnswer:
-    """Call a tool with the input that a model gave, as an object or as its JSON.
+    """Call a tool with a model's input: an object, or a text with its JSON.
 
-    `workspace` is a name, an id or a path inside one; by default that of the current folder, else
-    the only one. `client` is the writer's name in the history. With `is_read_only` the tools that
-    write are refused.
+    `workspace` is a name, an id or a path inside it; by default it is the workspace of the current
+    folder, else the only workspace. `client` is the writer's name in the history. With
+    `is_read_only`, tools that write are refused.
     """
     try:
         arguments = _read_input(input)
@@ -119,13 +121,16 @@ def call(
     return ToolAnswer(text, is_error=bool(result.get("isError")))
 
 
-def _read_input(given: Mapping[str, Any] | str) -> dict[str, Any]:
+def _read_input(tool_input: Mapping[str, Any] | str) -> dict[str, Any]:
     try:
-        arguments = json.loads(given or "{}") if isinstance(given, str) else dict(given)
+        if isinstance(tool_input, str):
+            arguments = json.loads(tool_input or "{}")
+        else:
+            arguments = dict(tool_input)
     except ValueError as error:
         raise ValueError(f"the input is not JSON ({error}): send an object") from error
     if not isinstance(arguments, dict):
-        # A model's mistake, not a program's: ValueError as for text that is not JSON.
+        # The model made the mistake, not the program: so ValueError, as for text that is not JSON.
         raise ValueError("the input is not an object: send one")  # noqa: TRY004
     return arguments
 
@@ -147,9 +152,9 @@ def remember(
     timeout_s: float = TIMEOUT_S,
     **section: Any,
 ) -> Added:
-    """Append a section, such as what a turn decided, with the parameters of `Memsyncd.add`.
+    """Append a section, such as a decision, with the parameters of `Memsyncd.add`.
 
-    The next block of memory and the next search have it. Raises MemsyncdError.
+    The next block of memory and the next search can contain it. Raises MemsyncdError.
     """
     with Memsyncd(workspace, client=client, timeout_s=timeout_s) as memory:
         return memory.add(content, **section)
@@ -173,22 +178,22 @@ def with_memory(
     timeout_s: float = CONTEXT_S,
     on_failure: OnFailure | None = None,
 ) -> ClientT:
-    """Have the requests of this client of boto3 carry memory, and return it; called again, it
-    replaces what was set before. The parameters are of `MemoryContext`.
+    """Let this client of boto3 put memory into its requests, and return the client. A second call
+    replaces the settings of the first. The parameters are those of `MemoryContext`.
     """
     context = MemoryContext(
         workspace, query=query, max_tokens=max_tokens, timeout_s=timeout_s, on_failure=on_failure
     )
     events: Any = client.meta.events  # type: ignore[attr-defined]
     for event in EVENTS:
-        # A handler with the id of an earlier one is not registered beside it.
+        # boto3 ignores a new handler while an earlier handler has the same id.
         events.unregister(event, unique_id="memsyncd")
         events.register(event, partial(_insert, context), unique_id="memsyncd")
     return client
 
 
 def _insert(memory: MemoryContext, params: Mapping[str, Any], **_: object) -> Any:
-    """Return the parameters to send; boto3 leaves those of the caller as they are."""
+    """Return the parameters to send; the caller's own parameters do not change."""
     messages = params.get("messages")
     if not isinstance(messages, list):
         return None
@@ -210,7 +215,8 @@ def answer_tools(
 ) -> list[dict[str, Any]]:
     """Carry out the calls of memsyncd's tools in a model's message; return a `toolResult` for each.
 
-    Calls of other tools are the program's to answer. A failure is a result with the status `error`.
+    The program itself must answer calls of other tools. A failure becomes a result with the status
+    `error`.
     """
     names = {tool["toolSpec"]["name"] for tool in schema("bedrock")}
     calls = [part["toolUse"] for part in message.get("content", ()) if "toolUse" in part]

@@ -1,17 +1,17 @@
-"""Put what memory holds on a request into the messages of a chat, before the request.
+"""Put the memory that belongs to a request into the messages of a chat, before the request.
 
     context = MemoryContext("~/code/api", max_tokens=800)
     send(messages=context.insert(messages))
 
-`insert` returns new messages; those of the caller stay as they are. A block, once sent, stays in
-its place in later requests of the same conversation and keeps its bytes, so that the provider's
-prompt cache holds. What has changed since is added to the newest message alone, during a loop of
-tools, too: below the results, as a block that says that it replaces the one above. Nothing is added
-where memory holds nothing on the request, or the same as the block above.
+`insert` returns new messages; the caller's messages do not change. In later requests of the same
+conversation, a block that was sent stays in its place with the same bytes, so that the provider's
+prompt cache holds. If memory has changed, only the newest message gets a new block, which says that
+it replaces the block above; in a loop of tools it stands below the results. Nothing is added if
+memory has nothing for the request, or the same as in the block above.
 
-A daemon that does not answer within `timeout_s` does not break the chat: the request goes out
-without a new block. The logger `memsyncd.integrations` gets one warning when that begins and a line
-when it ends; `on_failure` is called with each error.
+If the daemon does not answer within `timeout_s`, the chat goes on: the request is sent without a
+new block. The logger `memsyncd.integrations` gets one warning when such failures begin and one line
+when they end. `on_failure` is called with each error.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from memsyncd.client import NoAnswer, connect
-from memsyncd.client.memory import choose_workspace
 from memsyncd.client.words import name_workspace
+from memsyncd.client.workspace import choose_workspace
 from memsyncd.errors import MemsyncdError, NotFresh
 from memsyncd.protocol.prompt_query import make_query
 
@@ -38,26 +38,26 @@ HEADING = "## Memory Context"
 REPLACING = f"{HEADING} (replaces the one above)"
 MAX_TOKENS = 1000
 BUDGETS = range(100, 50_001)
-"""What the daemon accepts as `max_tokens`."""
+"""The values of `max_tokens` that the daemon accepts."""
 TIMEOUT_S = 2.0
-# The block and the request are texts of their own, which providers join without a blank line.
+# The block and the request are two texts, and providers join texts without a blank line.
 SEPARATOR, SEPARATOR_TOKENS = "\n\n", 1
 MAX_REMEMBERED = 4096
-"""Messages whose blocks are remembered; of a longer history the oldest lose them."""
-# Where a caller marks what the provider shall cache. The marks move from request to request.
+"""Number of messages whose blocks are remembered; in a longer history the oldest lose them."""
+# Keys by which a caller tells the provider what to cache. They move from request to request.
 CACHE_MARKS = frozenset({"cache_control", "cachePoint"})
 
 logger = logging.getLogger("memsyncd.integrations")
 
 
 class Conversation(NamedTuple):
-    """The messages of a conversation so far: their digest, what the user asked last, and the last
+    """The messages of a conversation so far: their digest, the user's last request, and the last
     block.
     """
 
     key: bytes
     request: str
-    shown: str
+    block: str
 
 
 BEGINNING = Conversation(b"", "", "")
@@ -66,10 +66,11 @@ BEGINNING = Conversation(b"", "", "")
 class MemoryContext:
     """Inserts the block for one workspace into the messages of any number of conversations.
 
-    `workspace` is a name, an id or a path inside one; by default that of the current folder, else
-    the only one. `query` is what to look up; None for the text of the request, empty for what every
-    session should know. `max_tokens` limits each block. It can be shared between threads. Raises
-    ValueError for a budget that the daemon does not accept.
+    `workspace` is a name, an id or a path inside it; by default it is the workspace of the current
+    folder, else the only workspace. `query` is the query to search for: None stands for the text of
+    the request, an empty query for the memory that every session should know. `max_tokens` limits
+    each block. Threads can share the object. Raises ValueError for a `max_tokens` that the daemon
+    does not accept.
     """
 
     def __init__(
@@ -104,12 +105,13 @@ class MemoryContext:
         messages: Sequence[Mapping[str, Any]],
         form: MessageFormat = "anthropic",
     ) -> tuple[list[Mapping[str, Any]], Conversation]:
-        """As `insert`, for messages that follow a conversation which the provider keeps.
+        """Like `insert`, for messages that continue a conversation which the provider keeps.
 
         Also returns the conversation with these messages.
         """
         sent = list(messages)
-        newest = max((i for i, one in enumerate(messages) if one.get("role") == "user"), default=-1)
+        of_user = (i for i, message in enumerate(messages) if message.get("role") == "user")
+        newest = max(of_user, default=-1)
         for index, message in enumerate(messages):
             if message.get("role") != "user":
                 continue
@@ -118,37 +120,37 @@ class MemoryContext:
             block = self._find_block(key)
             if index == newest and (block is None or index == len(messages) - 1):
                 made = self._make_block(
-                    text or conversation.request, conversation.shown, is_new=bool(text)
+                    text or conversation.request, conversation.block, is_new=bool(text)
                 )
                 block = block if made is None else made
                 self._keep_block(key, block or "")
             if block:
                 sent[index] = _insert_block(message, block + SEPARATOR, form)
             conversation = Conversation(
-                key, text or conversation.request, block or conversation.shown
+                key, text or conversation.request, block or conversation.block
             )
         return sent, conversation
 
-    def _make_block(self, request: str, shown: str, *, is_new: bool) -> str | None:
-        """Return the block for a request, empty if it is `shown` already; None if there is no
-        answer.
+    def _make_block(self, request: str, earlier: str, *, is_new: bool) -> str | None:
+        """Return the block for a request. It is empty if it equals the `earlier` block, and None if
+        the daemon did not answer.
         """
         query = make_query(request) if self._query is None else self._query
         if not query and self._query is None:
             return ""
         try:
-            found = self._ask(query)
+            replacing = self._ask(query)
         except MemsyncdError as error:
             self._report(error)
             return None
         self._report(None)
-        block = found.replace(REPLACING, HEADING, 1)
-        if block == shown.replace(REPLACING, HEADING, 1):
+        block = replacing.replace(REPLACING, HEADING, 1)
+        if block == earlier.replace(REPLACING, HEADING, 1):
             return ""
-        return block if is_new or not shown else found
+        return block if is_new or not earlier else replacing
 
     def _ask(self, query: str) -> str:
-        """Return the block of what the disk has now; if that takes long, of what is indexed."""
+        """Return the block from the notes on the disk now; if that takes long, from the index."""
         params: dict[str, Any] = {
             "query": query,
             "max_tokens": max(self._max_tokens - SEPARATOR_TOKENS, BUDGETS[0]),
@@ -158,12 +160,12 @@ class MemoryContext:
         with connect(timeout_s=self._timeout_s) as client:
             params["workspace"] = choose_workspace(client, self._workspace)
             try:
-                found = client.call("context", **params, wait="disk", timeout_ms=wait_ms)
+                result = client.call("context", **params, wait="disk", timeout_ms=wait_ms)
             except NoAnswer:
                 raise
             except NotFresh:
-                found = client.call("context", **params)
-        return str(found["text"])
+                result = client.call("context", **params)
+        return str(result["text"])
 
     def _report(self, error: MemsyncdError | None) -> None:
         had_failed, self._has_failed = self._has_failed, error is not None
@@ -194,9 +196,9 @@ class MemoryContext:
 
 
 def _make_key(before: bytes, message: Mapping[str, Any]) -> bytes:
-    """Return a digest of a message of the user and of those of the user before it.
+    """Return a digest of a message of the user and of the user's messages before it.
 
-    Not of the model's messages, which callers send back in several forms.
+    The model's messages do not count, because callers send them back in several forms.
     """
     content = [part for part in map(_drop_marks, _list_parts(message)) if part != {}]
     text = json.dumps(content, sort_keys=True, default=repr)
@@ -211,7 +213,9 @@ def _list_parts(message: Mapping[str, Any]) -> list[Any]:
 
 
 def _drop_marks(part: Any) -> Any:
-    """Return a part without the caller's marks, in the one form that a text has in all forms."""
+    """Return a part without the caller's cache marks. A text has the same form for each
+    provider.
+    """
     if not isinstance(part, Mapping):
         return part
     if _is_text(part):
@@ -228,26 +232,26 @@ def _is_text(part: Any) -> bool:
 
 
 def _read_text(message: Mapping[str, Any]) -> str:
-    """Return the user's own text in a message; empty for one with nothing but results of tools."""
+    """Return the user's own text in a message; empty if the message has only results of tools."""
     return "\n".join(part["text"] for part in _list_parts(message) if _is_text(part)).strip()
 
 
 def _insert_block(message: Mapping[str, Any], block: str, form: MessageFormat) -> dict[str, Any]:
-    """Return the message with the block before its text, after results of tools, which providers
-    demand first.
+    """Return the message with the block before its text, and after results of tools, because
+    providers want results first.
     """
     text: dict[str, Any] = {"text": block}
-    made = text if form == "bedrock" else {"type": "text", **text}
+    block_part = text if form == "bedrock" else {"type": "text", **text}
     content = message.get("content")
     parts = list(content) if not isinstance(content, str) and content else []
     if isinstance(content, str):
         whole: dict[str, Any] = {"text": content}
         parts = [whole if form == "bedrock" else {"type": "text", **whole}]
     at = max((index + 1 for index, part in enumerate(parts) if _is_result(part)), default=0)
-    # A mark of the cache after the results stays behind them.
+    # A cache mark behind the results stays directly behind them.
     while at and at < len(parts) and _drop_marks(parts[at]) == {}:
         at += 1
-    return {**message, "content": [*parts[:at], made, *parts[at:]]}
+    return {**message, "content": [*parts[:at], block_part, *parts[at:]]}
 
 
 def _is_result(part: Any) -> bool:

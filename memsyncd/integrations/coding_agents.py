@@ -1,10 +1,11 @@
-"""The coding agents that `memsyncd integrate` connects: which files they read, and what goes there.
+"""The coding agents that `memsyncd integrate` connects: the files that they read, and the pieces
+that memsyncd writes into them.
 
-A client is a list of pieces: a file of its own, a member or an item of a JSON file, a table of a
-TOML file, a section of a markdown file. A piece is found by its name, its command or its sentences.
-In values `@program` is the path of memsyncd, `@args` the words that follow it, and `@shell WORDS`
-the whole as a line of a shell; `$NAME|PATH` is the folder that the environment names, else the
-path.
+A piece is a whole file, a member or an item of a JSON file, a table of a TOML file, or a section of
+a markdown file. A piece is found again by its name, its command or its sentences. In values,
+`@program` stands for the path of memsyncd, `@args` for the words that follow it, and `@shell WORDS`
+for all of these as a line of a shell. `$NAME|PATH` stands for the folder in the variable NAME, else
+for PATH.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ SERVER_NAME: Final = "memsyncd"
 
 @dataclass(frozen=True)
 class File:
-    """A file that belongs to memsyncd alone; a `content` that is no text is written as JSON."""
+    """A file that belongs to memsyncd alone. A `content` other than text is written as JSON."""
 
     path: str
     content: Any
@@ -49,8 +50,8 @@ class File:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of an object in a JSON file. One that `is_shared` belongs to the file, and stays
-    while other members do.
+    """A member of an object in a JSON file. If `is_shared`, it belongs to the whole file and stays
+    while the file has other members.
     """
 
     path: str
@@ -61,8 +62,8 @@ class Member:
 
 @dataclass(frozen=True)
 class ListItem:
-    """An item of a list in a JSON file; a hook is known by its command, alone or within a group.
-    One that `is_shared` may be the user's as well, and says nothing of whether memsyncd is
+    """An item of a list in a JSON file. A hook is recognised by its command, alone or within a
+    group. If `is_shared`, the item may be the user's own, so it does not show that memsyncd is
     installed.
     """
 
@@ -94,24 +95,27 @@ Piece = File | Member | ListItem | Table | Prose
 
 @dataclass(frozen=True)
 class AgentClient:
-    """One client. `scopes` has the pieces of each scope, the default one first; `capture` those
-    that hooks for capturing need besides, for the same scopes.
+    """One client. `scopes` has the pieces of each scope, the default scope first. `capture` has the
+    further pieces of the hooks that capture, for the same scopes.
     """
 
     title: str
     scopes: dict[str, tuple[Piece, ...]]
     capture: dict[str, tuple[Piece, ...]]
     verify: str
-    """What shows that it works, and what is then seen."""
+    """How a user sees that it works."""
     note: str = ""
     passes: tuple[str, ...] = ()
-    """The variables of the environment that it gives to servers by itself; empty for all."""
+    """The environment's variables that the client passes on to servers; empty for all of them."""
     trust_file: str = ""
-    """The TOML file in which it notes the hooks that the user trusts; it skips others silently."""
+    """The TOML file where the client lists the hooks that the user trusts; it ignores other
+    hooks.
+    """
 
 
 _STDIO = {"command": "@program", "args": ["@args", "mcp"]}
-# Its sentences are found by their words: if one changes, add the old one to what is removed.
+# Sentences are found again by their words. If you change a sentence, let the old one be removed,
+# too.
 _GUIDE = """\
 ## Memory
 
@@ -142,7 +146,7 @@ def _command(words: str, **more: Any) -> dict[str, Any]:
 
 
 def _plugin(folder: str) -> tuple[Piece, ...]:
-    """A plugin of Claude Code, which loads each folder of its skills that has a manifest."""
+    """A plugin of Claude Code; it loads each folder with a manifest among its skills."""
     manifest = {
         "name": "memsyncd",
         "version": "@version",
@@ -166,7 +170,7 @@ _PLUGIN_HOOKS: Final[dict[str, Any]] = {
             "hooks": [_command("session-start --client claude-code", timeout=10)],
         }
     ],
-    # Over the connection that is open already: no process for a prompt.
+    # This hook uses the open connection, so that a prompt starts no process.
     "UserPromptSubmit": [
         {
             "hooks": [
@@ -199,7 +203,7 @@ def _plugin_capture(folder: str) -> tuple[Piece, ...]:
 
 
 def _hooks(path: str, client: str, events: dict[str, str], **more: Any) -> tuple[Piece, ...]:
-    """Hooks of the form that Codex and Gemini CLI took over from Claude Code."""
+    """Hooks in the form of Claude Code, which Codex and Gemini CLI read, too."""
     return tuple(
         ListItem(path, ("hooks", event), {"hooks": [_command(f"{name} --client {client}", **more)]})
         for event, name in events.items()
@@ -207,7 +211,7 @@ def _hooks(path: str, client: str, events: dict[str, str], **more: Any) -> tuple
 
 
 def _codex(folder: str, agents: str) -> tuple[Piece, ...]:
-    # Codex hands on few variables; without these another daemon would be looked for.
+    # Codex passes few variables on. Without these, the server would look for another daemon.
     server = {**_STDIO, "env_vars": list(VARIABLES)}
     events = {"SessionStart": "session-start", "UserPromptSubmit": "user-prompt"}
     return (
@@ -251,7 +255,7 @@ def _opencode(path: str) -> tuple[Piece, ...]:
     server = {"type": "local", "command": command, "enabled": True}
     return (
         Member(path, ("mcp", SERVER_NAME), server),
-        # It has no hook for the start of a session: it reads the note itself.
+        # opencode has no hook for the start of a session, so it reads the note itself.
         ListItem(path, ("instructions",), "MEMORY.md", is_shared=True),
     )
 
@@ -265,7 +269,7 @@ _VSCODE_HOME = (
     else f"{_CONFIG_HOME}/Code/User"
 )
 _IN_FOLDER = {"command": "@program", "args": ["@args", "mcp", "--workspace", "${workspaceFolder}"]}
-# Codex gives a hook the output of a command and not its status: a failure cannot be told.
+# Codex gives a hook the output of a command but not its status, so a hook cannot see a failure.
 _CODEX_CAPTURE = {"Stop": "stop"}
 _GEMINI_CAPTURE = {"AfterTool": "post-tool-use", "AfterAgent": "stop"}
 
@@ -296,7 +300,7 @@ CLIENTS: Final[dict[str, AgentClient]] = {
         verify="`codex mcp list` shows memsyncd as enabled",
         note="Codex asks once whether it may run the hooks: /hooks shows and trusts them.",
         trust_file=f"{_CODEX_HOME}/config.toml",
-        # Seen with Codex 0.171, besides the variables of certificates.
+        # Observed with Codex 0.171. It also passes the variables of certificates.
         passes=(
             "HOME",
             "LANG",
@@ -361,12 +365,14 @@ CLIENTS: Final[dict[str, AgentClient]] = {
 
 
 def fill(value: Any, command: list[str], version: str) -> Any:
-    """Return a value of a piece with the command of memsyncd in it."""
+    """Return a value of a piece with memsyncd's command and version in place of the `@` words."""
     if isinstance(value, dict):
-        return {name: fill(one, command, version) for name, one in value.items()}
+        return {name: fill(member, command, version) for name, member in value.items()}
     if isinstance(value, list):
-        words = (command[1:] if one == "@args" else [fill(one, command, version)] for one in value)
-        return [word for some in words for word in some]
+        filled: list[Any] = []
+        for item in value:
+            filled += command[1:] if item == "@args" else [fill(item, command, version)]
+        return filled
     if not isinstance(value, str):
         return value
     if value.startswith("@shell "):
@@ -387,8 +393,8 @@ class Invocation:
 
 @dataclass(frozen=True)
 class ConfiguredServer:
-    """How a file configures the server: its command, the variables that it sets, and the names of
-    variables that the client hands on besides its own.
+    """A server as a file configures it: its command, the variables that it sets, and the names of
+    further variables that the client passes on.
     """
 
     command: list[str]
@@ -407,10 +413,11 @@ def install(text: str | None, pieces: Iterable[Piece], program: Invocation) -> s
 def uninstall(
     text: str, pieces: Iterable[Piece], program: Invocation, before: str | None = None
 ) -> str | None:
-    """Return the text of a file without these pieces. Objects and lists that become empty go, and
-    shared values, unless they are in the text from `before` memsyncd wrote it.
+    """Return the text of a file without these pieces, or None if the file should be removed.
 
-    None if nothing is left and there was no file before. Raises Unreadable.
+    `before` is the text from before memsyncd wrote into the file; None if there was no file. Shared
+    values, and objects and lists that become empty, are removed too, unless `before` has them.
+    Raises Unreadable.
     """
     pieces = list(pieces)
     if any(isinstance(piece, File) for piece in pieces):
@@ -427,12 +434,12 @@ def uninstall(
 
 
 def is_installed(text: str, pieces: Iterable[Piece], program: Invocation) -> bool:
-    """Whether the text holds any of these pieces, in whatever version. Raises Unreadable."""
+    """True if the text has any of these pieces, of any version. Raises Unreadable."""
     return any(_is_piece_in(text, piece, program) for piece in pieces)
 
 
 def read_server(text: str, pieces: Iterable[Piece]) -> ConfiguredServer | None:
-    """Return the server as the file configures it, None if it does not. Raises Unreadable."""
+    """Return the server that the file configures; None if it has none. Raises Unreadable."""
     for piece in pieces:
         server: Any = None
         match piece:
@@ -459,8 +466,10 @@ def read_server(text: str, pieces: Iterable[Piece]) -> ConfiguredServer | None:
 def list_untrusted_hooks(
     trust: str, path: str, text: str, pieces: Iterable[Piece], program: Invocation
 ) -> list[str]:
-    """Return the events of memsyncd's hooks in the file at `path` of which the text of Codex's
-    configuration, `trust`, does not say that the user trusts them. Raises Unreadable.
+    """Return the events of the memsyncd hooks in the file at `path` that the user does not trust
+    yet.
+
+    `trust` is the text of Codex's configuration, which lists the trusted hooks. Raises Unreadable.
     """
     state = find_table(trust, ("hooks", "state"))
     trusted = set(state) if isinstance(state, dict) else set()
@@ -476,7 +485,7 @@ def list_untrusted_hooks(
 
 def _remove_marks(text: str, piece: Piece) -> str:
     new = remove_marks(text) if isinstance(piece, Table | Prose) else text
-    # In a string of TOML they are no comments.
+    # Within a string of TOML, the marks are no comments.
     is_same = new == text or isinstance(piece, Prose) or read_toml(new) == read_toml(text)
     return new if is_same else text
 
@@ -523,8 +532,8 @@ def _install_piece(text: str, piece: Piece, program: Invocation) -> str:
 
 
 def _is_other_server(old: Any, new: Any) -> bool:
-    """Whether a server of this name has no command, as one that is reached by HTTP: no key of it
-    goes together with a command.
+    """True if the old server has no command, such as a server that is reached by HTTP. Its keys do
+    not fit a server with a command.
     """
     return isinstance(new, dict) and isinstance(old, dict) and "command" not in old
 
@@ -541,8 +550,8 @@ def _install_item(text: str, piece: ListItem, program: Invocation) -> str:
 
 
 def _find_items(text: str, piece: ListItem, program: Invocation) -> list[Path]:
-    """Return the paths of memsyncd's own items, also of another version: whole items, and commands
-    in a group that holds others' commands as well.
+    """Return the paths of memsyncd's own items, of any version: whole items, and single commands in
+    a group that also has commands of others.
     """
     node = find_node(text, piece.names)
     items = read_json(text, node) if node is not None and node.kind == "[" else []

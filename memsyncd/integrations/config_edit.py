@@ -1,8 +1,8 @@
 """Change one value of another program's configuration file, and nothing else of its text.
 
-A value is found by its key, a paragraph of prose by its sentences: never by its place or by a
-comment, since programs that rewrite a file move the former and drop the latter. Comments, order,
-indentation and line ends stay. JSON may hold comments and trailing commas. Pure: text in, text out.
+A value is found by its key, and prose by its sentences; never by its place or by a comment, because
+a program that rewrites a file moves values and drops comments. Comments, order, indentation and
+line ends stay. JSON may have comments and trailing commas. Pure: text in, text out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Path = tuple[str | int, ...]
-"""Names of members and numbers of items, from the outermost value inwards."""
+"""Names of members and numbers of items, from the outermost value to the innermost."""
 
 JSON_ENDS = {"{": "}", "[": "]"}
 _BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -25,7 +25,7 @@ _INDENT = re.compile(r"\n([ \t]+)\S")
 
 
 class Unreadable(ValueError):
-    """The text is not what its format demands; the message names the line."""
+    """The text is not valid in its format. The message names the line."""
 
 
 # --- JSON with comments -------------------------------------------------------------------------
@@ -33,8 +33,8 @@ class Unreadable(ValueError):
 
 @dataclass
 class Node:
-    """A value at [start, end) of the text; `parts` are its members, or its items with empty
-    names.
+    """A value at [start, end) of the text. `parts` are its members, or its items, whose names are
+    empty.
     """
 
     start: int
@@ -45,8 +45,8 @@ class Node:
 
 @dataclass
 class Part:
-    """A member or an item: from the start of its name to the end of its value. `comma` is the place
-    of the comma after it, -1 without one.
+    """A member or an item, from the start of its name to the end of its value. `comma` is the place
+    of the comma behind it, or -1.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Part:
 
 
 def parse_json(text: str) -> Node:
-    """Parse the one value of the text. Raises Unreadable."""
+    """Parse the text, which must hold one value. Raises Unreadable."""
     node, at = _parse_value(text, _skip(text, 0))
     at = _skip(text, at)
     if at != len(text):
@@ -74,28 +74,28 @@ def read_json(text: str, node: Node) -> Any:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+    blank = _BLANK.match(text, at)
+    return blank.end() if blank else at
 
 
 def _unreadable(text: str, at: int) -> Unreadable:
     line = text.count("\n", 0, at) + 1
-    near = text[at : at + 20].split("\n", maxsplit=1)[0].strip()
-    return Unreadable(f"line {line}: not JSON" + (f" at `{near}`" if near else ": it ends early"))
+    rest = text[at : at + 20].split("\n", maxsplit=1)[0].strip()
+    return Unreadable(f"line {line}: not JSON" + (f" at `{rest}`" if rest else ": it ends early"))
 
 
 def _parse_value(text: str, at: int) -> tuple[Node, int]:
     mark = text[at : at + 1]
     if mark in JSON_ENDS:
         return _parse_parts(text, at, mark)
-    found = _STRING.match(text, at) or _WORD.match(text, at)
-    if found is None:
+    match = _STRING.match(text, at) or _WORD.match(text, at)
+    if match is None:
         raise _unreadable(text, at)
     try:
-        json.loads(found[0])
+        json.loads(match[0])
     except ValueError:
         raise _unreadable(text, at) from None
-    return Node(at, found.end(), "value"), found.end()
+    return Node(at, match.end(), "value"), match.end()
 
 
 def _parse_parts(text: str, start: int, mark: str) -> tuple[Node, int]:
@@ -105,10 +105,10 @@ def _parse_parts(text: str, start: int, mark: str) -> tuple[Node, int]:
             raise _unreadable(text, at)
         part_start, name = at, ""
         if mark == "{":
-            found = _STRING.match(text, at)
-            if found is None:
+            match = _STRING.match(text, at)
+            if match is None:
                 raise _unreadable(text, at)
-            name, at = _read_name(text, found), _skip(text, found.end())
+            name, at = _read_name(text, match), _skip(text, match.end())
             if text[at : at + 1] != ":":
                 raise _unreadable(text, at)
             at = _skip(text, at + 1)
@@ -123,18 +123,18 @@ def _parse_parts(text: str, start: int, mark: str) -> tuple[Node, int]:
     return node, at + 1
 
 
-def _read_name(text: str, found: re.Match[str]) -> str:
+def _read_name(text: str, match: re.Match[str]) -> str:
     try:
-        return str(json.loads(found[0]))
+        return str(json.loads(match[0]))
     except ValueError:
-        raise _unreadable(text, found.start()) from None
+        raise _unreadable(text, match.start()) from None
 
 
 def set_member(text: str, path: tuple[str, ...], value: Any) -> str:
     """Return the text of an object with the value under this path of names.
 
-    An equal value stays as it is written, and in an object of the file the members that `value`
-    does not name. Raises Unreadable.
+    An equal value keeps its text. If the file has an object there, its other members stay. Raises
+    Unreadable.
     """
     text = text if text.strip() else "{}\n"
     node = _root(text)
@@ -165,7 +165,7 @@ def add_item(text: str, path: tuple[str, ...], value: Any) -> str:
 def update_value(text: str, path: Path, value: Any) -> str:
     """Return the text with this value under a path that exists.
 
-    Members that `value` does not name stay, also within lists of the same length.
+    Members that `value` does not name stay, also within the items of a list of the same length.
     """
     node = find_node(text, path)
     if node is None or read_json(text, node) == value:
@@ -187,7 +187,7 @@ def update_value(text: str, path: Path, value: Any) -> str:
 
 
 def find_node(text: str, path: Path) -> Node | None:
-    """Return the value under a path, None if there is none. Raises Unreadable."""
+    """Return the node under a path; None if there is none. Raises Unreadable."""
     if not text.strip():
         return None
     node = _root(text)
@@ -200,8 +200,8 @@ def find_node(text: str, path: Path) -> Node | None:
 
 
 def remove_part(text: str, path: Path, keep: Callable[[Path], bool]) -> str:
-    """Return the text without the member or item under this path; objects and lists that become
-    empty go as well, but the ones that are to be kept.
+    """Return the text without the member or item under this path. Objects and lists that become
+    empty are removed, too, unless `keep` is true for their path.
     """
     node = find_node(text, path[:-1])
     part = _find_part(node, path[-1]) if node is not None else None
@@ -228,7 +228,7 @@ def _root(text: str) -> Node:
 
 
 def _find(node: Node, name: str) -> Part | None:
-    # Of a name that occurs twice, programs read the last.
+    # If a name occurs twice, programs read the last member.
     return next((part for part in reversed(node.parts) if part.name == name), None)
 
 
@@ -257,10 +257,10 @@ def _insert(text: str, node: Node, name: str, value: Any) -> str:
 
 
 def _cut(text: str, node: Node, part: Part) -> str:
-    """Remove a part, with the lines that it alone fills and the comma that no longer divides."""
+    """Remove a part, the lines that only it fills, and the comma that is no longer needed."""
     number = node.parts.index(part)
     if part.comma >= 0 and text[part.value.end : part.comma].strip():
-        # A comment before the comma is not the part's own.
+        # A comment before the comma does not belong to the part.
         return text[: part.start] + text[part.value.end : part.comma] + text[part.comma + 1 :]
     start, end = part.start, part.value.end if part.comma < 0 else part.comma + 1
     line_start = text.rfind("\n", 0, start) + 1
@@ -280,14 +280,14 @@ def _render(text: str, value: Any, base: str) -> str:
 
 
 def _find_indent(text: str, at: int) -> str:
-    """The indentation of the line that holds this place."""
+    """Return the indentation of the line at this place."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip())]
 
 
 def _unit(text: str) -> str:
-    found = _INDENT.search(text)
-    return found[1] if found else "  "
+    indented = _INDENT.search(text)
+    return indented[1] if indented else "  "
 
 
 def _line_end(text: str) -> str:
@@ -298,16 +298,16 @@ def _line_end(text: str) -> str:
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Raises Unreadable."""
+    """Return the data of a TOML text. Raises Unreadable."""
     try:
-        # Floats as they are written: NaN is not equal to itself.
+        # Floats stay text, because NaN does not equal itself.
         return tomllib.loads(text, parse_float=str)
     except ValueError as error:
         raise Unreadable(f"not TOML: {error}") from None
 
 
 def find_table(text: str, path: tuple[str, ...]) -> Any:
-    """Return the value under a path of names, None if there is none. Raises Unreadable."""
+    """Return the value under a path of names; None if there is none. Raises Unreadable."""
     value: Any = read_toml(text)
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
@@ -315,7 +315,7 @@ def find_table(text: str, path: tuple[str, ...]) -> Any:
 
 
 def set_table(text: str, path: tuple[str, str], values: dict[str, Any]) -> str:
-    """Return the text with these strings and lists in the table of this path; its other keys stay.
+    """Return the text with these strings and lists in the table of this path. Its other keys stay.
 
     A new table is written at the end. Raises Unreadable.
     """
@@ -330,7 +330,7 @@ def set_table(text: str, path: tuple[str, str], values: dict[str, Any]) -> str:
             return new
     sections = _split_sections(text)
     own = [at for at, section in enumerate(sections) if _has_table(section, path)]
-    # The one that has the header, before its sub-tables.
+    # The section with the table's own header comes first, before its sub-tables.
     own.sort(key=lambda at: not _is_own(sections[at], path, is_exact=True))
     for at in own[:1] or range(len(sections)):
         changed = _edit_section(sections[at], path, values)
@@ -341,7 +341,7 @@ def set_table(text: str, path: tuple[str, str], values: dict[str, Any]) -> str:
 
 
 def remove_table(text: str, path: tuple[str, str]) -> str:
-    """Return the text without the table of this path; comments on lines of their own stay.
+    """Return the text without the table of this path. Comments on lines of their own stay.
 
     Raises Unreadable.
     """
@@ -354,7 +354,7 @@ def remove_table(text: str, path: tuple[str, str]) -> str:
         else:
             left = _edit_section(section, path, None) if _has_table(section, path) else section
         if is_own and not left and section is sections[-1]:
-            # The empty line above the table.
+            # Remove the empty line above the table, too.
             new = re.sub(r"(?<=\n)[ \t]*\r?\n\Z", "", new)
         new += left
     if find_table(new, path) is not None or not _is_only_changed(text, new, path):
@@ -365,7 +365,8 @@ def remove_table(text: str, path: tuple[str, str]) -> str:
 def _split_sections(text: str) -> list[str]:
     """Split TOML above each header of a table, so that a change of one table cannot reach another.
 
-    Within a value of several lines, what stands above a line is no TOML.
+    A line within a value may look like a header. Then the text above it is no valid TOML, and the
+    text is not split there.
     """
     sections, start = [], 0
     for match in re.finditer(r"^[ \t]*\[", text, re.MULTILINE):
@@ -387,7 +388,7 @@ def _has_table(section: str, path: tuple[str, ...]) -> bool:
 
 
 def _is_own(section: str, path: tuple[str, ...], *, is_exact: bool = False) -> bool:
-    """Whether the section's header is that of the table, or of a table within it."""
+    """True if the section's header names the table, or a table within it (unless `is_exact`)."""
     header = section.split("\n", maxsplit=1)[0].removesuffix("\r")
     if not header.lstrip().startswith("[") or not _has_table(header, path):
         return False
@@ -395,8 +396,8 @@ def _is_own(section: str, path: tuple[str, ...], *, is_exact: bool = False) -> b
 
 
 def _read_own_comments(section: str) -> str:
-    """Return the comments of a section that stand on lines of their own; the ones below its last
-    key with the empty lines between them.
+    """Return the comments of a section that have lines of their own. Empty lines stay between
+    comments below the last key.
     """
     lines = re.findall(r"[^\n]*\n|[^\n]+", section)
     comments: list[str] = []
@@ -411,10 +412,10 @@ def _read_own_comments(section: str) -> str:
 
 
 def _edit_section(section: str, path: tuple[str, str], values: dict[str, Any] | None) -> str:
-    """Return the section with the values in the table, or without the table; as it is if that
-    fails.
+    """Return the section with the values in the table, or without the table if `values` is None. If
+    that fails, the section is unchanged.
     """
-    # Imported here: only a client whose configuration is TOML needs it.
+    # Imported late, because only clients with a TOML configuration need it.
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -434,7 +435,7 @@ def _edit_section(section: str, path: tuple[str, str], values: dict[str, Any] | 
 
 
 def _render_toml(value: str | list[str]) -> str:
-    # Of strings and lists of strings, JSON is TOML.
+    # For strings and lists of strings, JSON is valid TOML.
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -448,7 +449,7 @@ def _set_keys(outer: Any, name: str, values: dict[str, Any]) -> None:
         table.update(values)
         outer[name] = table
         return
-    # Comments above the next table count as the end of this one: new keys belong before them.
+    # tomlkit counts comments above the next table to this table: new keys belong before them.
     body = table.value.body if isinstance(table, Table) else []
     n_own = next((at for at in range(len(body), 0, -1) if body[at - 1][0] is not None), 0)
     after, body[n_own:] = body[n_own:], []
@@ -461,7 +462,7 @@ def _set_keys(outer: Any, name: str, values: dict[str, Any]) -> None:
 def _is_only_changed(
     text: str, new: str, path: tuple[str, str], values: dict[str, Any] | None = None
 ) -> bool:
-    """Whether two texts of TOML differ in the table of this path at most, which in the second has
+    """True if two TOML texts differ at most in the table of this path, and the table in `new` has
     these values.
     """
     try:
@@ -482,7 +483,7 @@ def _drop_table(data: dict[str, Any], path: tuple[str, str]) -> dict[str, Any]:
 
 
 def _gap(text: str) -> str:
-    """Return the empty line between a text and what is added to it."""
+    """Return the line ends that put an empty line between a text and an addition."""
     end = _line_end(text)
     return "" if not text.strip() else end if text.endswith("\n") else end * 2
 
@@ -497,17 +498,17 @@ _OLD_MARKS = re.compile(
 
 
 def remove_marks(text: str) -> str:
-    """Return the text without the comments that an earlier memsyncd wrote around its own."""
+    """Return the text without the comments that an earlier memsyncd wrote around its pieces."""
     return _OLD_MARKS.sub("", text)
 
 
 def has_prose(text: str, prose: str) -> bool:
-    """Whether the text holds each sentence, however its lines are broken."""
+    """True if the text has each sentence, with line breaks at any place."""
     return all(re.search(pattern, text) for pattern in _sentences(prose))
 
 
 def add_prose(text: str, prose: str) -> str:
-    """Return the text with this section at its end, unless it holds each sentence already."""
+    """Return the text with this section at its end, unless it has each sentence already."""
     if has_prose(text, prose):
         return text
     text = remove_prose(text, prose)
@@ -516,13 +517,13 @@ def add_prose(text: str, prose: str) -> str:
 
 def remove_prose(text: str, prose: str) -> str:
     """Return the text without the sentences of this section, and without its heading if nothing
-    else is below it. What others wrote between the sentences stays.
+    else is below it. Sentences of others in between stay.
     """
     for start, end in reversed(_find_prose(text, prose)):
         line_start = text.rfind("\n", 0, start) + 1
         rest = re.compile(r"[ \t]*(?:\r?\n|\Z)").match(text, end)
         if text[line_start:start].strip() or rest is None:
-            # In the midst of a line: one blank goes with it.
+            # The sentence is in the middle of a line: remove one space with it.
             text = text[:start] + text[end:].removeprefix(" ")
             continue
         above = re.sub(r"(?<=\n)[ \t]*\r?\n\Z", "", text[:line_start])
@@ -531,13 +532,13 @@ def remove_prose(text: str, prose: str) -> str:
 
 
 def _find_prose(text: str, prose: str) -> list[tuple[int, int]]:
-    """Return the places of the sentences, in order; neighbours are one place."""
-    found = sorted(
+    """Return the places of the sentences, in order. Neighbouring sentences are one place."""
+    places = sorted(
         match.span() for pattern in _sentences(prose) for match in re.finditer(pattern, text)
     )
     heading = re.escape(prose.split("\n", maxsplit=1)[0])
     spans: list[tuple[int, int]] = []
-    for start, end in found:
+    for start, end in places:
         if spans and not text[spans[-1][1] : start].strip():
             spans[-1] = (spans[-1][0], end)
             continue

@@ -3,8 +3,8 @@
     python -m memsyncd.integrations.example "What did we decide about the session store, and why?"
 
 It needs a running daemon, `pip install 'memsyncd[anthropic]'`, and the SDK's environment variables:
-ANTHROPIC_API_KEY, and ANTHROPIC_BASE_URL for another server. The answer goes to stdout, the rest to
-stderr.
+ANTHROPIC_API_KEY, and ANTHROPIC_BASE_URL for another server. The answer goes to stdout, and the
+tools' calls go to stderr.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> None:
     )
     parser.add_argument("question")
     parser.add_argument(
-        "--workspace", help="name, id or a path inside one; by default the only one"
+        "--workspace", help="name, id or a path inside it; by default the only workspace"
     )
     parser.add_argument("--model", default=MODEL)
     args = parser.parse_args()

@@ -1,7 +1,7 @@
-"""The instructions for a model: when to read and write its memory, and how, so that it is found.
+"""Instructions for a model: when and how to read and write its memory, so that it is found again.
 
-The text is valid however the `memory` tool is reached and names no workspace, so that one text
-serves all prompts.
+The text names no workspace and does not depend on how the model reaches the `memory` tool, so one
+text serves all prompts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ INSTRUCTIONS = """\
 You have a memory that outlives this conversation: markdown notes beneath /memories, which you reach
 with the `memory` tool (view, create, str_replace, insert, delete, rename). People and other agents
 read and edit the same notes, and memsyncd indexes every save at once, so that search finds each
-section from then on. What you do not write down is forgotten.
+section from then on. You will forget everything that you do not write down.
 
 ## Before you work
 

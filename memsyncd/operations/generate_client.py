@@ -203,9 +203,9 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Unpack
 
     from memsyncd.client import types
-    from memsyncd.client.memory import WorkspaceConnection
     from memsyncd.client.types import Filters, Words
     from memsyncd.client.words import WorkspaceNames
+    from memsyncd.client.workspace import WorkspaceConnection
 
 
 class GeneratedMethods(Closing):

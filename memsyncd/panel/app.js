@@ -30,14 +30,14 @@ const VIEWS = [
   ["status", "Status", "m", StatusView],
 ];
 for (const [name, , , type] of VIEWS) customElements.define(`memory-${name}`, type);
-// No tab leads to it: it is what there is to see while no folder is watched.
+// No tab leads to this view; the page shows it while no folder is watched.
 customElements.define("memory-start", StartView);
-/** What needs no workspace. */
+/** Views that need no workspace. */
 const GENERAL = ["status", "start"];
 const KEYS = [
   ["/", "search"], ["?", "this list"], ...VIEWS.map(([, label, key]) => [`g ${key}`, label]), ["g i", "MEMORY.md"],
   ["j, k", "next or previous link of the view"], ["Enter", "open it"], ["r", "remember"],
-  ["e", "edit the section that is shown, or append to the topic"], ["u", "undo what was just done, or the change that is shown"],
+  ["e", "edit the section that is shown, or append to the topic"], ["u", "undo the last action, or the change that is shown"],
   ["Ctrl+Enter", "save"], ["Esc", "leave a field, close a dialog"], ["arrows, +, −, 0", "move and scale the picture of links"],
 ];
 const POLL_MS = 5000;
@@ -54,7 +54,7 @@ const memory = /** @type {HTMLAnchorElement} */ (document.getElementById("memory
 let workspaces = [];
 let isKnown = false;
 let isOnline = true;
-/** The address of what is shown. */
+/** The address of the view that is shown. */
 let shownHash = location.hash;
 let typing = 0;
 
@@ -63,14 +63,14 @@ function currentView() {
   return /** @type {import("./view.js").View | null} */ (main.firstElementChild);
 }
 
-/** Show what the address names now, unless that would lose text and the user keeps it. */
+/** Show the view of the new address, unless the user wants to keep text that is not saved. */
 async function leave() {
   const view = currentView(), wanted = location.hash;
   if (view?.hasUnsaved() && wanted !== shownHash) {
     history.replaceState(null, "", shownHash);
     picker.value = view.place.workspace;
     if (!await confirmLoss()) return;
-    // Without the editor nothing is unsaved.
+    // The text goes with its editor.
     view.querySelector(".editor")?.remove();
     location.hash = wanted;
     return;
@@ -78,7 +78,7 @@ async function leave() {
   await navigate();
 }
 
-/** Show what the address names. @param {string} gone a workspace that was reported as removed */
+/** Show the view of the address. @param {string} gone A workspace whose removal was reported. */
 async function navigate(gone = "") {
   shownHash = location.hash;
   const place = parseHref(location.hash);
@@ -172,7 +172,7 @@ function search() {
   const values = place.view === "search" ? place.values : {};
   const href = makeHref("search", picker.value, { ...values, q: query.value });
   if (place.view === "search") {
-    // Each letter typed is no step back in the browser's history.
+    // A typed letter must not become a step in the browser's history.
     history.replaceState(null, "", href);
     void navigate();
   } else {
@@ -208,11 +208,11 @@ function onKey(event) {
     step(event.key === "j" ? 1 : -1);
   } else if (event.key === "e") {
     const buttons = [...main.querySelectorAll("button.edit")];
-    // The section that is shown, and else the first one.
+    // The section that is shown, else the first section.
     const line = Number(main.querySelector(".shown")?.getAttribute("data-line") ?? 0);
     press(buttons.findLast((one) => Number(one.closest("[data-line]")?.getAttribute("data-line")) <= line) ?? buttons[0], event);
   } else if (event.key === "u") {
-    // What was just done, and else the change that is shown.
+    // The last action, else the change that is shown.
     press([...document.querySelectorAll("#messages button.undo")].at(-1) ?? main.querySelector("button.undo"), event);
   } else if (event.key === "r" && picker.value) {
     event.preventDefault();
@@ -275,14 +275,14 @@ listen({
     if (isBack) void currentView()?.reload();
   },
 });
-// What no event tells of: counters, the log, signals.
+// No event tells of these: counters, the log, signals.
 setInterval(() => {
   const view = currentView();
   if (!isOnline || document.hidden) return;
   if (!workspaces.length) refresh();
   if (view?.isPolled && !view.hasAttribute("aria-busy")) void view.reload();
 }, POLL_MS);
-// An empty folder that is added changes no index: the stream tells of it seconds later.
+// A new workspace without notes changes no index, so the stream tells of it seconds later.
 const refresh = () => void call("status").then((found) => showWorkspaces(found.workspaces)).catch(report);
 window.addEventListener("focus", refresh);
 document.addEventListener("workspaces", refresh);

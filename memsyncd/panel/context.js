@@ -1,4 +1,4 @@
-// What an agent would be given: the block for a question and a budget, and what was left out.
+// The context that an agent would get for a question and a budget, and the sections left out.
 
 import { contradictions, count, fill, h, table } from "./dom.js";
 import { View } from "./view.js";

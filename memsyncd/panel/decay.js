@@ -1,11 +1,11 @@
-// What memories are worth at their age: tiers, and the sections with the factors of their decay.
+// The worth of memories at their age: tiers, and the sections with the factors of their decay.
 
 import { badges, count, fill, h, table } from "./dom.js";
 import { View } from "./view.js";
 import { archive } from "./write.js";
 
-// One answer holds the sections of a vault of this size. Of a larger one the best are searched, which
-// gives neighbours in a note as one hit.
+// One answer can list the sections of a vault up to this size. A larger vault is searched for its best
+// sections; a search joins neighbours in a note into one hit.
 const LISTED = 3000;
 const SHOWN = 300;
 const SEARCHED = 200;

@@ -1,4 +1,4 @@
-// Makes elements. Text always becomes a text node, so nothing of a note is taken for markup.
+// Makes elements. Text always becomes a text node, so no text of a note is read as markup.
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
 
@@ -31,8 +31,8 @@ export function append(parent, children) {
 }
 
 /**
- * Replace all children. What was focused, scrolled or opened in them stays so in its successor:
- * a live update disturbs nobody who reads.
+ * Replace all children. Focus, scroll positions and opened details pass to the new elements, so that
+ * a live update does not disturb a reader.
  * @param {Element} parent @param {...(Child | Child[])} children
  */
 export function fill(parent, ...children) {
@@ -44,7 +44,7 @@ export function fill(parent, ...children) {
 
 const SCROLLED = ".scroll, pre, textarea";
 
-/** Name an element by what its successor shares with it. @param {Element} element */
+/** Return a name that an element and its replacement share. @param {Element} element */
 function nameElement(element) {
   const name = element.getAttribute("aria-label") ?? element.getAttribute("href")
     ?? element.getAttribute("name") ?? element.textContent?.slice(0, 80);
@@ -89,7 +89,7 @@ export function highlight(text) {
   return text.split("**").map((part, at) => (at % 2 ? h("mark", {}, part) : part));
 }
 
-/** Return text with `<mark>` around its words that are, or begin like, one of some words. @param {string} text @param {string[]} words @returns {Child[]} */
+/** Return text with `<mark>` around each word that begins with one of `words`. @param {string} text @param {string[]} words @returns {Child[]} */
 export function markWords(text, words) {
   const wanted = words.map((word) => word.toLowerCase());
   return text.split(/([\p{L}\p{N}_]+)/u).map((part, at) => (at % 2 && wanted.some((word) => part.toLowerCase().startsWith(word)) ? h("mark", {}, part) : part));
@@ -139,7 +139,7 @@ export function notePath(place) {
   return at < 0 ? place : place.slice(0, at);
 }
 
-/** What a hit contradicts, and what contradicts it. @param {any} one @param {(path: string) => string} href */
+/** The sections that a hit contradicts, and the sections that contradict it. @param {any} one @param {(path: string) => string} href */
 export function contradictions(one, href) {
   const name = (/** @type {string} */ text, /** @type {string[]} */ anchors) => anchors.length > 0 && [` ${text} `,
     ...anchors.flatMap((anchor, at) => [at ? ", " : "", h("a", { href: href(notePath(anchor)) }, anchor)])];

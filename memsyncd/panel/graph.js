@@ -1,5 +1,5 @@
-// The links between notes as a picture on a canvas, with the same as a list for those who do not see
-// or point at it.
+// The links between notes as a picture on a canvas, and as a list for people who cannot see the
+// picture or point at it.
 
 import { count, fill, h, notePath } from "./dom.js";
 import { Layout } from "./layout.js";
@@ -11,9 +11,9 @@ const LISTED = 500;
 const RADIUS = 5;
 const LABELS_FROM = 0.9;
 const MOST_LABELS = 300;
-/** Lines of one path: drawing many crossing ones as one path takes several times as long. */
+/** Most lines in one path: many crossing lines in one path take several times as long to draw. */
 const PATH_LINES = 20;
-/** While the picture moves, at most so many lines are drawn; all of them once it rests. */
+/** Most lines that are drawn while the picture moves; when it rests, all lines are drawn. */
 const MOVING_LINES = 2000;
 const REST_MS = 150;
 
@@ -85,7 +85,7 @@ export class GraphView extends View {
       const place = `${this.place.workspace} ${path ?? ""}`;
       const before = place === this.shownPlace ? new Map(previous.map((name, at) => [name, [this.layout.x[at] ?? 0, this.layout.y[at] ?? 0]])) : new Map();
       this.layout = new Layout(this.paths.length, pairs);
-      // After a save the picture stays as it was, but for what is new.
+      // After a save the picture stays as it was; only new notes and links are added.
       const places = before.size ? this.paths.map((name) => before.get(name)) : null;
       if (places) this.layout.settle(places);
       else this.isMoved = false;
@@ -106,7 +106,7 @@ export class GraphView extends View {
     fill(this.list, h("summary", {}, "The links as a list"), h("ul", {}, items), edges.length > LISTED && h("p", {}, `${edges.length - LISTED} more`));
   }
 
-  /** Let the notes find their places, beside the page. @param {import("./layout.js").Task} task */
+  /** Compute the places of the notes in a worker. @param {import("./layout.js").Task} task */
   run(task) {
     this.worker?.terminate();
     const worker = new Worker(new URL("layout.js", import.meta.url), { type: "module" });
@@ -117,7 +117,7 @@ export class GraphView extends View {
       [this.layout.x, this.layout.y] = [data.x, data.y];
       if (data.isOver) worker.terminate();
       this.canvas.toggleAttribute("data-settled", data.isOver);
-      // Nothing moves before the eyes of those who do not want it: only the end is drawn.
+      // For users who want no motion, only the final picture is drawn.
       if (isStill && !data.isOver) return;
       if (this.isMoved) this.redraw();
       else this.fit();
@@ -134,7 +134,7 @@ export class GraphView extends View {
     this.redraw();
   }
 
-  /** Draw with the next frame, however often that is asked for. */
+  /** Draw with the next frame, once for any number of calls. */
   redraw() {
     clearTimeout(this.timer);
     if (this.layout.edges.length > MOVING_LINES) this.timer = window.setTimeout(() => this.draw(this.layout.edges.length), REST_MS);
@@ -175,7 +175,7 @@ export class GraphView extends View {
     this.drawLabels(pen, x, y, style);
   }
 
-  /** On the screen, by the number of links. @param {number} i */
+  /** The radius on the screen, by the number of links. @param {number} i */
   radius(i) {
     return Math.max(1.5, (RADIUS + Math.min(8, Math.sqrt(this.layout.degree[i] ?? 0))) * Math.min(1.5, this.scale));
   }
@@ -206,7 +206,7 @@ export class GraphView extends View {
     }
   }
 
-  /** Name the notes that are in sight: all if there is room, else those with many links. @param {CanvasRenderingContext2D} pen @param {Float32Array} x @param {Float32Array} y @param {CSSStyleDeclaration} style */
+  /** Name the visible notes: all of them if there is room, else the notes with many links. @param {CanvasRenderingContext2D} pen @param {Float32Array} x @param {Float32Array} y @param {CSSStyleDeclaration} style */
   drawLabels(pen, x, y, style) {
     const { layout, scale } = this;
     const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
@@ -219,7 +219,7 @@ export class GraphView extends View {
       if (i !== this.shown && scale <= LABELS_FROM && this.paths.length >= 60 && (layout.degree[i] ?? 0) <= 12) continue;
       const path = this.paths[i] ?? "", name = path.slice(path.lastIndexOf("/") + 1).replace(/\.md$/, "");
       const room = pen.measureText(name).width, gap = this.radius(i) + 4;
-      // A name that would end beyond the right edge begins left of its note.
+      // A name that would cross the right edge is written to the left of its note.
       pen.fillText(name, px + gap + room > width ? Math.max(0, px - gap - room) : px + gap, py + 4);
       shown += 1;
     }
@@ -268,7 +268,7 @@ export class GraphView extends View {
   /** @param {WheelEvent} event */
   zoom(event) {
     event.preventDefault();
-    // What is below the pointer stays there.
+    // The point below the pointer stays where it is.
     const x = event.offsetX - this.canvas.clientWidth / 2, y = event.offsetY - this.canvas.clientHeight / 2;
     const before = this.scale;
     this.scaleBy(event.deltaY < 0 ? 1.15 : 1 / 1.15);

@@ -1,4 +1,4 @@
-// The changes of notes as a timeline; one change with both sides beside each other, and undo.
+// The changes of notes as a timeline; one change with both texts side by side, and undo.
 
 import { count, fill, h, when } from "./dom.js";
 import { report, View } from "./view.js";
@@ -6,9 +6,9 @@ import { offerUndo, undoChange } from "./write.js";
 
 const PAGE = 50;
 const MOST = 200;
-/** How far from a revision the others of its change set are looked for. */
+/** How many revisions before and after a revision are searched for others of its change set. */
 const REACH = 100;
-/** The command of a note that was there before memsyncd saw it. */
+/** The command in the history for a note that memsyncd saw for the first time. */
 const FIRST_SEEN = "first_seen";
 
 export class HistoryView extends View {
@@ -28,7 +28,7 @@ export class HistoryView extends View {
   /** @param {AbortSignal} signal */
   async read(signal) {
     const { path, revision } = this.place.values;
-    // What was paged to stays: only a new place begins with one page.
+    // Pages that were read stay; only a new place begins with one page.
     const place = `${this.place.workspace} ${path ?? ""}`;
     const limit = place === this.listedPlace ? Math.min(MOST, Math.max(PAGE, this.revisions.length)) : PAGE;
     const found = await this.ask("history", { limit, ...(path ? { path } : {}) }, signal);
@@ -82,7 +82,7 @@ export class HistoryView extends View {
     const info = [...this.revisions, ...near.revisions].find((one) => one.revision === revision);
     const together = near.revisions.filter((/** @type {any} */ one) => one.change_set === info?.change_set);
     const undo = h("button", { type: "button", class: "undo", onclick: () => this.undo({ revision }) }, `Undo this change${info?.undo === "confirm" ? ": delete the file …" : ""} (u)`);
-    // Changes of other programs that were found at one time are no act.
+    // Changes of other programs that memsyncd found at the same time are no single action.
     const undoAll = together.length > 1 && together[0].client && h("button", { type: "button", onclick: () => this.undo({ change_set: info.change_set }) }, `Undo all ${together.length} changes of this step`);
     const isFirst = info?.command === FIRST_SEEN;
     fill(this.change, h("h2", {}, h("a", { href: this.noteHref(found.path) }, found.path)), info && h("p", { class: "quiet" }, when(info.at), isFirst ? " · first seen" : ` · ${act(info)} by ${info.client || "another program"}`),
@@ -119,7 +119,7 @@ function writer(one) {
   return one.command === FIRST_SEEN ? "" : `${one.client || "another program"} · `;
 }
 
-/** Show a unified diff with both sides beside each other. @param {string} diff */
+/** Show a unified diff with both texts side by side. @param {string} diff */
 function makeDiff(diff) {
   if (!diff) return h("p", {}, "Both texts are equal.");
   const rows = [];

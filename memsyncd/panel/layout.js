@@ -1,4 +1,4 @@
-// Places for the notes of a graph, by forces: linked notes attract each other, near ones repel. A
+// Places for the notes of a graph, by forces: linked notes attract each other, close notes repel. A
 // grid keeps a step linear in the number of notes (Fruchterman and Reingold, 1991, grid variant).
 // The page imports the class to hold places; as a worker, this module computes them beside the page.
 
@@ -8,7 +8,7 @@ const GRAVITY = 0.12;
 const COOLING = 0.985;
 const RESTS = 0.2;
 const MOST_STEPS = 600;
-/** Steps before an answer: about a frame's time, so that the page shows how the notes move. */
+/** Steps between two answers: about a frame's time, so that the page shows how the notes move. */
 const ANSWER_MS = 30;
 
 export class Layout {
@@ -22,7 +22,7 @@ export class Layout {
     this.degree = new Uint32Array(n);
     this.n_steps = 0;
     this.heat = LENGTH;
-    // A spiral: the same graph always begins, and so ends, alike.
+    // The notes begin on a spiral, so that the same graph always gets the same picture.
     for (let at = 0; at < n; at += 1) {
       const angle = at * 2.399963;
       const radius = 0.55 * LENGTH * Math.sqrt(at + 1);
@@ -35,7 +35,7 @@ export class Layout {
     }
   }
 
-  /** Move all notes once; return how far the most moved one went. */
+  /** Move all notes once; return the longest move. */
   step() {
     const { x, y, dx, dy } = this;
     dx.fill(0);
@@ -60,11 +60,11 @@ export class Layout {
     return most;
   }
 
-  /** Push near notes apart: those of a cell of a grid, and of the cells around it. */
+  /** Push close notes apart: the notes of a cell of a grid, and of the cells around it. */
   repel() {
     const { x, y } = this, n = x.length, box = this.bounds();
     const width = box.right - box.left, height = box.bottom - box.top;
-    // Few notes far out make larger cells, not many empty ones.
+    // If a few notes are far away, the cells get larger, instead of many empty cells.
     const size = Math.max(REACH, Math.sqrt((width * height) / (4 * n + 64)));
     const columns = Math.floor(width / size) + 2, rows = Math.floor(height / size) + 1;
     const cells = new Uint32Array(n), begins = new Uint32Array(columns * rows + 1), members = new Uint32Array(n);
@@ -79,7 +79,7 @@ export class Layout {
       begins[at(cells, i)] = place;
       members[place] = i;
     }
-    // Each pair is met once: in the cell itself, to its right, and in the three below. The last column is empty.
+    // Each pair is visited once: within the cell, with the cell to the right, and with the three cells below. The last column is empty.
     const begin = (/** @type {number} */ cell) => begins[cell] ?? n;
     for (let place = 0; place < n; place += 1) {
       const i = at(members, place), cell = at(cells, i);
@@ -106,7 +106,7 @@ export class Layout {
     push(dx, dy, i, fx, fy);
   }
 
-  /** Begin where notes were before; only what has no place yet goes far. @param {(number[] | undefined)[]} places */
+  /** Begin with the earlier places; only notes without a place move far. @param {(number[] | undefined)[]} places */
   settle(places) {
     places.forEach((place, at) => {
       if (place) [this.x[at], this.y[at]] = [place[0] ?? 0, place[1] ?? 0];

@@ -8,7 +8,7 @@ import { editSection, memoryPath, remember, archive, promote } from "./write.js"
 const TREE_STEP = 400;
 const TREE_TAGS = 3;
 const ORDER = new Intl.Collator(undefined, { numeric: true });
-/** Changes of a large vault are shown at most so often. */
+/** The shortest time between two updates of the tree of a large vault. */
 const LIST_PAUSE_MS = 2000;
 
 export class NotesView extends View {
@@ -48,7 +48,7 @@ export class NotesView extends View {
   }
 
   async reload() {
-    // The editor stands in the note. When it ends, the note is read again.
+    // The editor is inside the note. When it closes, the note is read again.
     if (!this.isEditing) await super.reload();
   }
 
@@ -69,7 +69,7 @@ export class NotesView extends View {
       this.workspace = known.workspaces.find((/** @type {any} */ one) => one.id === this.place.workspace);
       listing = this.list(signal);
     }
-    // A note that the address names is shown before the list of a large vault has come.
+    // The note in the address is shown before the list of a large vault has arrived.
     const note = this.place.values.path ? this.showNote(this.place.values.path, signal) : null;
     await Promise.all([listing, note]);
     if (note) return;
@@ -104,7 +104,7 @@ export class NotesView extends View {
         this.list().then(() => (this.shownPath ? undefined : this.reload())).catch(report);
       }, this.notes.length > TREE_STEP ? LIST_PAUSE_MS : 0);
     }
-    // Under an editor the note stays as it is: the check when it is saved sees what others wrote.
+    // While an editor is open the note does not change; the check at saving notices changes of others.
     if (!this.isEditing && (!this.shownPath || changed.paths.includes(this.shownPath))) {
       void this.reload();
     }
@@ -194,7 +194,7 @@ export class NotesView extends View {
   /** @param {string} path @param {AbortSignal} signal */
   async showNote(path, signal) {
     const line = this.place.values.line ?? "";
-    // The text is shown even if a busy daemon gives up one of the others.
+    // The text is shown even if a busy daemon does not answer one of the other calls.
     const instead = (/** @type {any} */ empty) => (/** @type {unknown} */ error) => {
       if (!signal.aborted) report(error);
       return empty;
@@ -232,7 +232,7 @@ export class NotesView extends View {
         h("a", { href: this.href("graph", { path }) }, "links")));
   }
 
-  /** Lead to the other windows of a long note. @param {string} path @param {any} rendered */
+  /** Links to the other parts of a long note. @param {string} path @param {any} rendered */
   makePager(path, rendered) {
     const { start_line: first, end_line: last, n_lines: all } = rendered;
     if (first === 1 && last >= all) return null;
@@ -287,7 +287,7 @@ export class NotesView extends View {
       this.editor?.form.querySelector("textarea")?.focus();
       return;
     }
-    // An earlier reading would replace the heading before which the editor is put.
+    // A reading that ends later would replace the heading, and the editor with it.
     this.reading?.abort();
     this.isOpening = true;
     try {

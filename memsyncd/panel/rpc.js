@@ -1,7 +1,7 @@
-// Calls the daemon's methods and receives its events. Every call is a request to /rpc; the cookie
-// that opened the panel goes with it.
+// Calls the daemon's methods and receives its events. Each call is a request to /rpc with the panel's
+// cookie.
 
-/** An error of the daemon, with what to do about it. */
+/** An error of the daemon, with a hint on what to do. */
 export class RpcError extends Error {
   /** @param {string} message @param {Record<string, any>} data */
   constructor(message, data) {
@@ -56,7 +56,7 @@ export async function call(method, params = {}, signal) {
 const RETRY_MS = 1500;
 
 /**
- * Receive the events of all workspaces until the page closes, over restarts of the daemon.
+ * Receive the events of all workspaces until the page closes, also after restarts of the daemon.
  * @param {{changed(event: any): void, status(event: any): void, online(is: boolean): void}} on
  */
 export function listen(on) {
@@ -66,7 +66,7 @@ export function listen(on) {
   stream.addEventListener("status", (event) => on.status(JSON.parse(event.data)));
   stream.addEventListener("error", () => {
     on.online(false);
-    // The browser's own attempts end for good when the port refuses one.
+    // The browser tries no more after the port has refused a connection once.
     stream.close();
     setTimeout(() => listen(on), RETRY_MS);
   });

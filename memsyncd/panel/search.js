@@ -5,10 +5,10 @@ import { makeHref, View } from "./view.js";
 
 const STEP = 50;
 const MOST = 200;
-/** Links whose relations are offered. */
+/** Number of links whose relations are offered. */
 const RELATIONS_OF = 2000;
 const COUNTED = ["kind", "tag", "task", "priority", "lifecycle"];
-/** A chip of the row that is no filter: typed links to follow from each hit. */
+/** The chip in the row of filters that is no filter: typed links to follow from each hit. */
 const FOLLOW = "follow";
 const FILTERS = ["kind", "tag", "path", "task", "priority", "lifecycle", "tier", "after", "before"];
 
@@ -64,7 +64,7 @@ export class SearchView extends View {
         h("a", { href: this.href("search", { ...this.place.values, q: found.did_you_mean }) }, found.did_you_mean), "?")]);
   }
 
-  /** Offer the values that the workspace has for the chosen filter. */
+  /** Offer the workspace's values of the chosen filter. */
   async suggest() {
     const name = this.field.value, wanted = `${this.place.workspace} ${name}`;
     if (this.suggested === wanted) return;
@@ -112,7 +112,7 @@ export class SearchView extends View {
     const isExplained = values.explain === "1";
     const sort = h("select", { onchange: () => (location.hash = this.href("search", { ...values, sort: sort.value })) },
       ["relevance", "recency", "importance", "decay", "priority", "file"].map((name) => h("option", { selected: (values.sort || "relevance") === name }, name)));
-    // A live update while a filter is typed leaves the row alone.
+    // A live update does not touch the row while the user types a filter.
     const shown = JSON.stringify([this.place.workspace, values]);
     if (shown === this.shown) return;
     this.shown = shown;

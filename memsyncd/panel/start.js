@@ -1,4 +1,4 @@
-// The first use: how a folder becomes a workspace, and the places of this machine that have notes.
+// The first use: how a folder becomes a workspace, and the folders of this machine that have notes.
 
 import { count, fill, h, table } from "./dom.js";
 import { call } from "./rpc.js";

@@ -31,7 +31,7 @@ export class StatusView extends View {
   async read(signal) {
     const [status, metrics, logged, semantic] = await Promise.all([
       call("status", {}, signal), call("metrics", {}, signal), call("log.tail", {}, signal), call("semantic.status", {}, signal)]);
-    // A table that is replaced while its text is selected cannot be copied from.
+    // If the table were replaced while its text is selected, the text could not be copied.
     if (this.hasSelection()) return;
     const vectors = semantic.workspaces.map((/** @type {any} */ one) => [one.name, one.semantic.state, one.semantic.total.toLocaleString(), one.semantic.pending.toLocaleString(),
       one.semantic.embedder ?? "", one.semantic.reason ?? ""]);

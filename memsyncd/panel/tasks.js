@@ -3,17 +3,17 @@
 import { badges, count, fill, h, when } from "./dom.js";
 import { View } from "./view.js";
 
-// As `task.ready` has it.
+// The statuses that `task.ready` counts as done.
 const DONE = new Set(["done", "closed", "resolved", "fixed", "cancelled", "wontfix", "archived"]);
 const MOST = 200;
 
-/** Of so many tasks all sections are read while none is chosen. */
+/** While no task is chosen, the sections of at most so many tasks are read. */
 const ALL_TASKS = 8;
 
 export class TasksView extends View {
   constructor() {
     super();
-    // A signal changes no index.
+    // A signal changes no index, so no event tells of it.
     this.isPolled = true;
   }
 

@@ -1,4 +1,4 @@
-// The base of all views: a custom element that reads from the daemon, shows what it read, and reads
+// The base of all views: a custom element that reads from the daemon, shows the answer, and reads
 // again when its workspace has changed.
 
 import { fill, h } from "./dom.js";
@@ -34,7 +34,7 @@ export function parseHref(hash) {
 }
 
 /**
- * Show an error until it is closed, or what was done for a while; return the line.
+ * Show an error until the user closes it, or a message for a while; return the line.
  * @param {unknown} what @param {number} [forMs]
  */
 export function report(what, forMs = 8000) {
@@ -46,7 +46,7 @@ export function report(what, forMs = 8000) {
   const close = h("button", { type: "button", "aria-label": "Close this message" }, "×");
   const line = h("p", { class: isError ? "error" : "done" }, text + hint, close);
   close.addEventListener("click", () => line.remove());
-  // A line with the focus in it stays.
+  // A line that has the focus stays.
   if (!isError) setTimeout(() => line.contains(document.activeElement) || line.remove(), forMs);
   box.append(line);
   return line;
@@ -59,7 +59,7 @@ export class View extends HTMLElement {
     this.place = { view: "", workspace: "", values: {} };
     /** @type {AbortController | null} */
     this.reading = null;
-    /** True for a view of what no event tells of: the page reads it again every few seconds. */
+    /** True if no event tells of changes in this view: the page reads it again every few seconds. */
     this.isPolled = false;
     this.failure = h("p", { class: "error failure", role: "alert", hidden: true });
   }
@@ -70,7 +70,7 @@ export class View extends HTMLElement {
     await this.reload();
   }
 
-  /** Read again and show what is there now; an earlier reading is given up. */
+  /** Read again and show the answer; an earlier reading is cancelled. */
   async reload() {
     this.reading?.abort();
     const reading = new AbortController();
@@ -103,7 +103,7 @@ export class View extends HTMLElement {
     void this.reload();
   }
 
-  /** Show an error above what was read before. @param {unknown} error */
+  /** Show an error above the earlier answer. @param {unknown} error */
   fail(error) {
     const message = error instanceof Error ? error.message : String(error);
     const hint = error instanceof RpcError ? error.hint : "";

@@ -1,5 +1,5 @@
-// What changes notes: edit a section, remember, archive, promote, undo. Each is a method that agents
-// use, too, and each answer offers to undo it.
+// The actions that change notes: edit a section, remember, archive, promote, undo. Each calls a method
+// that agents use, too, and offers to undo it afterwards.
 
 import { fill, h } from "./dom.js";
 import { RpcError } from "./rpc.js";
@@ -21,7 +21,7 @@ async function findMemoryPath(view, path) {
   throw new RpcError(`${path} is not in the memory folder, so the panel only reads it`, { hint: "change it with your editor" });
 }
 
-/** The same; null if the note is outside of the memory folder. @param {any} workspace @param {string} path */
+/** Return the same path; null if the note is outside of the memory folder. @param {any} workspace @param {string} path */
 export function memoryPath(workspace, path) {
   const folder = workspace?.memory_dir ?? ".memories";
   if (folder === ".memories" && path === "MEMORY.md") return "/memories/MEMORY.md";
@@ -32,7 +32,7 @@ export function memoryPath(workspace, path) {
 /** @typedef {{form: HTMLElement, isChanged: () => boolean, ended: Promise<unknown>}} Editor */
 
 /**
- * Show an editor in place of a section until it is saved or given up.
+ * Show an editor in place of a section until the user saves or cancels.
  * @param {View} view @param {string} anchor @param {Element} heading
  * @returns {Promise<Editor>}
  */
@@ -58,7 +58,7 @@ export async function editSection(view, anchor, heading) {
     area.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
       if (event.key !== "Escape") return;
-      // Otherwise the same key closes the dialog that it opens.
+      // Otherwise the key that opens the dialog would close it, too.
       event.preventDefault();
       event.stopPropagation();
       void end();
@@ -88,7 +88,7 @@ export async function editSection(view, anchor, heading) {
 
 /** Ask whether text that is not saved may be lost. @returns {Promise<boolean>} */
 export async function confirmLoss() {
-  return Boolean(await ask("The text was not saved", [h("p", {}, "Leave the editor and lose what you wrote?")], "Discard the text", "Keep editing"));
+  return Boolean(await ask("The text was not saved", [h("p", {}, "Leave the editor and lose your text?")], "Discard the text", "Keep editing"));
 }
 
 /** @param {View} view @param {string} path @param {any} base @param {string} text */
@@ -100,7 +100,7 @@ async function replaceText(view, path, base, text) {
 }
 
 /**
- * Show what another writer made of the section beside the text that was not saved.
+ * Show the section as another writer left it, beside the text that was not saved.
  * @param {View} view @param {string} anchor @param {any} base @param {HTMLTextAreaElement} area @param {HTMLElement} problem
  */
 async function showConflict(view, anchor, base, area, problem) {
@@ -134,12 +134,12 @@ function describe(error) {
   return String(error);
 }
 
-/** Offer to undo what was just done. @param {View} view @param {string} what @param {number | null} changeSet */
+/** Offer to undo the last action. @param {View} view @param {string} what @param {number | null} changeSet */
 export function offerUndo(view, what, changeSet) {
   const isUndoable = changeSet !== null && changeSet !== undefined;
   const line = report(what, isUndoable ? UNDO_MS : undefined);
   if (!isUndoable) return;
-  // The view may show another workspace by then.
+  // When the user clicks, the view may show another workspace.
   const { workspace } = view.place;
   const undo = h("button", { type: "button", class: "undo", "aria-keyshortcuts": "u" }, "undo");
   undo.addEventListener("click", () => {
@@ -150,7 +150,7 @@ export function offerUndo(view, what, changeSet) {
 }
 
 /**
- * Undo, after a question if that deletes what another program made; null if the answer is no.
+ * Undo. If that deletes a file that another program made, ask first; null if the answer is no.
  * @param {View} view @param {Record<string, unknown>} what @returns {Promise<any>}
  */
 export async function undoChange(view, what) {
@@ -167,8 +167,8 @@ export async function undoChange(view, what) {
 }
 
 /**
- * Ask in a dialog; null if it is given up. With `act` the dialog stays until that succeeds, and shows
- * why it did not.
+ * Ask in a dialog; null if the user cancels. With `act` the dialog stays until `act` succeeds, and
+ * shows its error.
  * @param {string} title @param {(HTMLElement | null)[]} fields @param {string} label @param {string} [cancel]
  * @param {(data: FormData) => Promise<void>} [act] @param {"yes" | "no"} [enter] The answer that the key Enter gives at first.
  * @returns {Promise<FormData | null>}
@@ -208,7 +208,7 @@ function labelled(label, field) {
   return h("label", {}, label, field);
 }
 
-/** What was typed into the dialog and not remembered, for when it opens again. */
+/** Text that was typed into the dialog and not saved; it is there when the dialog opens again. */
 let draft = "";
 
 /** Write a new memory. @param {View} view */
@@ -246,7 +246,7 @@ export async function restore(view, path) {
 }
 
 /**
- * Ask for a plan, show it, and carry out that plan and no other.
+ * Ask for a plan, show it, and carry out exactly this plan.
  * @param {View} view @param {string} method @param {Record<string, unknown>} chosen @param {"archived" | "restored"} done @param {string} title @param {string} label
  */
 async function carryOutPlan(view, method, chosen, done, title, label) {

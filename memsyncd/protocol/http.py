@@ -1,9 +1,9 @@
-"""HTTP/1.1 in front of the methods: routes, query strings, statuses, and checks of a request.
+"""HTTP/1.1 as values: routes, query strings, statuses, and checks of a request.
 
-A route is an operation whose parameters are a query string or a JSON object, or one of the few
-resources in `RESOURCES`. Answers are JSON unless a resource says otherwise. A wrong request
-raises HttpRefusal. `server.http` reads and writes the bytes, and h11 frames them; `check_head`
-refuses before it what h11 would let pass.
+A route leads to an operation, with parameters from a query string or a JSON object, or to one of
+the few resources in `RESOURCES`. Answers are JSON unless a resource says otherwise. A wrong request
+raises HttpRefusal. `server.http` reads and writes the bytes, and h11 frames them. `check_head` runs
+before h11, because h11 accepts some heads that two programs could read differently.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class HttpRefusal(Exception):
-    """A request that is refused, with the status and headers of its answer, and the page that a
-    browser shows instead of the error.
+    """Refuses a request. It has the status and headers of the answer, and a page if a browser
+    should show a page instead of the error.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ def _refuse(message: str, hint: str, status: int = 400, headers: Headers = ()) -
 
 class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
     """One verb of one path. `method` names an operation, or is empty. `content_type` is the media
-    type of its answer.
+    type of the answer.
     """
 
     verb: str
@@ -117,8 +117,8 @@ RESOURCES = (
         verb="GET", path="/docs", summary="Show this interface as a page.", content_type=HTML
     ),
 )
-# Without a token, over TCP, too: they tell what the source code tells, and a browser shows them.
-# PANEL_OPEN checks the token of its query itself.
+# These paths need no token, over TCP either. A browser shows them, and they say no more than the
+# source code. PANEL_OPEN checks the token in its query itself.
 PANEL, PANEL_OPEN = "/panel/", "/panel/open"
 OPEN_PATHS = frozenset({"/openapi.json", "/docs", PANEL_OPEN})
 PANEL_TYPES = {
@@ -127,30 +127,30 @@ PANEL_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""The media types of the panel's files, by the end of their names."""
+"""The media types of the panel's files, by the ending of a file's name."""
 
 
 def _make_routes() -> dict[str, dict[str, HttpRoute]]:
-    found: dict[str, dict[str, HttpRoute]] = {}
+    routes: dict[str, dict[str, HttpRoute]] = {}
     for name, method in OPERATIONS.items():
         verb, _, path = method.route.partition(" ")
         if verb:
             route = HttpRoute(verb=verb, path=path, summary=method.summary, method=name)
-            found.setdefault(path, {})[verb] = route
+            routes.setdefault(path, {})[verb] = route
     for route in RESOURCES:
-        found.setdefault(route.path, {})[route.verb] = route
-    return found
+        routes.setdefault(route.path, {})[route.verb] = route
+    return routes
 
 
 ROUTES = _make_routes()
-
+"""The routes by path and verb."""
 
 PANEL_INDEX = "index.html"
 _PANEL_FILE = re.compile(r"[a-z][a-z0-9-]{0,40}\.[a-z]{2,4}")
 
 
 def make_closed_page(reason: str) -> str:
-    """A page that says why the panel is not shown, and how to open it."""
+    """Return a page that says why the panel is not shown, and how to open it."""
     return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>memsyncd</title>
 <p>{reason} Open it again:
 <p><code>memsyncd ui</code></html>
@@ -158,15 +158,15 @@ def make_closed_page(reason: str) -> str:
 
 
 def _find_path(path: str) -> dict[str, HttpRoute]:
-    known = _find_panel_file(path) if path.startswith(PANEL) else ROUTES.get(path)
-    if known is None:
+    verbs = _find_panel_file(path) if path.startswith(PANEL) else ROUTES.get(path)
+    if verbs is None:
         message, hint = explain_name(path, ROUTES, what="path", prefix="/v1/")
         raise HttpRefusal(NotFound(message, hint=hint))
-    return known
+    return verbs
 
 
 def _find_panel_file(path: str) -> dict[str, HttpRoute] | None:
-    """Return the route of a file of the panel, which need not exist."""
+    """Return the route of a file of the panel; the file need not exist. None for any other path."""
     name = path.removeprefix(PANEL) or PANEL_INDEX
     if path != PANEL_OPEN and not _PANEL_FILE.fullmatch(name):
         return None
@@ -177,18 +177,18 @@ def _find_panel_file(path: str) -> dict[str, HttpRoute] | None:
 
 
 def find_route(verb: str, path: str) -> HttpRoute:
-    """Return the route; HEAD has that of GET. Raises HttpRefusal."""
-    known = _find_path(path)
-    route = known.get("GET" if verb == "HEAD" else verb)
+    """Return the route; HEAD has the route of GET. Raises HttpRefusal."""
+    verbs = _find_path(path)
+    route = verbs.get("GET" if verb == "HEAD" else verb)
     if route is None:
-        allowed = ", ".join(known).replace("GET", "GET, HEAD")
+        allowed = ", ".join(verbs).replace("GET", "GET, HEAD")
         headers = (("Allow", allowed),)
         raise _refuse(f"{path} has no {verb[:32]}", f"use {allowed}", 405, headers)
     return route
 
 
 def check_query(route: HttpRoute, query: Sequence[tuple[str, str]]) -> None:
-    """Refuse a query string where the body has the parameters. Raises HttpRefusal."""
+    """Refuse a query string if the parameters belong into the body. Raises HttpRefusal."""
     if query and route.verb == "POST" and route.path != "/mcp":
         message = f"`{query[0][0][:64]}` is in the query string"
         raise _refuse(message, f"put it into the JSON of the body: {route.path} takes no query")
@@ -198,7 +198,7 @@ def check_query(route: HttpRoute, query: Sequence[tuple[str, str]]) -> None:
 
 
 class RequestTarget(msgspec.Struct, frozen=True):
-    """The target of a request; `authority` is set if it was given as a whole URL."""
+    """The target of a request. `authority` is empty unless the client sent a whole URL."""
 
     authority: str
     path: str
@@ -224,7 +224,7 @@ def parse_request_target(target: bytes) -> RequestTarget:
 
 
 def _decode(text: str, space: str = "") -> str:
-    """Decode `%41`, and `space` as a space. Raises HttpRefusal."""
+    """Decode escapes such as `%41`, and the character `space` as a space. Raises HttpRefusal."""
     data = text.replace(space, " ").encode() if space else text.encode()
 
     def decode_escape(match: re.Match[bytes]) -> bytes:
@@ -239,29 +239,32 @@ def _decode(text: str, space: str = "") -> str:
 
 
 class QueryField(msgspec.Struct, frozen=True):
-    """A parameter that a query string sets, and the parameter whose struct holds it, if any."""
+    """A parameter that a query string can set."""
 
     parameter: str
     outer: str
+    """The parameter whose struct holds this one; empty for a parameter of the method itself."""
     is_list: bool
     is_text: bool
     may_repeat: bool = False
-    """True for one value or a list of them."""
+    """True if the parameter takes one value or a list of values."""
 
 
 @cache
 def list_query_fields(method: str) -> dict[str, QueryField]:
-    """Return the names that the query string of a method has. It is cached: do not change it."""
-    found: dict[str, QueryField] = {}
+    """Return the fields of a method's query string, by name. The result is cached: do not change
+    it.
+    """
+    query_fields: dict[str, QueryField] = {}
     for field in msgspec.structs.fields(OPERATIONS[method].params):
         name, kind = field.encode_name, field.type
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             for inner in msgspec.structs.fields(kind):
-                # A parameter of the method itself comes first: `kind` of a list.
-                found.setdefault(inner.encode_name, _make_query_field(inner, name))
+                # A parameter of the method itself has precedence, such as `kind` of `list`.
+                query_fields.setdefault(inner.encode_name, _make_query_field(inner, name))
         else:
-            found[name] = _make_query_field(field, "")
-    return found
+            query_fields[name] = _make_query_field(field, "")
+    return query_fields
 
 
 def _make_query_field(field: msgspec.structs.FieldInfo, outer: str) -> QueryField:
@@ -274,9 +277,9 @@ def _make_query_field(field: msgspec.structs.FieldInfo, outer: str) -> QueryFiel
 
 
 def _list_kinds(kind: Any) -> list[Any]:
-    """Return the kinds of which a parameter takes one, without their bounds."""
+    """Return the types that a parameter accepts, without limits."""
     if get_origin(kind) in (Annotated, UnionType, Union):
-        return [found for part in get_args(kind) for found in _list_kinds(part)]
+        return [inner for part in get_args(kind) for inner in _list_kinds(part)]
     return [kind]
 
 
@@ -285,18 +288,18 @@ def _has_text(kind: Any) -> bool:
 
 
 def make_query_params(method: str, query: Sequence[tuple[str, str]]) -> Params:
-    """Return the parameters that a query string gives. Raises BadRequest."""
-    known, params = list_query_fields(method), OPERATIONS[method].params
-    given: dict[str, Any] = {}
+    """Return the parameters in a query string. Raises BadRequest."""
+    fields, params = list_query_fields(method), OPERATIONS[method].params
+    values: dict[str, Any] = {}
     for name, value in query:
-        if name not in known:
-            message, hint = explain_name(name, known, what="parameter")
+        if name not in fields:
+            message, hint = explain_name(name, fields, what="parameter")
             raise BadRequest(message, hint=hint)
-        field = known[name]
+        field = fields[name]
         if value.lower() == "null" and not field.is_text:
-            # It would be taken for the null of JSON.
+            # msgspec would read it as the null of JSON.
             raise BadRequest(f"parameter `{name}` is null", hint="give a value, or leave it out")
-        place = given.setdefault(field.outer, {}) if field.outer else given
+        place = values.setdefault(field.outer, {}) if field.outer else values
         if field.is_list:
             place.setdefault(field.parameter, []).append(value)
         elif field.parameter in place and field.may_repeat:
@@ -307,11 +310,11 @@ def make_query_params(method: str, query: Sequence[tuple[str, str]]) -> Params:
         else:
             place[field.parameter] = value
     try:
-        return msgspec.convert(given, params, strict=False)
+        return msgspec.convert(values, params, strict=False)
     except msgspec.ValidationError as error:
         message, hint = explain_params(str(error), describe_shape(params))
         if message.endswith("is missing"):
-            hint = f"parameters: {', '.join(known)}"
+            hint = f"parameters: {', '.join(fields)}"
         hint = hint.replace("rpc.discover", "/docs")
         raise BadRequest(message, hint=hint) from error
 
@@ -327,7 +330,7 @@ _CLEAN_HINT = "end each line with CR LF, and send each header on a line of its o
 def find_head_end(data: bytes | bytearray, n_checked: int = 0) -> int:
     """Return the length of the request's head; -1 if it is not complete. Raises HttpRefusal.
 
-    The first `n_checked` bytes were found to be incomplete before.
+    An earlier call found the first `n_checked` bytes to be incomplete.
     """
     start = max(0, n_checked - 3)
     end = data.find(b"\r\n\r\n", start)
@@ -344,9 +347,9 @@ def find_head_end(data: bytes | bytearray, n_checked: int = 0) -> int:
 
 
 def check_head(head: bytes) -> None:
-    """Refuse a whole head that two programs could read differently. Raises HttpRefusal.
+    """Refuse a complete head that two programs could read differently. Raises HttpRefusal.
 
-    h11 joins folded lines, and of several lengths or encodings it takes the one that it trusts.
+    h11 would join folded lines, and choose one of several lengths or encodings.
     """
     if _CONTROL.search(head):
         raise _refuse("the head has a control character", _CLEAN_HINT)
@@ -364,7 +367,7 @@ def check_head(head: bytes) -> None:
         raise _refuse("HTTP/1.0 has no Transfer-Encoding", "send Content-Length")
 
 
-# Headers whose second value another program might believe.
+# Headers that may occur once only: of two values, another program might use the other one.
 _SINGLE = frozenset(
     b"authorization content-type expect last-event-id mcp-method mcp-name mcp-protocol-version "
     b"mcp-session-id origin user-agent".split()
@@ -372,20 +375,20 @@ _SINGLE = frozenset(
 
 
 def collect_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Return the values by name; those of a list are joined. Raises HttpRefusal."""
-    found: dict[bytes, bytes] = {}
+    """Return the values by name; several values of one name are joined. Raises HttpRefusal."""
+    headers: dict[bytes, bytes] = {}
     for name, value in pairs:
-        if name in found and name in _SINGLE:
-            shown = name.decode("ascii")
-            raise _refuse(f"the header {shown} is given twice", "send it once")
-        found[name] = b"%b, %b" % (found[name], value) if name in found else value
-    return found
+        if name in headers and name in _SINGLE:
+            header = name.decode("ascii")
+            raise _refuse(f"the header {header} is given twice", "send it once")
+        headers[name] = b"%b, %b" % (headers[name], value) if name in headers else value
+    return headers
 
 
 class Access(msgspec.Struct, frozen=True):
-    """What a client of the loopback port must know: its number and the token.
+    """The number and the token of the loopback port; a client must know both.
 
-    A browser has a cookie instead, which is signed with the token.
+    Instead of the token, a browser has a cookie that is signed with it.
     """
 
     port: int
@@ -393,7 +396,7 @@ class Access(msgspec.Struct, frozen=True):
 
     @property
     def cookie_name(self) -> str:
-        """The cookies of all ports of a host are sent to each of them."""
+        """The name has the port, because a browser sends a host's cookies to all its ports."""
         return f"memsyncd-{self.port}"
 
 
@@ -422,7 +425,7 @@ def check_access(
         return
     host = authority or headers.get(b"host", b"").decode("latin-1")
     match = _HOST.fullmatch(host)
-    # A site whose name leads to this machine would be sent under its own name.
+    # A site can let its name lead to this machine; such a request has the site's name as its host.
     if match is None or int(match["port"] or 80) != access.port:
         hint = f"ask for http://127.0.0.1:{access.port}"
         raise HttpRefusal(Forbidden("the request is for another host", hint=hint))
@@ -437,7 +440,8 @@ def check_access(
     if not is_cookie_valid(access.token, cookie, now_s):
         hint = "open the panel again: memsyncd ui"
         raise HttpRefusal(Unauthorized("the cookie is not valid, or too old", hint=hint))
-    # To the browser, the pages of all ports of this machine are one site, which gets the cookie.
+    # For a browser, all ports of this machine are one site, so other pages' requests have the
+    # cookie.
     site = headers.get(b"sec-fetch-site", b"same-origin")
     is_foreign = site not in (b"same-origin", b"none")
     if is_foreign or (origin is not None and origin.decode("latin-1") != f"http://{host}"):
@@ -445,7 +449,9 @@ def check_access(
 
 
 def _check_page_cookie(token: bytes, cookie: str, now_s: float) -> None:
-    """Refuse the panel's page without its cookie, as from a bookmark, by a page for a person."""
+    """Refuse the panel's page if the cookie is missing, as after a bookmark; the answer is a page
+    for a person.
+    """
     if not (cookie and is_cookie_valid(token, cookie, now_s)):
         error = Unauthorized("the panel is not open in this browser", hint="open it: memsyncd ui")
         raise HttpRefusal(error, page=make_closed_page("This browser may not show the panel now."))
@@ -456,8 +462,8 @@ def _refuse_site() -> HttpRefusal:
     return HttpRefusal(Forbidden("the request is from a page of another site", hint=hint))
 
 
-def _check_token(token: bytes, given: bytes) -> None:
-    match = _BEARER.fullmatch(given)
+def _check_token(token: bytes, authorization: bytes) -> None:
+    match = _BEARER.fullmatch(authorization)
     if match is None or not hmac.compare_digest(match[1], token):
         what = "the token is wrong" if match else "the token is missing"
         hint = "send `Authorization: Bearer TOKEN`; `memsyncd status` names the file of the token"
@@ -466,24 +472,26 @@ def _check_token(token: bytes, given: bytes) -> None:
 
 
 COOKIE_AGE_S = 30 * 24 * 3600
-"""How long a browser that has opened the panel may come back."""
+"""How long a browser may use the panel after opening it."""
 _COOKIE = re.compile(
     r"(?P<signed>(?P<issued_s>\d{1,12})\.[A-Za-z0-9_-]{16,64})\.(?P<mark>[0-9a-f]{64})"
 )
 
 
 def make_cookie(key: bytes, nonce: str, now_s: float) -> str:
-    """Return the value of a cookie that is valid for COOKIE_AGE_S: time, nonce and HMAC-SHA-256.
+    """Return the value of a cookie: time, nonce and HMAC-SHA-256. It is valid for COOKIE_AGE_S.
 
-    `nonce` is 16 to 64 letters, digits, `-` or `_`. Nothing of it is stored, so it outlives the
-    daemon; another token makes all cookies invalid.
+    `nonce` is 16 to 64 letters, digits, `-` or `_`. The daemon stores no cookie, so cookies survive
+    its restart; a new token makes all cookies invalid.
     """
     signed = f"{int(now_s)}.{nonce}"
     return f"{signed}.{_sign(key, signed)}"
 
 
 def is_cookie_valid(key: bytes, value: str, now_s: float) -> bool:
-    """True for a cookie of this key that is neither too old nor of the future."""
+    """True for a cookie that this key has signed and that is neither too old nor from the
+    future.
+    """
     match = _COOKIE.fullmatch(value)
     if match is None or not hmac.compare_digest(match["mark"], _sign(key, match["signed"])):
         return False
@@ -496,12 +504,12 @@ def _sign(key: bytes, text: str) -> str:
 
 def _find_cookie(header: str, name: str) -> str:
     pairs = (pair.strip().partition("=") for pair in header.split(";"))
-    return next((value for found, _, value in pairs if found == name), "")
+    return next((value for key, _, value in pairs if key == name), "")
 
 
-def check_content_type(given: bytes | None) -> None:
+def check_content_type(header: bytes | None) -> None:
     """Refuse a body that is not JSON in UTF-8. Raises HttpRefusal."""
-    kind, _, rest = (given or b"").decode("latin-1").lower().partition(";")
+    kind, _, rest = (header or b"").decode("latin-1").lower().partition(";")
     charset = rest.partition("charset=")[2].partition(";")[0].strip(' "')
     if kind.strip() != JSON or charset not in ("", "utf-8", "utf8"):
         raise _refuse(
@@ -510,16 +518,16 @@ def check_content_type(given: bytes | None) -> None:
 
 
 def check_accept(route: HttpRoute, accept: bytes | None) -> None:
-    """Refuse a request for text where the answer is JSON; else `Accept` is not read. Raises
+    """Refuse a request for text if the answer is JSON. Other values of `Accept` are ignored. Raises
     HttpRefusal.
     """
     if accept == b"text/plain" and route.content_type == JSON:
-        texts = ", ".join(one.path for one in RESOURCES if one.content_type == TEXT)
+        texts = ", ".join(other.path for other in RESOURCES if other.content_type == TEXT)
         raise _refuse(f"{route.path} answers with JSON", f"these paths give text: {texts}", 406)
 
 
 def decode_name(value: str) -> str:
-    """Return a header's value that may be wrapped as `=?base64?…?=`."""
+    """Return the text of a header's value, which may be encoded as `=?base64?…?=`."""
     if not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     try:
@@ -532,7 +540,7 @@ def decode_name(value: str) -> str:
 
 
 class ErrorProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """An error, as RFC 9457 describes it; `code` is a stable word, `hint` says what to do next."""
+    """An error in the form of RFC 9457. `code` is a stable word, `hint` says what to do next."""
 
     title: str
     status: int
@@ -543,7 +551,7 @@ class ErrorProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnswerParts(msgspec.Struct, frozen=True):
-    """The parts of an answer by JSON-RPC that become a response."""
+    """The parts of a JSON-RPC answer, from which a response is made."""
 
     id: msgspec.Raw = msgspec.Raw(b"null")
     result: msgspec.Raw | UnsetType = UNSET
@@ -553,15 +561,16 @@ class AnswerParts(msgspec.Struct, frozen=True):
 split_answer = msgspec.json.Decoder(AnswerParts).decode
 _STATUSES = {error.code: error.http_status for error in find_errors()}
 RETRY_S = 1
-"""When to try again what was refused because the daemon is busy or stops."""
+"""After this time a client may try again if the daemon was busy or was stopping."""
 
 
 def find_status(error: ErrorBody) -> int:
+    """Return the status of an error by its code."""
     return _STATUSES.get(str(error.data.get("code")), 500)
 
 
 def make_error_response(error: ErrorBody, *, status: int = 0, headers: Headers = ()) -> Response:
-    """Return the response for an error, as RFC 9457 describes it."""
+    """Return the response for an error, in the form of RFC 9457."""
     code = str(error.data.get("code", MemsyncdError.code))
     status = status or find_status(error)
     problem = ErrorProblem(
@@ -580,8 +589,8 @@ def make_error_response(error: ErrorBody, *, status: int = 0, headers: Headers =
 
 def encode_event(name: str, data: bytes, event_id: str = "") -> bytes:
     """Return one server-sent event; `data` is one line."""
-    shown_id = f"id: {event_id}\n".encode() if event_id else b""
-    return b"%bevent: %b\ndata: %b\n\n" % (shown_id, name.encode(), data)
+    id_line = f"id: {event_id}\n".encode() if event_id else b""
+    return b"%bevent: %b\ndata: %b\n\n" % (id_line, name.encode(), data)
 
 
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -590,18 +599,18 @@ MAX_RESUMED = 32
 
 
 def make_event_id(generations: Mapping[str, int]) -> str:
-    """Return the id of an event: the generation of each workspace that the client now knows."""
+    """Return the id of an event: the generation of each workspace that the client has now."""
     return ",".join(f"{workspace}:{number}" for workspace, number in generations.items())
 
 
 def parse_event_id(event_id: str) -> dict[str, int]:
-    """Return the generations that `Last-Event-ID` names; what is not valid is left out."""
+    """Return the generations in `Last-Event-ID` by workspace; invalid parts are left out."""
     pairs = [_EVENT_ID.fullmatch(part) for part in event_id.split(",")[:MAX_RESUMED]]
     return {match[1]: int(match[2]) for match in pairs if match}
 
 
 class WorkspaceState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the event `status` tells of a workspace."""
+    """The state of a workspace in the event `status`."""
 
     id: str
     name: str
@@ -611,6 +620,6 @@ class WorkspaceState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """The data of the event `status`: sent first, and when it has changed."""
+    """The data of the event `status`, which is sent first and after each change."""
 
     workspaces: list[WorkspaceState]

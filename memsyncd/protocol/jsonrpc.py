@@ -1,10 +1,10 @@
 """JSON-RPC 2.0 over a byte stream: split it into lines, parse requests, encode answers.
 
-One JSON value a line, parameters by name. A line is an `RpcRequest`, a `Batch`, or a `Fault`: a
-request that cannot be carried out, together with its answer. No line raises, whatever its depth,
-numbers or bytes. Of a key that occurs twice the last value counts; keys other than `jsonrpc`, `id`,
-`method` and `params` are ignored; half of a surrogate pair becomes U+FFFD. The server carries calls
-out.
+Each line is one JSON value, with parameters by name. A line becomes an `RpcRequest`, a `Batch`, or
+a `Fault`: an invalid request together with its answer. No line raises an exception, whatever its
+depth, numbers or bytes. If a key occurs twice, the last value counts. Keys other than `jsonrpc`,
+`id`, `method` and `params` are ignored. Half of a surrogate pair becomes U+FFFD. The server carries
+the requests out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from memsyncd.operations.table import OPERATIONS
 MAX_BATCH = 100
 """Requests in one batch; a larger batch is refused as a whole."""
 SHOWN_CHARS = 64
-"""Characters of an unknown name that an error message quotes."""
+"""Number of characters of an unknown name that an error message quotes."""
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 
@@ -37,8 +37,8 @@ Id = str | int | float | None
 
 
 class TooLong:
-    """Replaces a line that exceeds the limit: given once per line, as soon as the limit is
-    passed.
+    """Stands in place of a line that exceeds the limit; returned once per line, as soon as the line
+    exceeds it.
     """
 
     __slots__ = ()
@@ -64,12 +64,12 @@ class LineSplitter:
 
     @property
     def is_inside_line(self) -> bool:
-        """True while a line has begun and not ended, even if its bytes are discarded."""
+        """True from the first byte of a line to its end, even if its bytes are discarded."""
         return bool(self._partial) or self._is_discarding
 
     @property
     def n_held_bytes(self) -> int:
-        """Bytes held of the unfinished line."""
+        """Number of bytes of the unfinished line."""
         return len(self._partial)
 
     @property
@@ -78,12 +78,12 @@ class LineSplitter:
         return bytes(self._partial)
 
     def clear(self) -> None:
-        """Hold the bytes of the unfinished line no longer."""
+        """Forget the bytes of the unfinished line."""
         self._partial = bytearray()
 
     def push(self, data: bytes) -> list[bytes | TooLong]:
-        """Add the next bytes of the stream; return the lines they complete, in order, without
-        newlines.
+        """Add the next bytes of the stream. Return the lines that are now complete, in order and
+        without newlines.
         """
         lines: list[bytes | TooLong] = []
         first, newline, rest = data.partition(b"\n")
@@ -96,7 +96,7 @@ class LineSplitter:
         return lines
 
     def end(self) -> list[bytes | TooLong]:
-        """End the stream; the bytes that are left count as a line."""
+        """End the stream. The remaining bytes count as a line."""
         lines: list[bytes | TooLong] = []
         self._finish(lines)
         return lines
@@ -131,9 +131,9 @@ _CAPITALS = re.compile(rb"[A-Z]{1,16}")
 
 
 def is_http_start(data: bytes) -> bool | None:
-    """True if a stream that begins with these bytes is HTTP; None if that is still open.
+    """True if a stream that begins with these bytes is HTTP; None if more bytes are needed.
 
-    HTTP begins with a method in capital letters and a space, as no JSON does.
+    HTTP begins with a method in capital letters and a space. No JSON begins so.
     """
     match = _CAPITALS.match(data)
     if match is None:
@@ -151,8 +151,8 @@ def join_lines(answers: list[bytes]) -> bytes:
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """The `error` of an answer. `data` has at least `code`, a stable word, and `hint`, what to do
-    next.
+    """The `error` of an answer. `data` has at least `code`, a stable word, and `hint`, which says
+    what to do next.
     """
 
     code: int
@@ -193,12 +193,14 @@ MCP_LINE = McpLine()
 
 
 def is_mcp_method(name: str) -> bool:
-    """True for the methods of the Model Context Protocol that no native method is named like."""
+    """True for the name of a method of the Model Context Protocol. `ping` is native, too, so it is
+    not counted here.
+    """
     return name == "initialize" or "/" in name
 
 
 MCP_WAITING = frozenset({"tools/call", "prompts/get"})
-"""Methods of MCP that call operations, and mostly wait."""
+"""Methods of MCP that call operations: their own tasks mostly wait."""
 
 
 class MessageParser:
@@ -210,7 +212,7 @@ class MessageParser:
         self._readers = {name: _ParamsReader(method.params) for name, method in methods.items()}
 
     def parse_line(self, line: bytes) -> RpcRequest | Fault | Batch | McpLine:
-        """Parse one line, given without its newline."""
+        """Parse one line without its newline."""
         message = self._parse_line(line)
         if isinstance(message, Fault) and message.error.code == PARSE_ERROR:
             replaced = replace_half_pairs(line)
@@ -246,7 +248,7 @@ class MessageParser:
         return RpcRequest(envelope.method, params, envelope.id)
 
     def parse_params(self, name: str, text: bytes, request_id: Id) -> RpcRequest | Fault:
-        """Parse the parameters of a known method, given by themselves as JSON."""
+        """Return a request for a known method; `text` is the JSON of its parameters."""
         reader = self._readers[name]
         try:
             return RpcRequest(name, reader.decode(msgspec.Raw(text)), request_id)
@@ -260,7 +262,7 @@ class MessageParser:
             return _fault_of_json(error, request_id, "send the parameters as a JSON object")
 
     def _parse_irregular_line(self, line: bytes) -> RpcRequest | Fault | Batch | McpLine:
-        """Parse a line that is not a single request: a batch, or an invalid request."""
+        """Parse a line that is not a single valid request: a batch or an invalid request."""
         if not line.lstrip().startswith(b"["):
             return self._parse_item(line)
         try:
@@ -289,11 +291,11 @@ class MessageParser:
             return _fault_of_json(error)
         try:
             return _fault_of_shape(text)
-        except BAD_JSON as error:  # a wrong type can precede bad JSON
+        except BAD_JSON as error:  # in a line, a wrong type can precede bad JSON
             return _fault_of_json(error)
 
 
-# A pair, half of one, or another escape.
+# A surrogate pair, half of a pair, or another escape.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -302,9 +304,9 @@ _ESCAPE = re.compile(
 
 
 def replace_half_pairs(text: bytes) -> bytes:
-    r"""Return JSON with `\ufffd` for each half of a surrogate pair.
+    r"""Return the JSON with `\ufffd` in place of each half of a surrogate pair.
 
-    JavaScript writes one where a program cut a text within an emoji.
+    JavaScript writes such a half when a program cuts a text inside an emoji.
     """
     return _ESCAPE.sub(lambda match: rb"\ufffd" if match["half"] else match[0], text)
 
@@ -321,7 +323,7 @@ def encode_error(request_id: Id, error: ErrorBody) -> bytes:
     """Return the line of an error answer, without its newline."""
     try:
         return _encode(_Refusal(id=request_id, error=error))
-    except (TypeError, ValueError):  # the extra data of an error is not checked where it is raised
+    except (TypeError, ValueError):  # nobody checks the extra data when an error is raised
         data = {key: str(error.data.get(key, "")) for key in ("code", "hint")}
         return _encode(_Refusal(id=request_id, error=ErrorBody(error.code, error.message, data)))
 
@@ -337,8 +339,8 @@ def encode_batch(answers: list[bytes]) -> bytes:
 
 
 def describe_error(error: Exception) -> ErrorBody:
-    """Return the error body for a failure. An error that memsyncd does not define reveals
-    nothing.
+    """Return the error body for a failure. If memsyncd does not define the error, the body reveals
+    nothing of it.
     """
     if not isinstance(error, MemsyncdError):
         data = {"code": MemsyncdError.code, "hint": "see the daemon's log"}
@@ -367,7 +369,7 @@ _TYPE_WORDS = {
     "str": "text",
 }
 _TYPES = re.compile(r"`([a-z]+(?: \| [a-z]+)*)`")
-# What msgspec says of a limit, and plain words for it.
+# Patterns of msgspec's words for a limit, with plain words for it.
 _LIMITS = {
     # `RelationName` alone has a pattern.
     r"text matching regex .*": "lower-case letters, digits and _, such as resolved_by",
@@ -385,33 +387,33 @@ _LIMITS = {
 class ParamsShape(msgspec.Struct, frozen=True):
     """The valid names and closed choices of a method's parameters.
 
-    `names` lists the fields of each object by its place: `""` for the outermost one, else the name
-    of the parameter that is such an object or a list of them. `words` lists the closed choices by
-    parameter.
+    `names` lists the fields of each object by its place. The place of the outermost object is `""`;
+    the place of another object, or of a list of objects, is the name of its parameter. `words`
+    lists the closed choices by parameter.
     """
 
     names: dict[str, tuple[str, ...]]
     words: dict[str, tuple[str, ...]]
 
 
-_COMMON = frozenset(name for one in (WriteParams, TrackedParams) for name in one.__struct_fields__)
+_COMMON = frozenset((*WriteParams.__struct_fields__, *TrackedParams.__struct_fields__))
 
 
 def describe_shape(params: type[msgspec.Struct]) -> ParamsShape:
     """Return the shape of a struct of parameters."""
     fields = msgspec.structs.fields(params)
-    # Those that many methods have stand behind a method's own.
+    # A method's own parameters come first, then the parameters that many methods share.
     names = {"": tuple(sorted((field.encode_name for field in fields), key=_COMMON.__contains__))}
     for field in fields:
         for struct in _find_structs(field.type):
             inner = msgspec.structs.fields(struct)
-            names[field.encode_name] = tuple(one.encode_name for one in inner)
+            names[field.encode_name] = tuple(inner_field.encode_name for inner_field in inner)
     literals = [field for field in fields if get_origin(field.type) is Literal]
     return ParamsShape(names, {field.encode_name: get_args(field.type) for field in literals})
 
 
 def _find_structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
-    """Yield the struct that a field is, or that the items of its list are."""
+    """Yield the structs in the type of a field: its own, or the struct of its list's items."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         yield kind
     else:
@@ -422,7 +424,7 @@ def _find_structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
 def explain_params(reason: str, shape: ParamsShape) -> tuple[str, str]:
     """Return a message and a hint for a validation error of msgspec."""
     names = shape.names[""]
-    if len(reason) > _REASON_CHARS:  # it quotes the client's text: both ends are enough
+    if len(reason) > _REASON_CHARS:  # it quotes the client's text; both ends are enough
         reason = reason[: _REASON_CHARS // 2] + reason[-_REASON_CHARS // 2 :]
     if match := _UNKNOWN.fullmatch(reason):
         return explain_name(match["name"], _names_at(shape, match["place"]), what="parameter")
@@ -439,12 +441,12 @@ def explain_params(reason: str, shape: ParamsShape) -> tuple[str, str]:
 
 
 def _put_plainly(rule: str) -> str:
-    """Return what msgspec says of a wrong value without names of types."""
+    """Return msgspec's complaint about a value in plain words, without names of types."""
 
     def name_types(match: re.Match[str]) -> str:
-        # What may be left out needs no null.
-        kinds = [one for one in match[1].split(" | ") if one != "null"]
-        return " or ".join(_TYPE_WORDS.get(one, one) for one in kinds) or "null"
+        # The client can leave the parameter out, so null is not mentioned.
+        kinds = [kind for kind in match[1].split(" | ") if kind != "null"]
+        return " or ".join(_TYPE_WORDS.get(kind, kind) for kind in kinds) or "null"
 
     rule = _TYPES.sub(name_types, rule[:1].lower() + rule[1:]).replace("`", "")
     for limit, plain in _LIMITS.items():
@@ -455,16 +457,21 @@ def _put_plainly(rule: str) -> str:
 def explain_name(
     name: str, known: Iterable[str], *, what: str, prefix: str = ""
 ) -> tuple[str, str]:
-    """Return a message and a hint for an unknown name; a common `prefix` makes no names similar."""
-    known = {one.removeprefix(prefix): one for one in known}
-    shown = name if len(name) <= SHOWN_CHARS else f"{name[:SHOWN_CHARS]}…"
+    """Return a message and a hint for an unknown name. A common `prefix` does not count when names
+    are compared.
+    """
+    valid = {valid_name.removeprefix(prefix): valid_name for valid_name in known}
+    quoted = name if len(name) <= SHOWN_CHARS else f"{name[:SHOWN_CHARS]}…"
     rest = name[:SHOWN_CHARS].lower().removeprefix(prefix)
-    near = difflib.get_close_matches(rest, known, n=1, cutoff=0.6)
-    longer = [one for one in known if rest and one.startswith(rest)]
-    if not near and len(longer) == 1:
-        near = longer
-    hint = f"did you mean `{known[near[0]]}`?" if near else _list_names(known.values(), what=what)
-    return f"no {what} named `{shown}`", hint
+    similar = difflib.get_close_matches(rest, valid, n=1, cutoff=0.6)
+    longer = [valid_name for valid_name in valid if rest and valid_name.startswith(rest)]
+    if not similar and len(longer) == 1:
+        similar = longer
+    if similar:
+        hint = f"did you mean `{valid[similar[0]]}`?"
+    else:
+        hint = _list_names(valid.values(), what=what)
+    return f"no {what} named `{quoted}`", hint
 
 
 def _names_at(shape: ParamsShape, place: str | None) -> tuple[str, ...]:
@@ -492,7 +499,7 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
 
 
 class _UncheckedEnvelope(msgspec.Struct, frozen=True, gc=False):
-    """An envelope whose values are not decoded, whatever their size."""
+    """An envelope without decoded values, so that no value can fail by its size."""
 
     jsonrpc: msgspec.Raw = NO_PARAMS
     id: msgspec.Raw = msgspec.Raw(b"null")
@@ -538,13 +545,14 @@ class _ParamsReader:
         try:
             return self._decode(raw)
         except msgspec.ValidationError:
-            # Client libraries send null or [] for no parameters.
+            # Some client libraries send null or [] if there are no parameters.
             if bytes(raw) not in (b"null", b"[]"):
                 raise
             return self._decode(b"{}")
 
 
 def make_error_body(rpc_code: int, message: str, hint: str) -> ErrorBody:
+    """Return the body of an error of the protocol, with the code `bad_request`."""
     return ErrorBody(rpc_code, message, {"code": BadRequest.code, "hint": hint})
 
 
@@ -565,9 +573,7 @@ def _fault_of_json(
 
 
 def _fault_of_shape(text: bytes) -> Fault:
-    """Describe JSON that is not a request; the answer has the id if the request has a usable
-    one.
-    """
+    """Describe JSON that is not a request. The answer has the id if the JSON has a valid one."""
     try:
         parts = _decode_unchecked(text)
     except msgspec.ValidationError:
@@ -594,6 +600,6 @@ def _encode(message: msgspec.Struct) -> bytes:
     try:
         return _encode_value(message)
     except UnicodeEncodeError:
-        # A file name can hold bytes that are not UTF-8; Python keeps them as lone surrogates.
+        # A file name can hold bytes that are not UTF-8. Python keeps them as lone surrogates.
         text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False, separators=(",", ":"))
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()

@@ -1,10 +1,10 @@
-"""The messages of the Model Context Protocol, of both of its generations.
+"""The messages of the Model Context Protocol, in both of its generations.
 
-Revisions up to 2025-11-25 begin with an `initialize` handshake and keep its version for the
-connection. From 2026-07-28 on each request carries its version and the client's capabilities in
-`_meta`, and any connection may send it at any time. `McpParser` parses the lines of one connection
-into calls of `MCP_METHODS`; `complete_result` adds what the version of a request demands. A line
-is parsed by the rules of `jsonrpc`, whose errors are those of the protocol, too.
+Revisions up to 2025-11-25 begin with an `initialize` handshake, whose version holds for the whole
+connection. From 2026-07-28 on, each request carries its version and the client's capabilities in
+`_meta`, and may be sent on any connection at any time. `McpParser` parses the lines of one
+connection into calls of `MCP_METHODS`. `complete_result` adds the fields that the version of a
+request demands. Lines are parsed by the rules of `jsonrpc`, with the same errors.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ MODERN_VERSION = "2026-07-28"
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 SUPPORTED_VERSIONS = (MODERN_VERSION, *HANDSHAKE_VERSIONS)
 BATCH_VERSIONS = frozenset({"2025-03-26", "2024-11-05"})
-"""The revisions in which JSON-RPC's batches may be sent; later ones have none."""
+"""The revisions that allow batches of JSON-RPC; later revisions have none."""
 BINDING = "notifications/memsyncd/bind"
-"""Sent by `memsyncd mcp`: the folder that the client works in."""
+"""`memsyncd mcp` sends it, with the folder that the client works in."""
 INSTRUCTIONS = """\
 memsyncd keeps this project's memory: markdown notes on decisions, preferences, errors and cures.
 Begin a task with memory_context or memory_search; cite what you use as `path:start-end`. When you \
@@ -60,7 +60,7 @@ SUBSCRIPTION_ID = f"{_META}subscriptionId"
 
 
 class RequestMeta(msgspec.Struct, frozen=True):
-    """The `_meta` of a request, as far as it is used."""
+    """The fields of a request's `_meta` that are used."""
 
     version: str | UnsetType = msgspec.field(default=UNSET, name=f"{_META}protocolVersion")
     capabilities: dict[str, Any] | UnsetType = msgspec.field(
@@ -134,7 +134,7 @@ class LevelParams(McpParams, frozen=True, kw_only=True):
 
 
 class SubscriptionFilter(McpParams, frozen=True, kw_only=True, omit_defaults=True):
-    """The notifications that a stream has."""
+    """The notifications that a stream sends."""
 
     tools_list_changed: bool = False
     prompts_list_changed: bool = False
@@ -151,7 +151,7 @@ class CancelParams(McpParams, frozen=True, kw_only=True):
 
 
 class McpRequest(Params, frozen=True, kw_only=True):
-    """One request or notification of MCP, as the parameters of a `RpcRequest`."""
+    """One request or notification of MCP; it is the `params` of an `RpcRequest`."""
 
     id: Id
     """None for a notification."""
@@ -160,7 +160,7 @@ class McpRequest(Params, frozen=True, kw_only=True):
     client: str
     progress_token: str | int | None
     params: Any
-    """The parameters that `MCP_METHODS` names."""
+    """The method's parameters, of the type in `MCP_METHODS`."""
 
     @property
     def is_modern(self) -> bool:
@@ -171,13 +171,13 @@ class McpRequest(Params, frozen=True, kw_only=True):
 
 
 class McpMethod(msgspec.Struct, frozen=True):
-    """One method: its parameters, and the generations that have it."""
+    """One method: the type of its parameters, and the generations that have it."""
 
     params: type[McpParams] = McpParams
     in_handshake: bool = True
     in_modern: bool = True
     ttl_ms: int | None = None
-    """How long a client may keep the result; None if it must not be told."""
+    """How long a client may keep the result; None if the result has no such field."""
 
 
 MINUTE_MS = 60_000
@@ -207,7 +207,9 @@ _MODERN_NAMES = tuple(name for name, method in MCP_METHODS.items() if method.in_
 
 
 class McpParser(MessageParser):
-    """Parses the lines of one connection; `version` is that of its handshake, if it had one."""
+    """Parses the lines of one connection. `version` is the version of its handshake; empty without
+    one.
+    """
 
     __slots__ = ("client", "version")
 
@@ -217,7 +219,9 @@ class McpParser(MessageParser):
         self.client = ""
 
     def parse_line(self, line: bytes) -> RpcRequest | Fault | Batch | McpLine:
-        """As `MessageParser.parse_line`; an answer becomes an empty batch: nothing was asked."""
+        """Parse one line without its newline. An answer becomes an empty batch, because this server
+        sends no requests.
+        """
         message = super().parse_line(line)
         if isinstance(message, Batch) and self.version not in BATCH_VERSIONS:
             hint = "send one message a line"
@@ -255,18 +259,18 @@ class McpParser(MessageParser):
             progress_token=meta.progress_token,
             params=params,
         )
-        # A stream is answered when it ends: until then it is no request that waits.
+        # A stream is answered when it ends; until then it must not count as a waiting request.
         is_answered = name != "subscriptions/listen"
         return RpcRequest(name, request, request_id if is_answered else UNSET)
 
     def _shake_hands(self, params: InitializeParams) -> str:
-        asked = params.protocol_version
-        self.version = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
+        version = params.protocol_version
+        self.version = version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
         self.client = _read_name(params.client_info)
         return self.version
 
     def _find_version(self, name: str, meta: RequestMeta, *, is_request: bool) -> str:
-        """Return the version that a message is answered in. Raises BadRequest."""
+        """Return the version for the answer to a message. Raises BadRequest."""
         if not is_request or isinstance(meta.version, UnsetType):
             is_known = self.version or name in ("initialize", "ping") or not is_request
             if not is_known or name == "server/discover":
@@ -292,8 +296,8 @@ def _find_method(name: str, version: str) -> McpMethod:
     method = MCP_METHODS.get(name)
     is_modern = version == MODERN_VERSION
     if method is None or not (method.in_modern if is_modern else method.in_handshake):
-        known = _MODERN_NAMES if is_modern else _HANDSHAKE_NAMES
-        message, hint = explain_name(name, known, what="method")
+        names = _MODERN_NAMES if is_modern else _HANDSHAKE_NAMES
+        message, hint = explain_name(name, names, what="method")
         raise BadRequest(message, hint=hint, is_unknown=True)
     return method
 
@@ -307,8 +311,8 @@ def _decode_params(method: McpMethod, params: bytes) -> Any:
 
 
 def _object(params: msgspec.Raw) -> bytes:
-    given = b"{}" if params is NO_PARAMS else bytes(params)
-    return b"{}" if given == b"null" else given
+    text = b"{}" if params is NO_PARAMS else bytes(params)
+    return b"{}" if text == b"null" else text
 
 
 def _is_answer(line: bytes) -> bool:
@@ -341,7 +345,7 @@ _decode_answer = msgspec.json.Decoder(_AnyMessage).decode
 
 
 class McpResult(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """A result; by itself an empty one."""
+    """The fields that every result can have; an empty result is one of these."""
 
     result_type: str | UnsetType = UNSET
     ttl_ms: int | UnsetType = UNSET
@@ -412,7 +416,9 @@ class McpNotice(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True
 
 
 def complete_result(name: str, request: McpRequest, result: McpResult, version: str) -> McpResult:
-    """Return the result with the fields that the revision of its request demands."""
+    """Return the result with the fields that the request's revision demands. `version` is
+    memsyncd's.
+    """
     if not request.is_modern:
         return result
     ttl_ms = MCP_METHODS[name].ttl_ms
@@ -443,10 +449,11 @@ def describe_capabilities(*, is_modern: bool) -> dict[str, Any]:
 def cut_page(
     items: list[tuple[str, dict[str, Any]]], cursor: str | None, size: int
 ) -> tuple[list[dict[str, Any]], str | UnsetType]:
-    """Return one page of items, which are sorted by their keys, and the cursor of the next one.
+    """Return one page of items, and the cursor of the next page. `items` are pairs of key and item,
+    sorted by key.
 
-    A cursor names the last key of its page, so that items may come and go between pages. Raises
-    BadRequest for a cursor that was not made here.
+    A cursor holds the last key of its page, so items may come and go between pages. Raises
+    BadRequest for a cursor that this function did not make.
     """
     if cursor is not None:
         try:
@@ -462,7 +469,7 @@ def cut_page(
     return [item for _, item in page], following
 
 
-# --- addresses of notes -----------------------------------------------------------------------
+# --- URIs of notes ----------------------------------------------------------------------------
 
 SCHEME = "memsyncd:///"
 NOTE_TEMPLATE = SCHEME + "{workspace}/{+path}"
@@ -470,12 +477,12 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 
 
 def make_uri(workspace: str, path: str) -> str:
-    """Return the address of a note."""
+    """Return the URI of a note."""
     return f"{SCHEME}{_quote(workspace)}/{_quote(path, safe=b'/')}"
 
 
 def parse_uri(uri: str) -> tuple[str, str]:
-    """Return the workspace and the path of an address. Raises BadRequest."""
+    """Return the workspace and the path in a URI. Raises BadRequest."""
     workspace, slash, path = uri.removeprefix(SCHEME).partition("/")
     if not uri.startswith(SCHEME) or not (workspace and slash and path):
         hint = f"addresses of notes are {NOTE_TEMPLATE}; resources/list has them"

@@ -1,7 +1,7 @@
-"""The tools of MCP: their schemas, and the calls that their arguments become.
+"""The tools of MCP: their schemas, and the operations that they call.
 
-A tool is an operation with fewer parameters and descriptions for a model; its schema is generated
-from the operation's.
+A tool offers an operation to a model, with fewer parameters and with descriptions for a model. Its
+schema is generated from the operation's parameters.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol.jsonrpc import describe_shape, explain_name, explain_params
 
 ERRORS_META, ERROR_META = "memsyncd/errors", "memsyncd/error"
-"""Where a tool names the codes of its errors, and a result the code of its error."""
+"""Keys in `_meta`: a tool lists the codes of its errors there, a failed result its own code."""
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 INIT_TOOL = "memory_init"
 
 
 class OfferedTool(NamedTuple):
-    """A tool and its operations by action; that of a tool without actions by an empty text."""
+    """A tool and its operations by action. A tool without actions has one operation, with the empty
+    text as its key.
+    """
 
     tool: Tool
     operations: dict[str, Operation]
@@ -45,7 +47,7 @@ class OfferedTool(NamedTuple):
 
 
 def collect_tools(operations: Iterable[Operation]) -> dict[str, OfferedTool]:
-    """Return the tools that operations declare, by name, in the order of the declarations."""
+    """Return the declared tools by name, in the order of the declarations."""
     tools: dict[str, OfferedTool] = {}
     for operation in operations:
         offer = operation.tool
@@ -66,7 +68,7 @@ TOOLS = collect_tools(OPERATIONS.values())
 def list_tools(*, is_read_only: bool, has_memory: bool) -> list[dict[str, Any]]:
     """Return the tools as MCP describes them, in a fixed order.
 
-    With `is_read_only` those that write are left out; `has_memory` leaves out the one that begins a
+    `is_read_only` leaves out the tools that write. `has_memory` leaves out the tool that begins a
     memory.
     """
     return [
@@ -79,7 +81,7 @@ def list_tools(*, is_read_only: bool, has_memory: bool) -> list[dict[str, Any]]:
 
 @cache
 def describe_tool(name: str) -> dict[str, Any]:
-    """Return one tool as MCP describes it. It is cached: do not change it."""
+    """Return one tool as MCP describes it. The result is cached: do not change it."""
     offered = TOOLS[name]
     tool = offered.tool
     # Claude Code hides tools behind a search unless they ask to be loaded.
@@ -103,7 +105,7 @@ def describe_tool(name: str) -> dict[str, Any]:
 
 
 def describe_arguments(offered: OfferedTool) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments, made from the parameters of its methods."""
+    """Return the JSON schema of a tool's arguments, made from its operations' parameters."""
     every = [operation.params for operation in offered.operations.values()]
     _, schemas = msgspec.json.schema_components(every, ref_template="{name}")
     properties: dict[str, Any] = {}
@@ -112,8 +114,9 @@ def describe_arguments(offered: OfferedTool) -> dict[str, Any]:
         if place == "action" and offered.has_actions:
             schema: dict[str, Any] = {"type": "string", "enum": list(offered.operations)}
         else:
-            # The first method that has it; another may take a list of it.
-            params = next(one for one in every if place.partition(".")[0] in one.__struct_fields__)
+            # The first operation that has the field; another operation may take a list of values.
+            outer = place.partition(".")[0]
+            params = next(struct for struct in every if outer in struct.__struct_fields__)
             schema = _find_schema(schemas, params.__name__, place)
         properties[argument.name] = {**schema, "description": argument.description}
     return {
@@ -130,15 +133,15 @@ def _find_schema(schemas: dict[str, Any], struct: str, place: str) -> dict[str, 
     if dot:
         reference = schema.get("$ref") or schema["allOf"][0]["$ref"]
         return _find_schema(schemas, reference, inner)
-    choices = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
-    # One value is accepted where a list of them is described.
-    choices.sort(key=lambda one: one.get("type") != "array")
+    choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
+    # If a list is possible, only the list is described; one value is accepted in its place.
+    choices.sort(key=lambda choice: choice.get("type") != "array")
     schema = choices[0] if choices else schema
-    # `prefixItems` is not known to every provider of models.
+    # Some providers of models do not know `prefixItems`.
     if "prefixItems" in schema:
         item = schema["prefixItems"][0]
         return {"type": "array", "items": item, "minItems": 2, "maxItems": 2}
-    # The limits of lists and texts would cost each session tokens; refusals name them.
+    # Limits of lists and texts would cost tokens in each session; a refusal names the limit.
     dropped = ("description", "default", "maxLength", "minLength", "maxItems", "minItems")
     kept = {key: value for key, value in schema.items() if key not in dropped}
     if "enum" in kept:
@@ -152,49 +155,50 @@ def _find_schema(schemas: dict[str, Any], struct: str, place: str) -> dict[str, 
 
 
 def choose_call(offered: OfferedTool, arguments: dict[str, Any]) -> tuple[Operation, Any]:
-    """Return the operation that a tool calls with these arguments, and its parameters; null counts
-    as left out. Raises BadRequest.
+    """Return the operation that a tool calls for these arguments, and its parameters. A null counts
+    as a missing argument. Raises BadRequest.
     """
     tool, operations = offered.tool, offered.operations
-    given = {name: value for name, value in arguments.items() if value is not None}
-    known = {one.name: one.field or one.name for one in tool.arguments}
-    operation = operations.get(str(given.pop("action", "")) if offered.has_actions else "")
+    values = {name: value for name, value in arguments.items() if value is not None}
+    fields = {argument.name: argument.field or argument.name for argument in tool.arguments}
+    operation = operations.get(str(values.pop("action", "")) if offered.has_actions else "")
     if operation is None:
         hint = f"one of: {', '.join(operations)}"
         raise BadRequest("argument `action` is missing or unknown", hint=hint)
     if isinstance(operation.tool, ToolAction):
-        known = {**operation.tool.fields, "workspace": "workspace"}
-    splitting = {one.name for one in tool.arguments if one.splits_words}
+        fields = {**operation.tool.fields, "workspace": "workspace"}
+    splitting = {argument.name for argument in tool.arguments if argument.splits_words}
     params: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in known:
-            message, hint = explain_name(name, known, what="argument")
+    for name, value in values.items():
+        if name not in fields:
+            message, hint = explain_name(name, fields, what="argument")
             raise BadRequest(message, hint=hint)
-        outer, dot, inner = known[name].partition(".")
+        outer, dot, inner = fields[name].partition(".")
         if outer == "filters" and not value:
-            continue  # models give empty texts for filters that they do not want
+            continue  # models send an empty text for a filter that they do not want
         place = params.setdefault(outer, {}) if dot else params
-        kind = _find_type(operation.params, known[name])
+        kind = _find_type(operation.params, fields[name])
         place[inner or outer] = _list_values(kind, value, splits_words=name in splitting)
     for argument in tool.arguments:
-        if argument.is_required and argument.name in known and argument.name not in given:
-            hint = f"arguments: {', '.join(known)}"
+        if argument.is_required and argument.name in fields and argument.name not in values:
+            hint = f"arguments: {', '.join(fields)}"
             raise BadRequest(f"argument `{argument.name}` is missing", hint=hint)
     if tool.prepare:
         params = load_function(tool.prepare)(params)
-    return operation, convert_arguments(params, operation.params, known)
+    return operation, convert_arguments(params, operation.params, fields)
 
 
 def _find_type(params: Any, place: str) -> Any:
-    """Return the type of a field, `filters.kind` for a field of a field."""
+    """Return the type of a field. `place` is its name, or `filters.kind` for an inner field."""
     name, _, inner = place.partition(".")
-    kind = next(one.type for one in msgspec.structs.fields(params) if one.encode_name == name)
+    fields = msgspec.structs.fields(params)
+    kind = next(field.type for field in fields if field.encode_name == name)
     return _find_type(kind, inner) if inner else kind
 
 
 def _list_values(kind: Any, value: Any, *, splits_words: bool) -> Any:
-    """Return the value as a list where one is expected: models often give one value, words with
-    commas between them, or the JSON of a list.
+    """Return the value as a list if the type wants a list. Instead of a list, models often send one
+    value, words with commas between them, or a text with the JSON of a list.
     """
     is_list = is_list_type(kind)
     if isinstance(value, str) and value.startswith("[") and may_be_list(kind):
@@ -206,22 +210,22 @@ def _list_values(kind: Any, value: Any, *, splits_words: bool) -> Any:
 
 
 def convert_arguments(
-    given: dict[str, Any], params: type[StructT], known: Mapping[str, str]
+    values: dict[str, Any], params: type[StructT], fields: Mapping[str, str]
 ) -> StructT:
-    """Return a struct of what a client gave; `known` has the parameter of each argument. Raises
-    BadRequest.
+    """Return a struct of the values. `fields` maps the name of an argument to its parameter. Raises
+    BadRequest, which names arguments.
     """
     try:
-        # Some clients pass a model's numbers on as strings.
-        return msgspec.convert(given, params, strict=False)
+        # Some clients send a model's numbers as strings.
+        return msgspec.convert(values, params, strict=False)
     except msgspec.ValidationError as error:
         message, hint = explain_params(str(error), describe_shape(params))
         message = message.replace("parameter ", "argument ")
-        for name, parameter in known.items():
+        for name, parameter in fields.items():
             for end in "`[":
                 message = message.replace(f"`{parameter}{end}", f"`{name}{end}")
         if message.endswith("is missing"):
-            hint = f"arguments: {', '.join(known)}"
+            hint = f"arguments: {', '.join(fields)}"
         elif not hint.startswith("one of"):
             hint = "send it as the tool's input schema says"
         raise BadRequest(message, hint=hint) from error
@@ -231,12 +235,12 @@ def convert_arguments(
 
 
 HOOK_TOOL = "memory_hook"
-"""Answers a hook of a client; it is not listed, since no model calls it."""
+"""The tool that answers a client's hook. It is not listed, because no model calls it."""
 _EVENT_NAMES = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
 
 
 class HookArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """Arguments of the tool that answers hooks; a client sends what its hook is configured to."""
+    """Arguments of the tool that answers hooks; the configuration of a hook says which it sends."""
 
     event: Literal["session-start", "user-prompt"] = "user-prompt"
     prompt: str = ""
@@ -245,8 +249,8 @@ class HookArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def render_hook_answer(event: str, text: str) -> str:
-    """Return the JSON that puts the text before the model of Claude Code and others; an empty
-    object for no text.
+    """Return the JSON by which Claude Code and other clients show the text to the model. The JSON
+    is an empty object if there is no text.
     """
     answer = {"hookEventName": _EVENT_NAMES[event], "additionalContext": text}
     return msgspec.json.encode({"hookSpecificOutput": answer} if text else {}).decode()
@@ -256,21 +260,21 @@ def render_hook_answer(event: str, text: str) -> str:
 
 
 def render_result(operation: Operation, result: msgspec.Struct, find_warning: FindWarning) -> str:
-    """Return the text of a result, in which what tries to instruct its reader is marked."""
+    """Return a result as text. `find_warning` describes how a note tries to instruct its reader."""
     return str(load_function(operation.text)(result, find_warning))
 
 
 def render_error(error: MemsyncdError) -> str:
-    """Return the text of a failed call: the reason, and what to do next."""
+    """Return the text for a failed call: the reason, and what to do next."""
     hint = advise_agent(error)
     return f"{error.message}\nWhat to do: {hint}" if hint else error.message
 
 
 def advise_agent(error: MemsyncdError) -> str:
-    """Return the hint of an error for an agent, which has tools and may have no shell.
+    """Return the hint of an error for an agent, which has tools but perhaps no shell.
 
-    A hint that names a command of memsyncd's is for people: the agent gets that of the error's
-    code, else is told to pass it on.
+    If the hint names a command of memsyncd, it is for people. Then the agent gets another hint, by
+    the code of the error; if there is none, it is told to pass the hint on.
     """
     if not _NAMES_COMMAND.search(error.hint):
         return _TIME_LIMIT.sub("", error.hint)
@@ -278,7 +282,7 @@ def advise_agent(error: MemsyncdError) -> str:
 
 
 _NAMES_COMMAND = re.compile(r"\bmemsyncd [a-z]|(?<!\S)--[a-z]")
-# No tool has this parameter.
+# Tools have no parameter `timeout_ms`.
 _TIME_LIMIT = re.compile(r", or (?:ask )?(?:with )?a longer timeout_ms")
 _AGENT_HINTS = {
     "note_not_found": (

@@ -1,6 +1,7 @@
-"""The documents of the HTTP interface: OpenAPI, and a page to read, both made from the tables.
+"""The documents of the HTTP interface: OpenAPI, and a page for people. Both are made from the
+declarations and the routes.
 
-The page is one file without scripts or outside assets, so that it works offline.
+The page is one file without scripts or outside files, so it works offline.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _DESCRIPTION = (
     "The memory of this machine, over the Unix socket of memsyncd or its loopback port. Every "
     "method of the daemon is reached by `POST /rpc`, the common ones by a path of their own."
 )
-# The statuses of requests that are refused before a method is called, with their codes.
+# The statuses and errors of requests that are refused before a method is called.
 _REFUSALS: dict[int, type[MemsyncdError]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -61,7 +62,7 @@ _MCP_ERRORS = (HeaderMismatch, UnsupportedVersion, Conflict, Busy)
 
 
 class JsonRpcCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call; `params` are an object, as the method has it."""
+    """A call. `params` is an object with the parameters of the method."""
 
     jsonrpc: Literal["2.0"]
     id: Id | UnsetType = UNSET
@@ -88,6 +89,7 @@ def encode_openapi(version: str) -> bytes:
 
 
 def describe_openapi(version: str) -> dict[str, Any]:
+    """Return the OpenAPI document for this version of memsyncd."""
     schemas = _make_schemas()
     return {
         "openapi": OPENAPI_VERSION,
@@ -174,8 +176,8 @@ def _find_struct(schemas: dict[str, Any], struct: str, outer: str) -> str:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without the null that a query string cannot say."""
-    choices = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    """Return the schema without null, which a query string cannot express."""
+    choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     if len(choices) == 1:
         schema = choices[0]
     return {key: value for key, value in schema.items() if key != "default" or value is not None}
@@ -214,13 +216,13 @@ def _describe_content(route: HttpRoute) -> dict[str, Any]:
 
 def _group_errors(route: HttpRoute) -> dict[int, list[str]]:
     """Return the codes of a route's errors by status."""
-    found = {status: {error.code} for status, error in _REFUSALS.items()}
+    codes_by_status = {status: {error.code} for status, error in _REFUSALS.items()}
     if route.verb == "POST":
-        found[415] = {BadRequest.code}
+        codes_by_status[415] = {BadRequest.code}
     own = OPERATIONS[route.method].every_error if route.method else ()
     for error in (*own, *(_MCP_ERRORS if route.path == "/mcp" else ())):
-        found.setdefault(error.http_status, set()).add(error.code)
-    return {status: sorted(codes) for status, codes in found.items()}
+        codes_by_status.setdefault(error.http_status, set()).add(error.code)
+    return {status: sorted(codes) for status, codes in codes_by_status.items()}
 
 
 def _describe_refusal(route: HttpRoute, codes: list[str]) -> dict[str, Any]:
@@ -334,7 +336,8 @@ def _make_all_schemas() -> dict[str, Any]:
 def _render_route(route: HttpRoute, described: dict[str, Any]) -> Iterator[str]:
     yield f"<h2><code>{route.verb} {route.path}</code></h2><p>{_mark(route.summary)}</p>"
     yield _render_parameters(
-        (one["name"], one["required"], one["schema"]) for one in described["parameters"]
+        (parameter["name"], parameter["required"], parameter["schema"])
+        for parameter in described["parameters"]
     )
     yield _render_errors(described["responses"])
 
@@ -372,22 +375,22 @@ def _describe_kind(schema: dict[str, Any]) -> str:
         for key, word in (("minimum", "from"), ("maximum", "to"), ("maxLength", "at most"))
         if key in schema
     ]
-    shown = schema.get("default")
-    default = [f"default {shown}"] if shown not in (None, "", []) and kind != "object" else []
-    return ", ".join([kind, *bounds, *default])
+    default = schema.get("default")
+    has_default = default not in (None, "", []) and kind != "object"
+    return ", ".join([kind, *bounds, *([f"default {default}"] if has_default else [])])
 
 
 def _render_errors(responses: dict[str, Any]) -> str:
     rows = [
-        f"<tr><td>{status}<td><code>{html.escape(one['description'])}</code>"
-        for status, one in responses.items()
+        f"<tr><td>{status}<td><code>{html.escape(response['description'])}</code>"
+        for status, response in responses.items()
         if int(status) >= 400
     ]
     return f"<details><summary>Errors</summary><table>{''.join(rows)}</table></details>"
 
 
 def _mark(text: str) -> str:
-    """Return text as HTML, with what stands between backquotes as code."""
+    """Return text as HTML. Text between backquotes becomes code."""
     parts = html.escape(text).split("`")
     return "".join(
         f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts)

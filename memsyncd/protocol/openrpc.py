@@ -18,8 +18,8 @@ from memsyncd.protocol._generated import FIELDS
 def describe_structs(
     structs: Iterable[type[msgspec.Struct]], reference: str
 ) -> dict[str, dict[str, Any]]:
-    """Return the schemas of structs and of what they contain, by name. `reference` is how one
-    schema refers to another, with `{name}`.
+    """Return the schemas of the structs and of the structs within them, by name. `reference` is the
+    form of a reference to a schema; it contains `{name}`.
     """
     _, schemas = msgspec.json.schema_components(list(structs), ref_template=reference)
     for name, schema in schemas.items():
@@ -38,7 +38,9 @@ _DESCRIPTION = "One JSON value a line over a Unix socket, as JSON-RPC 2.0; param
 
 @cache
 def describe_methods(version: str) -> Discovery:
-    """Return the OpenRPC document for this version of memsyncd. It is cached: do not change it."""
+    """Return the OpenRPC document for this version of memsyncd. The result is cached: do not change
+    it.
+    """
     structs = [part for method in OPERATIONS.values() for part in (method.params, method.result)]
     structs += [notification.params for notification in NOTIFICATIONS.values()]
     schemas = describe_structs(structs, _REFERENCE)
@@ -48,8 +50,12 @@ def describe_methods(version: str) -> Discovery:
         methods=[_describe_method(name, method, schemas) for name, method in OPERATIONS.items()],
         components={"schemas": schemas, "errors": dict(sorted(_describe_errors().items()))},
         notifications=[
-            {"name": name, "summary": one.summary, "params": _list_params(one.params, schemas)}
-            for name, one in NOTIFICATIONS.items()
+            {
+                "name": name,
+                "summary": notification.summary,
+                "params": _list_params(notification.params, schemas),
+            }
+            for name, notification in NOTIFICATIONS.items()
         ],
     )
 
@@ -86,11 +92,11 @@ def _describe_errors() -> dict[str, dict[str, object]]:
 
 
 def find_errors() -> Iterator[type[MemsyncdError]]:
-    """Yield every error that can be sent."""
+    """Yield every error that the daemon can send."""
     classes: list[type[MemsyncdError]] = [MemsyncdError]
     while classes:
         error = classes.pop()
         if error.__module__ != MemsyncdError.__module__:
-            continue  # an error of a front end, which is never sent
+            continue  # an error of a front end, which the daemon never sends
         yield error
         classes.extend(error.__subclasses__())

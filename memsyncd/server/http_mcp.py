@@ -1,8 +1,9 @@
 """Serves the Model Context Protocol over HTTP: one message or batch a request, answers as JSON.
 
-A client with a handshake has a session, which its requests name in a header, and gets notifications
-by a stream of its own (GET). A request of the stateless revision has a connection of MCP to itself.
-An answer becomes a stream of events once a notification precedes it, such as progress.
+After a handshake a client has a session: a header of each request names it, and the client gets
+notifications by a stream that it opens with GET. A request of the stateless revision has a
+connection of MCP to itself. If a notification, such as progress, precedes the answer, the response
+becomes a stream of events.
 """
 
 from __future__ import annotations
@@ -39,18 +40,17 @@ from memsyncd.protocol.jsonrpc import (
     encode_error,
     encode_notification,
 )
+from memsyncd.server.http import HttpConnection, HttpRequest
 from memsyncd.server.mcp import McpConnection
-from memsyncd.server.requests import RequestDispatcher, ServerContext
+from memsyncd.server.requests import BatchReply, RequestDispatcher, ServerContext
 from memsyncd.server.session import Session
 
 if TYPE_CHECKING:
     import asyncio
 
-    from memsyncd.server.http import HttpConnection, HttpRequest
-
 MAX_SESSIONS = 64
 SESSION_IDLE_S = 3600.0
-"""A session without request or stream for this long ends; its client begins another one."""
+"""A session without a request or stream for this long ends; its client begins another session."""
 SESSION, VERSION, METHOD, NAME = (
     b"mcp-session-id",
     b"mcp-protocol-version",
@@ -63,7 +63,7 @@ LISTEN = "subscriptions/listen"
 class McpSession:
     """A connection of MCP over several requests of HTTP.
 
-    `send` gets each line that is no answer to a request; False if nobody reads it.
+    `send` gets each line that is no answer to a request, and returns False if no client reads it.
     """
 
     def __init__(self, context: ServerContext, origin: Session) -> None:
@@ -79,7 +79,7 @@ class McpSession:
         self.end_stream: Callable[[], None] = _do_nothing
         """Ends the response that `send` writes to."""
         self.progress: dict[str | int, Callable[[bytes], bool]] = {}
-        """Who gets the progress of a request, by its token."""
+        """The senders of progress, by the token of a request."""
         self.used_at_s = context.loop.time()
 
     @property
@@ -110,16 +110,17 @@ class McpSessions:
     def add(self, session: McpSession) -> None:
         """Raises Busy if all other sessions are in use."""
         if len(self._by_id) >= MAX_SESSIONS:
-            oldest = next((one for one in self._by_id.values() if one.is_idle), None)
+            sessions = self._by_id.values()
+            oldest = next((session for session in sessions if session.is_idle), None)
             if oldest is None:
-                hint = "end one with DELETE /mcp, or try again in a moment"
+                hint = "end a session with DELETE /mcp, or try again in a moment"
                 raise Busy(f"{MAX_SESSIONS} sessions of MCP are in use", hint=hint)
             self.remove(oldest.id)
         self._by_id[session.id] = session
         self._arm()
 
     def find(self, session_id: str) -> McpSession:
-        """Return the session, and count it as used. Raises NotFound."""
+        """Return the session and note that it is used. Raises NotFound."""
         session = self._by_id.pop(session_id, None)
         if session is None:
             raise NotFound("there is no such session", hint="begin one with `initialize`")
@@ -161,6 +162,7 @@ class McpExchange:
         self,
         connection: HttpConnection,
         context: ServerContext,
+        sessions: McpSessions,
         origin: Session,
         request: HttpRequest,
     ) -> None:
@@ -168,9 +170,7 @@ class McpExchange:
         self._context = context
         self._origin = origin
         self._request = request
-        if context.mcp_sessions is None:
-            context.mcp_sessions = McpSessions(context)
-        self._sessions: McpSessions = context.mcp_sessions
+        self._sessions = sessions
         self._session: McpSession | None = None
         self._is_new = self._is_modern = self._is_batch = False
         self._is_alone = False
@@ -198,16 +198,16 @@ class McpExchange:
             self._refuse(refusal.error, refusal.status)
 
     def _refuse(self, error: MemsyncdError, status: int) -> None:
-        """Refuse a request as a whole, counted as every failed request is."""
+        """Refuse a whole request; it is counted like any failed request."""
         line = encode_error(None, describe_error(error))
         response = Response(status, line, http.JSON)
         self._http.dispatch(Fault(describe_error(error)), lambda _: self._http.respond(response))
 
     def _read_session_id(self) -> str:
-        given = self._header(SESSION)
-        if given is None:
+        session_id = self._header(SESSION)
+        if session_id is None:
             raise _missing_session()
-        return given.decode("latin-1")
+        return session_id.decode("latin-1")
 
     # --- messages
 
@@ -224,7 +224,7 @@ class McpExchange:
         if (
             self._is_alone
             and not self._is_modern
-            and any(isinstance(one, RpcRequest) for one in items)
+            and any(isinstance(item, RpcRequest) for item in items)
         ):
             raise _missing_session()
         if session.session.n_pending >= self._context.limits.max_pending_per_client:
@@ -235,7 +235,7 @@ class McpExchange:
         self._carry_out(session, [self._check_headers(item, version) for item in items])
 
     def _find_session(self, version: str) -> McpSession:
-        """Return the session of the request, else one for this request alone."""
+        """Return the session that the request names, or a new one for this request alone."""
         if version and version not in mcp.SUPPORTED_VERSIONS and SESSION in self._request.headers:
             hint = f"versions: {', '.join(mcp.SUPPORTED_VERSIONS)}"
             raise BadRequest(f"MCP {version[:64]} is not supported", hint=hint)
@@ -252,7 +252,7 @@ class McpExchange:
         return session
 
     def _check_headers(self, item: RpcRequest | Fault, version: str) -> RpcRequest | Fault:
-        """Refuse a message of the stateless revision that its headers contradict."""
+        """Refuse a message of the stateless revision if a header contradicts it."""
         if isinstance(item, Fault):
             is_unknown = item.error.code == UnsupportedVersion.rpc_code
             if is_unknown and version and version[:64] != item.error.data.get("requested"):
@@ -268,15 +268,12 @@ class McpExchange:
             ("Mcp-Method", self._header(METHOD, b"").decode("latin-1"), item.method),
             ("Mcp-Name", name, expected if expected is not None else name),
         )
-        for header, given, wanted in pairs:
-            if given != wanted:
+        for header, sent, expected_value in pairs:
+            if sent != expected_value:
                 return _contradict(header, _read_request(item).id, item.method)
         return item
 
     def _carry_out(self, session: McpSession, items: list[RpcRequest | Fault]) -> None:
-        # Imported late: `http` imports this module with the first request to /mcp.
-        from memsyncd.server.http import HttpReply
-
         is_stream = any(map(_is_listen, items))
         if self._is_alone:
             session.send = self._send_event
@@ -288,20 +285,20 @@ class McpExchange:
         if is_stream:
             self._http.on_finish = session.mcp.finish
             self._http.arm_alive(self._keep_alive)
-        reply = HttpReply(len(items), self._end_listen if is_stream else self._answer)
+        reply = BatchReply(len(items), self._end_listen if is_stream else self._answer)
         for item in items:
             session.dispatcher.dispatch(item, reply, arrived_s=self._request.arrived_s)
         if not items:
             self._answer([])
 
     def _end_listen(self, answers: list[bytes]) -> None:
-        """A stream was opened, and goes on, or refused by an answer or by an event."""
+        """Answer if the stream was refused, by an answer or an event; an open stream goes on."""
         assert self._session is not None
         if answers or not self._session.mcp.has_streams:
             self._answer(answers)
 
     def _answer(self, answers: list[bytes]) -> None:
-        """Send the answers, as events if a stream has begun; none is `202 Accepted`."""
+        """Send the answers, as events if a stream has begun. No answer at all is `202 Accepted`."""
         session = self._session
         assert session is not None
         if not self._is_over and self._has_begun:
@@ -313,7 +310,10 @@ class McpExchange:
         self._abandon()
 
     def _abandon(self) -> None:
-        """The response has ended, or its client is gone, which ends a session of its own."""
+        """Forget the request: its response has ended, or the client is gone.
+
+        A session that was made for this request ends, too.
+        """
         self._is_over = True
         session = self._session
         if session is not None:
@@ -344,9 +344,9 @@ class McpExchange:
     # --- streams
 
     def _listen(self, session: McpSession) -> None:
-        """Send the notifications of a session until one of both ends it."""
+        """Send the notifications of a session until the client or the session ends the stream."""
         if session.send is not None:
-            raise Conflict("the session has a stream already", hint="close that one first")
+            raise Conflict("the session has a stream already", hint="close that stream first")
         self._session = session
         session.send, session.end_stream = self._send_event, self._end_stream
         self._begin_stream()
@@ -401,7 +401,7 @@ def _is_listen(item: RpcRequest | Fault) -> bool:
 
 
 def _find_name(call: RpcRequest) -> str | None:
-    """Return what the header `Mcp-Name` repeats; None for a message without a name."""
+    """Return the name that the header `Mcp-Name` must repeat; None for a message without one."""
     if call.method not in ("tools/call", "prompts/get", "resources/read"):
         return None
     params = _read_request(call).params
@@ -410,7 +410,7 @@ def _find_name(call: RpcRequest) -> str | None:
 
 def _contradict(header: str, request_id: Id | UnsetType, method: str) -> Fault:
     hint = f"send {header} as the message has it"
-    error = HeaderMismatch(f"{header} is not that of the message", hint=hint)
+    error = HeaderMismatch(f"{header} differs from the message", hint=hint)
     return Fault(describe_error(error), request_id, method)
 
 

@@ -1,9 +1,8 @@
-"""Opens what the daemon listens on: its Unix socket, and the port of the loopback interface with
-its token.
+"""Opens the daemon's Unix socket, and its port on the loopback interface with a token.
 
-`memsyncd.lock` sees to it that one daemon owns its folders. A socket file is removed only if no
-process answers on it, or at the end if it is still the one that was created here; one that was
-inherited from systemd is never removed.
+`memsyncd.lock` makes sure that one daemon owns its folders. A stale socket file, on which no
+process answers, is removed at the start. At the end the daemon removes its own socket file, unless
+another file has taken its place. The file of a socket that systemd passed on is never removed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from memsyncd.errors import AlreadyRunning, BadConfig, Unsafe
 from memsyncd.lock import has_listener
 
 PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
-"""Of a Unix socket's path: sun_path without its closing NUL."""
+"""The longest path of a Unix socket: sun_path without its closing NUL."""
 BACKLOG = 256
 # Longer than another daemon takes to replace a stale socket in the same folder.
 FOLDER_TRIES, FOLDER_POLL_S = 150, 0.01
@@ -56,14 +55,14 @@ class OwnedSocket:
         self._identity = _find_identity(path)
 
     def is_ours(self) -> bool:
-        """True while the path names this socket. If not, no new client finds this daemon."""
+        """True while the path leads to this socket. If not, no new client finds this daemon."""
         return self._identity is not None and _find_identity(self.path) == self._identity
 
     def rebind(self) -> socket.socket:
         """Listen at the path again after its file was removed; return the new socket.
 
-        The old socket is not closed. Raises as `open_socket` does; AlreadyRunning if another daemon
-        answers there now.
+        The old socket is not closed. Raises the errors of `open_socket`, such as AlreadyRunning if
+        another daemon answers there now.
         """
         _make_folder(os.path.dirname(self.path))
         self.sock = _replace_stale(self.path)
@@ -86,8 +85,9 @@ def open_socket(path: str, *, inherited: socket.socket | None = None) -> OwnedSo
     """Bind and listen at `path`, for this user alone.
 
     An `inherited` socket that listens there is used as it is. Raises BadConfig for a path that a
-    socket cannot have or that is not the inherited one's; Unsafe for a folder or file that another
-    user may have created or can reach; AlreadyRunning while another process answers there.
+    socket cannot have, or that differs from the inherited socket's; Unsafe for a folder or file
+    that another user may have created or can reach; AlreadyRunning while another process answers
+    there.
     """
     check_path(path)
     _make_folder(os.path.dirname(path))
@@ -129,20 +129,20 @@ def _make_folder(folder: str) -> None:
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
-        found = os.lstat(folder)
+        status = os.lstat(folder)
     except OSError as error:
         message = f"cannot make the socket's folder {folder}: {error.strerror}"
         raise BadConfig(message, hint=_PATH_HINT) from None
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         message = f"the socket's folder is a link: {folder}"
         raise Unsafe(message, hint="name the folder that it leads to")
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise Unsafe(f"not a folder: {folder}", hint=_PATH_HINT)
-    if found.st_uid != os.geteuid():
-        message = f"the socket's folder belongs to user {found.st_uid}: {folder}"
+    if status.st_uid != os.geteuid():
+        message = f"the socket's folder belongs to user {status.st_uid}: {folder}"
         raise Unsafe(message, hint=_PATH_HINT)
-    if found.st_mode & 0o022:
-        mode = stat.S_IMODE(found.st_mode)
+    if status.st_mode & 0o022:
+        mode = stat.S_IMODE(status.st_mode)
         message = f"others may write to the socket's folder (mode {mode:04o}): {folder}"
         raise Unsafe(message, hint=f"chmod 700 {folder}")
 
@@ -153,18 +153,18 @@ def _make_folder(folder: str) -> None:
 def _find_identity(path: str) -> _Identity | None:
     """Return the identity of the file at this path; None if there is none.
 
-    The time distinguishes files that got the same inode number one after the other.
+    The time tells files apart that had the same inode number at different times.
     """
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _replace_stale(path: str) -> socket.socket:
-    """Listen at the path. Two daemons that find the same stale file, such as one of another state
-    folder, take turns: the second finds the first.
+    """Listen at the path in place of a stale file. If two daemons start at once, such as daemons of
+    two state folders, they take turns, and the second one finds the first.
     """
     with _alone_in(os.path.dirname(path)):
         _remove_stale(path)
@@ -173,7 +173,7 @@ def _replace_stale(path: str) -> socket.socket:
 
 @contextlib.contextmanager
 def _alone_in(folder: str) -> Iterator[None]:
-    """Lock the folder, if its file system can."""
+    """Hold a lock on the folder, if its file system supports locks."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for _ in range(FOLDER_TRIES):
@@ -196,14 +196,14 @@ def _remove_stale(path: str) -> None:
     Raises AlreadyRunning if a process answers, Unsafe if the file is not a socket of this user.
     """
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode):
+    if not stat.S_ISSOCK(status.st_mode):
         message = f"the file at the socket's path is no socket: {path}"
         raise Unsafe(message, hint=_REMOVE_HINT)
-    if found.st_uid != os.geteuid():
-        raise Unsafe(f"the socket {path} belongs to user {found.st_uid}", hint=_PATH_HINT)
+    if status.st_uid != os.geteuid():
+        raise Unsafe(f"the socket {path} belongs to user {status.st_uid}", hint=_PATH_HINT)
     if has_listener(path):
         message = f"another process answers on {path}: a daemon of another version or state folder"
         raise AlreadyRunning(message, hint=_TAKEN_HINT)
@@ -212,16 +212,16 @@ def _remove_stale(path: str) -> None:
 
 
 def _check_inherited(sock: socket.socket, path: str) -> None:
-    """Check that the socket is the one that clients find at `path`, private to this user."""
+    """Check that clients find this socket at `path`, and that it is private to this user."""
     name = sock.getsockname()
     identity = _find_identity(path)
     if not isinstance(name, str) or identity is None or _find_identity(name) != identity:
         message = f"the inherited socket is at {name!r}, clients expect it at {path}"
         raise BadConfig(message, hint=_UNIT_HINT)
-    found = os.lstat(path)
-    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        mode = stat.S_IMODE(found.st_mode)
-        message = f"others may reach the socket {path} (user {found.st_uid}, mode {mode:04o})"
+    status = os.lstat(path)
+    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        mode = stat.S_IMODE(status.st_mode)
+        message = f"others may reach the socket {path} (user {status.st_uid}, mode {mode:04o})"
         raise Unsafe(message, hint=_UNIT_HINT)
 
 
@@ -239,11 +239,11 @@ def _bind(path: str) -> socket.socket:
 
 @contextlib.contextmanager
 def _private_mode(sock: socket.socket) -> Iterator[None]:
-    """Give the socket's file the mode 0600 from its creation on."""
+    """Let the socket's file have the mode 0600 from its first moment."""
     try:
         os.fchmod(sock.fileno(), 0o600)  # Linux creates the file with the unbound socket's mode
     except OSError:
-        # The last resort, since all threads share the umask.
+        # The umask is the last resort, because all threads share it.
         before = os.umask(0o177)
         try:
             yield
@@ -254,9 +254,9 @@ def _private_mode(sock: socket.socket) -> Iterator[None]:
 
 
 # --- The port of the loopback interface -----------------------------------------------------------
-# Every user of the machine can connect to a port, so each request must have the token, which only
-# the owner of the file can read. The file is kept over restarts: clients have the token in their
-# configuration.
+# Every user of the machine can connect to a port, so each request must carry the token, which only
+# the owner of its file can read. The file survives restarts, because clients have the token in
+# their configuration.
 
 TOKEN_BYTES = 32
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]{32,512}\s*")
@@ -272,7 +272,7 @@ def open_port(address: tuple[str, int]) -> socket.socket:
     except OSError as error:
         raise BadConfig(f"cannot listen on {host}: {error.strerror}", hint=_PORT_HINT) from None
     try:
-        # A port is free again as soon as its daemon has ended.
+        # So that the port is free again as soon as its daemon has ended.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
         sock.listen(BACKLOG)
@@ -290,7 +290,7 @@ def make_url(sock: socket.socket) -> str:
 
 
 def load_token(path: str) -> bytes:
-    """Return the token in this file, which is created if there is none.
+    """Return the token in this file; create the file if there is none.
 
     Raises Unsafe if others can read the file or it holds no token, BadConfig if it cannot be read.
     """
@@ -305,8 +305,8 @@ def load_token(path: str) -> bytes:
 
 
 def _create_token(path: str) -> None:
-    """Create the file whole: nobody ever reads a part of a token."""
-    import secrets  # late: once in the life of a token
+    """Create the file in one step, so that no program reads a part of a token."""
+    import secrets  # late: needed once in the life of a token
 
     temporary = f"{path}.{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -325,12 +325,12 @@ def _create_token(path: str) -> None:
 def _read_token(path: str) -> bytes:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(path, flags), "rb") as stream:
-        found = os.fstat(stream.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             message = f"the file of the token is not a file of yours: {path}"
             raise Unsafe(message, hint="see what it is and remove it")
-        if found.st_mode & 0o077:
-            mode = stat.S_IMODE(found.st_mode)
+        if status.st_mode & 0o077:
+            mode = stat.S_IMODE(status.st_mode)
             message = f"others may read the file of the token (mode {mode:04o}): {path}"
             hint = "remove it; the next start creates another token"
             raise Unsafe(message, hint=hint)

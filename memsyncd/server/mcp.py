@@ -1,8 +1,9 @@
 """Serves the Model Context Protocol on one connection: tools, resources, prompts, notifications.
 
-`McpConnection` carries out the methods of `protocol.mcp` by calling memsyncd's own methods, so that
-limits, order and errors are those of every other client. It keeps what belongs to the connection:
-the folder that the client works in, its subscriptions and its streams. Runs on the event loop.
+`McpConnection` carries out the methods of `protocol.mcp` by calling memsyncd's own methods, so an
+MCP client has the same limits, order and errors as every other client. It keeps the state of the
+connection: the folder that the client works in, its subscriptions and its streams. It runs on the
+event loop.
 """
 
 from __future__ import annotations
@@ -51,15 +52,15 @@ from memsyncd.server.session import Outcome, Session
 
 MAX_STREAMS = 16
 MAX_SUBSCRIPTIONS = 256
-"""The most addresses of notes that one connection may subscribe to."""
+"""The most notes that one connection may subscribe to."""
 PAGE_SIZE = 100
 MAX_COMPLETIONS = 100
 PROGRESS_S = 1.0
-"""The interval between reports of progress to a client that asked for them."""
+"""Time between two reports of progress to a client that wants them."""
 DISK_WAIT_MS, BUSY_WAIT_MS = 2000, 500
-# The states in which a scan takes no longer than usual.
+"""How long a search waits for recent saves, and how long while the first index is made."""
 READABLE = ("ready", "degraded")
-"""How long a search waits for recent saves; less while a first index is made."""
+"""States of a workspace in which a scan takes no longer than usual."""
 ALL_WORKSPACES = "*"
 INTERNAL = frozenset({"internal", "store_failed", "store_corrupt", "index_unfit", "disk_full"})
 
@@ -68,15 +69,15 @@ NoteKey = tuple[str, str]
 
 
 class Stream(msgspec.Struct, kw_only=True):
-    """One `subscriptions/listen`; `notes` has the address that the client gave for each note."""
+    """One `subscriptions/listen`; `notes` has the URI that the client sent for each note."""
 
     id: Id
-    wanted: mcp.SubscriptionFilter = mcp.SubscriptionFilter()
+    filter: mcp.SubscriptionFilter = mcp.SubscriptionFilter()
     notes: dict[NoteKey, str] = msgspec.field(default_factory=dict)
 
 
 class McpConnection:
-    """Carries out MCP for one client. `dispatcher` is that of its connection."""
+    """Carries out MCP for one client, through the dispatcher of its connection."""
 
     def __init__(
         self, context: ServerContext, session: Session, dispatcher: RequestDispatcher
@@ -114,12 +115,12 @@ class McpConnection:
             mcp.BINDING: self._bind,
         }
         self.send_notice: Callable[[str, mcp.McpNotice], None] = self._send_to_session
-        """Sends a notification; a session of HTTP replaces it, which has several streams."""
+        """Sends a notification. A session of HTTP replaces it, because it has several streams."""
         dispatcher.carry_out = self.carry_out
         session.translate = self._translate
 
     def carry_out(self, session: Session, method: str, params: Params) -> Outcome:
-        """Carry out one method, as a `Dispatch` does."""
+        """Carry out one method. This function is a `Dispatch`."""
         request = cast(mcp.McpRequest, params)
         session.client = request.client or session.client
         outcome = self._methods[method](request)
@@ -168,7 +169,7 @@ class McpConnection:
         )
 
     async def _start(self, _request: mcp.McpRequest) -> mcp.McpResult:
-        """Complete the handshake: from now on this client is notified of new and removed notes."""
+        """Complete the handshake: from now on the client is told of new and removed notes."""
         await self._watch()
         return mcp.McpResult()
 
@@ -188,7 +189,9 @@ class McpConnection:
         return mcp.McpResult()
 
     def bind(self, workspace: str, *, is_read_only: bool) -> None:
-        """Bind the connection to a folder; once, since later messages come from the client."""
+        """Bind the connection to a workspace, only once, because later messages come from the
+        client.
+        """
         if self._workspace is None:
             self._workspace = workspace[:8192] or None
             self._is_read_only = is_read_only
@@ -196,7 +199,7 @@ class McpConnection:
     async def _find_workspace(self, named: str | None) -> operations.WorkspaceStatus:
         """Return the named workspace, else the bound one, else the only one.
 
-        Raises WorkspaceNotFound with the names to choose from.
+        Raises WorkspaceNotFound if there is none, AmbiguousWorkspace with the names to choose from.
         """
         chosen = named or self._workspace
         try:
@@ -210,26 +213,27 @@ class McpConnection:
             raise WorkspaceNotFound(
                 message, hint=f"begin one with {mcp_tools.INIT_TOOL}{also}"
             ) from None
-        found: list[operations.WorkspaceStatus] = status.workspaces
-        if len(found) > 1:
+        workspaces: list[operations.WorkspaceStatus] = status.workspaces
+        if len(workspaces) > 1:
             listed = await self._ask("workspace.list", NoParams())
-            # The user-wide one joins the others, and is meant only where it is named.
-            user_wide = {one.id for one in listed.workspaces if one.user}
-            found = [one for one in found if one.id not in user_wide]
-        if len(found) == 1:
-            return found[0]
-        if not found:
+            # A client means the user-wide workspace only if it names it.
+            user_wide = {workspace.id for workspace in listed.workspaces if workspace.user}
+            workspaces = [each for each in workspaces if each.id not in user_wide]
+        if len(workspaces) == 1:
+            return workspaces[0]
+        if not workspaces:
             hint = f"begin one with {mcp_tools.INIT_TOOL}"
             raise WorkspaceNotFound("there is no workspace yet", hint=hint)
-        hint = f"name one with `workspace`: {', '.join(sorted(one.name for one in found))}"
+        names = ", ".join(sorted(workspace.name for workspace in workspaces))
+        hint = f"name one with `workspace`: {names}"
         raise AmbiguousWorkspace("there are several workspaces", hint=hint)
 
     async def _list_names(self) -> str:
         status = await self._ask("status", WorkspaceParams())
-        return ", ".join(sorted(one.name for one in status.workspaces))
+        return ", ".join(sorted(workspace.name for workspace in status.workspaces))
 
     async def _find_scope(self) -> list[operations.WorkspaceStatus]:
-        """Return the workspaces whose notes are listed: the bound one, else all."""
+        """Return the workspaces whose notes are listed: the bound workspace, else all."""
         with contextlib.suppress(WorkspaceNotFound):
             status = await self._ask("status", WorkspaceParams(workspace=self._workspace))
             return list(status.workspaces)
@@ -249,9 +253,9 @@ class McpConnection:
         tool = mcp_tools.TOOLS.get(name)
         if tool is None or (self._is_read_only and not tool.tool.is_read_only):
             why = " here: memsyncd mcp --read-only offers none that write" if tool else ""
-            # Clients show a model the message alone.
+            # Clients show a model only the message, so the message has the names.
             offered = mcp_tools.list_tools(is_read_only=self._is_read_only, has_memory=True)
-            names = ", ".join(one["name"] for one in offered)
+            names = ", ".join(described["name"] for described in offered)
             message = f"Unknown tool: {name[:128]}{why}; there are {names}"
             raise BadRequest(message, hint="call one of these")
         return self._run_tool(tool, request)
@@ -270,14 +274,14 @@ class McpConnection:
         return mcp.ToolResult(content=[_make_text(text)])
 
     async def _answer_hook(self, request: mcp.McpRequest) -> mcp.McpResult:
-        """Answer a hook of a client: the JSON with what memory holds on a prompt or for a session.
+        """Answer a client's hook with JSON: the memory that belongs to a prompt or a new session.
 
-        An empty object if it holds nothing, and, with the error's code, if the folder has no memory
-        or the answer takes too long.
+        The JSON is an empty object if there is no such memory. It is also empty, with the error's
+        code in `_meta`, if the folder has no memory or the search takes too long.
         """
-        given = request.params.arguments or {}
-        kept = {name: value for name, value in given.items() if value is not None}
-        arguments = mcp_tools.convert_arguments(kept, mcp_tools.HookArguments, {})
+        sent = request.params.arguments or {}
+        values = {name: value for name, value in sent.items() if value is not None}
+        arguments = mcp_tools.convert_arguments(values, mcp_tools.HookArguments, {})
         text, code = "", None
         try:
             text = await self._recall_for_hook(arguments)
@@ -290,9 +294,9 @@ class McpConnection:
 
     async def _recall_for_hook(self, arguments: mcp_tools.HookArguments) -> str:
         is_prompt = arguments.event == "user-prompt"
-        # A command of the client, such as `/clear`, asks nothing.
-        asks = is_prompt and not arguments.prompt.lstrip().startswith(("/", "!"))
-        query = make_query(arguments.prompt) if asks else ""
+        # A command of the client, such as `/clear`, is no question.
+        is_question = is_prompt and not arguments.prompt.lstrip().startswith(("/", "!"))
+        query = make_query(arguments.prompt) if is_question else ""
         folder = arguments.cwd or self._workspace
         if not folder or (is_prompt and not query):
             return ""
@@ -301,11 +305,11 @@ class McpConnection:
             query=query,
             workspace=folder,
             max_tokens=arguments.max_tokens,
-            # The answer to the start of the session had the notes of the user-wide workspace.
+            # The session's first answer had the notes of the user-wide workspace already.
             user=not is_prompt,
         )
-        found = await self._ask_fresh("context", params, is_ready=status.state in READABLE)
-        return render_context(found) if found.text else ""
+        block = await self._ask_fresh("context", params, is_ready=status.state in READABLE)
+        return render_context(block) if block.text else ""
 
     async def _use_tool(self, tool: mcp_tools.OfferedTool, arguments: dict[str, Any]) -> str:
         if tool.tool.name == mcp_tools.INIT_TOOL:
@@ -322,7 +326,7 @@ class McpConnection:
         return mcp_tools.render_result(operation, result, choose_find_warning(self._context))
 
     async def _recall(self, method: str, params: search.SearchParams | search.ContextParams) -> Any:
-        """Search, or make a context, in the named workspaces, else in the bound one."""
+        """Search or make a context in the named workspaces, else in the bound workspace."""
         named = params.workspace
         if isinstance(named, list) and len(named) == 1:
             named = named[0]
@@ -330,7 +334,7 @@ class McpConnection:
             params = msgspec.structs.replace(params, workspace=named)
             return await self._ask_fresh(method, params, is_ready=True)
         status = await self._find_workspace(named)
-        # A path says more than the id: it may be in a linked worktree.
+        # A path says more than an id, because it may lead into a linked worktree.
         place = named or self._workspace or status.id
         params = msgspec.structs.replace(params, workspace=place)
         return await self._ask_fresh(method, params, is_ready=status.state in READABLE)
@@ -342,7 +346,7 @@ class McpConnection:
         *,
         is_ready: bool,
     ) -> Any:
-        """Ask for what is on the disk now; if that takes too long, for what is indexed."""
+        """Ask after a scan of the disk; if that takes too long, ask the index as it is."""
         wait_ms = DISK_WAIT_MS if is_ready else BUSY_WAIT_MS
         fresh = msgspec.structs.replace(params, wait="disk", timeout_ms=wait_ms)
         with contextlib.suppress(NotFresh):
@@ -375,7 +379,7 @@ class McpConnection:
 
     @contextlib.asynccontextmanager
     async def _report_progress(self, token: str | int | None) -> AsyncIterator[None]:
-        """Send progress each second to a client that asked for it."""
+        """Send progress each second, if the client sent a token for it."""
         task = None if token is None else asyncio.ensure_future(self._send_progress(token))
         try:
             yield
@@ -389,7 +393,7 @@ class McpConnection:
             await asyncio.sleep(PROGRESS_S)
             n_sent += 1
             with contextlib.suppress(MemsyncdError):
-                pending = sum(one.pending for one in await self._find_scope())
+                pending = sum(workspace.pending for workspace in await self._find_scope())
             message = f"waiting for the index: {pending} changes pending" if pending else "waiting"
             notice = mcp.McpNotice(progress_token=token, progress=n_sent, message=message)
             self.send_notice("notifications/progress", notice)
@@ -424,8 +428,9 @@ class McpConnection:
 
     async def _subscribe(self, request: mcp.McpRequest) -> mcp.McpResult:
         if len(self._notes) >= MAX_SUBSCRIPTIONS:
-            hint = "unsubscribe from some"
-            raise BadRequest(f"one connection can subscribe to {MAX_SUBSCRIPTIONS}", hint=hint)
+            hint = "unsubscribe from some of them"
+            message = f"one connection can subscribe to {MAX_SUBSCRIPTIONS} notes"
+            raise BadRequest(message, hint=hint)
         note = await self._resolve(request.params.uri, is_modern=False)
         self._notes[note] = request.params.uri
         await self._watch()
@@ -433,7 +438,7 @@ class McpConnection:
 
     def _unsubscribe(self, request: mcp.McpRequest) -> mcp.McpResult:
         uri = request.params.uri
-        self._notes = {note: known for note, known in self._notes.items() if known != uri}
+        self._notes = {note: other for note, other in self._notes.items() if other != uri}
         return mcp.McpResult()
 
     async def _resolve(self, uri: str, *, is_modern: bool) -> NoteKey:
@@ -447,7 +452,9 @@ class McpConnection:
     # --- notifications
 
     def _listen(self, request: mcp.McpRequest) -> Outcome:
-        """Open a stream. Its result is sent when it ends, so an error is sent here, too."""
+        """Open a stream. The request gets its result when the stream ends; so this method sends an
+        error itself.
+        """
         try:
             self._check_stream(request.id)
         except BadRequest as error:
@@ -456,21 +463,21 @@ class McpConnection:
         stream = self._streams[request.id] = Stream(id=request.id)
         return self._open_stream(stream, request.params.notifications)
 
-    async def _open_stream(self, stream: Stream, wanted: mcp.SubscriptionFilter) -> mcp.McpResult:
+    async def _open_stream(self, stream: Stream, desired: mcp.SubscriptionFilter) -> mcp.McpResult:
         notes = {}
-        for uri in wanted.resource_subscriptions[:MAX_SUBSCRIPTIONS]:
+        for uri in desired.resource_subscriptions[:MAX_SUBSCRIPTIONS]:
             with contextlib.suppress(MemsyncdError):
                 notes[await self._resolve(uri, is_modern=True)] = uri
         await self._watch()
         if self._streams.get(stream.id) is not stream:
-            return mcp.McpResult()  # the client has cancelled it meanwhile
+            return mcp.McpResult()  # the client has cancelled the stream meanwhile
         honoured = msgspec.structs.replace(
-            wanted, prompts_list_changed=False, resource_subscriptions=list(notes.values())
+            desired, prompts_list_changed=False, resource_subscriptions=list(notes.values())
         )
         notice = mcp.McpNotice(meta=_tag(stream), notifications=honoured)
         self.send_notice("notifications/subscriptions/acknowledged", notice)
-        # Notifications begin here, so that the acknowledgement is the first of them.
-        stream.wanted, stream.notes = honoured, notes
+        # Notifications begin now: the acknowledgement must come before them.
+        stream.filter, stream.notes = honoured, notes
         return mcp.McpResult()
 
     def _check_stream(self, request_id: Id) -> None:
@@ -485,9 +492,11 @@ class McpConnection:
         self._session.send_line(encode_result(stream.id, result))
 
     async def _watch(self) -> None:
-        """Subscribe `_translate` to the changes of all notes, and remember which are listed."""
-        self._scope = frozenset(one.id for one in await self._find_scope())
-        # A client that has ended its side meanwhile would never be let go.
+        """Subscribe `_translate` to the changes of all notes, and remember the workspaces whose
+        notes are listed.
+        """
+        self._scope = frozenset(workspace.id for workspace in await self._find_scope())
+        # With a subscription, a client that has ended its side meanwhile would never be closed.
         if self._subscription is None and not self._has_finished:
             self._subscription = ""
             subscribed = await self._ask("subscribe", SubscribeParams())
@@ -496,7 +505,7 @@ class McpConnection:
     def _translate(self, _method: str, params: msgspec.Struct) -> None:
         """Send the notifications of MCP for a change of notes."""
         if not isinstance(params, Changed) or params.subscription != self._subscription:
-            return  # of a subscription from before the connection spoke MCP
+            return  # it belongs to a subscription from before the connection spoke MCP
         changed = params
         changes = [(changed.workspace, path) for path in changed.paths]
         for note in changes:
@@ -520,8 +529,8 @@ class McpConnection:
         if self.parser.version:
             self.send_notice(method, mcp.McpNotice())
         for stream in self._streams.values():
-            wanted = stream.wanted
-            if wanted.tools_list_changed if kind == "tools" else wanted.resources_list_changed:
+            desired = stream.filter
+            if desired.tools_list_changed if kind == "tools" else desired.resources_list_changed:
                 self.send_notice(method, mcp.McpNotice(meta=_tag(stream)))
 
     def _send_to_session(self, method: str, notice: mcp.McpNotice) -> None:
@@ -533,37 +542,36 @@ class McpConnection:
         return mcp.PromptList(prompts=list(mcp.PROMPTS.values()))
 
     def _get_prompt(self, request: mcp.McpRequest) -> Outcome:
-        given = request.params.arguments or {}
+        arguments = request.params.arguments or {}
         if request.params.name not in mcp.PROMPTS:
             hint = f"prompts: {', '.join(mcp.PROMPTS)}"
             raise BadRequest(f"Unknown prompt: {request.params.name[:128]}", hint=hint)
-        if not given.get("query"):
+        if not arguments.get("query"):
             raise BadRequest("argument `query` is missing", hint="send the subject, in words")
-        return self._make_prompt(given["query"], given.get("workspace"))
+        return self._make_prompt(arguments["query"], arguments.get("workspace"))
 
     async def _make_prompt(self, query: str, named: str | None) -> mcp.McpResult:
         params = search.ContextParams(query=query, workspace=named)
-        found = await self._recall("context", params)
-        text = render_context(found)
+        text = render_context(await self._recall("context", params))
         return mcp.PromptText(
-            description=f"What memory holds on: {query[:200]}",
+            description=f"Memory on: {query[:200]}",
             messages=[{"role": "user", "content": _make_text(text)}],
         )
 
     async def _complete(self, request: mcp.McpRequest) -> mcp.McpResult:
-        given: mcp.CompleteParams = request.params
-        is_prompt = given.ref.type == "ref/prompt"
+        params: mcp.CompleteParams = request.params
+        is_prompt = params.ref.type == "ref/prompt"
         if (
-            (given.ref.name not in mcp.PROMPTS)
+            (params.ref.name not in mcp.PROMPTS)
             if is_prompt
-            else (given.ref.uri != mcp.NOTE_TEMPLATE)
+            else (params.ref.uri != mcp.NOTE_TEMPLATE)
         ):
             hint = f"complete {', '.join(mcp.PROMPTS)} or {mcp.NOTE_TEMPLATE}"
             raise BadRequest("there is nothing of this name to complete", hint=hint)
-        chosen = given.context.arguments.get("workspace") if given.context else None
-        values = await self._find_completions(given.argument.name, chosen)
-        start = given.argument.value.casefold()
-        # Those that begin with it first, then those that contain it.
+        chosen = params.context.arguments.get("workspace") if params.context else None
+        values = await self._find_completions(params.argument.name, chosen)
+        start = params.argument.value.casefold()
+        # Values that begin with the text come before values that contain it.
         fitting = sorted(
             {value for value in values if start in value.casefold()},
             key=lambda value: (not value.casefold().startswith(start), value),
@@ -578,7 +586,7 @@ class McpConnection:
     async def _find_completions(self, argument: str, named: str | None) -> list[str]:
         if argument == "workspace":
             listed = await self._ask("workspace.list", NoParams())
-            return [one.name for one in listed.workspaces]
+            return [workspace.name for workspace in listed.workspaces]
         if argument not in ("path", "query"):
             return []
         try:
@@ -593,7 +601,7 @@ class McpConnection:
 
 
 def choose_find_warning(context: ServerContext) -> FindWarning:
-    """Choose the function that says how a text tries to instruct its reader."""
+    """Return the function that describes how a text tries to instruct its reader."""
     return describe_injections if context.marks_instructions() else lambda _text: ""
 
 
@@ -616,6 +624,6 @@ def _describe_note(
 
 
 def _unknown_resource(error: MemsyncdError, uri: str, *, is_modern: bool) -> MemsyncdError:
-    """Return the error that a revision of MCP prescribes for an address without a note."""
+    """Return the error that a revision of MCP prescribes for a URI without a note."""
     kind = BadRequest if is_modern else NoteNotFound
     return kind(error.message, hint=mcp_tools.advise_agent(error), uri=uri[:512])

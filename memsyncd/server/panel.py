@@ -1,9 +1,9 @@
-"""Serves the panel: its files, and the address that opens it once and sets the cookie.
+"""Serves the panel's files, and the address that opens the panel once and sets a cookie.
 
-The files are in `memsyncd/panel`. A token opens the panel once within a minute, so that the address
-in a shell's history or a browser's is worth nothing; after it the browser has a cookie, which it
-sends to this host alone and does not show to scripts. The policy of content lets the page load
-nothing from elsewhere, and run nothing that stands in a note.
+The files are in `memsyncd/panel`. A token opens the panel once, within a minute, so an address in
+the history of a shell or browser is worth nothing. The browser then has a cookie, which it sends to
+this host alone and hides from scripts. The content security policy lets the page load nothing from
+elsewhere and run no script from a note.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from memsyncd.protocol import http
 from memsyncd.protocol.http import Access, HttpRefusal, RequestTarget, Response
 
 TOKEN_AGE_S = 60.0
-"""How long an address can be opened."""
+"""How long an address stays valid."""
 PORT_AGE_S = 7 * 24 * 3600.0
-"""How long after the panel was opened last a daemon opens the same port when it starts."""
+"""A daemon that starts opens the panel's last port again if it was used within this time."""
 NONCE_BYTES = 24
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -34,8 +34,9 @@ SAFE_HEADERS = (
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
 )
-# Not a redirect of HTTP: a browser that comes from a file or another program would not send the
-# cookie along. The address with the token is replaced in the browser's history.
+# A page, no redirect of HTTP: a browser that comes from a file or another program would not send
+# the cookie after a redirect. The page replaces the address with the token in the browser's
+# history.
 _OPENED = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>memsyncd</title>
 <link rel="icon" href="{http.PANEL}icon.svg">
 <meta http-equiv="refresh" content="0;url={http.PANEL}%(view)s">
@@ -52,24 +53,26 @@ class OneTimeTokens:
         self._expires_s: dict[str, float] = {}
 
     def make(self) -> str:
+        """Return a new token."""
         now_s = self._now_s()
-        self._expires_s = {one: end_s for one, end_s in self._expires_s.items() if end_s > now_s}
+        valid = {token: end_s for token, end_s in self._expires_s.items() if end_s > now_s}
+        self._expires_s = valid
         token = secrets.token_urlsafe(NONCE_BYTES)
         self._expires_s[token] = now_s + TOKEN_AGE_S
         return token
 
     def use(self, token: str) -> bool:
-        """True once for each token that is not too old."""
+        """True at the first use of a token that is not too old."""
         return self._expires_s.pop(token, 0.0) > self._now_s()
 
 
 def make_panel_response(
     target: RequestTarget, access: Access | None, tokens: OneTimeTokens | None, now_s: float
 ) -> Response:
-    """Return a file of the panel, or what follows the opening of its address.
+    """Return a file of the panel, or the page that sets the cookie and leads to the panel.
 
-    `access` is None on the Unix socket, where no browser comes, and `tokens` until an address was
-    made. `now_s` is since the epoch.
+    `access` is None on the Unix socket, which no browser can use. `tokens` is None until the first
+    address was made. `now_s` is since the epoch. Raises HttpRefusal.
     """
     if access is None:
         raise HttpRefusal(NotFound("the panel is on a port", hint="open it: memsyncd ui"))
@@ -84,7 +87,7 @@ def make_panel_response(
         "SameSite=Strict"
     )
     workspace = next((value for name, value in target.query if name == "w"), "")
-    # Quoted, it holds nothing that means something in HTML.
+    # After quoting, the name holds no character that has a meaning in HTML.
     view = f"#notes?w={quote(workspace, safe='')}" if workspace else ""
     page = (_OPENED % {"view": view}).encode()
     return Response(200, page, http.HTML, (("Set-Cookie", cookie), *SAFE_HEADERS))
@@ -106,11 +109,11 @@ def _read_file(name: str) -> bytes | None:
         return None
 
 
-# --- the port, which a restarted daemon opens again: pages that are open come back to it
+# --- the port: a restarted daemon opens it again, so that open pages find the daemon
 
 
 def remember_port(path: str, port: int) -> None:
-    """Write the number of the panel's port. Raises BadConfig if that is not possible."""
+    """Write the number of the panel's port to `path`. Raises BadConfig if that is not possible."""
     temporary = f"{path}.{os.getpid()}"
     try:
         with open(temporary, "w", encoding="ascii") as stream:

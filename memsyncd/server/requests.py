@@ -1,8 +1,8 @@
 """Carries out the requests of clients: limits, fair order, answers, counters, log lines.
 
-Each request gets one answer, at once if its method has the result at once. One that takes longer
-runs as a task; the tasks of all clients are limited, and clients take turns. An exception ends its
-own request only. `server` reads and writes the lines.
+Each request gets one answer. If the method has the result at once, the answer is sent at once;
+otherwise the request runs as a task. The number of tasks is limited, and clients take turns. An
+exception ends its own request only. `server` reads and writes the lines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -38,21 +38,16 @@ from memsyncd.protocol.jsonrpc import (
     MessageParser,
     RpcRequest,
     describe_error,
-    encode_batch,
     encode_error,
     encode_result,
 )
 from memsyncd.server.session import Dispatch, Limits, RequestOrigin, Session, current_request
 from memsyncd.store.connection import find_shortage, short_read
 
-if TYPE_CHECKING:
-    from memsyncd.server.http_mcp import McpSessions
-    from memsyncd.server.panel import OneTimeTokens
-
 ROUND_S = 0.004
-"""How long the event loop works on lines that were read before it reads new ones."""
+"""How long the event loop works on lines that it has read before it reads new lines."""
 NO_METHOD = "invalid"
-"""The method that is counted for a message that is not a valid request."""
+"""Invalid requests are counted as this method."""
 ABANDONED = "client_gone"
 """The code of a request whose client left before the answer."""
 CANCELLED = "cancelled"
@@ -63,7 +58,7 @@ CANCELLED = "cancelled"
 
 
 class QueuedRequest(msgspec.Struct, frozen=True):
-    """A request that waits to run: exactly one of the two is called, once.
+    """A request that waits to run. Either `start` or `drop` is called, once.
 
     `start` gets a callback that it must call when the request is done.
     """
@@ -89,7 +84,7 @@ class RequestQueue:
         return self._queue.n_waiting
 
     def submit(self, flow: Flow[QueuedRequest], request: QueuedRequest) -> None:
-        """Start the request now, or when a slot is free for it."""
+        """Start the request now, or later when a slot is free."""
         self._queue.push(flow, request)
         self._start_waiting()
 
@@ -123,10 +118,10 @@ class HasLines(Protocol):
 
 
 class LineScheduler:
-    """Processes lines that were read, of all connections in turn (round-robin).
+    """Processes the lines that were read, one connection after the other (round-robin).
 
-    Between rounds the event loop reads new bytes, so that a client that sends one line does not
-    wait for the end of thousands that others have sent.
+    Between rounds the event loop reads new bytes, so a client that sends one line does not wait for
+    the thousands of lines of other clients.
     """
 
     __slots__ = ("_is_scheduled", "_loop", "_waiting")
@@ -137,7 +132,7 @@ class LineScheduler:
         self._is_scheduled = False
 
     def add(self, connection: HasLines) -> None:
-        """Queue the connection behind those that wait; one that waits already stays in place."""
+        """Queue the connection behind the others; a connection in the queue keeps its place."""
         self._waiting.setdefault(connection)
         self._schedule()
 
@@ -162,7 +157,8 @@ class LineScheduler:
 class CompletedRequest(NamedTuple):
     """How one request ended.
 
-    `code` is that of its error, empty for a result. `error` is set for an internal error only.
+    `took_s` counts from its arrival. `code` is the code of its error, empty for a result. `error`
+    is set for an internal error only.
     """
 
     session: Session
@@ -176,7 +172,7 @@ class CompletedRequest(NamedTuple):
 
 
 class ServerContext(msgspec.Struct, kw_only=True):
-    """What all connections of a server share."""
+    """Values and callbacks that all connections of a server share."""
 
     dispatch: Dispatch
     limits: Limits
@@ -187,24 +183,20 @@ class ServerContext(msgspec.Struct, kw_only=True):
     loop: asyncio.AbstractEventLoop
     on_answer: Callable[[CompletedRequest], None]
     after_methods: Mapping[str, Callable[[], None]]
-    """What is called after each request of a method."""
+    """Functions to call after each request, by its method."""
     on_error: Callable[[Exception, str], None]
     on_drop: Callable[[str], None]
     on_large_buffer: Callable[[], None]
-    """Called when the buffers of one client are large, to check those of all clients."""
+    """Called when the buffers of one client are large: the buffers of all clients are checked."""
     waiting_methods: frozenset[str]
     marks_instructions: Callable[[], bool]
-    """Whether text of notes that tries to instruct its reader is marked for agents."""
+    """Whether a note's text is marked for agents if it tries to instruct its reader."""
     tasks: set[asyncio.Future[Any]] = msgspec.field(default_factory=set)
     is_stopping: bool = False
-    mcp_sessions: McpSessions | None = None
-    """Those of clients by HTTP, once there is one."""
-    one_time_tokens: OneTimeTokens | None = None
-    """Those that open the panel, once it was asked for."""
 
 
 class _Request(NamedTuple):
-    """The part of a message that is needed to answer it."""
+    """The parts of a message that its answer needs."""
 
     id: Id | UnsetType
     method: str
@@ -213,37 +205,34 @@ class _Request(NamedTuple):
 
 
 class BatchReply:
-    """Collects the answers to one batch, which are sent as one line.
+    """Collects the answers to several messages; after the last one `on_answers` gets all of them.
 
-    Another protocol overrides `add` and sends the answers by itself.
+    Notifications have no answer, so the list may be shorter than `n_messages`, or empty.
     """
 
-    __slots__ = ("_answers", "_n_left", "n_bytes")
+    __slots__ = ("_answers", "_n_left", "_on_answers", "n_bytes")
 
-    def __init__(self, n_messages: int) -> None:
+    def __init__(self, n_messages: int, on_answers: Callable[[list[bytes]], None]) -> None:
         self._n_left = n_messages
+        self._on_answers = on_answers
         self._answers: list[bytes] = []
         self.n_bytes = 0
 
-    def add(self, answer: bytes | None) -> bytes | None:
-        """Add one answer, None for a notification; return the line with the last of them."""
-        is_last = self.collect(answer)
-        return encode_batch(self._answers) if self._answers and is_last else None
-
-    def collect(self, answer: bytes | None) -> bool:
-        """Keep one answer; True if it was the last of them."""
+    def add(self, answer: bytes | None) -> None:
+        """Add the answer to one message; None for a notification."""
         self._n_left -= 1
         if answer is not None:
             self._answers.append(answer)
             self.n_bytes += len(answer)
-        return not self._n_left
+        if not self._n_left:
+            self._on_answers(self._answers)
 
 
 class RequestDispatcher:
     """Carries out the requests of one client.
 
-    `send` gets the answers in the order in which they are ready; `on_done` is called after the
-    answer of each request that ran as a task.
+    `send` gets each answer when it is ready. `on_done` is called after the answer of each request
+    that ran as a task.
     """
 
     __slots__ = (
@@ -271,17 +260,19 @@ class RequestDispatcher:
         self._send = send
         self._on_done = on_done
         self._tasks: dict[asyncio.Future[Any], _Request] = {}
-        # By the identity of the request: a client may use an id twice.
+        # The key is the identity of the request, because a client may use an id twice.
         self._queued: dict[int, tuple[_Request, QueuedRequest]] = {}
         self._cancelled: set[asyncio.Future[Any]] = set()
         self._flow: Flow[QueuedRequest] = Flow()
         self.carry_out = context.dispatch
-        """Carries out the methods; another protocol on the connection replaces it."""
+        """Carries out the methods. Another protocol on the connection replaces it."""
 
     def dispatch(
         self, message: RpcRequest | Fault, batch: BatchReply | None = None, *, arrived_s: float
     ) -> None:
-        """Carry out one message, or start to; `arrived_s` is when it arrived."""
+        """Carry out one message, or start a task for it. `arrived_s` is its arrival in seconds of
+        the loop's clock.
+        """
         context = self._context
         context.counters.requests += 1
         method = message.method or NO_METHOD
@@ -294,7 +285,7 @@ class RequestDispatcher:
             token = current_request.set(RequestOrigin(self._session, arrived_s))
             try:
                 outcome = self.carry_out(self._session, method, message.params)
-            except Exception as error:  # noqa: BLE001 - one request's failure ends one request
+            except Exception as error:  # noqa: BLE001 - a failure ends its own request only
                 self._fail(request, error)
             else:
                 self._handle_outcome(request, outcome)
@@ -304,7 +295,7 @@ class RequestDispatcher:
     def close(self) -> None:
         """End the session of a client that is gone, and cancel its requests.
 
-        Notifications that run already go on: their client expects no answer.
+        Running notifications go on, because the client expects no answer to them.
         """
         callbacks = self._session.close()
         self._context.queue.clear(self._flow)
@@ -317,7 +308,9 @@ class RequestDispatcher:
                 self._context.on_error(error, "close")
 
     def cancel_request(self, request_id: Id) -> bool:
-        """Cancel a request that waits or runs: it gets no answer. False if there is none."""
+        """Cancel a request that waits or runs, so that it gets no answer. False if there is
+        none.
+        """
         for key, (request, queued) in self._queued.items():
             if request.id == request_id:
                 del self._queued[key]
@@ -373,7 +366,8 @@ class RequestDispatcher:
             self._complete(request, ABANDONED)
 
     def _run(self, request: _Request, outcome: Any, release: Callable[[], None] | None) -> None:
-        # The end of another request may start this one: until here its context is current.
+        # If the end of another request starts this request, the other one's context is still
+        # current.
         token = current_request.set(RequestOrigin(self._session, request.arrived_s))
         task = asyncio.ensure_future(outcome)
         current_request.reset(token)
@@ -428,12 +422,12 @@ class RequestDispatcher:
             return
         try:
             answer = encode_result(request.id, result)
-        except Exception as error:  # noqa: BLE001 - one result fails one request
+        except Exception as error:  # noqa: BLE001 - a failure ends its own request only
             self._fail(request, error)
             return
         limit = self._context.limits.max_reply_bytes
         is_too_large = len(answer) + (request.batch.n_bytes if request.batch else 0) > limit
-        # A write that has happened is never answered as one that failed.
+        # The answer to a write that was done is never an error.
         if is_too_large and not (isinstance(result, Written) and result.change_set is not None):
             self._fail(request, make_reply_error(limit))
         else:
@@ -457,12 +451,12 @@ class RequestDispatcher:
 
     def _send_answer(self, request: _Request, answer: bytes | None) -> None:
         if request.batch is not None:
-            answer = request.batch.add(answer)
-        if answer is not None:
+            request.batch.add(answer)
+        elif answer is not None:
             self._send(answer)
 
     def _complete(self, request: _Request, code: str, error: Exception | None = None) -> None:
-        """Count and report a request that has ended. Each request ends here, once."""
+        """Count and report a request that has ended; called once for each request."""
         context = self._context
         took_s = context.loop.time() - request.arrived_s
         completed = CompletedRequest(self._session, request.method, took_s, code, error)
@@ -482,7 +476,7 @@ def _shutting_down() -> ShuttingDown:
 
 
 def _discard(outcome: Any) -> None:
-    # A coroutine that is never awaited would be reported by Python.
+    # Python warns of a coroutine that is never awaited.
     if inspect.iscoroutine(outcome):
         outcome.close()
     elif isinstance(outcome, asyncio.Future):
@@ -493,7 +487,7 @@ def _discard(outcome: Any) -> None:
 
 MAX_WARNINGS = 60
 MAX_CLIENT_WARNINGS = 10
-"""Of refused clients, and of dropped clients. `metrics` counts all of them."""
+"""Warnings a minute of refused clients, and of dropped clients. `metrics` counts all of them."""
 WINDOW_S = 60.0
 ORDINARY_CODES = frozenset(
     error.code
@@ -512,7 +506,7 @@ log = get_log("server")
 
 
 class WarningLimit:
-    """Writes at most `most` warnings a minute; the next one says how many were omitted."""
+    """Writes at most `most` warnings a minute. The next warning says how many were omitted."""
 
     def __init__(self, now_s: Callable[[], float], most: int = MAX_WARNINGS) -> None:
         self._now_s = now_s
@@ -540,10 +534,10 @@ class RequestLog:
     """Writes one log line for each completed request: method, client, duration and error code,
     never the content. `now_s` is a monotonic clock.
 
-    Results are logged at `debug`, and so are errors that are ordinary answers: the note does not
-    exist, or it is not the version that the writer has read. Other errors are warnings, at most
-    `MAX_WARNINGS` a minute, so that a client that only fails does not fill a disk. An internal
-    error is always logged with its traceback.
+    Results are logged at `debug`. Some errors are ordinary answers, such as a note that does not
+    exist or has changed since the writer read it; they are logged at `debug`, too. Other errors are
+    warnings, at most `MAX_WARNINGS` a minute, so that a client that always fails does not fill the
+    disk. An internal error is always logged, with its traceback.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:

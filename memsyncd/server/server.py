@@ -1,14 +1,15 @@
 """Serves the daemon's Unix socket: admits clients of this user, reads their lines, writes answers.
 
 `Server` gets a listening socket (from `listen`) and a `dispatch`, which carries out the methods.
-A loopback port may be served beside it: there, each request must have the token. There are at most
-`max_clients` connections: when all places are taken, a new client replaces the oldest connection
-that has sent no request.
+It can also serve a port of the loopback interface, where each request must carry a token. There are
+at most `max_clients` connections. When all places are taken, a new client replaces the oldest
+connection that has sent no request.
 
-The first bytes decide whether a connection speaks JSON-RPC, in lines, or HTTP, which `http` reads;
-over TCP it is HTTP alone. Lines are processed in bounded turns, and the answers of a turn are sent
-with one write. A client that does not read its answers is not read from, and is dropped in the end;
-so is one that does not finish its line. `requests` carries out the lines.
+The first bytes decide the protocol of a connection: JSON-RPC in lines, or HTTP, which `http` reads;
+a TCP connection speaks HTTP only. Lines are processed in bounded turns, and one write sends the
+answers of a turn. While a client does not read its answers, the server does not read from it. In
+the end the server drops such a client, and also a client that does not finish its line. `requests`
+carries out the lines.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from memsyncd.protocol.jsonrpc import (
     RpcRequest,
     TooLong,
     describe_error,
+    encode_batch,
     encode_error,
     is_http_start,
     join_lines,
@@ -52,14 +54,15 @@ from memsyncd.store.connection import short_read
 if TYPE_CHECKING:
     from memsyncd.protocol.http import Access
     from memsyncd.server.http import HttpConnection
+    from memsyncd.server.http_routes import HttpRoutes
     from memsyncd.server.mcp import McpConnection
 
 TURN_S = 0.001
-"""How long the lines of one client are processed before those of others."""
+"""How long the lines of one client are processed before it is another client's turn."""
 PEER_CHECK_S = 1.0
-"""How often to check that a client still exists that waits for an answer and is not read from."""
+"""How often to check that a waiting client still exists while the server does not read from it."""
 LARGE_BUFFER_BYTES = 256 * 1024
-"""Above this much for one client, the buffers of all clients are checked."""
+"""If the buffers of one client are larger, the buffers of all clients are checked."""
 
 Admit = Callable[["Connection", asyncio.Transport, Callable[[bytes], bool]], Session | None]
 _Item = bytes | TooLong | tuple[RpcRequest | Fault, BatchReply]
@@ -68,8 +71,8 @@ _Item = bytes | TooLong | tuple[RpcRequest | Fault, BatchReply]
 class Connection(asyncio.Protocol):
     """One client's connection.
 
-    `admit` returns a session for it, or refuses it and returns None; `on_lost` is called when it is
-    lost. With `access` it is one of the loopback port.
+    `admit` returns a session for the connection, or refuses it and returns None. `on_lost` is
+    called when the connection is lost. `access` is set for a connection of the loopback port.
     """
 
     def __init__(
@@ -78,18 +81,20 @@ class Connection(asyncio.Protocol):
         *,
         admit: Admit,
         on_lost: Callable[[Connection], None],
+        find_routes: Callable[[], HttpRoutes],
         access: Access | None = None,
     ) -> None:
         self._context = context
+        self._find_routes = find_routes
         self._access = access
         self._admit = admit
         self._on_lost = on_lost
         self._splitter = LineSplitter(context.limits.max_line_bytes)
-        # Lines that are not carried out yet, with the time of their arrival.
+        # Lines to carry out, with the time of their arrival.
         self._unprocessed: deque[tuple[float, _Item]] = deque()
         self._out: list[bytes] = []
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        # Any: asyncio has no type for all that the transports of sockets can do.
+        # Any, because asyncio has no type with all methods of a socket's transport.
         self._transport: Any = None
         self._session: Session | None = None
         self._dispatcher: RequestDispatcher | None = None
@@ -159,7 +164,7 @@ class Connection(asyncio.Protocol):
         self.update()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        del exc  # every cause is handled alike
+        del exc  # every cause is handled in the same way
         for name in tuple(self._timers):
             self.disarm(name)
         self._unprocessed.clear()
@@ -178,9 +183,9 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_expendable(self) -> bool:
-        """True if closing it costs the client little.
+        """True if closing the connection costs the client little.
 
-        It has sent no request, or it sends no more and has all its answers.
+        The client has sent no request, or it sends no more and has all its answers.
         """
         if self._http is not None:
             return not self._http.is_busy
@@ -188,7 +193,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def n_buffered_bytes(self) -> int:
-        """The client's unfinished line, and what it has not read yet."""
+        """Bytes of the client's unfinished line, and of the answers that it has not read yet."""
         n_unsent = int(self._transport.get_write_buffer_size())
         if self._transport.is_closing():
             return n_unsent
@@ -196,14 +201,14 @@ class Connection(asyncio.Protocol):
         return n_held + n_unsent
 
     def drop(self, reason: str) -> None:
-        """Close the connection now, and discard what is unsent."""
+        """Close the connection now, and discard all unsent bytes."""
         if not self._transport.is_closing():
             self._context.counters.dropped += 1
             self._context.on_drop(reason)
         self._transport.abort()
 
     def refuse(self, error: MemsyncdError) -> None:
-        """Send an error that answers no request, and close."""
+        """Send an error that answers no particular request, and close."""
         if self._access is not None or self._http is not None:
             self._find_http().refuse(error)
             return
@@ -211,7 +216,7 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def close(self) -> None:
-        """Close once the client has read its answers, or leaves them unread for too long."""
+        """Close after the client has read its answers, or has left them unread for too long."""
         if self._mcp is not None:
             self._mcp.finish()
         if self._http is not None:
@@ -227,7 +232,9 @@ class Connection(asyncio.Protocol):
     # --- HTTP
 
     def _find_protocol(self, data: bytes) -> bytes:
-        """Decide by the first bytes; return those that its reader has not got yet."""
+        """Choose the protocol by the first bytes; return the bytes that its reader does not have
+        yet.
+        """
         first = self._splitter.held + data
         is_http = True if self._access is not None else is_http_start(first)
         self._is_open_to_http = is_http is None
@@ -239,11 +246,16 @@ class Connection(asyncio.Protocol):
 
     def _find_http(self) -> HttpConnection:
         if self._http is None:
-            # Imported with the first request by HTTP: most daemons never need it.
+            # Imported with the first request by HTTP, because most daemons never need it.
             from memsyncd.server.http import KEEP_ALIVE_S, HttpConnection
 
             self._http = HttpConnection(
-                self, self._context, self._session, self._dispatcher, self._access
+                self,
+                self._context,
+                self._session,
+                self._dispatcher,
+                self._access,
+                self._find_routes().carry_out,
             )
             self._idle_s = KEEP_ALIVE_S
             self.arm("idle", self._idle_s, self._on_idle)
@@ -262,7 +274,7 @@ class Connection(asyncio.Protocol):
         self.active_at_s = self._context.loop.time()
 
     def end_writing(self) -> None:
-        """Close for writing once all is sent; what arrives is still read."""
+        """Close for writing after all bytes are sent; the server still reads."""
         if not self._transport.is_closing():
             self._transport.write_eof()
 
@@ -292,7 +304,7 @@ class Connection(asyncio.Protocol):
         arrived_s = self._context.loop.time()
         self._unprocessed.extend((arrived_s, line) for line in lines)
 
-    # The event loop does nothing that takes long: long reads pause until the answers are sent.
+    # Long reads in threads pause until the event loop has sent the answers.
     @short_read()
     def _process_turn(self) -> None:
         """Process lines for at most `TURN_S`, or one request of HTTP."""
@@ -309,11 +321,11 @@ class Connection(asyncio.Protocol):
         self._continue()
 
     def _process(self, arrived_s: float, item: _Item) -> None:
-        assert self._dispatcher is not None  # only an admitted client is read from
+        assert self._dispatcher is not None  # the server reads from admitted clients only
         if isinstance(item, bytes):
             message = self._parse_line(item)
             if isinstance(message, Batch):
-                batch = BatchReply(len(message.items))
+                batch = BatchReply(len(message.items), self._send_batch)
                 self._unprocessed.extendleft(
                     (arrived_s, (part, batch)) for part in reversed(message.items)
                 )
@@ -329,14 +341,14 @@ class Connection(asyncio.Protocol):
             self._dispatcher.dispatch(*item, arrived_s=arrived_s)
 
     def _parse_line(self, line: bytes) -> RpcRequest | Fault | Batch | McpLine:
-        """Parse a line by the protocol of the connection; the first line of MCP decides it."""
+        """Parse a line. The first line of MCP makes the connection one of MCP."""
         if self._mcp is None:
             message = self._context.parser.parse_line(line)
             if not isinstance(message, McpLine):
                 return message
             assert self._session is not None
             assert self._dispatcher is not None
-            # Imported with the first such line: most daemons of a shell never need it.
+            # Imported with the first such line, because many daemons never need it.
             from memsyncd.server.mcp import McpConnection
 
             self._mcp = McpConnection(self._context, self._session, self._dispatcher)
@@ -354,7 +366,8 @@ class Connection(asyncio.Protocol):
         has_input = bool(self._unprocessed) if self._http is None else self._http.has_input
         if has_input and may_process:
             self._context.lines.add(self)
-        # While an answer by HTTP is awaited, reading goes on: it shows when the client leaves.
+        # While a request by HTTP is answered, reading goes on, so that it shows if the client
+        # leaves.
         may_read = may_process if self._http is None else self._is_writable
         if self._has_ended:
             self._close_if_done()
@@ -375,6 +388,10 @@ class Connection(asyncio.Protocol):
     def _send_later(self, answer: bytes) -> None:
         self._out.append(answer)
 
+    def _send_batch(self, answers: list[bytes]) -> None:
+        if answers:
+            self._send_later(encode_batch(answers))
+
     def _flush(self) -> None:
         if self._out:
             data = join_lines(self._out)
@@ -383,12 +400,14 @@ class Connection(asyncio.Protocol):
 
     def _send_now(self, line: bytes) -> bool:
         if self._http is not None:
-            return False  # its notifications are translated into events
+            return False  # a stream sends its notifications, as events
         self._flush()
         return self.write(line + b"\n")
 
     def write(self, data: bytes) -> bool:
-        """Send bytes; False if the client is gone, or dropped now for what it leaves unread."""
+        """Send bytes. False if the client is gone, or is dropped now because it leaves too much
+        unread.
+        """
         transport = self._transport
         if transport.is_closing():
             return False
@@ -403,10 +422,10 @@ class Connection(asyncio.Protocol):
         if self.n_buffered_bytes > LARGE_BUFFER_BYTES:
             self._context.on_large_buffer()
 
-    # --- timers: none runs unless something is unfinished
+    # --- timers: a timer runs only while something is unfinished
 
     def arm(self, name: str, after_s: float, callback: Callable[[], None]) -> None:
-        """RpcRequest back after this time, unless it is 0; a timer of this name is replaced."""
+        """Call back after this time, unless it is 0. A timer of the same name is replaced."""
         self.disarm(name)
         if after_s:
             self._timers[name] = self._context.loop.call_later(after_s, callback)
@@ -417,7 +436,7 @@ class Connection(asyncio.Protocol):
             timer.cancel()
 
     def _arm_request_timer(self, *, is_inside: bool, again: bool) -> None:
-        """Limit the time of an unfinished request; `again` if another one has ended before it."""
+        """Limit the time of an unfinished request; `again` if an earlier request has just ended."""
         if not is_inside or self._transport.is_closing():
             self.disarm("line")
         elif again or "line" not in self._timers:
@@ -425,7 +444,7 @@ class Connection(asyncio.Protocol):
 
     def _on_unfinished(self) -> None:
         timeout_s = self._context.limits.line_timeout_s
-        if self._is_paused:  # the client may have sent the rest: the socket is not read from
+        if self._is_paused:  # the rest may wait in the socket, from which the server does not read
             self.arm("line", timeout_s, self._on_unfinished)
             return
         self._context.counters.dropped += 1
@@ -438,7 +457,7 @@ class Connection(asyncio.Protocol):
         self.refuse(BadRequest(message, hint="end each request with a newline"))
 
     def _arm_peer_check(self) -> None:
-        # While the socket is read from, asyncio reports that the client is gone.
+        # While asyncio reads from the socket, it reports that the client is gone.
         is_unread = self._has_ended or self._is_paused
         is_waiting = self._n_pending if self._http is None else self._http.is_busy
         if not is_waiting or not is_unread or self._transport.is_closing():
@@ -474,23 +493,25 @@ class Connection(asyncio.Protocol):
 
 
 SILENT_S = 0.5
-"""How long a new client may send nothing before another one can replace it."""
+"""How long a new client may send nothing before another client can replace it."""
 FLUSH_S = 1.0
-"""How long clients have, at the end, to read their answers."""
+"""How long clients have to read their answers when the server stops."""
 
 
 class Server:
     """Serves one socket on the running loop. It cannot be started again after `stop`.
 
-    `dispatch` returns a result, or an awaitable for one, which then runs as a task, at most
-    `max_running` of them; it raises MemsyncdError to refuse. `waiting_methods` mostly wait, so
-    their tasks do not count. `marks_instructions` says whether text that tries to instruct an agent
-    is marked. `on_answer` is called with each request that has ended, and then what `after_methods`
-    has for its method; `on_error` with an exception outside of requests and the place where it was
-    raised; `on_refuse` and `on_drop` with the reason.
+    `dispatch` returns a result, or an awaitable that then runs as a task; it raises MemsyncdError
+    to refuse a request. At most `max_running` tasks run at once; tasks of `waiting_methods` do not
+    count, because they mostly wait. `marks_instructions` says whether text that tries to instruct
+    an agent is marked.
+
+    Callbacks: `on_answer` gets each request that has ended; then the function is called that
+    `after_methods` has for its method. `on_error` gets an exception from outside of requests and
+    the place where it was raised. `on_refuse` and `on_drop` get the reason.
     """
 
-    def __init__(  # noqa: PLR0913 - what a server is told, and whom it tells
+    def __init__(  # noqa: PLR0913 - its settings and its callbacks
         self,
         dispatch: Dispatch,
         limits: Limits,
@@ -511,6 +532,7 @@ class Server:
         self._is_empty = asyncio.Event()
         self._listener: asyncio.Server | None = None
         self._port_listener: asyncio.Server | None = None
+        self._routes: HttpRoutes | None = None
         self._context = ServerContext(
             dispatch=dispatch,
             limits=limits,
@@ -548,50 +570,53 @@ class Server:
         return sum(connection.n_buffered_bytes for connection in self._connections)
 
     async def start(self, sock: socket.socket) -> None:
-        """Accept clients on this bound Unix socket, and no longer on an earlier one.
+        """Accept clients on this bound Unix socket, and no more on an earlier one.
 
         The server closes the socket, but does not remove its file.
         """
         sock.settimeout(0)
-        # From 3.13 on asyncio would remove the file, without a check whether it is still ours.
+        # From Python 3.13 on, asyncio would remove the file even if it is not ours any more.
         options: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
         if self._listener is not None:
             self._listener.close()
         self._listener = await self._context.loop.create_unix_server(
-            self._make_connection, sock=sock, backlog=BACKLOG, **options
+            lambda: self._make_connection(self._admit), sock=sock, backlog=BACKLOG, **options
         )
 
     async def start_port(self, sock: socket.socket, access: Access) -> None:
         """Accept clients by HTTP on this bound TCP socket as well. The server closes the socket."""
         sock.settimeout(0)
         self._port_listener = await self._context.loop.create_server(
-            lambda: Connection(
-                self._context, admit=self._admit_by_token, on_lost=self._remove, access=access
-            ),
+            lambda: self._make_connection(self._admit_by_token, access),
             sock=sock,
             backlog=BACKLOG,
         )
 
     def make_panel_token(self) -> str:
         """Return a token that opens the panel once."""
-        from memsyncd.server.panel import OneTimeTokens
+        return self._find_routes().make_panel_token()
 
-        tokens = self._context.one_time_tokens or OneTimeTokens(self._context.loop.time)
-        self._context.one_time_tokens = tokens
-        return tokens.make()
+    def _find_routes(self) -> HttpRoutes:
+        if self._routes is None:
+            # Imported with the first request by HTTP, because most daemons never need it.
+            from memsyncd.server.http_routes import HttpRoutes
+
+            self._routes = HttpRoutes(self._context)
+        return self._routes
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """Accept no more clients, give running requests `grace_s`, close every connection.
 
-        Requests that wait, and those that are not done in time, are refused with ShuttingDown.
+        Waiting requests, and requests that are not done in time, are refused with ShuttingDown.
         """
         self._context.is_stopping = True
-        listeners = [one for one in (self._listener, self._port_listener) if one is not None]
+        both = (self._listener, self._port_listener)
+        listeners = [listener for listener in both if listener is not None]
         for listener in listeners:
             listener.close()
         await self._finish_tasks(grace_s)
-        if self._context.mcp_sessions is not None:
-            self._context.mcp_sessions.close()
+        if self._routes is not None:
+            self._routes.close()
         for connection in tuple(self._connections):
             connection.close()
         if self._connections:
@@ -603,7 +628,7 @@ class Server:
                     connection.abort()
                 await self._is_empty.wait()
         for listener in listeners:
-            # From 3.12 on this waits for connections that were just refused, too.
+            # From Python 3.12 on, this also waits for connections that were just refused.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(listener.wait_closed(), FLUSH_S)
 
@@ -616,11 +641,17 @@ class Server:
             for task in tuple(context.tasks):
                 task.cancel()
             await asyncio.wait(tuple(context.tasks), timeout=FLUSH_S)
-        # The callbacks of tasks that ended just now send their answers.
+        # Lets the callbacks of the last tasks send their answers.
         await asyncio.sleep(0)
 
-    def _make_connection(self) -> Connection:
-        return Connection(self._context, admit=self._admit, on_lost=self._remove)
+    def _make_connection(self, admit: Admit, access: Access | None = None) -> Connection:
+        return Connection(
+            self._context,
+            admit=admit,
+            on_lost=self._remove,
+            find_routes=self._find_routes,
+            access=access,
+        )
 
     def _admit(
         self,
@@ -645,7 +676,7 @@ class Server:
         _transport: asyncio.Transport,
         send: Callable[[bytes], bool],
     ) -> Session | None:
-        """Admit a client of the port: who it is shows with each of its requests."""
+        """Admit a client of the port; each of its requests must prove by itself who it is."""
         return self._admit_client(connection, 0, send)
 
     def _admit_client(
@@ -683,7 +714,7 @@ class Server:
             self._remove(largest)
 
     def _close_silently(self, transport: asyncio.Transport, reason: str) -> None:
-        # Without a byte: other users do not learn that a daemon is here.
+        # No byte is sent, so other users do not learn that a daemon is here.
         self._report_refused(reason)
         transport.abort()
 

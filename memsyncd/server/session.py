@@ -1,6 +1,6 @@
-"""The client and the request that a handler works for: who it is, what it may use, its session.
+"""Sessions: the client that a handler works for, its identity and its limits.
 
-A session identifies the client, sends it notifications, and reports when it is gone.
+A session identifies the client, sends it notifications, and reports when the client is gone.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def is_own_user(uid: int) -> bool:
 
 
 def has_hung_up(sock: PeerSocket) -> bool:
-    """True if a peer that has ended its side does not read either: no answer can reach it."""
+    """True if a peer that sends no more does not read either, so that no answer can reach it."""
     poll = select.poll()
     poll.register(sock.fileno(), 0)
     closed = select.POLLHUP | select.POLLERR | select.POLLNVAL
@@ -69,7 +69,7 @@ def has_hung_up(sock: PeerSocket) -> bool:
 
 
 class Session:
-    """One client, for as long as its connection is open. Handlers may use it as a key."""
+    """One client while its connection is open. Handlers may use a session as a key."""
 
     __slots__ = (
         "_callbacks",
@@ -93,13 +93,13 @@ class Session:
         """The name that the client gives itself; empty if it gives none."""
         self.is_open = True
         self.n_pending = 0
-        """Requests that wait or run."""
+        """Number of requests that wait or run."""
         self.reads: Flow[Any] = Flow()
-        """Its reads that wait for a query thread, and how long its reads take."""
+        """Reads that wait for a query thread, and the usual time of this client's reads."""
         self.is_subscribed = False
-        """Set by a handler while it may send notifications: an idle client is not closed then."""
+        """A handler sets it while it may send notifications; an idle client is not closed then."""
         self.translate: Callable[[str, msgspec.Struct], None] | None = None
-        """Sends the notifications of a client that speaks another protocol."""
+        """Sends notifications in the client's protocol, if that is not JSON-RPC."""
 
     @property
     def name(self) -> str:
@@ -117,11 +117,11 @@ class Session:
         return self.send_line(encode_notification(method, params))
 
     def send_line(self, line: bytes) -> bool:
-        """As `notify`, with a line that `encode_notification` made once for many clients."""
+        """Like `notify`, for a line that was encoded once for many clients."""
         return self.is_open and self._send(line)
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once when the client is gone; now if it is gone already."""
+        """Call `callback` once when the client is gone; at once if it is gone already."""
         if self.is_open:
             self._callbacks.append(callback)
         else:
@@ -135,7 +135,7 @@ class Session:
 
 
 class RequestOrigin(NamedTuple):
-    """The client that sent a request, and when it arrived by the loop's clock.
+    """The client of a request, and the request's arrival in seconds of the loop's clock.
 
     The time limit of a request counts from its arrival.
     """
@@ -145,17 +145,17 @@ class RequestOrigin(NamedTuple):
 
 
 current_request: ContextVar[RequestOrigin | None] = ContextVar("current_request", default=None)
-"""The request that is being carried out, in its dispatch and in its task."""
+"""The request that is being carried out; set during its dispatch and in its task."""
 
 
 Outcome = msgspec.Struct | Awaitable[msgspec.Struct]
 Dispatch = Callable[[Session, str, Params], Outcome]
-"""Carries out one method for one client: returns its result, or an awaitable for it.
+"""Carries out one method for one client and returns its result, or an awaitable for it.
 
 Raises MemsyncdError to refuse the request.
 """
 MethodCall = Callable[[Session, Any], Outcome]
-"""Carries out one method, as `Dispatch` does."""
+"""Carries out one method; like `Dispatch`, without the name of the method."""
 InThread = Callable[..., Awaitable[Any]]
 """Runs a function on a query thread: `Reads.run`."""
 
@@ -164,14 +164,15 @@ InThread = Callable[..., Awaitable[Any]]
 
 
 class Limits(SocketConfig, frozen=True, kw_only=True):
-    """What one client, or all of them together, may use: the configured limits and those that have
-    no key. A time of 0 s means: no limit.
+    """Limits for one client and for all clients together: the configured ones, and the ones below,
+    which have no key. A time of 0 s means no limit.
     """
 
-    # Requests of one client without an answer; at this many its further lines wait unread.
+    # Unanswered requests of one client; when there are so many, its further lines wait unread.
     max_pending_per_client: int = 32
     max_reply_bytes: int = 8 * 1024 * 1024
-    # Unfinished lines and unread answers of all clients; beyond it the largest is dropped.
+    # Unfinished lines and unread answers of all clients; beyond it, the client with most is
+    # dropped.
     max_buffered_bytes: int = 64 * 1024 * 1024
-    # How long a client may leave a full buffer wholly unread.
+    # How long a client may read nothing of a full buffer.
     write_timeout_s: float = 30.0

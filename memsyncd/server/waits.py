@@ -1,6 +1,6 @@
 """Waits for an index to open, for a scan of the disk and for jobs, each with a time limit.
 
-What is waited for continues when the time is over.
+When the time is over, the waiting ends, and the work itself goes on.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from memsyncd.errors import Busy, NotFresh
 
 # How long a request waits for the disk by default.
 WAIT_S = 10.0
-# How long a request waits for a workspace to open, when it was added or the daemon started a moment
-# ago.
+# How long a request waits for a workspace to open, if the daemon has just started or the workspace
+# was just added.
 OPEN_S = 2.0
 STALL_HINT = (
     "see what the folder is mounted from; `umount -l` detaches a disk that does not come back"
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 async def wait_until_open(workspaces: Sequence[Workspace], timeout_s: float) -> None:
-    """Return when the indexes can be read or have failed to open, or after `timeout_s`."""
+    """Wait until each index can be read or has failed to open, at most `timeout_s`."""
     opening = [
         workspace.opening
         for workspace in workspaces
@@ -40,9 +40,9 @@ async def wait_until_open(workspaces: Sequence[Workspace], timeout_s: float) -> 
 
 
 async def wait_until_done(futures: Iterable[Future[Any]], timeout_s: float) -> None:
-    """Return when the futures are done, or after `timeout_s`; what they wait for continues.
+    """Wait until the futures are done, at most `timeout_s`. Their work goes on in any case.
 
-    Unlike `asyncio.wait` this takes some microseconds only.
+    This takes a few microseconds, much less than `asyncio.wait`.
     """
     loop = asyncio.get_running_loop()
     end_s = loop.time() + timeout_s
@@ -64,7 +64,7 @@ def _release(done: asyncio.Future[None]) -> None:
 
 
 async def wait_until_recovered(workspace: Workspace, timeout_s: float) -> None:
-    """Return once recovery has finished change sets that a kill interrupted. Raises Busy after
+    """Wait until recovery has finished the change sets that a kill interrupted. Raises Busy after
     `timeout_s`.
     """
     await wait_until_open([workspace], timeout_s)
@@ -78,8 +78,8 @@ async def wait_until_recovered(workspace: Workspace, timeout_s: float) -> None:
 async def wait_for_disk(
     workspaces: Workspaces, chosen: Sequence[Workspace], timeout_s: float
 ) -> frozenset[tuple[str, str]]:
-    """Scan and index the disk now. Return notes that are gone but still indexed: workspace ids and
-    paths. Raises NotFresh if anything cannot be read, since a search would miss it.
+    """Scan and index the disk now. Return the notes that are gone but still indexed, as pairs of
+    workspace id and path. Raises NotFresh if a note cannot be read, because a search would miss it.
     """
     for workspace in chosen:
         if workspaces.stalls.is_stalled(workspace):
@@ -87,7 +87,8 @@ async def wait_for_disk(
     scans = [asyncio.wrap_future(workspaces.scheduler.scan(workspace)) for workspace in chosen]
     outcomes: list[SyncDone] = await wait_for(asyncio.gather(*scans), timeout_s)
     present = [done for done in outcomes if done.root_state != "missing"]
-    unseen = [one for done in present for one in done.failed if one.code in UNSEEN_PROBLEMS]
+    failures = [failure for done in present for failure in done.failed]
+    unseen = [failure for failure in failures if failure.code in UNSEEN_PROBLEMS]
     if unseen:
         hint = f"{unseen[0].hint}; or ask without waiting for the disk"
         raise NotFresh(f"not all can be searched: {describe_unseen(unseen)}", hint=hint)
@@ -99,10 +100,10 @@ async def wait_for_disk(
 
 
 async def wait_for(future: asyncio.Future[Any], timeout_s: float) -> Any:
-    """Return the future's result; raises NotFresh after `timeout_s`. Its work continues, because it
-    may be shared.
+    """Return the future's result. Raises NotFresh after `timeout_s`; the work goes on, because
+    others may wait for it, too.
     """
-    # Its exception must not be reported as unseen if the client leaves.
+    # If the client leaves, asyncio must not report the exception as never retrieved.
     future.add_done_callback(forget)
     try:
         return await asyncio.wait_for(asyncio.shield(future), timeout_s)
@@ -116,10 +117,10 @@ async def wait_unless_stalled(
     waiting: asyncio.Future[Any],
     timeout_s: float | None = None,
 ) -> bool:
-    """Wait until the future is done, its workspace is stalled, or the time is over. True if it is
-    done; its work continues otherwise.
+    """Wait until the future is done, its workspace is stalled, or the time is over. True if the
+    future is done; if not, its work goes on.
     """
-    # Its exception must not be reported as unseen if the client leaves.
+    # If the client leaves, asyncio must not report the exception as never retrieved.
     waiting.add_done_callback(forget)
     stall = workspaces.stalls.expect(workspace)
     await asyncio.wait((waiting, stall), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -129,8 +130,8 @@ async def wait_unless_stalled(
 async def wait_for_work(
     workspaces: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float
 ) -> T:
-    """Like `wait_for`, for work on the disk of this workspace: raises NotFresh as soon as the disk
-    is stalled, too.
+    """Return the result of work on the disk of this workspace. Raises NotFresh after `timeout_s`,
+    or as soon as the disk is stalled.
     """
     waiting = asyncio.wrap_future(future)
     if await wait_unless_stalled(workspaces, workspace, waiting, timeout_s):
@@ -143,7 +144,7 @@ async def wait_for_work(
 
 
 def make_stall_error(workspace: Workspace) -> NotFresh:
-    """The error for a request whose disk does not answer."""
+    """Make the error for a request while the disk under its workspace does not answer."""
     text = (
         workspace.condition.faults.get(STALL_FAULT, "")
         or f"the disk under {workspace.entry.root} does not answer"
@@ -159,7 +160,7 @@ def _make_late_error(timeout_s: float) -> NotFresh:
 
 
 def forget(waiting: asyncio.Future[Any]) -> None:
-    """Retrieve the exception of a future that is no longer awaited, so that asyncio does not log
+    """Retrieve the exception of a future that nobody awaits any more, so that asyncio does not log
     it.
     """
     if not waiting.cancelled():

@@ -1,4 +1,4 @@
-"""The client's JSON is equal to that of `json`, with its engine in C and without."""
+"""The client writes and reads the same JSON as `json`, with its engine in C and without."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ import pytest
 import memsyncd.client
 import memsyncd.client.memory
 from memsyncd.client import Memsyncd, NoAnswer
-from memsyncd.client.memory import ContextBlock, Hits, name_workspace
+from memsyncd.client.memory import ContextBlock, Hits
+from memsyncd.client.words import name_workspace
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
@@ -81,7 +82,7 @@ def test_a_hash_in_the_name_of_a_note_is_not_a_heading(memory: Memsyncd) -> None
         got = memory.get(place)
         assert got is not None
         assert "Records are classes." in got["text"]
-        assert [one["path"] for one in memory.history(place)] == [".memories/c#.md"]
+        assert [revision["path"] for revision in memory.history(place)] == [".memories/c#.md"]
     memory.undo(".memories/c#.md")
     assert memory.get(".memories/c#.md") is None
 
@@ -115,7 +116,7 @@ def test_many_sections_are_added_in_order_and_separated(memory: Memsyncd) -> Non
             {"content": "three", "summary": "Third"},
         ]
     )
-    texts = [memory.get(one["anchor"]) for one in added]
+    texts = [memory.get(section["anchor"]) for section in added]
     assert [text["text"].rstrip().splitlines()[-1] for text in texts if text] == [
         "one",
         "two",
@@ -251,12 +252,11 @@ def test_the_six_commands_answer_with_the_texts_of_the_memory_tool(memory: Memsy
         "insert", path=path, insert_line=1, insert_text="two\n", if_digest=edited["digest"]
     )
     assert inserted["text"] == f"The file {path} has been edited."
-    shown = memory.memory("view", path=path, view_range=(1, 2))
+    view = memory.memory("view", path=path, view_range=(1, 2))
     assert (
-        shown["text"]
-        == f"Here's the content of {path} with line numbers:\n     1\t# A\n     2\ttwo"
+        view["text"] == f"Here's the content of {path} with line numbers:\n     1\t# A\n     2\ttwo"
     )
-    assert shown["digest"] == inserted["digest"]
+    assert view["digest"] == inserted["digest"]
     assert "renamed" in memory.memory("rename", old_path=path, new_path="/memories/b.md")["text"]
     deleted = memory.memory("delete", path="/memories/b.md")
     assert (deleted["text"], deleted["digest"]) == ("Successfully deleted /memories/b.md", None)
@@ -321,7 +321,10 @@ def test_history_names_the_writer_and_an_edit_can_be_undone_and_redone(
     )
     undone = memory.undo("MEMORY.md")
     assert read_notes(place) == before
-    assert ([one["revision"] for one in undone["undone"]], undone["paths"][0]["path"]) == (
+    assert (
+        [revision["revision"] for revision in undone["undone"]],
+        undone["paths"][0]["path"],
+    ) == (
         [revision["revision"]],
         "MEMORY.md",
     )
@@ -331,9 +334,10 @@ def test_history_names_the_writer_and_an_edit_can_be_undone_and_redone(
         memory.diff(revision=revision["revision"], to_now=True)["diff"]
         == memory.diff(revision=revision["revision"])["diff"]
     )
-    assert [one["command"] for one in memory.history(limit=2)] == ["undo", "undo"]
+    assert [revision["command"] for revision in memory.history(limit=2)] == ["undo", "undo"]
     assert [
-        one["revision"] for one in memory.history(before=undone["undone"][0]["revision"] + 1)
+        revision["revision"]
+        for revision in memory.history(before=undone["undone"][0]["revision"] + 1)
     ] == [revision["revision"]]
 
 
@@ -436,7 +440,7 @@ def test_the_workspace_is_named_by_id_name_or_any_path_in_it(
         remember("nowhere")
 
 
-def test_without_a_name_the_workspace_is_that_of_the_current_folder_or_the_only_one(
+def test_without_a_name_the_current_folders_workspace_is_used_or_the_only_workspace(
     place: Place,
     remember: Remember,
     make_place: Callable[..., Place],
@@ -595,20 +599,20 @@ def test_archival_is_shown_then_done_and_taken_back(memory: Memsyncd, place: Pla
         "We chose Postgres.", kind="decision", lifecycle="project", created="2020-01-01"
     )
     before = read_notes(place)
-    shown = memory.archive(path=".memories/*.md", below=0.1)
-    assert (shown["is_applied"], shown["change_set"], read_notes(place)) == (False, None, before)
-    assert [one["anchor"] for one in shown["archived"]] == [old["anchor"]]
-    assert [one["anchor"] for one in shown["skipped"]] == [kept["anchor"]]
-    done = memory.archive(path=".memories/*.md", below=0.1, dry_run=False, plan=shown["plan"])
-    assert done["archived"] == shown["archived"]
+    plan = memory.archive(path=".memories/*.md", below=0.1)
+    assert (plan["is_applied"], plan["change_set"], read_notes(place)) == (False, None, before)
+    assert [section["anchor"] for section in plan["archived"]] == [old["anchor"]]
+    assert [section["anchor"] for section in plan["skipped"]] == [kept["anchor"]]
+    done = memory.archive(path=".memories/*.md", below=0.1, dry_run=False, plan=plan["plan"])
+    assert done["archived"] == plan["archived"]
     assert memory.search("old build") == []
     assert memory.search("old build", include_archived=True)
     with pytest.raises(Conflict):
-        memory.archive(path=".memories/*.md", below=0.1, dry_run=False, plan=shown["plan"])
+        memory.archive(path=".memories/*.md", below=0.1, dry_run=False, plan=plan["plan"])
     assert memory.unarchive(old["anchor"], dry_run=False)["restored"]
     assert read_notes(place) == before
     flash = memory.add("For today only.", lifecycle="ephemeral", created="2020-01-01")
-    assert [one["anchor"] for one in memory.cleanup()["archived"]] == [flash["anchor"]]
+    assert [section["anchor"] for section in memory.cleanup()["archived"]] == [flash["anchor"]]
 
 
 def test_a_tasks_summaries_are_promoted_and_recalled_by_their_keywords(memory: Memsyncd) -> None:
@@ -621,7 +625,7 @@ def test_a_tasks_summaries_are_promoted_and_recalled_by_their_keywords(memory: M
     assert (again["anchor"], again["is_new"]) == (promoted["anchor"], False)
     found = memory.recall("retry", kind="summary")
     assert found["stage"] == "keywords"
-    assert [one["anchor"] for one in found["memories"]] == [added["anchor"]]
+    assert [section["anchor"] for section in found["memories"]] == [added["anchor"]]
     with pytest.raises(BadRequest, match="no criterion"):
         memory.recall()
 

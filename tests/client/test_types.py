@@ -65,9 +65,9 @@ def test_an_answer_has_the_shape_that_it_has_on_the_wire(name: str) -> None:
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_the_parameter_types_are_those_that_the_daemon_accepts(name: str) -> None:
     struct, filled_in = PARAMETERS[name]
-    given = get_type_hints(vars(types)[name]).keys() | filled_in
+    accepted = get_type_hints(vars(types)[name]).keys() | filled_in
     fields = msgspec.structs.fields(struct)
-    assert given == {field.encode_name for field in fields}
+    assert accepted == {field.encode_name for field in fields}
     hints = get_type_hints(vars(types)[name], include_extras=True)
     required = {key for key, kind in hints.items() if get_origin(kind) is Required}
     assert required | filled_in >= {field.encode_name for field in fields if field.required}

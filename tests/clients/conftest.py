@@ -66,13 +66,13 @@ def install(clients_folder: Path) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def node() -> Path:
-    found = shutil.which("node")
-    if found is None:
+    program = shutil.which("node")
+    if program is None:
         pytest.skip("not installed: node")
-    done = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     if int(done.stdout.strip().removeprefix("v").partition(".")[0]) < 20:
         pytest.skip(f"node is too old: {done.stdout.strip()}; 20 is needed")
-    return Path(found)
+    return Path(program)
 
 
 def find_platform() -> str:

@@ -1,6 +1,6 @@
 """A TCP port in front of the daemon's socket, for foreign test suites that need a URL.
 
-It copies bytes: what they are told by HTTP is the daemon's answer.
+It only copies bytes, so each answer by HTTP is the daemon's own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)
-    # The other direction ends, too: neither side may wait for one that is gone.
+    # The other direction ends, too, so that no side waits for a side that is gone.
     for sock in (source, target):
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)

@@ -68,15 +68,15 @@ class ScriptedModel(ThreadingHTTPServer):
 
 def list_tools(body: dict[str, Any]) -> Iterable[tuple[str, str | None]]:
     """The names of memsyncd's tools in a request, each with its namespace."""
-    found: list[tuple[str, str | None]] = []
+    tools: list[tuple[str, str | None]] = []
     for tool in body.get("tools") or ():
         inner = tool.get("tools") or tool.get("functionDeclarations")
         if inner:
-            found += [(one.get("name", ""), tool.get("name")) for one in inner]
+            tools += [(each.get("name", ""), tool.get("name")) for each in inner]
         else:
-            found.append((tool.get("function", tool).get("name", ""), None))
-    return [(name, namespace) for name, namespace in found if name.endswith("memory_search")] and [
-        one for one in found if "memory" in one[0]
+            tools.append((tool.get("function", tool).get("name", ""), None))
+    return [(name, namespace) for name, namespace in tools if name.endswith("memory_search")] and [
+        tool for tool in tools if "memory" in tool[0]
     ]
 
 

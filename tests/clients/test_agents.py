@@ -206,7 +206,7 @@ AGENTS: dict[str, Agent] = {
     "opencode": make_opencode,
     "gemini": make_gemini,
 }
-# Those whose prompt a hook adds memory to.
+# Agents with a hook that adds memory to a prompt.
 PROMPTED = {"claude-code", "codex", "gemini"}
 
 
@@ -388,13 +388,13 @@ def test_the_inspector_finds_what_is_new_and_remembers(stage: Stage, tools: Tool
     program = package / next(iter(read_programs(package)))
     said = []
     for name, wish in zip(("inspector-search", "inspector-remember"), WISHES, strict=True):
-        given = [
+        arguments = [
             word for key, value in wish.input.items() for word in ("--tool-arg", f"{key}={value}")
         ]
         done = subprocess.run(
             [
                 tools.node, program, "--cli", "nc", "-U", stage.recorder.path,
-                "--method", "tools/call", "--tool-name", wish.tool, *given,
+                "--method", "tools/call", "--tool-name", wish.tool, *arguments,
             ],
             cwd=stage.root, capture_output=True, text=True, timeout=LIMIT_S, check=False,
         )  # fmt: skip

@@ -31,8 +31,8 @@ negative_data_rejection.expected-statuses = [
 ]
 """
 READ_META_SCHEMA = """
-const found = require(process.argv[1]);
-process.stdout.write(JSON.stringify(found.default ?? found));
+const schema = require(process.argv[1]);
+process.stdout.write(JSON.stringify(schema.default ?? schema));
 """
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 VALIDATE = """
@@ -101,13 +101,13 @@ def test_the_openrpc_document_is_valid_by_its_meta_schema(
     with place[1].client() as client:
         document = client.call("rpc.discover")
     wrong = {**document, "methods": [{"name": 1}]}
-    found = []
-    for one in (document, wrong):
-        (tmp_path / "document.json").write_text(json.dumps(one))
+    problems = []
+    for described in (document, wrong):
+        (tmp_path / "document.json").write_text(json.dumps(described))
         done = subprocess.run(
             [tools.python, "-c", VALIDATE, tmp_path / "schema.json", tmp_path / "document.json"],
             capture_output=True, text=True, timeout=LIMIT_S, check=True,
         )  # fmt: skip
-        found.append(done.stdout)
-    assert found[0] == ""
-    assert "$.methods[0]" in found[1]
+        problems.append(done.stdout)
+    assert problems[0] == ""
+    assert "$.methods[0]" in problems[1]

@@ -47,16 +47,16 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("not installed: npm")
     named = os.environ.get("MEMSYNCD_CLIENTS")
     folder = (Path(named) if named else tmp_path_factory.mktemp("clients")) / "agents"
-    found = folder / "node_modules"
-    if not all(list(found.glob(place)) for place in PROGRAMS.values()):
+    installed = folder / "node_modules"
+    if not all(list(installed.glob(place)) for place in PROGRAMS.values()):
         folder.mkdir(parents=True, exist_ok=True)
         command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", folder, *PACKAGES]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=INSTALL_S, check=False
         )
-        if not all(list(found.glob(place)) for place in PROGRAMS.values()):
+        if not all(list(installed.glob(place)) for place in PROGRAMS.values()):
             pytest.skip(f"not installed: {(done.stdout + done.stderr)[-300:]}")
-    return found
+    return installed
 
 
 class Shell:
@@ -130,11 +130,11 @@ def test_claude_code_accepts_the_plugin_of_each_scope(shell: Shell) -> None:
     for scope, folder in (("user", "~/.claude"), ("project", ".claude")):
         for more in ("", "--capture"):
             shell.run(f"memsyncd integrate claude-code --scope {scope} --yes {more}")
-            found = shell.run(f"claude plugin validate --strict {folder}/skills/memsyncd; echo $?")
-            assert found.endswith("✔ Validation passed\n0\n"), found
+            output = shell.run(f"claude plugin validate --strict {folder}/skills/memsyncd; echo $?")
+            assert output.endswith("✔ Validation passed\n0\n"), output
 
 
-def test_what_codex_writes_into_its_file_stays(shell: Shell) -> None:
+def test_settings_of_codex_in_its_file_stay(shell: Shell) -> None:
     own = '# mine\nmodel = "m"  # keep\n\n[mcp_servers.other]\ncommand = "true"\nenabled = false\n'
     config = shell.home / ".codex" / "config.toml"
     config.parent.mkdir()
@@ -157,6 +157,6 @@ def test_what_codex_writes_into_its_file_stays(shell: Shell) -> None:
 
 def test_codex_shows_the_variables_that_it_hands_on(shell: Shell) -> None:
     shell.run("memsyncd integrate codex --yes")
-    shown = shell.run("codex mcp get memsyncd")
+    output = shell.run("codex mcp get memsyncd")
     for name in VARIABLES:
-        assert f"{name}=" in shown
+        assert f"{name}=" in output

@@ -1,5 +1,5 @@
-"""What agents and SDKs were seen to send is answered as they expect: each transcript is replayed to
-a real daemon. `tests/clients/test_agents.py` records them.
+"""Recorded messages of agents and SDKs get the answers that these expect: each transcript is sent to a
+real daemon. `tests/clients/test_agents.py` records them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What clients that others wrote were seen to send, as texts: one line of JSON a message.
+"""Recorded messages of clients that others wrote, as texts with one line of JSON a message.
 
-`pytest -m clients` with MEMSYNCD_TRANSCRIPTS=write writes them anew. Paths and ids are neutral, and
-what clients tell of themselves in `_meta` is cut to the keys that the protocol knows.
+`pytest -m clients` with MEMSYNCD_TRANSCRIPTS=write records them again. Paths and ids are neutral.
+The clients' own data in `_meta` is cut to the keys that the protocol knows.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ class Model(ThreadingHTTPServer):
         self.requests.append(request)
         is_over = number >= len(self._wishes)
         wish: Any = None if is_over else self._wishes[number]
-        name, given = wish if isinstance(wish, tuple) else ("memory", wish)
-        call = None if is_over else (f"toolu_{number}", name, given)
+        name, arguments = wish if isinstance(wish, tuple) else ("memory", wish)
+        call = None if is_over else (f"toolu_{number}", name, arguments)
         return providers.render_reply(path, request, f"msg_{number}", call, LAST_WORDS)
 
     def close(self) -> None:

@@ -48,8 +48,8 @@ def larch(place: Place, socket: str) -> Place:
 
 @pytest.fixture
 def messages() -> Iterator[list[dict[str, Any]]]:
-    """Messages of a caller, who finds them as they were."""
-    given = [
+    """Messages of a caller; the test must not change them."""
+    messages = [
         {"role": "user", "content": "Good morning."},
         {"role": "assistant", "content": "Good morning."},
         {
@@ -57,9 +57,9 @@ def messages() -> Iterator[list[dict[str, Any]]]:
             "content": [{"type": "text", "text": QUESTION, "cache_control": CACHED}],
         },
     ]
-    before = copy.deepcopy(given)
-    yield given
-    assert given == before
+    before = copy.deepcopy(messages)
+    yield messages
+    assert messages == before
 
 
 def find_blocks(request: dict[str, Any]) -> list[str]:
@@ -230,7 +230,7 @@ def test_two_loops_that_take_turns_keep_their_own_questions(
     for loop in loops:
         next(loop, None)
     blocks = [find_blocks(request) for request in models[0].requests]
-    texts = [" ".join(found) for found in blocks]
+    texts = [" ".join(texts) for texts in blocks]
     assert "by the gate" in texts[0]
     assert "birch" in " ".join(texts[1:])
     assert sum("was felled" in text for text in texts) == 1
@@ -275,13 +275,13 @@ def test_a_block_is_deterministic_and_keeps_within_its_budget(
         "# Larch\n\n" + "\n\n".join(f"The larch has {n} needles, {n} cones." for n in range(400))
     )
     for max_tokens in (100, 300, 1000):
-        found = {
+        blocks = {
             find_blocks(
                 {"messages": MemoryContext(larch.id, max_tokens=max_tokens).insert(messages)}
             )[0]
             for _ in range(3)
         }
-        (block,) = found
+        (block,) = blocks
         assert max_tokens * 0.7 < count_tokens(block) <= max_tokens
 
 
@@ -305,7 +305,7 @@ def test_a_query_without_words_gives_what_every_session_should_know(
     assert "bystander" in block
 
 
-def test_what_was_sent_keeps_its_bytes_in_the_next_turns_though_memory_changes(
+def test_sent_messages_keep_their_bytes_in_later_turns_though_memory_changes(
     larch: Place,
 ) -> None:
     context = MemoryContext(larch.id)
@@ -326,7 +326,7 @@ def test_what_was_sent_keeps_its_bytes_in_the_next_turns_though_memory_changes(
     )
 
 
-def test_what_a_program_remembers_is_in_the_next_block(
+def test_a_memory_of_the_program_is_in_the_next_block(
     larch: Place, messages: list[dict[str, Any]], make_tool: Any, make_async_tool: Any
 ) -> None:
     context = MemoryContext(larch.id)
@@ -366,7 +366,7 @@ def test_a_chat_goes_on_without_a_daemon_and_says_so_once(
             assert answer.content[0].text == LAST_WORDS
     assert [request["messages"] for request in model.requests] == [messages] * 3
     assert [type(failure) for failure in failures] == [NoDaemon] * 3
-    (record,) = [one for one in caplog.records if one.name == "memsyncd.integrations"]
+    (record,) = [each for each in caplog.records if each.name == "memsyncd.integrations"]
     assert record.levelname == "WARNING"
     assert "memsyncd start" in record.getMessage()
 

@@ -83,11 +83,11 @@ def _write(draw: st.DrawFn, value: Any) -> str:
         return json.dumps(value, ensure_ascii=draw(st.booleans()))
     if isinstance(value, dict):
         parts = [
-            f"{json.dumps(name)}{draw(GAPS)}:{draw(GAPS)}{_write(draw, one)}"
-            for name, one in value.items()
+            f"{json.dumps(name)}{draw(GAPS)}:{draw(GAPS)}{_write(draw, member)}"
+            for name, member in value.items()
         ]
     else:
-        parts = [_write(draw, one) for one in value]
+        parts = [_write(draw, item) for item in value]
     text = ",".join(f"{draw(GAPS)}{part}{draw(GAPS)}" for part in parts)
     text += "," + draw(GAPS) if parts and draw(st.booleans()) else draw(GAPS)
     return "{" + text + "}" if isinstance(value, dict) else "[" + text + "]"
@@ -179,7 +179,7 @@ def test_a_comment_before_a_comma_stays() -> None:
     "text",
     ["{", '{"a": }', '{"a" 1}', "{'a': 1}", '{"a": 1} x', '{"a": 1 "b": 2}', "[}", "nul", "[]"],
 )
-def test_what_is_no_json_object_is_refused_with_its_line(text: str) -> None:
+def test_text_that_is_no_json_object_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(Unreadable, match="line 3: "):
         set_member(f"// one\n\n{text}", PATH, VALUE)
 
@@ -229,7 +229,7 @@ def read_comments(text: str) -> list[str]:
 
 
 def read_others(text: str) -> dict[str, Any]:
-    """The data of all tables but that of memsyncd."""
+    """The data of all tables other than memsyncd's."""
     data = read_toml(text)
     data.get("mcp_servers", {}).pop("memsyncd", None)
     return {name: value for name, value in data.items() if value != {} or name != "mcp_servers"}
@@ -260,7 +260,7 @@ def test_a_table_is_added_once_and_taken_out(
     st.sampled_from(["", OWN_SUBTABLE]),
     st.sampled_from(["kept", "without comments", "written anew"]),
 )
-def test_what_other_programs_write_around_a_table_stays(
+def test_text_of_other_programs_around_a_table_stays(
     root: str, blocks: list[str], added: list[str], places: list[int], sub: str, rewrite: str
 ) -> None:
     """Tables before, behind and within memsyncd's lines, comments dropped, all of it rewritten."""
@@ -324,7 +324,7 @@ LINES = st.sampled_from(["Be kind.", "## Rules", "", "- one", "Mine stays."])
     st.sampled_from(["Mine stays.", "- added\n- by me", ""]),
     st.sampled_from(["as written", "wrapped anew", "without heading"]),
 )
-def test_what_others_write_into_a_section_stays(
+def test_text_of_others_within_a_section_stays(
     above: list[str], below: list[str], place: int, added: str, rewrite: str
 ) -> None:
     text = "".join(f"{line}\n" for line in above)
@@ -406,7 +406,7 @@ def edit_settings(value: dict[str, Any], edits: set[str], event: str) -> dict[st
 
 
 @given(documents(), EDITS, st.sampled_from(["gemini", "codex", "cursor", "opencode"]))
-def test_what_other_programs_write_into_json_stays(
+def test_values_of_other_programs_in_json_stay(
     document: tuple[Any, str], edits: set[str], client: str
 ) -> None:
     value, text = document
@@ -416,7 +416,7 @@ def test_what_other_programs_write_into_json_stays(
     event = "sessionStart" if client == "cursor" else "SessionStart"
     hooks, servers = value.get("hooks", {}), value.get("mcpServers", {})
     assume(isinstance(servers, dict))
-    assume(isinstance(hooks, dict) and all(isinstance(one, list) for one in hooks.values()))
+    assume(isinstance(hooks, dict) and all(isinstance(items, list) for items in hooks.values()))
     new = install(text, pieces, PROGRAM)
     assert install(new, pieces, PROGRAM) == new
     settings = read_json(new, parse_json(new))
@@ -482,7 +482,7 @@ def test_a_users_hook_beside_one_of_memsyncd_stays() -> None:
     }
 
 
-def test_what_a_user_adds_to_memsyncds_own_entries_stays_when_they_are_renewed() -> None:
+def test_a_users_additions_to_memsyncds_own_entries_stay_when_these_are_renewed() -> None:
     pieces = CLIENTS["gemini"].scopes["user"]
     settings = json.loads(install(None, pieces, Invocation(["/old/memsyncd"], "0")))
     settings["mcpServers"]["memsyncd"]["trust"] = True

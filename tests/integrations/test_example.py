@@ -39,9 +39,9 @@ def test_the_example_asks_and_lets_the_model_remember(
     monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
     monkeypatch.setattr(sys, "argv", ["example", "--workspace", str(place.root), QUESTION])
     runpy.run_module("memsyncd.integrations.example", run_name="__main__")
-    message, shown = capsys.readouterr()
+    message, calls = capsys.readouterr()
     assert message == f"{LAST_WORDS}\n"
-    assert "/memories/colour.md" in shown
+    assert "/memories/colour.md" in calls
     assert model.requests[0]["messages"][0]["content"] == QUESTION
     assert model.results[0]["content"] == "File created successfully at: /memories/colour.md"
     assert place.find("chartreuse") == {".memories/colour.md"}

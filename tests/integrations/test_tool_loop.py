@@ -42,7 +42,7 @@ class Step:
     files: Mapping[str, str] = field(default_factory=dict)
     # In which notes each word is found.
     found: Mapping[str, set[str]] = field(default_factory=dict)
-    # The newest revision; None if it is still that of the step before.
+    # The newest revision; None if no step has changed it.
     revision: Mapping[str, object] | None = None
 
 
@@ -218,7 +218,7 @@ def read_files(root: Path) -> dict[str, str]:
     }
 
 
-def test_what_the_model_writes_is_on_disk_found_and_in_history_after_each_step(
+def test_each_step_of_the_model_is_on_disk_found_and_in_history(
     place: Place, model: Model, socket: str, make_tool: Any
 ) -> None:
     from anthropic import Anthropic

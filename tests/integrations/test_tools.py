@@ -86,8 +86,10 @@ def test_the_openai_sdk_finds_remembers_and_reads_errors(
                 )
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": answer.text})
     assert messages[-1]["content"] == LAST_WORDS
-    found, remembered, refused = [one["content"] for one in messages if one["role"] == "tool"]
-    assert found.startswith("MEMORY.md:1-3  Trees")
+    hits, remembered, refused = [
+        message["content"] for message in messages if message["role"] == "tool"
+    ]
+    assert hits.startswith("MEMORY.md:1-3  Trees")
     assert remembered.startswith("Remembered at .memories/")
     assert "no argument named `colour`" in refused
     place.wait_found("century", remembered.split()[-1].partition(":")[0])
@@ -209,9 +211,9 @@ def test_converse_finds_and_remembers_and_has_memory_in_each_turn(
     client.close()
     assert message["content"][0]["text"] == LAST_WORDS
     assert len(model.requests) == len(WISHES) + 1
-    found, remembered, refused = [one["toolResult"] for one in results]
-    assert found["content"][0]["text"].startswith("MEMORY.md:1-3  Trees")
-    assert [one["status"] for one in (found, remembered, refused)] == [
+    hits, remembered, refused = [result["toolResult"] for result in results]
+    assert hits["content"][0]["text"].startswith("MEMORY.md:1-3  Trees")
+    assert [result["status"] for result in (hits, remembered, refused)] == [
         "success",
         "success",
         "error",

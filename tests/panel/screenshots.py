@@ -2,8 +2,8 @@
 
     python -m tests.panel.screenshots
 
-Dates of notes are fixed, and so is the page's clock. Fonts are those of the machine, so pictures of
-two machines differ.
+The dates of notes and the page's clock are fixed. Fonts depend on the machine, so the pictures of two
+machines differ.
 """
 
 from __future__ import annotations
@@ -155,12 +155,12 @@ def reduce_colors(png: bytes) -> bytes:
     common = [color for color, _ in Counter(pixels).most_common(N_COLORS)]
     numbers = {color: number for number, color in enumerate(common)}
     for color in set(pixels) - numbers.keys():
-        numbers[color] = numbers[min(common, key=lambda one: _compute_distance(one, color))]
+        numbers[color] = numbers[min(common, key=lambda other: _compute_distance(other, color))]
     data = bytes(numbers[color] for color in pixels)
     rows = b"".join(b"\0" + data[at : at + width] for at in range(0, len(data), width))
     header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
     chunks = (b"IHDR", header), (b"PLTE", b"".join(common)), (b"IDAT", zlib.compress(rows, 9))
-    return png[:8] + b"".join(_make_chunk(*one) for one in (*chunks, (b"IEND", b"")))
+    return png[:8] + b"".join(_make_chunk(*chunk) for chunk in (*chunks, (b"IEND", b"")))
 
 
 def _compute_distance(one: bytes, other: bytes) -> int:

@@ -18,8 +18,8 @@ def test_the_files_of_the_page_are_small() -> None:
 
 def test_the_pictures_of_the_documents_are_there_and_small() -> None:
     pictures = sorted(FOLDER.iterdir())
-    assert [one.name for one in pictures] == sorted(f"{name}.png" for name in VIEWS)
-    assert sum(one.stat().st_size for one in pictures) < 150_000
+    assert [picture.name for picture in pictures] == sorted(f"{name}.png" for name in VIEWS)
+    assert sum(picture.stat().st_size for picture in pictures) < 150_000
     text = (ROOT / "README.md").read_text() + (ROOT / "memsyncd" / "GUIDE.md").read_text()
     for picture in pictures:
         assert picture.relative_to(ROOT).as_posix() in text

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from memsyncd.errors import Busy, Conflict, MemsyncdError
+from memsyncd.errors import Conflict
 from memsyncd.operations.changes.declare import Subscribed
 from memsyncd.operations.fields import NoParams, Result
 from memsyncd.operations.notes.declare import GetParams, Got
@@ -19,18 +19,15 @@ from memsyncd.protocol.jsonrpc import (
     MAX_BATCH,
     TOO_LONG,
     Batch,
-    ErrorBody,
     Fault,
     LineSplitter,
     MessageParser,
     RpcRequest,
     TooLong,
     describe_error,
-    encode_batch,
     encode_error,
     encode_notification,
     encode_result,
-    join_lines,
 )
 
 PIECES = st.lists(st.binary(max_size=20), max_size=20)
@@ -58,18 +55,14 @@ def cut(stream: bytes, places: list[int]) -> list[bytes]:
 @given(STREAMS, st.lists(st.integers(0, 1000), max_size=12), st.integers(1, 12))
 @example(b"abc\ndef", [1, 3, 4], 3)
 @example(b"abcd\ndef\n", [1, 2, 3, 4, 5], 3)
+@example(b"12345\n123456", [], 5)
+@example(b"\n\r\n  \n\ta\n\nb", [], 9)
 def test_any_split_of_the_bytes_is_read_alike(
     stream: bytes, places: list[int], max_line_bytes: int
 ) -> None:
     assert read_all(cut(stream, places), max_line_bytes=max_line_bytes) == expect(
         stream, max_line_bytes=max_line_bytes
     )
-
-
-@given(STREAMS)
-def test_single_bytes_are_read_alike(stream: bytes) -> None:
-    one_by_one = [bytes([byte]) for byte in stream]
-    assert read_all(one_by_one, max_line_bytes=5) == read_all([stream], max_line_bytes=5)
 
 
 def test_a_line_is_returned_with_its_newline_and_not_before() -> None:
@@ -82,10 +75,6 @@ def test_a_line_is_returned_with_its_newline_and_not_before() -> None:
     assert not splitter.is_inside_line
 
 
-def test_a_line_of_exactly_the_limit_is_read() -> None:
-    assert read_all([b"12345\n123456\n"], max_line_bytes=5) == [b"12345", TOO_LONG]
-
-
 def test_a_line_over_the_limit_is_reported_once_and_at_once_and_the_next_lines_are_read() -> None:
     splitter = LineSplitter(5)
     assert splitter.push(b"1234") == []
@@ -93,22 +82,6 @@ def test_a_line_over_the_limit_is_reported_once_and_at_once_and_the_next_lines_a
     assert [line for _ in range(1000) for line in splitter.push(b"more")] == []
     assert splitter.is_inside_line
     assert splitter.push(b"\nnext\n") == [b"next"]
-
-
-def test_an_unfinished_line_at_the_end_counts() -> None:
-    assert read_all([b"a\nb"], max_line_bytes=9) == [b"a", b"b"]
-
-
-def test_a_discarded_line_at_the_end_is_not_reported_twice() -> None:
-    assert read_all([b"123456"], max_line_bytes=5) == [TOO_LONG]
-
-
-def test_blank_lines_are_ignored() -> None:
-    assert read_all([b"\n\r\n  \n\ta\n\n"], max_line_bytes=9) == [b"\ta"]
-
-
-def test_answers_are_one_a_line() -> None:
-    assert join_lines([b"{}", b"[]"]) == b"{}\n[]\n"
 
 
 PARSER = MessageParser()
@@ -181,10 +154,10 @@ PIECES = [
 def test_half_of_a_surrogate_pair_is_read_as_a_replacement_character(
     text: str, in_batch: bool
 ) -> None:
-    one = json.dumps(
+    request = json.dumps(
         {"jsonrpc": "2.0", "id": 7, "method": "search", "params": {"query": text}}
     ).encode()
-    message = PARSER.parse_line(b"[" + one + b"]" if in_batch else one)
+    message = PARSER.parse_line(b"[" + request + b"]" if in_batch else request)
     call = message.items[0] if isinstance(message, Batch) else message
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     assert call == RpcRequest("search", SearchParams(query=whole), 7)
@@ -233,6 +206,7 @@ def test_the_last_of_duplicate_keys_counts() -> None:
         (b'{"jsonrpc":"2.0","id":1,"method":"ping"} {}', "the request is not valid JSON"),
         (b'{"jsonrpc":1,"id":1,"method":nothing}', "the request is not valid JSON"),
         (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', "the request is not valid UTF-8"),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}', "the request is not valid JSON"),
         (b"[" * 100_000, "the request is nested too deeply"),
         (
             b'{"jsonrpc":"2.0","id":1,"method":"get","params":{"path":' + b"[" * 100_000,
@@ -426,10 +400,6 @@ def test_a_batch_of_too_many_is_refused_as_a_whole() -> None:
     assert parse_fault(line(MAX_BATCH + 1)).error.data["code"] == "too_large"
 
 
-def test_half_a_batch_is_a_parse_error() -> None:
-    assert parse_fault(b"[" + request(id=1, method="ping")).error.code == -32700
-
-
 @given(st.binary(max_size=200))
 def test_no_bytes_make_the_parser_raise(line: bytes) -> None:
     check(PARSER.parse_line(line))
@@ -477,31 +447,11 @@ def test_a_notification_has_no_id() -> None:
     assert line == b'{"jsonrpc":"2.0","method":"changed","params":{"problems":[]}}'
 
 
-def test_a_batch_is_answered_in_one_line() -> None:
-    assert encode_batch([b"{}", b"1"]) == b"[{},1]"
-
-
 def test_text_that_is_not_utf8_is_answered_with_replacement_characters() -> None:
     answer = json.loads(
         encode_result(1, Subscribed(subscription="bad\udcff😀name", generations={}))
     )
     assert answer["result"]["subscription"] == "bad�😀name"
-
-
-def test_an_error_of_memsyncd_has_its_code_hint_and_data() -> None:
-    error = describe_error(Conflict("it has changed", hint="read it again", digest="aa"))
-    assert error == ErrorBody(
-        -32004, "it has changed", {"code": "conflict", "hint": "read it again", "digest": "aa"}
-    )
-    assert describe_error(Busy("later")).data == {"code": "busy", "hint": ""}
-
-
-def test_an_unexpected_error_hides_its_content() -> None:
-    error = describe_error(ValueError("the text of a note"))
-    assert error == ErrorBody(
-        -32603, "internal error", {"code": "internal", "hint": "see the daemon's log"}
-    )
-    assert describe_error(MemsyncdError("x")).code == -32603
 
 
 def test_an_error_whose_data_cannot_be_written_keeps_its_code_and_hint() -> None:

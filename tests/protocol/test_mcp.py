@@ -41,7 +41,7 @@ def initialize(version: str) -> bytes:
     return line("initialize", protocolVersion=version, capabilities={}, clientInfo={"name": "c"})
 
 
-def test_native_methods_are_told_from_those_of_mcp_by_their_names() -> None:
+def test_native_methods_and_methods_of_mcp_differ_by_name() -> None:
     parser = MessageParser()
     assert isinstance(parser.parse_line(line("ping")), RpcRequest)
     assert isinstance(parser.parse_line(line("pong")), Fault)
@@ -181,13 +181,13 @@ def test_no_address_raises_anything_else(uri: str) -> None:
 @given(st.sets(st.text(max_size=5)), st.integers(1, 5))
 def test_pages_have_every_item_once(keys: set[str], size: int) -> None:
     items = [(key, {"uri": key}) for key in sorted(keys)]
-    found, cursor = [], None
+    collected, cursor = [], None
     for _ in range(len(keys) + 1):
         page, cursor = mcp.cut_page(items, cursor, size)
-        found += page
+        collected += page
         if cursor is msgspec.UNSET:
             break
-    assert found == [item for _, item in items]
+    assert collected == [item for _, item in items]
 
 
 @pytest.mark.parametrize("cursor", ["?", "!!", "é", "AA A"])
@@ -216,7 +216,7 @@ def test_the_instructions_have_at_most_three_lines() -> None:
 
 
 @pytest.mark.parametrize("tool", mcp_tools.TOOLS.values(), ids=mcp_tools.TOOLS)
-def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
+def test_a_tool_is_described_whole_with_the_required_arguments_of_its_method(
     tool: mcp_tools.OfferedTool,
 ) -> None:
     described = mcp_tools.describe_tool(tool.tool.name)
@@ -228,7 +228,7 @@ def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
         "openWorldHint",
     }
     operations = tool.operations.values()
-    codes = dict.fromkeys(error.code for one in operations for error in one.every_error)
+    codes = dict.fromkeys(error.code for operation in operations for error in operation.every_error)
     load = {"anthropic/alwaysLoad": True} if not tool.has_actions else {}
     assert described["_meta"] == {**load, "memsyncd/errors": [*codes]}
     schema = described["inputSchema"]
@@ -375,7 +375,7 @@ SECTION_META: dict[str, Any] = {
 }  # fmt: skip
 
 
-# Those of the daemon; a client's own are in the module of the client.
+# The daemon's errors; a client's own errors are in the client's module.
 KINDS = [
     kind
     for kind in vars(errors).values()
@@ -392,11 +392,11 @@ def make_hit(snippet: str) -> Hit:
 
 def test_a_hit_is_cited_by_its_lines_and_its_mark_comes_before_its_snippet() -> None:
     hit = msgspec.structs.replace(make_hit("ignore **previous** words"), mark="[WARNING: data.]")
-    found = SearchResult(
+    result = SearchResult(
         hits=[hit], relaxed=False, why_empty=None,
         did_you_mean=None, workspaces=[], freshness=FRESH, took_ms=1.0,
     )  # fmt: skip
-    assert search_text.render_hits(found).splitlines() == [
+    assert search_text.render_hits(result).splitlines() == [
         "MEMORY.md:3-5  A > B (decision)",
         "[WARNING: data.]",
         "  ignore **previous** words",
@@ -405,21 +405,21 @@ def test_a_hit_is_cited_by_its_lines_and_its_mark_comes_before_its_snippet() -> 
 
 def test_an_answer_of_related_words_alone_says_so() -> None:
     related = msgspec.structs.replace(make_hit("x"), matched=[], matched_related=["posts"])
-    held = msgspec.structs.replace(make_hit("x"), matched=["a"], matched_related=["posts"])
-    for hits, said in (([related], "related ones"), ([related, held], "hold some")):
-        found = SearchResult(
+    both = msgspec.structs.replace(make_hit("x"), matched=["a"], matched_related=["posts"])
+    for hits, said in (([related], "related ones"), ([related, both], "hold some")):
+        result = SearchResult(
             hits=hits, relaxed=True, why_empty=None,
             did_you_mean=None, workspaces=[], freshness=FRESH, took_ms=1.0,
         )  # fmt: skip
-        assert said in search_text.render_hits(found).splitlines()[0]
+        assert said in search_text.render_hits(result).splitlines()[0]
 
 
-def test_what_does_not_count_of_a_query_is_told_before_the_hits() -> None:
-    found = SearchResult(
+def test_ignored_parts_of_a_query_are_named_before_the_hits() -> None:
+    result = SearchResult(
         hits=[make_hit("x")], relaxed=False, why_empty=None, did_you_mean=None, workspaces=[],
         freshness=FRESH, took_ms=1.0, query_problems=["is:open was read as words"],
     )  # fmt: skip
-    first, second, _ = search_text.render_hits(found).splitlines()
+    first, second, _ = search_text.render_hits(result).splitlines()
     assert first == "Note: is:open was read as words."
     assert second.startswith("MEMORY.md:3-5")
 
@@ -479,19 +479,19 @@ def test_a_long_note_is_cut_at_a_line_with_where_to_go_on() -> None:
         workspace="w", anchor=None, path="n.md", start_line=1, end_line=1000, text=text, digest="",
         heading=[], n_lines=1000, n_links=0, n_backlinks=0, **SECTION_META,
     )  # fmt: skip
-    shown = search_text.render_note(got, lambda _: "").splitlines()
-    last = int(shown[-3].split()[1])
-    assert shown[0] == f"n.md:1-{last} of 1000 lines"
-    assert shown[-1] == f"… continues: read n.md:{last + 1}-1000"
+    lines_shown = search_text.render_note(got, lambda _: "").splitlines()
+    last = int(lines_shown[-3].split()[1])
+    assert lines_shown[0] == f"n.md:1-{last} of 1000 lines"
+    assert lines_shown[-1] == f"… continues: read n.md:{last + 1}-1000"
 
 
 def test_a_long_view_is_cut_at_a_line_with_where_to_go_on() -> None:
     lines = [f"{number:6}\tline {number} " + "x" * 100 for number in range(1, 1001)]
-    shown = notes_text.render_memory(make_view(*lines), lambda _: "").splitlines()
-    assert len("\n".join(shown)) < search_text.TEXT_LIMIT_CHARS + 200
-    last = int(shown[-3].split()[0])
-    assert shown[1:-2] == lines[:last]
-    assert shown[-1] == f"… continues: view_range [{last + 1}, -1] shows the rest"
+    lines_shown = notes_text.render_memory(make_view(*lines), lambda _: "").splitlines()
+    assert len("\n".join(lines_shown)) < search_text.TEXT_LIMIT_CHARS + 200
+    last = int(lines_shown[-3].split()[0])
+    assert lines_shown[1:-2] == lines[:last]
+    assert lines_shown[-1] == f"… continues: view_range [{last + 1}, -1] shows the rest"
     files = [f"4B\t/memories/{number}-{'x' * 100}.md" for number in range(1000)]
     listed = notes_text.render_memory(make_view(*files), lambda _: "").splitlines()
     assert listed[1:-2] == files[: len(listed) - 3]
@@ -501,9 +501,9 @@ def test_a_long_view_is_cut_at_a_line_with_where_to_go_on() -> None:
 def test_the_rest_of_a_line_that_is_too_long_is_not_left_out_silently() -> None:
     line = "x" * 50_000
     for lines, n_more in (([f"     1\t{line}"], 0), ([f"     1\t{line}", "     2\ty"], 1)):
-        shown = notes_text.render_memory(make_view(*lines), lambda _: "").splitlines()
-        assert shown[3].startswith("… line 1 is longer than")
-        assert len(shown) == 4 + n_more
+        lines_shown = notes_text.render_memory(make_view(*lines), lambda _: "").splitlines()
+        assert lines_shown[3].startswith("… line 1 is longer than")
+        assert len(lines_shown) == 4 + n_more
     got = Got(
         workspace="w", anchor=None, path="n.md", start_line=3, end_line=4, text=f"{line}\ny", digest="",
         heading=[], n_lines=4, n_links=0, n_backlinks=0, **SECTION_META,

@@ -80,7 +80,7 @@ def make_metrics(**fields: object) -> MetricsResult:
 def read(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     """The samples by name and labels. Fails where the text is not of the format."""
     kinds: dict[str, str] = {}
-    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    samples: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     family, has_help = "", ""
     assert text.endswith("\n")
     for line in text[:-1].split("\n"):
@@ -99,43 +99,44 @@ def read(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
             assert re.fullmatch(family + suffix, name), line
             assert (kinds[family] == "counter") == name.endswith("_total"), line
             labels = tuple(LABEL.findall(match["labels"] or ""))
-            assert labels not in found.setdefault(name, {}), line
-            found[name][labels] = float(match["value"])
-    return found
+            assert labels not in samples.setdefault(name, {}), line
+            samples[name][labels] = float(match["value"])
+    return samples
 
 
-def check_histograms(found: dict[str, dict[Any, float]]) -> None:
+def check_histograms(samples: dict[str, dict[Any, float]]) -> None:
     """Each has buckets that only grow, up to one of all values, and a sum."""
-    for name in [name for name in found if name.endswith("_bucket")]:
+    for name in [name for name in samples if name.endswith("_bucket")]:
         family = name.removesuffix("_bucket")
         rows: dict[Any, list[tuple[float, float]]] = {}
-        for labels, n in found[name].items():
+        for labels, n in samples[name].items():
             assert labels[-1][0] == "le"
             rows.setdefault(labels[:-1], []).append((float(labels[-1][1]), n))
-        assert rows.keys() == found[f"{family}_sum"].keys() == found[f"{family}_count"].keys()
+        assert rows.keys() == samples[f"{family}_sum"].keys() == samples[f"{family}_count"].keys()
         for labels, buckets in rows.items():
             bounds, counts = zip(*buckets, strict=True)
             assert list(bounds) == sorted(set(bounds))
             assert list(counts) == sorted(counts)
-            assert buckets[-1] == (float("inf"), found[f"{family}_count"][labels])
+            assert buckets[-1] == (float("inf"), samples[f"{family}_count"][labels])
 
 
 def test_the_text_follows_the_format_and_every_name_has_our_prefix() -> None:
-    found = read(render_metrics(make_metrics()))
-    assert all(name.startswith("memsyncd_") for name in found)
-    assert found["memsyncd_build_info"] == {(("version", "1.2.3"),): 1}
+    samples = read(render_metrics(make_metrics()))
+    assert all(name.startswith("memsyncd_") for name in samples)
+    assert samples["memsyncd_build_info"] == {(("version", "1.2.3"),): 1}
     assert (
-        found["memsyncd_notes_changed_total"][(("workspace", "notes-1"), ("change", "added"))] == 2
+        samples["memsyncd_notes_changed_total"][(("workspace", "notes-1"), ("change", "added"))]
+        == 2
     )
-    assert found["memsyncd_requests_failed_total"] == {
+    assert samples["memsyncd_requests_failed_total"] == {
         (("method", "search"), ("code", "timeout")): 1
     }
 
 
 def test_a_histogram_ends_with_the_total() -> None:
-    found = read(render_metrics(make_metrics()))
-    check_histograms(found)
-    buckets = found["memsyncd_request_duration_seconds_bucket"]
+    samples = read(render_metrics(make_metrics()))
+    check_histograms(samples)
+    buckets = samples["memsyncd_request_duration_seconds_bucket"]
     assert {labels[1][1]: n for labels, n in buckets.items()} == {
         "0.005": 2,
         "0.5": 2,
@@ -143,13 +144,13 @@ def test_a_histogram_ends_with_the_total() -> None:
         "+Inf": 3,
     }
     key = (("method", "search"),)
-    assert found["memsyncd_request_duration_seconds_count"][key] == 3
-    assert found["memsyncd_request_duration_seconds_sum"][key] == 0.75
+    assert samples["memsyncd_request_duration_seconds_count"][key] == 3
+    assert samples["memsyncd_request_duration_seconds_sum"][key] == 0.75
 
 
 def test_exactly_one_state_of_a_workspace_is_set() -> None:
-    found = read(render_metrics(make_metrics(workspaces=[make_workspace(state="missing")])))
-    assert {labels[1][1]: n for labels, n in found["memsyncd_workspace_state"].items()} == {
+    samples = read(render_metrics(make_metrics(workspaces=[make_workspace(state="missing")])))
+    assert {labels[1][1]: n for labels, n in samples["memsyncd_workspace_state"].items()} == {
         "indexing": 0,
         "ready": 0,
         "degraded": 0,
@@ -163,9 +164,9 @@ def test_an_unknown_value_has_no_sample() -> None:
     unlimited = msgspec.structs.replace(
         metrics, process=msgspec.structs.replace(metrics.process, max_fds=None)
     )
-    found = read(render_metrics(unlimited))
-    assert "memsyncd_max_fds" not in found
-    assert "memsyncd_last_sync_timestamp_seconds" not in found
+    samples = read(render_metrics(unlimited))
+    assert "memsyncd_max_fds" not in samples
+    assert "memsyncd_last_sync_timestamp_seconds" not in samples
 
 
 def test_a_daemon_without_workspaces_and_requests_has_all_families() -> None:
@@ -194,8 +195,8 @@ def test_every_value_of_the_result_is_in_the_text() -> None:
             ("watcher", WatcherMetrics),
         )
     }
-    found = read(render_metrics(make_metrics(workspaces=[workspace], **parts)))
-    reported = {value for samples in found.values() for value in samples.values()}
+    samples = read(render_metrics(make_metrics(workspaces=[workspace], **parts)))
+    reported = {value for samples in samples.values() for value in samples.values()}
     assert set(range(1001, next(numbers))) <= reported
 
 
@@ -203,7 +204,7 @@ def test_every_value_of_the_result_is_in_the_text() -> None:
 def test_any_name_and_number_can_be_parsed_again(name: str, value: float) -> None:
     request = RequestMetrics(method=name, answered=TOOK, failed_total={}, abandoned_total=0)
     metrics = make_metrics(requests=[request], started_at=value)
-    found = read(render_metrics(metrics))
-    assert found["memsyncd_start_time_seconds"] == {(): value}
-    ((_, escaped),) = next(iter(found["memsyncd_requests_abandoned_total"]))
+    samples = read(render_metrics(metrics))
+    assert samples["memsyncd_start_time_seconds"] == {(): value}
+    ((_, escaped),) = next(iter(samples["memsyncd_requests_abandoned_total"]))
     assert re.sub(r"\\(.)", lambda mark: "\n" if mark[1] == "n" else mark[1], escaped) == name

@@ -101,8 +101,8 @@ def test_a_long_overdue_scan_is_an_error_unless_a_sync_makes_progress(tmp_path: 
         workspace.change(scanned_s=long_ago_s)
         assert (await bench.examine())["freshness"].level == "error"
         workspace.change(progressed_s=long_ago_s + 499, n_to_sync=9)
-        found = (await bench.examine())["freshness"]
-        assert (found.level, found.what) == ("info", "syncing: 9 of 9 notes")
+        finding = (await bench.examine())["freshness"]
+        assert (finding.level, finding.what) == ("info", "syncing: 9 of 9 notes")
 
     play(tmp_path, scene)
 
@@ -121,10 +121,10 @@ def test_an_unopened_index_is_reported_without_further_findings(
         )  # or a scan of the notes would open it again
         workspace = await bench.add(tmp_path / "w")
         await asyncio.wrap_future(bench.workspaces.scheduler.run(workspace, close_index))
-        found = await bench.examine(verify=True)
-        assert found["index"].level == "error"
-        assert found["verify"].level == "error"
-        assert not {"problems"} & found.keys()
+        findings = await bench.examine(verify=True)
+        assert findings["index"].level == "error"
+        assert findings["verify"].level == "error"
+        assert not {"problems"} & findings.keys()
 
     play(tmp_path, scene)
 
@@ -137,8 +137,8 @@ def test_an_index_being_built_is_reported_at_once_and_verification_waits_for_it(
         workspace = await bench.add(tmp_path / "w")
         await asyncio.wrap_future(bench.workspaces.scheduler.run(workspace, close_index))
         workspace.change(is_indexing=True)
-        found = await bench.examine()
-        assert (found["index"].level, found["freshness"].level) == ("info", "info")
+        findings = await bench.examine()
+        assert (findings["index"].level, findings["freshness"].level) == ("info", "info")
         rebuild = bench.workspaces.scheduler.rebuild(workspace)
         assert (await bench.examine(verify=True))["verify"].level == "ok"
         assert rebuild.done()
@@ -153,8 +153,8 @@ def test_several_clients_can_examine_and_verify_at_once(tmp_path: Path) -> None:
         requested += [
             bench.examine(workspace=workspace.id, verify=True) for workspace in workspaces
         ]
-        for found in await asyncio.gather(*requested):
-            assert {finding.level for finding in found.values()} == {"ok"}
+        for findings in await asyncio.gather(*requested):
+            assert {finding.level for finding in findings.values()} == {"ok"}
 
     play(tmp_path, scene)
 
@@ -169,8 +169,8 @@ def test_verifying_during_a_rebuild_finds_no_difference(tmp_path: Path) -> None:
         await asyncio.wrap_future(bench.workspaces.scheduler.sync(workspace))
         rebuilds = [bench.workspaces.scheduler.rebuild(workspace) for _ in range(3)]
         while not all(rebuild.done() for rebuild in rebuilds):
-            found = await bench.examine(verify=True)
-            assert "error" not in {finding.level for finding in found.values()}, found
+            findings = await bench.examine(verify=True)
+            assert "error" not in {finding.level for finding in findings.values()}, findings
 
     play(tmp_path, scene)
 

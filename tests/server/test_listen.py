@@ -90,7 +90,7 @@ def test_making_the_socket_private_leaves_the_umask_unchanged(
     owned.close()
 
 
-def test_one_of_several_that_replace_a_stale_socket_at_once_gets_it(run: Path) -> None:
+def test_several_daemons_replace_a_stale_socket_at_once_and_only_one_gets_it(run: Path) -> None:
     make_stale(run / "s.sock")
     won: list[OwnedSocket] = []
     lost: list[AlreadyRunning] = []
@@ -113,13 +113,6 @@ def test_one_of_several_that_replace_a_stale_socket_at_once_gets_it(run: Path) -
     won[0].close()
 
 
-def test_a_stale_socket_is_replaced(run: Path) -> None:
-    make_stale(run / "s.sock")
-    owned = acquire(run)
-    connect(run / "s.sock")
-    owned.close()
-
-
 def test_a_socket_that_answers_is_not_replaced(run: Path) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(run / "s.sock"))
@@ -127,13 +120,6 @@ def test_a_socket_that_answers_is_not_replaced(run: Path) -> None:
         before = os.stat(run / "s.sock")
         assert isinstance(refuse(run), AlreadyRunning)
         assert os.path.samestat(before, os.stat(run / "s.sock"))
-
-
-def test_close_removes_the_socket(run: Path) -> None:
-    owned = acquire(run)
-    owned.close()
-    assert not [*run.iterdir()]
-    acquire(run).close()
 
 
 def test_close_does_not_remove_another_socket_at_the_path(run: Path) -> None:
@@ -255,7 +241,7 @@ def test_the_longest_path_that_a_socket_can_have_works(tmp_path: Path) -> None:
     owned.close()
 
 
-def test_the_path_limit_is_that_of_the_system(tmp_path: Path) -> None:
+def test_the_path_limit_equals_the_limit_of_the_system(tmp_path: Path) -> None:
     longest = "/tmp/" + "x" * (PATH_LIMIT_BYTES - 5)
     with socket.socket(socket.AF_UNIX) as sock:
         with pytest.raises(OSError, match="too long"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -37,22 +37,15 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_mcp, "PROGRESS_S", 0.02)
 
 
-@pytest.fixture(name="run")
-def give_run(serve: SERVE) -> Callable[..., None]:
-    def run(story: Callable[..., Any]) -> None:
-        async def tell() -> None:
-            async with serve() as serving:
-                handlers = serving.handlers
-                handlers.status = lambda _session, _params: STATUS
-                handlers.search = search_that_waits(handlers)
-                handlers.subscribe = lambda _session, _params: Subscribed(
-                    subscription="s", generations={}
-                )
-                await story(serving, await serving.connect())
-
-        asyncio.run(tell())
-
-    return run
+@contextlib.asynccontextmanager
+async def serve_mcp(serve: SERVE) -> AsyncIterator[tuple[Any, Any]]:
+    """A server with handlers that MCP calls, and a connection to it."""
+    async with serve() as serving:
+        handlers = serving.handlers
+        handlers.status = lambda _session, _params: STATUS
+        handlers.search = search_that_waits(handlers)
+        handlers.subscribe = lambda _session, _params: Subscribed(subscription="s", generations={})
+        yield serving, await serving.connect()
 
 
 def search_that_waits(handlers: Any) -> Callable[..., Any]:
@@ -110,8 +103,8 @@ async def shake_hands(client: Any) -> str:
     return head.partition("Mcp-Session-Id: ")[2].split()[0]
 
 
-def test_a_call_with_a_token_tells_that_it_goes_on(run: Any) -> None:
-    async def story(serving: Any, client: Any) -> None:
+async def test_a_call_with_a_token_tells_that_it_goes_on(serve) -> None:
+    async with serve_mcp(serve) as (serving, client):
         params = {**CALL, "_meta": {**META, "progressToken": "t"}}
         client.send("tools/call", **params)
         for number in (1, 2, 3):
@@ -126,12 +119,10 @@ def test_a_call_with_a_token_tells_that_it_goes_on(run: Any) -> None:
         client.send("tools/call", request_id=2, **{**CALL, "_meta": META})
         assert (await client.read())["id"] == 2
 
-    run(story)
-
 
 @pytest.mark.parametrize("has_session", [False, True])
-def test_progress_by_http_turns_the_answer_into_a_stream(run: Any, has_session: bool) -> None:
-    async def story(serving: Any, client: Any) -> None:
+async def test_progress_by_http_turns_the_answer_into_a_stream(serve, has_session: bool) -> None:
+    async with serve_mcp(serve) as (serving, client):
         session = await shake_hands(client) if has_session else ""
         meta = {"progressToken": 5} if has_session else {**META, "progressToken": 5}
         headers = (
@@ -153,13 +144,11 @@ def test_progress_by_http_turns_the_answer_into_a_stream(run: Any, has_session: 
         # The stream has ended, the connection goes on, and an answer at once is plain JSON.
         assert b"application/json" in await post(client, message, *headers)
 
-    run(story)
 
-
-def test_a_client_that_leaves_in_mid_stream_leaves_nothing_behind(
-    run: Any, wait_until: Any
+async def test_a_client_that_leaves_in_mid_stream_leaves_nothing_behind(
+    serve, wait_until: Any
 ) -> None:
-    async def story(serving: Any, client: Any) -> None:
+    async with serve_mcp(serve) as (serving, client):
         session = await shake_hands(client)
         message = make_message("tools/call", {**CALL, "_meta": {"progressToken": 5}}, 9)
         await post(client, message, f"Mcp-Session-Id: {session}")
@@ -172,11 +161,11 @@ def test_a_client_that_leaves_in_mid_stream_leaves_nothing_behind(
         assert b"200 OK" in head
         assert serving.errors == []
 
-    run(story)
 
-
-def test_a_request_of_its_own_is_cancelled_with_its_connection(run: Any, wait_until: Any) -> None:
-    async def story(serving: Any, client: Any) -> None:
+async def test_a_request_of_its_own_is_cancelled_with_its_connection(
+    serve, wait_until: Any
+) -> None:
+    async with serve_mcp(serve) as (serving, client):
         headers = (
             "MCP-Protocol-Version: 2026-07-28",
             "Mcp-Method: tools/call",
@@ -189,12 +178,12 @@ def test_a_request_of_its_own_is_cancelled_with_its_connection(run: Any, wait_un
         await wait_until(lambda: serving.server.n_running == 0)
         assert not serving.handlers.gate.is_set()
 
-    run(story)
-
 
 @pytest.mark.parametrize("level", ["", "error"])
-def test_an_internal_failure_is_logged_to_a_client_that_asked_for_it(run: Any, level: str) -> None:
-    async def story(_serving: Any, client: Any) -> None:
+async def test_an_internal_failure_is_logged_to_a_client_that_asked_for_it(
+    serve, level: str
+) -> None:
+    async with serve_mcp(serve) as (_, client):
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c"}}
         await client.ask("initialize", **params)
         if level:
@@ -210,17 +199,15 @@ def test_an_internal_failure_is_logged_to_a_client_that_asked_for_it(run: Any, l
         assert (answer["id"], answer["result"]["isError"]) == (4, True)
         assert "the disk failed" in answer["result"]["content"][0]["text"]
 
-    run(story)
 
-
-def test_sessions_are_limited_and_the_unused_make_room(
-    run: Any, monkeypatch: pytest.MonkeyPatch
+async def test_sessions_are_limited_and_the_unused_make_room(
+    serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from memsyncd.server import http_mcp
 
     monkeypatch.setattr(http_mcp, "MAX_SESSIONS", 2)
 
-    async def story(serving: Any, client: Any) -> None:
+    async with serve_mcp(serve) as (serving, client):
         first, second = await shake_hands(client), await shake_hands(client)
         reader = await serving.connect()
         reader.write(
@@ -233,29 +220,25 @@ def test_sessions_are_limited_and_the_unused_make_room(
             other = await serving.connect()
             assert status in await post(other, ping, f"Mcp-Session-Id: {session}")
 
-    run(story)
 
-
-def test_sessions_that_are_not_used_expire(
-    run: Any, wait_until: Any, monkeypatch: pytest.MonkeyPatch
+async def test_sessions_that_are_not_used_expire(
+    serve, wait_until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from memsyncd.server import http_mcp
 
     monkeypatch.setattr(http_mcp, "SESSION_IDLE_S", 0.05)
 
-    async def story(serving: Any, client: Any) -> None:
+    async with serve_mcp(serve) as (serving, client):
         session = await shake_hands(client)  # which may have expired by now
-        sessions = serving.server._context.mcp_sessions
+        sessions = serving.server._routes._mcp_sessions
         await wait_until(lambda: sessions.n_sessions == 0)
         other = await serving.connect()
         answer = await post(other, make_message("ping", {}), f"Mcp-Session-Id: {session}")
         assert b"404" in answer
 
-    run(story)
 
-
-def test_the_end_of_a_session_ends_its_stream_and_the_connection_goes_on(run: Any) -> None:
-    async def story(serving: Any, client: Any) -> None:
+async def test_the_end_of_a_session_ends_its_stream_and_the_connection_goes_on(serve) -> None:
+    async with serve_mcp(serve) as (serving, client):
         session = await shake_hands(client)
         head = f"/mcp HTTP/1.1\r\nHost: d\r\nMcp-Session-Id: {session}\r\n\r\n".encode()
         reader = await serving.connect()
@@ -267,11 +250,9 @@ def test_the_end_of_a_session_ends_its_stream_and_the_connection_goes_on(run: An
         reader.write(b"GET " + head)
         assert b" 404 " in await asyncio.wait_for(reader.reader.readuntil(b"\r\n\r\n"), LIMIT_S)
 
-    run(story)
 
-
-def test_a_client_that_ends_its_side_during_its_handshake_is_let_go(run: Any) -> None:
-    async def story(serving: Any, client: Any) -> None:
+async def test_a_client_that_ends_its_side_during_its_handshake_is_let_go(serve) -> None:
+    async with serve_mcp(serve) as (serving, client):
         gate = asyncio.Event()
 
         async def wait_and_report(_session: Any, _params: Any) -> Status:
@@ -291,11 +272,9 @@ def test_a_client_that_ends_its_side_during_its_handshake_is_let_go(run: Any) ->
         gate.set()
         assert await client.read_to_end() == b""
 
-    run(story)
 
-
-def test_signals_of_a_subscription_from_before_the_handshake_harm_nobody(run: Any) -> None:
-    async def story(serving: Any, client: Any) -> None:
+async def test_signals_of_a_subscription_from_before_the_handshake_harm_nobody(serve) -> None:
+    async with serve_mcp(serve) as (serving, client):
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c"}}
         await client.ask("initialize", **params)
         client.send("notifications/initialized", request_id=None)
@@ -306,5 +285,3 @@ def test_signals_of_a_subscription_from_before_the_handshake_harm_nobody(run: An
         )
         session.notify("signal", SignalNotice(subscription="s1", workspace="w", signal=signal))
         assert (await client.ask("ping", request_id=2))["id"] == 2
-
-    run(story)

@@ -24,52 +24,43 @@ async def hold(
         await asyncio.sleep(0)
 
 
-def test_reads_of_clients_take_turns_and_a_quick_client_goes_first() -> None:
-    async def scenario() -> None:
-        queue, seen = ReadQueue(1), []
-        flows: dict[str, Flow] = {name: Flow(expected_s=1.0) for name in "ab"} | {
-            "q": Flow(expected_s=0.001)
-        }
-        names = [*(f"{name}{number}" for name in "ab" for number in range(9)), "q0"]
-        await asyncio.gather(*(hold(queue, flows[name[0]], name, seen) for name in names))
-        assert seen[:8] == ["a0", "q0", "a1", "b0", "a2", "b1", "a3", "b2"]
-        assert len(seen) == len(names)
-
-    asyncio.run(scenario())
+async def test_reads_of_clients_take_turns_and_a_quick_client_goes_first() -> None:
+    queue, seen = ReadQueue(1), []
+    flows: dict[str, Flow] = {name: Flow(expected_s=1.0) for name in "ab"} | {
+        "q": Flow(expected_s=0.001)
+    }
+    names = [*(f"{name}{number}" for name in "ab" for number in range(9)), "q0"]
+    await asyncio.gather(*(hold(queue, flows[name[0]], name, seen) for name in names))
+    assert seen[:8] == ["a0", "q0", "a1", "b0", "a2", "b1", "a3", "b2"]
+    assert len(seen) == len(names)
 
 
-def test_an_overdue_read_is_refused_at_once_and_does_not_run() -> None:
-    async def scenario() -> None:
-        loop, queue = asyncio.get_running_loop(), ReadQueue(1)
-        async with queue.slot(Flow()):
-            with pytest.raises(NotFresh, match="before it could run"):
-                async with queue.slot(Flow(), loop.time() + 0.01):
-                    raise AssertionError
-        with pytest.raises(NotFresh):
-            async with queue.slot(Flow(), loop.time()):
+async def test_an_overdue_read_is_refused_at_once_and_does_not_run() -> None:
+    loop, queue = asyncio.get_running_loop(), ReadQueue(1)
+    async with queue.slot(Flow()):
+        with pytest.raises(NotFresh, match="before it could run"):
+            async with queue.slot(Flow(), loop.time() + 0.01):
                 raise AssertionError
-        async with queue.slot(Flow(), loop.time() + 60):
-            pass
-
-    asyncio.run(scenario())
+    with pytest.raises(NotFresh):
+        async with queue.slot(Flow(), loop.time()):
+            raise AssertionError
+    async with queue.slot(Flow(), loop.time() + 60):
+        pass
 
 
 @pytest.mark.parametrize("is_granted", [False, True])
-def test_a_slot_is_released_however_its_holder_ends(is_granted: bool) -> None:
-    async def scenario() -> None:
-        queue, seen = ReadQueue(1), []
-        held = asyncio.create_task(hold(queue, Flow(), "held", seen))
-        waiting = asyncio.create_task(hold(queue, Flow(), "waiting", seen))
-        await asyncio.sleep(0)
-        # The read that got a slot in this turn of the loop is cancelled before its task runs.
-        (held if is_granted else waiting).cancel()
-        held.cancel()
-        await asyncio.gather(held, waiting, return_exceptions=True)
-        async with asyncio.timeout(20):
-            await hold(queue, Flow(), "last", seen)
-        assert seen[-1] == "last"
-
-    asyncio.run(scenario())
+async def test_a_slot_is_released_however_its_holder_ends(is_granted: bool) -> None:
+    queue, seen = ReadQueue(1), []
+    held = asyncio.create_task(hold(queue, Flow(), "held", seen))
+    waiting = asyncio.create_task(hold(queue, Flow(), "waiting", seen))
+    await asyncio.sleep(0)
+    # The read that got a slot in this turn of the loop is cancelled before its task runs.
+    (held if is_granted else waiting).cancel()
+    held.cancel()
+    await asyncio.gather(held, waiting, return_exceptions=True)
+    async with asyncio.timeout(20):
+        await hold(queue, Flow(), "last", seen)
+    assert seen[-1] == "last"
 
 
 def make_session() -> Session:
@@ -118,7 +109,7 @@ def test_a_client_with_a_pending_request_or_slow_searches_is_not_tried_on_the_lo
     assert admission.may_try(slow)
 
 
-def test_a_read_is_long_if_those_of_its_client_were_so_far() -> None:
+def test_a_read_is_long_if_its_clients_earlier_reads_were_long() -> None:
     async def scenario() -> list[bool]:
         queue, found = ReadQueue(1), []
         for flow in (Flow(expected_s=2 * QUICK_S), Flow(expected_s=QUICK_S / 2), Flow()):

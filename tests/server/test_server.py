@@ -36,29 +36,6 @@ except (BrokenPipeError, ConnectionResetError):
 """
 
 
-def test_an_answer_has_the_id_of_its_request(serve) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            answer = await client.ask("ping", "a")
-            assert (answer["id"], answer["result"]["pid"]) == ("a", os.getpid())
-            assert serving.server.n_clients == 1
-
-    asyncio.run(scenario())
-
-
-def test_requests_of_one_connection_may_be_answered_out_of_order(serve) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            client.send("search", 1, query="x")
-            assert (await client.ask("ping", 2))["id"] == 2
-            serving.handlers.gate.set()
-            assert (await client.read())["id"] == 1
-
-    asyncio.run(scenario())
-
-
 @pytest.mark.timeout(300)
 def test_a_long_read_pauses_from_a_request_until_its_answer_is_sent(
     serve, monkeypatch: pytest.MonkeyPatch
@@ -93,214 +70,181 @@ def test_a_long_read_pauses_from_a_request_until_its_answer_is_sent(
     assert were_done == [False]
 
 
-def test_many_requests_at_once_are_all_answered_in_order(serve) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            client.write(b"".join(PING % n for n in range(4000)))
-            assert [(await client.read())["id"] for _ in range(4000)] == list(range(4000))
-
-    asyncio.run(scenario())
+async def test_many_requests_at_once_are_all_answered_in_order(serve) -> None:
+    async with serve() as serving:
+        client = await serving.connect()
+        client.write(b"".join(PING % n for n in range(4000)))
+        assert [(await client.read())["id"] for _ in range(4000)] == list(range(4000))
 
 
-def test_a_client_with_very_many_requests_does_not_delay_others(serve) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            flood, other = await serving.connect(), await serving.connect()
-            flood.write(b"".join(PING % n for n in range(20_000)))
-            await flood.read()
-            await other.ask("ping")
-            assert serving.server.counters.requests < 15_000
-
-    asyncio.run(scenario())
+async def test_a_client_with_very_many_requests_does_not_delay_others(serve) -> None:
+    async with serve() as serving:
+        flood, other = await serving.connect(), await serving.connect()
+        flood.write(b"".join(PING % n for n in range(20_000)))
+        await flood.read()
+        await other.ask("ping")
+        assert serving.server.counters.requests < 15_000
 
 
-def test_a_notification_is_executed_and_not_answered(serve) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            client.send("status", None)
-            client.send("nothing", None)
-            assert (await client.ask("ping", 5))["id"] == 5
-            assert serving.errors == [("ValueError", "status")]
-            assert serving.server.counters.failed_requests == 2
-
-    asyncio.run(scenario())
+async def test_a_notification_is_executed_and_not_answered(serve) -> None:
+    async with serve() as serving:
+        client = await serving.connect()
+        client.send("status", None)
+        client.send("nothing", None)
+        assert (await client.ask("ping", 5))["id"] == 5
+        assert serving.errors == [("ValueError", "status")]
+        assert serving.server.counters.failed_requests == 2
 
 
-def test_a_batch_is_answered_in_one_line_when_all_its_calls_are_done(serve, wait_until) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            parts = [("ping", 1), ("search", 2), ("get", 3)]
-            batch = [
-                {
-                    "jsonrpc": "2.0",
-                    "id": n,
-                    "method": name,
-                    "params": {"query": "x"} if n == 2 else {},
-                }
-                for name, n in parts
-            ]
-            client.write([*batch, {"jsonrpc": "2.0", "method": "ping"}, 1])
-            await wait_until(lambda: serving.handlers.started)
-            assert (await client.ask("ping", 9))["id"] == 9
-            serving.handlers.gate.set()
-            answers = await client.read()
-            assert {answer["id"]: "error" in answer for answer in answers} == {
-                1: False,
-                2: False,
-                3: True,
-                None: True,
+async def test_a_batch_is_answered_in_one_line_when_all_its_calls_are_done(
+    serve, wait_until
+) -> None:
+    async with serve() as serving:
+        client = await serving.connect()
+        parts = [("ping", 1), ("search", 2), ("get", 3)]
+        batch = [
+            {
+                "jsonrpc": "2.0",
+                "id": n,
+                "method": name,
+                "params": {"query": "x"} if n == 2 else {},
             }
+            for name, n in parts
+        ]
+        client.write([*batch, {"jsonrpc": "2.0", "method": "ping"}, 1])
+        await wait_until(lambda: serving.handlers.started)
+        assert (await client.ask("ping", 9))["id"] == 9
+        serving.handlers.gate.set()
+        answers = await client.read()
+        assert {answer["id"]: "error" in answer for answer in answers} == {
+            1: False,
+            2: False,
+            3: True,
+            None: True,
+        }
 
-    asyncio.run(scenario())
 
-
-def test_a_batch_of_notifications_is_not_answered(serve) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            client.write(
-                [{"jsonrpc": "2.0", "method": "ping"}, {"jsonrpc": "2.0", "method": "problems"}]
-            )
-            assert (await client.ask("ping", 5))["id"] == 5
-
-    asyncio.run(scenario())
+async def test_a_batch_of_notifications_is_not_answered(serve) -> None:
+    async with serve() as serving:
+        client = await serving.connect()
+        client.write(
+            [{"jsonrpc": "2.0", "method": "ping"}, {"jsonrpc": "2.0", "method": "problems"}]
+        )
+        assert (await client.ask("ping", 5))["id"] == 5
 
 
 @pytest.mark.parametrize("method", ["status", "problems", "list"])
-def test_an_internal_error_is_reported_to_the_daemon_and_hidden_from_the_client(
+async def test_an_internal_error_is_reported_to_the_daemon_and_hidden_from_the_client(
     serve, method: str
 ) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            answer = await client.ask(method)
-            assert answer["error"] == {
-                "code": -32603,
-                "message": "internal error",
-                "data": {"code": "internal", "hint": "see the daemon's log"},
-            }
-            assert [name for _, name in serving.errors] == [method]
-            assert "result" in await client.ask("ping")
-
-    asyncio.run(scenario())
+    async with serve() as serving:
+        client = await serving.connect()
+        answer = await client.ask(method)
+        assert answer["error"] == {
+            "code": -32603,
+            "message": "internal error",
+            "data": {"code": "internal", "hint": "see the daemon's log"},
+        }
+        assert [name for _, name in serving.errors] == [method]
+        assert "result" in await client.ask("ping")
 
 
-def test_a_named_error_is_answered_with_its_hint(serve) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            answer = await client.ask("get")
-            assert answer["error"]["data"] == {
-                "code": "conflict",
-                "hint": "read it again",
-                "digest": "aa",
-            }
-            assert serving.errors == []
-
-    asyncio.run(scenario())
+async def test_a_named_error_is_answered_with_its_hint(serve) -> None:
+    async with serve() as serving:
+        client = await serving.connect()
+        answer = await client.ask("get")
+        assert answer["error"]["data"] == {
+            "code": "conflict",
+            "hint": "read it again",
+            "digest": "aa",
+        }
+        assert serving.errors == []
 
 
-def test_a_last_line_without_its_newline_is_answered_before_the_end(serve) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            client.send("search", 1, query="x")
-            client.write((PING % 2).strip())
-            client.writer.write_eof()
-            assert (await client.read())["id"] == 2
-            serving.handlers.gate.set()
-            assert (await client.read())["id"] == 1
-            assert await client.read_to_end() == b""
-
-    asyncio.run(scenario())
+async def test_a_last_line_without_its_newline_is_answered_before_the_end(serve) -> None:
+    async with serve() as serving:
+        client = await serving.connect()
+        client.send("search", 1, query="x")
+        client.write((PING % 2).strip())
+        client.writer.write_eof()
+        assert (await client.read())["id"] == 2
+        serving.handlers.gate.set()
+        assert (await client.read())["id"] == 1
+        assert await client.read_to_end() == b""
 
 
-def test_a_subscriber_that_ended_its_side_still_gets_notifications(serve, make_changed) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            client.send("subscribe")
-            client.writer.write_eof()
-            assert (await client.read())["result"]["subscription"] == "s"
-            assert serving.handlers.sessions[0].notify("changed", make_changed())
-            assert (await client.read())["method"] == "changed"
-
-    asyncio.run(scenario())
-
-
-def test_the_running_requests_of_a_disconnected_client_are_cancelled(serve, wait_until) -> None:
-    async def scenario() -> None:
-        async with serve(Limits(max_running=2)) as serving:
-            client = await serving.connect()
-            for n in range(4):
-                client.send("search", n, query="x")
-            client.send("subscribe", 9)
-            assert (await client.read())["id"] == 9
-            client.close()
-            await wait_until(lambda: not serving.server.n_clients)
-            await wait_until(lambda: serving.handlers.cancelled == 2)
-            # The server counts a request until its task has ended, a turn of the loop later.
-            await wait_until(lambda: not serving.server.n_running)
-            assert (serving.handlers.started, serving.errors) == (2, [])
-            assert serving.handlers.notified == ["closed 1"]
-            assert not serving.handlers.sessions[0].is_open
-            serving.handlers.sessions[0].on_close(lambda: serving.handlers.notified.append("late"))
-            assert serving.handlers.notified[-1] == "late"
-
-    asyncio.run(scenario())
+async def test_a_subscriber_that_ended_its_side_still_gets_notifications(
+    serve, make_changed
+) -> None:
+    async with serve() as serving:
+        client = await serving.connect()
+        client.send("subscribe")
+        client.writer.write_eof()
+        assert (await client.read())["result"]["subscription"] == "s"
+        assert serving.handlers.sessions[0].notify("changed", make_changed())
+        assert (await client.read())["method"] == "changed"
 
 
-def test_a_close_callback_that_raises_does_not_keep_the_others_from_running(
+async def test_the_running_requests_of_a_disconnected_client_are_cancelled(
+    serve, wait_until
+) -> None:
+    async with serve(Limits(max_running=2)) as serving:
+        client = await serving.connect()
+        for n in range(4):
+            client.send("search", n, query="x")
+        client.send("subscribe", 9)
+        assert (await client.read())["id"] == 9
+        client.close()
+        await wait_until(lambda: not serving.server.n_clients)
+        await wait_until(lambda: serving.handlers.cancelled == 2)
+        # The server counts a request until its task has ended, a turn of the loop later.
+        await wait_until(lambda: not serving.server.n_running)
+        assert (serving.handlers.started, serving.errors) == (2, [])
+        assert serving.handlers.notified == ["closed 1"]
+        assert not serving.handlers.sessions[0].is_open
+        serving.handlers.sessions[0].on_close(lambda: serving.handlers.notified.append("late"))
+        assert serving.handlers.notified[-1] == "late"
+
+
+async def test_a_close_callback_that_raises_does_not_keep_the_others_from_running(
     serve, wait_until
 ) -> None:
     def fail() -> None:
         raise RuntimeError
 
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            await client.ask("subscribe")
-            serving.handlers.sessions[0].on_close(fail)
-            client.close()
-            await wait_until(lambda: serving.handlers.notified)
-            assert serving.errors == [("RuntimeError", "close")]
-
-    asyncio.run(scenario())
+    async with serve() as serving:
+        client = await serving.connect()
+        await client.ask("subscribe")
+        serving.handlers.sessions[0].on_close(fail)
+        client.close()
+        await wait_until(lambda: serving.handlers.notified)
+        assert serving.errors == [("RuntimeError", "close")]
 
 
-def test_stop_lets_running_requests_finish_and_refuses_new_ones(serve, wait_until) -> None:
-    async def scenario() -> None:
-        async with serve(Limits(max_running=1)) as serving:
-            client = await serving.connect()
-            client.send("search", 1, query="x")
-            client.send("search", 2, query="waits for its turn")
-            await wait_until(lambda: serving.handlers.started)
-            stopping = asyncio.create_task(serving.server.stop(grace_s=10))
-            assert find_code(await client.read(), 2) == "shutting_down"
-            assert find_code(await client.ask("ping", 3), 3) == "shutting_down"
-            serving.handlers.gate.set()
-            assert "result" in await client.read()
-            assert await client.read_to_end() == b""
-            await stopping
-            assert not serving.server.n_clients
-
-    asyncio.run(scenario())
+async def test_stop_lets_running_requests_finish_and_refuses_new_ones(serve, wait_until) -> None:
+    async with serve(Limits(max_running=1)) as serving:
+        client = await serving.connect()
+        client.send("search", 1, query="x")
+        client.send("search", 2, query="waits for its turn")
+        await wait_until(lambda: serving.handlers.started)
+        stopping = asyncio.create_task(serving.server.stop(grace_s=10))
+        assert find_code(await client.read(), 2) == "shutting_down"
+        assert find_code(await client.ask("ping", 3), 3) == "shutting_down"
+        serving.handlers.gate.set()
+        assert "result" in await client.read()
+        assert await client.read_to_end() == b""
+        await stopping
+        assert not serving.server.n_clients
 
 
-def test_stop_refuses_requests_that_do_not_finish_in_time(serve, wait_until) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            client.send("search", 1, query="x")
-            await wait_until(lambda: serving.handlers.started)
-            await serving.server.stop(grace_s=0.01)
-            assert find_code(await client.read(), 1) == "shutting_down"
-            assert await client.read_to_end() == b""
-
-    asyncio.run(scenario())
+async def test_stop_refuses_requests_that_do_not_finish_in_time(serve, wait_until) -> None:
+    async with serve() as serving:
+        client = await serving.connect()
+        client.send("search", 1, query="x")
+        await wait_until(lambda: serving.handlers.started)
+        await serving.server.stop(grace_s=0.01)
+        assert find_code(await client.read(), 1) == "shutting_down"
+        assert await client.read_to_end() == b""
 
 
 def find_code(answer: dict, request_id: object) -> str:
@@ -308,17 +252,14 @@ def find_code(answer: dict, request_id: object) -> str:
     return answer["error"]["data"]["code"]
 
 
-def test_stop_does_not_wait_for_a_client_that_does_not_read(serve, wait_until) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            serving.handlers.reply_chars = 3_000_000
-            sock = serving.connect_plainly()
-            sock.send(PING % 1)
-            await wait_until(lambda: serving.server.counters.requests)
-            await asyncio.wait_for(serving.server.stop(grace_s=0), 5)
-            sock.close()
-
-    asyncio.run(scenario())
+async def test_stop_does_not_wait_for_a_client_that_does_not_read(serve, wait_until) -> None:
+    async with serve() as serving:
+        serving.handlers.reply_chars = 3_000_000
+        sock = serving.connect_plainly()
+        sock.send(PING % 1)
+        await wait_until(lambda: serving.server.counters.requests)
+        await asyncio.wait_for(serving.server.stop(grace_s=0), 5)
+        sock.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -340,7 +281,7 @@ def test_a_connection_of_another_user_is_closed_without_a_byte(serve_at) -> None
         asyncio.run(scenario(Path(folder)))
 
 
-def test_a_connection_without_peer_credentials_is_closed_without_a_byte(
+async def test_a_connection_without_peer_credentials_is_closed_without_a_byte(
     serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_sock: object) -> tuple[int, int]:
@@ -348,20 +289,15 @@ def test_a_connection_without_peer_credentials_is_closed_without_a_byte(
 
     monkeypatch.setattr("memsyncd.server.server.read_peer", refuse)
 
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            client.write(PING % 1)
-            assert await client.read_to_end() == b""
-            assert serving.refused == [
-                "the system does not report its user: Protocol not available"
-            ]
-            assert (serving.server.n_clients, serving.server.counters.requests) == (0, 0)
-
-    asyncio.run(scenario())
+    async with serve() as serving:
+        client = await serving.connect()
+        client.write(PING % 1)
+        assert await client.read_to_end() == b""
+        assert serving.refused == ["the system does not report its user: Protocol not available"]
+        assert (serving.server.n_clients, serving.server.counters.requests) == (0, 0)
 
 
-def test_lines_of_any_bytes_are_answered_and_raise_nothing(serve) -> None:
+async def test_lines_of_any_bytes_are_answered_and_raise_nothing(serve) -> None:
     lines = [
         b"\xff\xfe",
         b"{",
@@ -373,68 +309,58 @@ def test_lines_of_any_bytes_are_answered_and_raise_nothing(serve) -> None:
         b"\x1b[2J",
     ]
 
-    async def scenario() -> None:
-        async with serve() as serving:
-            client = await serving.connect()
-            client.write(b"\n".join(lines) + b"\n")
-            for _ in lines:
-                assert (await client.read())["error"]["code"] in {-32700, -32600}
-            assert "result" in await client.ask("ping")
-            assert serving.errors == []
-
-    asyncio.run(scenario())
+    async with serve() as serving:
+        client = await serving.connect()
+        client.write(b"\n".join(lines) + b"\n")
+        for _ in lines:
+            assert (await client.read())["error"]["code"] in {-32700, -32600}
+        assert "result" in await client.ask("ping")
+        assert serving.errors == []
 
 
-def test_a_notification_is_sent_after_the_answers_that_precede_it(serve, make_changed) -> None:
-    async def scenario() -> None:
-        async with serve() as serving:
-            handlers = serving.handlers
-            handlers.ping = lambda session, params: (
-                session.notify("changed", make_changed()) and handlers.subscribe(session, params)
-            )
-            client = await serving.connect()
-            client.write(
-                (PING % 1 + PING % 2).replace(b'"id":1,"method":"ping"', b'"id":1,"method":"get"')
-            )
-            message = [await client.read() for _ in range(3)]
-            assert [line.get("method", line.get("id")) for line in message] == [1, "changed", 2]
-            assert json.dumps(message)
+async def test_a_notification_is_sent_after_the_answers_that_precede_it(
+    serve, make_changed
+) -> None:
+    async with serve() as serving:
+        handlers = serving.handlers
+        handlers.ping = lambda session, params: (
+            session.notify("changed", make_changed()) and handlers.subscribe(session, params)
+        )
+        client = await serving.connect()
+        client.write(
+            (PING % 1 + PING % 2).replace(b'"id":1,"method":"ping"', b'"id":1,"method":"get"')
+        )
+        message = [await client.read() for _ in range(3)]
+        assert [line.get("method", line.get("id")) for line in message] == [1, "changed", 2]
+        assert json.dumps(message)
 
-    asyncio.run(scenario())
 
-
-def test_the_client_with_the_largest_buffer_is_dropped_when_all_buffers_exceed_the_limit(
+async def test_the_client_with_the_largest_buffer_is_dropped_when_all_buffers_exceed_the_limit(
     serve, wait_until
 ) -> None:
-    async def scenario() -> None:
-        async with serve(Limits(max_buffered_bytes=3_000_000)) as serving:
-            modest, greedy, other = [await serving.connect() for _ in range(3)]
-            for client, n_bytes in ((modest, 300_000), (greedy, 2_000_000), (other, 600_000)):
-                client.write(b'{"jsonrpc":"2.0","id":1,"method":"ping","x":"' + b"x" * n_bytes)
-            await wait_until(lambda: serving.server.n_buffered_bytes > 2_900_000)
-            assert serving.dropped == []
-            other.write(b"x" * 300_000)
-            assert await greedy.read_to_end() == b""
-            assert serving.dropped == [
-                "clients leave too much unread or unfinished, and this one the most"
-            ]
-            for client in (modest, other):
-                client.write(b'"}\n')
-                assert "result" in await client.read()
-            assert serving.server.n_buffered_bytes == 0
-
-    asyncio.run(scenario())
+    async with serve(Limits(max_buffered_bytes=3_000_000)) as serving:
+        modest, greedy, other = [await serving.connect() for _ in range(3)]
+        for client, n_bytes in ((modest, 300_000), (greedy, 2_000_000), (other, 600_000)):
+            client.write(b'{"jsonrpc":"2.0","id":1,"method":"ping","x":"' + b"x" * n_bytes)
+        await wait_until(lambda: serving.server.n_buffered_bytes > 2_900_000)
+        assert serving.dropped == []
+        other.write(b"x" * 300_000)
+        assert await greedy.read_to_end() == b""
+        assert serving.dropped == [
+            "clients leave too much unread or unfinished, and this one the most"
+        ]
+        for client in (modest, other):
+            client.write(b'"}\n')
+            assert "result" in await client.read()
+        assert serving.server.n_buffered_bytes == 0
 
 
-def test_unread_answers_count_as_buffered(serve, wait_until) -> None:
-    async def scenario() -> None:
-        async with serve(Limits(max_buffered_bytes=3_000_000)) as serving:
-            serving.handlers.reply_chars = 1_000_000
-            silent = [serving.connect_plainly() for _ in range(12)]
-            for sock in silent:
-                sock.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-            await wait_until(lambda: len(serving.dropped) >= 6)
-            assert serving.server.n_buffered_bytes <= 3_000_000
-            assert "result" in await (await serving.connect()).ask("ping")
-
-    asyncio.run(scenario())
+async def test_unread_answers_count_as_buffered(serve, wait_until) -> None:
+    async with serve(Limits(max_buffered_bytes=3_000_000)) as serving:
+        serving.handlers.reply_chars = 1_000_000
+        silent = [serving.connect_plainly() for _ in range(12)]
+        for sock in silent:
+            sock.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        await wait_until(lambda: len(serving.dropped) >= 6)
+        assert serving.server.n_buffered_bytes <= 3_000_000
+        assert "result" in await (await serving.connect()).ask("ping")
