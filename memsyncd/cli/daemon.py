@@ -300,7 +300,7 @@ def _run(args: Args, console: Console) -> int:
         sys.modules[name] = None  # type: ignore[assignment]  # not importable
     # What is imported stays: to collect garbage meanwhile finds none and takes a tenth of the time.
     gc.disable()
-    from memsyncd.daemon import run
+    from memsyncd.daemon.main import run
 
     if args.init:
         paths = [create_folder(path) for path in args.paths]

@@ -48,6 +48,7 @@ from memsyncd.files.scope import make_root
 from memsyncd.lock import FolderLocks, Holder
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.operations.daemon import Facts, Load
+from memsyncd.operations.operation import load_function
 from memsyncd.operations.status.declare import PanelAddress
 from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol.jsonrpc import MCP_WAITING
@@ -73,7 +74,9 @@ if TYPE_CHECKING:
 SWITCH_INTERVAL_S = 0.001
 QUERY_THREADS = 2
 IMPORT_DELAY_S = 1.0
-"""When everything is imported that the start does not need: after the first scans."""
+"""When the modules are imported that the start does not need: after the first scans."""
+FIRST_WRITE = "note.add"
+"""The operation of the first write, whose modules are imported then, too."""
 STOP_GRACE_S = 1.0
 """With the time that the server and the engine take to stop, the process ends within 5 s."""
 T = TypeVar("T")
@@ -456,9 +459,9 @@ def _import_late() -> Job[None]:
     import memsyncd.core.markdown.parse
 
     yield
-    import memsyncd.operations.notes.run
     import memsyncd.server.dispatch  # noqa: F401
 
+    load_function(OPERATIONS[FIRST_WRITE].run)
     yield
     # A first start, which compiles the modules, leaves megabytes of freed memory.
     resources.release_memory()
