@@ -19,16 +19,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from memsyncd.config import Config
-from memsyncd.engine.browse import require_place
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.records import open_records
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed
-from memsyncd.operations.history.declare import PurgeParams
-from memsyncd.operations.stats.declare import AccessStats, AccessStatsParams, SectionAccesses
 from memsyncd.store.accesses import (
     NO_LIMIT,
     AccessCount,
@@ -98,7 +94,7 @@ def store_noted(workspace: Workspace, config: Config) -> None:
     if not noted or workspace.records is None:
         return
     try:
-        recalls = _expand(workspace, noted)
+        recalls = expand_noted(workspace, noted)
         accesses = workspace.records.accesses
         # The stored counts are as of an earlier revision than the noted accesses.
         for _ in _follow(workspace, workspace.records, up_to=as_of):
@@ -113,7 +109,7 @@ def store_noted(workspace: Workspace, config: Config) -> None:
     workspace.accesses.forget_counts()
 
 
-def _expand(workspace: Workspace, noted: Mapping[str, Recalls]) -> dict[SectionKey, Recalls]:
+def expand_noted(workspace: Workspace, noted: Mapping[str, Recalls]) -> dict[SectionKey, Recalls]:
     """Return the accesses by section, those of a whole note for each section of it."""
     found: dict[SectionKey, Recalls] = {}
     for anchor, recalls in noted.items():
@@ -277,83 +273,3 @@ def find_accesses(workspace: Workspace) -> Mapping[str, AccessCount]:
 def count_accesses(workspace: Workspace) -> dict[str, int]:
     """Return how often each section was accessed, by anchor, on which decay depends."""
     return {anchor: one.count for anchor, one in find_accesses(workspace).items()}
-
-
-def compute_access_stats(
-    workspace: Workspace,
-    config: Config,
-    clock: Clock,
-    *,
-    path: str | None,
-    slugs: str | None,
-    params: AccessStatsParams,
-) -> Job[AccessStats]:
-    """List the counts of a place, with those that are noted now. Raises StoreFailed, and
-    NoteNotFound if there is none and no such section, note or folder either.
-
-    What cannot be stored now, as on a full disk, is counted all the same.
-    """
-    records = require_records(workspace, clock)
-    waiting: Mapping[SectionKey, Recalls] = {}
-    try:
-        recover(workspace, clock)
-        store_noted(workspace, config)
-        yield from follow_notes(workspace)
-    except StoreFailed:
-        with workspace.accesses.lock:
-            noted = dict(workspace.accesses.noted)
-        waiting = _expand(workspace, noted)
-    accesses, is_by_time = records.accesses, params.sort == "last"
-    with accesses.supposing(waiting, max_sections=config.access.max_sections):
-        found = accesses.find(path=path, slugs=slugs, is_by_time=is_by_time, limit=params.limit)
-        n_sections, n = accesses.total(path=path, slugs=slugs)
-    if not n_sections and path is not None:
-        require_place(workspace, path, slugs)
-    with workspace.acquire(READ_LIMIT_S) as reader:
-        present = {path: set(read_anchors(reader, path)) for path in {one.path for one in found}}
-    return AccessStats(
-        workspace=workspace.id,
-        sections=n_sections,
-        accesses=n,
-        counts=[
-            SectionAccesses(
-                anchor=anchor,
-                count=one.count,
-                sessions=one.n_sessions,
-                last_at=one.last_at_s,
-                is_indexed=anchor in present[one.path],
-            )
-            for one in found
-            if (anchor := f"{one.path}#{one.slugs}")
-        ],
-    )
-
-
-# --- purge --------------------------------------------------------------------------------------
-
-
-def purge_accesses(
-    workspace: Workspace,
-    config: Config,
-    *,
-    path: str | None,
-    slugs: str | None,
-    params: PurgeParams,
-) -> Job[int]:
-    """Erase the counts of what is purged from the history; return the number of sections.
-
-    Purging one revision erases none: the section is still there.
-    """
-    records = workspace.records
-    if records is None:
-        return 0
-    store_noted(workspace, config)
-    yield from follow_notes(workspace)
-    if params.revision is not None:
-        return 0
-    from memsyncd.core.markdown.sections import make_slug
-
-    words = () if params.containing is None else (params.containing, make_slug(params.containing))
-    n = records.accesses.purge(path=path, slugs=slugs, words=words)
-    workspace.accesses.forget_counts()
-    return n

@@ -15,17 +15,17 @@ from memsyncd.config import AccessConfig, HistoryConfig
 from memsyncd.core.editing.sections import match_sections, trace_sections
 from memsyncd.engine import accesses
 from memsyncd.engine.accesses import (
-    compute_access_stats,
     find_accesses,
     note_accesses,
     store_accesses,
 )
 from memsyncd.engine.external_changes import prune_slice
-from memsyncd.engine.history import parse_target
 from memsyncd.errors import NoteNotFound, StoreFull
 from memsyncd.operations.history.declare import PurgeParams
 from memsyncd.operations.history.run import purge
+from memsyncd.operations.revisions import parse_target
 from memsyncd.operations.stats.declare import AccessStatsParams
+from memsyncd.operations.stats.run import compute_access_stats
 from tests.engine.conftest import Bench, take
 
 NOTE = "# Redis\n\n## Timeouts\n\nRaise them to 5 s.\n\n## Ports\n\n6379 everywhere.\n"

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from memsyncd.config import HistoryConfig
-from memsyncd.engine.history import parse_target
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.operations.history.declare import PurgeParams
 from memsyncd.operations.history.run import purge
 from memsyncd.operations.records.declare import Restored
 from memsyncd.operations.records.run import back_up_records, prepare_restore, restore_records
+from memsyncd.operations.revisions import parse_target
 from memsyncd.operations.signals.declare import SignalAckParams, SignalSendParams
 from memsyncd.operations.signals.run import ack_signals, send_signal
 from memsyncd.store.backup import count_revisions, find_staged

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from memsyncd.engine.history import Target, parse_target
 from memsyncd.errors import BadRequest, NoteNotFound, PathRefused
 from memsyncd.operations.history.declare import DiffParams, HistoryParams, PurgeParams, SetAside
 from memsyncd.operations.history.run import purge, read_compared
 from memsyncd.operations.records.run import back_up_records
+from memsyncd.operations.revisions import Target, parse_target
 from memsyncd.operations.signals.declare import SignalSendParams
 from memsyncd.operations.signals.run import send_signal
 from tests.engine.conftest import take

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import apsw
 import pytest
 
-from memsyncd.engine.accesses import compute_access_stats, note_accesses, store_accesses
+from memsyncd.engine.accesses import note_accesses, store_accesses
 from memsyncd.engine.browse import find_problems, list_notes, read_place
 from memsyncd.operations.inbox import read_inbox
 from memsyncd.operations.links.declare import LinksParams
@@ -21,6 +21,7 @@ from memsyncd.operations.sections import Filters
 from memsyncd.operations.signals.declare import SignalInboxParams, SignalSendParams
 from memsyncd.operations.signals.run import send_signal
 from memsyncd.operations.stats.declare import AccessStatsParams
+from memsyncd.operations.stats.run import compute_access_stats
 from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in, take
 
 Columns = set[tuple[str, str]]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memsyncd.config import SignalConfig
-from memsyncd.engine.history import parse_target
 from memsyncd.errors import BadRequest, Busy
 from memsyncd.operations.history.declare import PurgeParams
 from memsyncd.operations.history.run import purge
 from memsyncd.operations.inbox import read_inbox
+from memsyncd.operations.revisions import parse_target
 from memsyncd.operations.signals.declare import (
     SignalAckParams,
     SignalInboxParams,
