@@ -319,7 +319,7 @@ def purge_accesses(
     slugs: str | None,
     params: PurgeParams,
 ) -> Job[int]:
-    """Erase the counts of what is purged from the history; return the number of sections.
+    """Erase the counts of sections whose history is purged; return the number of sections.
 
     Purging one revision erases none: the section is still there.
     """

@@ -98,10 +98,10 @@ def compute_access_stats(
     slugs: str | None,
     params: AccessStatsParams,
 ) -> Job[AccessStats]:
-    """List the counts of a place, with those that are noted now. Raises StoreFailed, and
-    NoteNotFound if there is none and no such section, note or folder either.
+    """List the counts of a place, with the accesses that are noted but not stored yet. Raises
+    StoreFailed, and NoteNotFound if there are no counts and no such section, note or folder.
 
-    What cannot be stored now, as on a full disk, is counted all the same.
+    Accesses that cannot be stored now, as on a full disk, are counted all the same.
     """
     records = require_records(workspace, clock)
     waiting: Mapping[SectionKey, Recalls] = {}
