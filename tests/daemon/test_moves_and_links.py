@@ -362,7 +362,7 @@ def test_a_rename_with_links_goes_through_while_editors_save(place: Place) -> No
         path, number = line.split()
         assert f"line {number}\n" in Path(path).read_text()
     problems = place.client.call("problems", workspace=place.id)["problems"]
-    assert not [one for one in problems if "change_set" in one["code"]]
+    assert not [problem for problem in problems if "change_set" in problem["code"]]
     place.wait_equal()
 
 

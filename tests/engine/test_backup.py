@@ -49,7 +49,10 @@ def restore(bench: Any, backup: Path, *, adopt: bool = True) -> Restored:
 
 
 def describe(bench: Any) -> list[tuple[object, ...]]:
-    return [(one.command, one.client, one.path, one.is_kept) for one in bench.past()]
+    return [
+        (revision.command, revision.client, revision.path, revision.is_kept)
+        for revision in bench.past()
+    ]
 
 
 @pytest.fixture
@@ -92,9 +95,12 @@ def test_a_restore_records_current_texts_as_revisions_and_changes_no_note(
     done = restore(bench, saved)
     assert (done.revisions, done.recorded) == (3, 2)
     assert bench.files() == before
-    assert [one.path for one in bench.past(limit=2)] == [".memories/new.md", ".memories/b.md"]
+    assert [revision.path for revision in bench.past(limit=2)] == [
+        ".memories/new.md",
+        ".memories/b.md",
+    ]
     # Who has made the new note since the backup is no longer known.
-    assert [one.command for one in bench.past(limit=2)] == ["first_seen", "external"]
+    assert [revision.command for revision in bench.past(limit=2)] == ["first_seen", "external"]
     bench.undo(".memories/b.md")
     assert bench.files()[".memories/b.md"] == b"two\n"
 

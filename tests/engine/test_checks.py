@@ -98,7 +98,7 @@ def test_a_row_is_filled_with_its_facts(row: str) -> None:
 def test_the_remedy_for_a_missing_folder_is_a_whole_command() -> None:
     condition = make(faults={"root": "the folder is missing"}, root_state="missing")
     found = check_condition(condition, FRESH, EVENTS, Config(), name="my notes", now_s=NOW_S)
-    assert [one.remedy for one in found if one.check == "folder"] == [
+    assert [finding.remedy for finding in found if finding.check == "folder"] == [
         "else: memsyncd remove 'my notes'"
     ]
 

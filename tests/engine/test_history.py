@@ -96,7 +96,7 @@ def test_a_purge_deletes_revisions_that_contain_a_text_and_no_others(bench: Any)
     bench.memory("create", "/memories/b.md", file_text="b\n")
     done = forget(bench, containing="token-1234")
     assert (done.revisions, done.still_in) == (2, [])
-    assert [one.command for one in bench.past()] == ["create", "create"]
+    assert [revision.command for revision in bench.past()] == ["create", "create"]
     bench.undo(".memories/b.md")
 
 
@@ -114,7 +114,7 @@ def test_one_revision_or_a_whole_note_can_be_purged(bench: Any) -> None:
         bench.memory("insert", f"/memories/{path}.md", insert_line=0, insert_text="two")
     assert forget(bench, revision=bench.past()[0].revision).revisions == 1
     assert forget(bench, path=".memories/a.md").revisions == 2
-    assert [one.path for one in bench.past()] == [".memories/b.md"]
+    assert [revision.path for revision in bench.past()] == [".memories/b.md"]
 
 
 def test_other_texts_survive_a_purge_by_content(bench: Any) -> None:
@@ -125,7 +125,7 @@ def test_other_texts_survive_a_purge_by_content(bench: Any) -> None:
     bench.memory("str_replace", "/memories/a.md", old_str="token-1234", new_str="x")
     forget(bench, containing="token-1234")
     assert bench.workspace.records.history.read_text(clean) == b"fine\nmore\n"
-    assert [one.is_kept for one in bench.past()] == [True, True]
+    assert [revision.is_kept for revision in bench.past()] == [True, True]
 
 
 def test_damaged_records_that_were_set_aside_are_named(bench: Any) -> None:
@@ -177,7 +177,9 @@ def test_one_purged_revision_is_searched_by_its_texts_in_files_that_were_set_asi
     bench.memory("str_replace", "/memories/a.md", old_str="x", new_str="y")
     newest, middle, _ = bench.past()
     assert forget(bench, revision=newest.revision).set_aside == []
-    assert [one.path for one in forget(bench, revision=middle.revision).set_aside] == [str(aside)]
+    assert [aside.path for aside in forget(bench, revision=middle.revision).set_aside] == [
+        str(aside)
+    ]
 
 
 def test_a_signal_with_the_text_is_found_in_a_file_that_was_set_aside(bench: Any) -> None:
@@ -185,7 +187,7 @@ def test_a_signal_with_the_text_is_found_in_a_file_that_was_set_aside(bench: Any
     take(send_signal(bench.workspace, bench.config, bench.clock, params, sender="eve"))
     aside = set_aside_copy(bench)
     done = forget(bench, containing="token-1234")
-    assert (done.signals, [one.path for one in done.set_aside]) == (1, [str(aside)])
+    assert (done.signals, [aside.path for aside in done.set_aside]) == (1, [str(aside)])
     assert forget(bench, containing="another text").set_aside == []
 
 

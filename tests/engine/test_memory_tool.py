@@ -333,7 +333,7 @@ def test_a_rename_updates_the_links_and_one_undo_restores_all(linking: Any) -> N
     assert read_texts(linking) == LINKED_ANEW
     assert answer.digest == digest_bytes(LINKED_ANEW[".memories/ops/valkey.md"].encode())
     change_set = linking.past()[0].change_set
-    assert {one.change_set for one in linking.past()[:3]} == {change_set}
+    assert {revision.change_set for revision in linking.past()[:3]} == {change_set}
     linking.undo(change_set=change_set)
     assert read_texts(linking) == LINKING
     assert linking.workspace.records.history.heads() == find_digests(linking)
@@ -415,7 +415,9 @@ def test_notes_that_others_change_during_a_rename_are_named_and_the_rest_goes_th
         assert after.get(path) == (None if act == "delete" else text.encode())
     assert bench.workspace.records.history.find_intended() == []
     assert bench.workspace.condition.notices == {}
-    changed = {one.path for one in bench.past() if one.change_set == outcome.change_set}
+    changed = {
+        revision.path for revision in bench.past() if revision.change_set == outcome.change_set
+    }
     assert changed == {".memories/new.md", *written}
     if {*acts} == {"nothing"}:
         bench.undo(change_set=outcome.change_set)

@@ -59,7 +59,7 @@ def benches(make_bench: Callable[..., Any]) -> list[Any]:
 
 def test_only_common_kinds_are_read_and_short_texts_are_not_compared(benches: list[Any]) -> None:
     parts = read_all(benches)
-    assert [[one.shown.anchor for one in part.sections] for part in parts] == [
+    assert [[section.shown.anchor for section in part.sections] for part in parts] == [
         [".memories/errors.md#title/part-0"]
     ] * 2
     [pattern] = find_patterns(parts, PARAMS)
@@ -78,7 +78,9 @@ def test_a_secret_is_neither_shown_nor_compared(benches: list[Any]) -> None:
         bench.write(".memories/errors.md", make_note("error", f"{SAME} It needs {key} as well."))
         bench.rebuild()
     [pattern] = find_patterns(read_all(benches), PARAMS)
-    assert all(key not in one.snippet and "masked" in one.snippet for one in pattern.sections)
+    assert all(
+        key not in section.snippet and "masked" in section.snippet for section in pattern.sections
+    )
 
 
 def test_a_cancelled_request_compares_nothing(benches: list[Any]) -> None:

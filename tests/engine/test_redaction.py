@@ -1,4 +1,4 @@
-"""What is shown of notes with secrets: the position and the kind, never the secret; and nothing
+"""Answers about notes with secrets show the position and the kind, never the secret; and nothing
 else changes.
 """
 

@@ -104,7 +104,7 @@ def test_the_user_wide_workspace_of_the_configuration_takes_the_place_of_an_adde
     folder = make_folder(home, "configured")
     entry = replace(registry.make_entry(folder, Settings(is_user_wide=True)), source="config")
     registry.configure([entry])
-    users = {one.name: one.is_user_wide for one in registry.entries.values()}
+    users = {entry.name: entry.is_user_wide for entry in registry.entries.values()}
     assert users == {"added": False, "configured": True}
     with pytest.raises(Conflict, match="is the user-wide") as refused:
         registry.add(replace(added, is_user_wide=True))
@@ -315,7 +315,9 @@ def test_the_memory_of_each_project_of_a_collection_is_a_workspace_over_a_restar
     again = open_registry()
     assert again.entries == registry.entries
     assert again.collections == registry.collections == {collection.id: collection}
-    assert {(one.name, one.project, one.memory_folder) for one in again.entries.values()} == {
+    assert {
+        (entry.name, entry.project, entry.memory_folder) for entry in again.entries.values()
+    } == {
         ("claude-api", api.path, "."),
         ("claude-my web", web.path, "."),
     }
@@ -395,9 +397,9 @@ def test_a_collection_of_the_configuration_keeps_its_workspaces_while_it_is_ther
     registry.read([configured])
     member = registry.find("claude-api")
     assert (len(registry.entries), member.source) == (1, "config")
-    for one in (member, configured):
+    for entry in (member, configured):
         with pytest.raises(Conflict, match="configuration"):
-            registry.remove(one)
+            registry.remove(entry)
     registry.configure([replace(configured, exclude=("*",))])
     assert not registry.entries
 

@@ -66,18 +66,18 @@ def test_a_reconcile_that_finds_nothing_does_not_wake_the_loop(tmp_path: Path) -
     async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
         added = [workspaces.add(str(root)) for root in roots]
-        await wait_for(lambda: all(one.condition.state == "ready" for one in added))
+        await wait_for(lambda: all(workspace.condition.state == "ready" for workspace in added))
         await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
-        await wait_for(lambda: all(one.is_recorded for one in added))
-        # What was written shortly before a scan is read again by the next.
-        for one in added:
-            await asyncio.wrap_future(workspaces.scheduler.scan(one))
+        await wait_for(lambda: all(workspace.is_recorded for workspace in added))
+        # A note that was written shortly before a scan is read again by the next scan.
+        for workspace in added:
+            await asyncio.wrap_future(workspaces.scheduler.scan(workspace))
         await wait_for(lambda: not workspaces.count_jobs())
         await asyncio.wrap_future(workspaces.watching.probe())
         await asyncio.sleep(0.1)
 
-        scanned_s = [one.condition.scanned_s for one in added]
-        n_syncs = [workspaces.counters(one).syncs.n for one in added]
+        scanned_s = [workspace.condition.scanned_s for workspace in added]
+        n_syncs = [workspaces.counters(workspace).syncs.n for workspace in added]
         check, threads = workspaces.watching._check, set[int]()
 
         def note(task: WatchTask) -> CheckResult:
@@ -91,10 +91,12 @@ def test_a_reconcile_that_finds_nothing_does_not_wake_the_loop(tmp_path: Path) -
         assert n_turns <= 1
         assert threads == {worker.ident for worker in workspaces._worker._threads}
         assert all(
-            (one.condition.scanned_s or 0) > (before or 0)
-            for one, before in zip(added, scanned_s, strict=True)
+            (workspace.condition.scanned_s or 0) > (before or 0)
+            for workspace, before in zip(added, scanned_s, strict=True)
         )
-        assert [workspaces.counters(one).syncs.n for one in added] == [n + 1 for n in n_syncs]
+        assert [workspaces.counters(workspace).syncs.n for workspace in added] == [
+            n + 1 for n in n_syncs
+        ]
 
         (roots[0] / ".memories" / "second.md").write_text("maple\n")
         await wait_for(lambda: added[0].condition.counts.files == 2)

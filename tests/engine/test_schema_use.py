@@ -55,9 +55,9 @@ ALL_FILTERS = Filters(
 )
 # Both databases are ordinary SQLite files for other programs to read (the `sqlite3` shell).
 UNREAD = {
-    # What the request named; revisions have only the notes that it changed.
+    # The names in the request; revisions have only the notes that it changed.
     "change_sets": ("path", "new_path"),
-    # What a changed note is compared by, so that few rows are written.
+    # A changed note is compared by these, so that few rows are written.
     "chunks": ("digest",),
     "workspace": ("created_at",),
 }
@@ -165,7 +165,7 @@ def ask(bench: Bench) -> None:
 
 
 def find_columns(bench: Bench) -> Columns:
-    """The columns of all tables but those of FTS5, whose words are read by MATCH."""
+    """The columns of all tables but FTS5's, whose words are read by MATCH."""
     tables = "SELECT name FROM pragma_table_list WHERE type = 'table' AND schema = 'main'"
     found: Columns = set()
     for part in (bench.workspace.index, bench.workspace.records):

@@ -796,12 +796,14 @@ def test_a_hit_of_several_sections_names_each(bench: Any) -> None:
     bench.sync()
     [hit] = ask(bench, "wombat").hits
     assert (hit.start_line, hit.end_line) == (3, 13)
-    assert [(one.heading[-1], one.start_line, one.end_line) for one in hit.sections] == [
+    assert [
+        (section.heading[-1], section.start_line, section.end_line) for section in hit.sections
+    ] == [
         ("One", 3, 5),
         ("Two", 7, 9),
         ("Three", 11, 13),
     ]
-    assert [one.anchor for one in hit.sections] == [
+    assert [section.anchor for section in hit.sections] == [
         f".memories/zoo.md#zoo/{name}" for name in ("one", "two", "three")
     ]
 

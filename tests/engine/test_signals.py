@@ -41,7 +41,7 @@ def send(bench: Bench, content: str, *, sender: str = "builder", **fields: Any) 
 def inbox(bench: Bench, **fields: Any) -> list[str]:
     params = SignalInboxParams(**fields)
     box = take(read_inbox(bench.workspace, bench.config, bench.clock, params))
-    return [one.content for one in box.signals]
+    return [signal.content for signal in box.signals]
 
 
 def ack(bench: Bench, *signals: int, **reader: Any) -> SignalsAcked:
@@ -52,7 +52,7 @@ def ack(bench: Bench, *signals: int, **reader: Any) -> SignalsAcked:
 def outbox(bench: Bench, sender: str = "builder") -> list[tuple[str, list[str]]]:
     params = SignalOutboxParams()
     job = read_outbox(bench.workspace, bench.config, bench.clock, params, sender=sender)
-    return [(one.content, [by.reader for by in one.receipts]) for one in take(job).signals]
+    return [(signal.content, [by.reader for by in signal.receipts]) for signal in take(job).signals]
 
 
 def test_a_signal_reaches_its_agent_session_and_each_reader_of_its_task(bench: Bench) -> None:
@@ -161,7 +161,7 @@ def test_each_addressee_receives_each_signal_once(steps: list[tuple[bool, str]])
         found, n = signals.find(addresses, reader=addresses[0], now_s=1.0)
         assert n == len(found)
         new, already = signals.ack(
-            [one.id for one in found], addresses, reader=addresses[0], now_s=1.0
+            [signal.id for signal in found], addresses, reader=addresses[0], now_s=1.0
         )
         assert not already
         received[name] += new

@@ -417,7 +417,7 @@ def test_many_moves_are_merged_after_the_sync_and_each_note_is_found_meanwhile(
     assert count_segments(bench) > 2
     assert bench.paths() == sorted(bench.files())
     moved = bench.workspace.records.find_moves(".memories/new/word7.md")
-    assert [one.old_path for one in moved] == [".memories/old/word7.md"]
+    assert [move.old_path for move in moved] == [".memories/old/word7.md"]
     take(tidy_workspace(bench.workspace))
     assert count_segments(bench) <= 2
 
@@ -484,7 +484,9 @@ def test_notes_of_a_disk_that_is_not_mounted_stay_until_its_folder_is_used_or_re
     note.unlink()
     for only in ((), (".memories/disk/b.md",), ()):
         done = bench.sync(*only)
-        assert [(one.path, one.code) for one in done.failed] == [(".memories/disk", "not_mounted")]
+        assert [(problem.path, problem.code) for problem in done.failed] == [
+            (".memories/disk", "not_mounted")
+        ]
         assert "folders" in bench.workspace.condition.faults
     assert bench.paths() == [".memories/disk/b.md", "MEMORY.md"]
     disk.rmdir()

@@ -207,7 +207,9 @@ def test_an_added_section_is_removed_though_others_were_added_since(bench: Any) 
     bench.memory("create", "/memories/k.md", file_text="# K\n")
     bench.memory("insert", "/memories/k.md", insert_line=1, insert_text="\n## One\n1\n")
     bench.memory("insert", "/memories/k.md", insert_line=4, insert_text="\n## Two\n2\n")
-    assert [one.command for one in bench.past(anchor=".memories/k.md#k/one")] == ["insert"]
+    assert [revision.command for revision in bench.past(anchor=".memories/k.md#k/one")] == [
+        "insert"
+    ]
     bench.undo(anchor=".memories/k.md#k/one")
     assert bench.files() == {".memories/k.md": b"# K\n\n## Two\n2\n"}
 
