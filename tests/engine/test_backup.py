@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from memsyncd.config import HistoryConfig
-from memsyncd.errors import BadRequest, Conflict, NoteNotFound, NotFresh, StoreFailed
+from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.operations.history.declare import PurgeParams
 from memsyncd.operations.history.run import purge
 from memsyncd.operations.records.declare import Restored
@@ -70,20 +70,6 @@ def old(make_bench: Callable[..., Any]) -> Any:
 @pytest.fixture
 def saved(old: Any, tmp_path: Path) -> Path:
     return back_up(old, tmp_path / "saved.db")
-
-
-def test_a_history_is_restored_in_another_workspace_and_can_be_undone_there(
-    old: Any, bench: Any, saved: Path
-) -> None:
-    shutil.copytree(old.root / ".memories", bench.root / ".memories", dirs_exist_ok=True)
-    done = restore(bench, saved)
-    assert (done.revisions, done.recorded, done.dropped) == (3, 0, 0)
-    assert done.set_aside is None
-    assert describe(bench) == describe(old)
-    bench.undo(revision=3)
-    bench.undo(revision=2)
-    assert bench.files() == {".memories/a.md": b"one\n"}
-    assert not list(bench.workspace.records_path.parent.glob("*.re*"))
 
 
 def test_a_restore_records_current_texts_as_revisions_and_changes_no_note(
@@ -222,20 +208,6 @@ def test_a_change_set_that_was_intended_at_the_backup_changes_no_note(
 
 
 # --- whose history it is ---
-
-
-def test_a_backup_of_another_workspace_is_refused_unless_it_is_adopted(
-    old: Any, bench: Any, saved: Path
-) -> None:
-    bench.write(".memories/b.md", "of this workspace\n")
-    bench.update()
-    bench.see()
-    before = bench.past()
-    with pytest.raises(Conflict, match="the history of another workspace: old-1") as refused:
-        restore(bench, saved, adopt=False)
-    assert "--adopt" in refused.value.hint
-    assert bench.past() == before
-    assert restore(bench, saved, adopt=True).revisions == 3
 
 
 def test_a_backup_of_this_workspace_is_restored_after_its_folder_was_moved(

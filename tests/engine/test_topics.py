@@ -17,7 +17,7 @@ from memsyncd.core.paths import NotePath
 from memsyncd.engine.external_changes import prune_slice
 from memsyncd.engine.field_edits import choose_near
 from memsyncd.engine.metadata import make_valuation
-from memsyncd.errors import BadRequest, Conflict, EditRefused, NoteNotFound, PathRefused
+from memsyncd.errors import BadRequest, Conflict, NoteNotFound, PathRefused
 from memsyncd.operations.plans import make_upkeep_decision
 from memsyncd.operations.topics.declare import (
     FieldAppendParams,
@@ -359,9 +359,3 @@ def test_a_topic_with_the_same_name_is_reported_without_its_secrets(bench: Any) 
     params = TopicCreateParams(title="redis", summary="Something else.")
     [near] = find_near_topic(bench.workspace, Config(), params, now_s=NOW_S)
     assert near.heading == ["Redis [masked: GitHub token]"]
-
-
-def test_an_archived_field_takes_no_value(redis: Any) -> None:
-    apply(redis, "topic.archive", "Redis")
-    with pytest.raises(EditRefused, match="is archived"):
-        append(redis, "x")

@@ -37,29 +37,6 @@ def test_undoing_an_undo_does_it_again(bench: Any) -> None:
     assert bench.files() == {".memories/a.md": b"two\n"}
 
 
-def test_a_creation_a_deletion_and_a_rename_can_be_undone(bench: Any) -> None:
-    bench.memory("create", "/memories/a.md", file_text="a\n")
-    bench.undo(".memories/a.md")
-    assert bench.files() == {}
-    bench.memory("create", "/memories/a.md", file_text="a\n")
-    bench.memory("delete", "/memories/a.md")
-    bench.undo(".memories/a.md")
-    assert bench.files() == {".memories/a.md": b"a\n"}
-    bench.memory("rename", old_path="/memories/a.md", new_path="/memories/d/b.md")
-    bench.undo(".memories/d/b.md")
-    assert bench.files() == {".memories/a.md": b"a\n"}
-    assert bench.paths() == [".memories/a.md"]
-
-
-def test_a_deleted_folder_is_restored_whole(bench: Any) -> None:
-    for name in ("a", "b", "deep/c"):
-        bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")
-    before = bench.files()
-    bench.memory("delete", "/memories/d")
-    bench.undo(".memories/d")
-    assert bench.files() == before
-
-
 def test_a_renamed_folder_is_renamed_back(bench: Any) -> None:
     for name in ("a", "deep/b"):
         bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")
