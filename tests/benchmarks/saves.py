@@ -49,10 +49,10 @@ def measure_found(bench: Bench) -> Iterator[Figure]:
                 f"finished save → found, {name}, p{percent}",
                 [
                     Measured(
-                        value=find_percentile(found, percent),
+                        value=find_percentile(times, percent),
                         limit=find_percentile(watched, percent),
                     )
-                    for found in founds
+                    for times in founds
                 ],
                 unit="ms",
                 limit_name="watchdog's event",

@@ -206,22 +206,22 @@ def check_note(
             shown_by[key] += revision["diff"]
     for agent in agents:
         for act, line in agent.changes:
-            assert any(shown.startswith(line) for shown in shown_by[act]), line
+            assert any(text.startswith(line) for text in shown_by[act]), line
     # No act removes what others have written; an editor may that saves what it read before.
     removed_by_acts = [
-        shown
+        text
         for revision in past
         if revision["command"] != "external"
-        for shown in revision["diff"]
-        if shown.startswith("-") and not shown.startswith("-<!-- memory:")
+        for text in revision["diff"]
+        if text.startswith("-") and not text.startswith("-<!-- memory:")
     ]
-    assert [shown for shown in removed_by_acts if shown != "-"] == []
+    assert [text for text in removed_by_acts if text != "-"] == []
     overwritten = {
-        shown[1:]
+        text[1:]
         for revision in past
         if revision["command"] == "external"
-        for shown in revision["diff"]
-        if shown.startswith("-")
+        for text in revision["diff"]
+        if text.startswith("-")
     }
     text = (place.root / NOTE).read_text()
     said = [line[1:] for agent in agents for _, line in agent.changes if "Said by" in line]

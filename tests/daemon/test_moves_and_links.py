@@ -266,10 +266,10 @@ def test_a_hard_link_written_elsewhere_is_found_by_a_search_that_waits_for_the_d
 
 
 def test_two_hard_links_in_one_workspace_are_both_found(place: Place) -> None:
-    one = write(place.root / ".memories" / "one.md", "larch")
-    os.link(one, place.root / ".memories" / "two.md")
+    note = write(place.root / ".memories" / "one.md", "larch")
+    os.link(note, place.root / ".memories" / "two.md")
     place.wait_found("larch", ".memories/one.md", ".memories/two.md")
-    write(one, "maple")
+    write(note, "maple")
     assert place.find("maple", wait="disk") == {".memories/one.md", ".memories/two.md"}
 
 

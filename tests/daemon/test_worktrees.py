@@ -351,11 +351,11 @@ def test_a_worktree_finds_what_is_checked_out_and_what_git_does_not_track(
         assert "SQLite" in text
         assert f"{main}/.memories/redis.md:1-3" in text
         assert "Postgres" not in text
-        listed = {note["path"] for note in call("list", workspace=name)["notes"]}
-        assert listed == {"MEMORY.md", f"{main}/.memories/redis.md"}
+        paths = {note["path"] for note in call("list", workspace=name)["notes"]}
+        assert paths == {"MEMORY.md", f"{main}/.memories/redis.md"}
         assert "SQLite" in call("get", path="MEMORY.md", workspace=name)["text"]
-        one = call("list", path="/memories/redis.md", workspace=name)
-        assert ([note["path"] for note in one["notes"]], one["workspace"]) == (
+        listed = call("list", path="/memories/redis.md", workspace=name)
+        assert ([note["path"] for note in listed["notes"]], listed["workspace"]) == (
             [".memories/redis.md"],
             place.id,
         )

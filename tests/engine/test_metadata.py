@@ -176,8 +176,8 @@ def test_secrets_in_metadata_are_redacted_where_it_is_shown(bench: Any) -> None:
     [hit] = search_in([bench.workspace], "plain").hits
     [note] = list_notes(bench.workspace, SEARCH_POLICY, ListParams())
     built = build_block(bench.workspace, "plain")
-    for shown in (hit, note, built.included[0]):
-        text = msgspec.json.encode(shown).decode()
+    for answer in (hit, note, built.included[0]):
+        text = msgspec.json.encode(answer).decode()
         assert token not in text
         assert "Hunter2" not in text
 

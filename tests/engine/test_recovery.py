@@ -476,7 +476,9 @@ def test_no_decision_is_made_while_the_folder_is_missing(bench: Any) -> None:
     away = bench.root.with_name("away")
     bench.root.rename(away)
     bench.open()
-    assert [found for found, _ in bench.workspace.records.history.find_intended()] == [number]
+    assert [change_set for change_set, _ in bench.workspace.records.history.find_intended()] == [
+        number
+    ]
     assert not bench.root.exists()
     away.rename(bench.root)
     bench.follow()

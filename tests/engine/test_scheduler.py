@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memsyncd.core.changes.debounce import Settled
-from memsyncd.engine import rebuild, scheduler
+from memsyncd.engine import external_changes, rebuild, scheduler
 from memsyncd.engine.index_process import running_pids
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.watching import CheckResult, WatchTask
@@ -180,10 +180,13 @@ def test_what_is_found_after_a_full_disk_does_not_count_as_missed(tmp_path: Path
     asyncio.run(scenario())
 
 
-def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path: Path) -> None:
+def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(external_changes, "SLICE_S", 0.0)  # each slice records one batch
     root = tmp_path.resolve() / "proj"
     (root / ".memories").mkdir(parents=True)
-    for number in range(3000):
+    for number in range(5 * external_changes.BATCH_NOTES):
         (root / ".memories" / f"{number}.md").write_text(f"note {number}\n")
 
     async def scenario() -> None:

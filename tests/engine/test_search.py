@@ -169,8 +169,8 @@ def test_a_word_counts_as_much_as_it_is_rare_in_all_workspaces_together(
     make_bench: Callable[..., Any],
 ) -> None:
     """Alone, `deploy` counts next to nothing where each note has it."""
-    many, one = make_bench("many"), make_bench("one")
-    for bench, notes in ((many, 12), (one, 1)):
+    many, single = make_bench("many"), make_bench("one")
+    for bench, notes in ((many, 12), (single, 1)):
         bench.open()
         for number in range(notes):
             bench.write(f".memories/{number}.md", f"deploy number {number}\n")
@@ -179,7 +179,7 @@ def test_a_word_counts_as_much_as_it_is_rare_in_all_workspaces_together(
         bench.sync()
     many.write(".memories/best.md", "deploy deploy\n")
     many.sync()
-    workspaces = [one.workspace, many.workspace]
+    workspaces = [single.workspace, many.workspace]
     raw = {hit.workspace: hit.explain["stems"] for hit in search_in(workspaces, "deploy").hits}
     assert raw["one-1"] > 10 * raw["many-1"]
     best = search_in(workspaces, "deploy").hits[0]

@@ -138,9 +138,9 @@ def test_near_copies_are_grouped_the_longest_first_and_nothing_changes(bench: An
 
 
 def test_vectors_find_copies_in_other_words(garage: Any) -> None:
-    one = "The automobile must be repaired in the garage before winter comes."
+    first = "The automobile must be repaired in the garage before winter comes."
     other = "The vehicle must get a repair at the garage before the winter."
-    garage.write(".memories/x.md", f"# X\n\n{one}\n")
+    garage.write(".memories/x.md", f"# X\n\n{first}\n")
     garage.write(".memories/y.md", f"# Y\n\n{other}\n")
     garage.sync()
     assert plan(garage, min_similarity=0.7).groups == []

@@ -87,9 +87,9 @@ def test_a_pool_is_busy_at_every_moment_until_the_last_job_has_ended(
 
 @pytest.fixture
 def worker() -> Iterator[WorkerPool]:
-    one = WorkerPool("memsyncd-test")
-    yield one
-    one.stop(10)
+    pool = WorkerPool("memsyncd-test")
+    yield pool
+    pool.stop(10)
 
 
 def fail() -> Job[None]:
