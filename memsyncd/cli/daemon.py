@@ -80,7 +80,7 @@ def _run(args: Args, console: Console) -> int:
         sys.modules[name] = None  # type: ignore[assignment]  # not importable
     # Imported objects stay: a garbage collection would find none and take a tenth of the time.
     gc.disable()
-    from memsyncd.daemon import run
+    from memsyncd.daemon.main import run
 
     if args.init:
         paths = [create_folder(path) for path in args.paths]

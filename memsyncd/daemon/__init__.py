@@ -1,5 +1,1 @@
-"""Runs the daemon: objects are made from the configuration and run until it is stopped."""
-
-from memsyncd.daemon.main import run
-
-__all__ = ["run"]
+"""The daemon's process: it starts, runs and stops what the other rooms have."""

@@ -1,4 +1,4 @@
-"""What people see of a running daemon: its output on a terminal, and the one-line status."""
+"""The output of a running daemon for people: on a terminal, and the one-line status."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ class StartupDisplay:
 
     def _print_workspace(self, workspace: Workspace) -> None:
         root = workspace.entry.root
-        shown = _abbreviate_home(root)
-        self._print(f"  {self._paint('1', escape(workspace.entry.name))}  {shown}")
+        path = _abbreviate_home(root)
+        self._print(f"  {self._paint('1', escape(workspace.entry.name))}  {path}")
         if call_within(FOLDER_TIMEOUT_S, partial(_lacks_memory, workspace), default=False):
             self._print(
                 "    has no memory yet: neither MEMORY.md nor .memories/. It is indexed once"
             )
-            self._print(f"    one exists. Create one: memsyncd init {shown}  (or run with --init)")
+            self._print(f"    one exists. Create one: memsyncd init {path}  (or run with --init)")
 
     async def show_indexing(self, workspaces: dict[str, Workspace]) -> None:
         """Draw the progress until no workspace is being indexed, then print a summary."""
@@ -106,7 +106,9 @@ class StartupDisplay:
         n_chunks = sum(condition.counts.chunks for condition in conditions)
         ready = self._paint("32", "ready")
         self._print(f"{ready}  {n_notes:,} notes, {n_chunks:,} chunks  ({took_s:.1f} s)")
-        n_problems = sum(len(one.scan_problems) + one.counts.problems for one in conditions)
+        n_problems = sum(
+            len(condition.scan_problems) + condition.counts.problems for condition in conditions
+        )
         if n_problems:
             self._print(f"  {n_problems:,} problems, listed by: memsyncd problems")
         self._print('  from another terminal: memsyncd search "…"    Ctrl-C ends')
@@ -161,7 +163,11 @@ class StatusLine:
         else:
             self._progress.clear()
         for state in ("degraded", "missing", "stalled"):
-            names = sorted(one.entry.name for one in workspaces if one.condition.state == state)
+            names = sorted(
+                workspace.entry.name
+                for workspace in workspaces
+                if workspace.condition.state == state
+            )
             if names:
                 parts.append(f"{state}: {name_places(names)}")
         if stalled:
@@ -191,4 +197,4 @@ class IndexingProgress:
 
 def find_indexing(workspaces: Iterable[Workspace]) -> list[Workspace]:
     """Return the workspaces that are being indexed."""
-    return [one for one in workspaces if one.condition.state == "indexing"]
+    return [workspace for workspace in workspaces if workspace.condition.state == "indexing"]

@@ -1,8 +1,8 @@
 """Runs the daemon: makes its objects from the configuration, serves until a signal stops it.
 
-The order is what makes it safe: the locks and the socket come before the first write, the socket
-answers before the first index, and at the end all that was started is waited for. The clock is read
-here and passed to the parts that need time.
+The order makes it safe: the locks and the socket come before the first write, the socket answers
+before the first index, and the end waits for everything that was started. The clock is read here
+and passed to the parts that need time.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from memsyncd.files.scope import make_root
 from memsyncd.lock import FolderLocks, Holder
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.operations.daemon import Facts, Load
+from memsyncd.operations.operation import load_function
 from memsyncd.operations.status.declare import PanelAddress
 from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol.jsonrpc import MCP_WAITING
@@ -73,13 +74,15 @@ if TYPE_CHECKING:
 SWITCH_INTERVAL_S = 0.001
 QUERY_THREADS = 2
 IMPORT_DELAY_S = 1.0
-"""When everything is imported that the start does not need: after the first scans."""
+"""When the modules are imported that the start does not need: after the first scans."""
+FIRST_WRITE = "note.add"
+"""The operation of the first write, whose modules are imported then, too."""
 STOP_GRACE_S = 1.0
 """With the time that the server and the engine take to stop, the process ends within 5 s."""
 T = TypeVar("T")
 
-# How long to wait for the folders of the configuration, and for one that is added: a disk may not
-# answer.
+# How long to wait for the folders of the configuration, and for a folder that is added: a disk may
+# not answer.
 FOLDER_TIMEOUT_S, ADD_TIMEOUT_S = 0.5, 5.0
 # How long to wait for each further folder of the configuration: the event loop waits meanwhile.
 LATE_FOLDER_TIMEOUT_S = 0.05
@@ -360,7 +363,7 @@ class _Daemon:
             self._release_memory()
 
     def _release_memory(self) -> None:
-        """On the worker's thread, as it may take some milliseconds."""
+        """On the worker's thread, because it may take some milliseconds."""
         self._workspaces.call(resources.release_memory)
 
     def _facts(self) -> Facts:
@@ -452,13 +455,15 @@ def _bind_port(dirs: Dirs, address: tuple[str, int]) -> Port:
 
 
 def _import_late() -> Job[None]:
-    """Import what the first save and the first write need, so that they do not wait for it."""
+    """Import the modules that the first save and the first write need, so that they do not wait for
+    them.
+    """
     import memsyncd.core.markdown.parse
 
     yield
-    import memsyncd.operations.notes.run
     import memsyncd.server.dispatch  # noqa: F401
 
+    load_function(OPERATIONS[FIRST_WRITE].run)
     yield
     # A first start, which compiles the modules, leaves megabytes of freed memory.
     resources.release_memory()
@@ -485,7 +490,7 @@ def _has_terminal() -> bool:
 
 
 def _stat_version(path: str) -> tuple[int, int, int] | None:
-    """Return what identifies a version of the file; None if there is no file."""
+    """Return values that identify a version of the file; None if there is no file."""
     try:
         stat = os.stat(path)
     except OSError:
@@ -508,9 +513,9 @@ def _read_suspended_s() -> float:
 
 
 class FolderAccess:
-    """Read several folders, of which some may be on a disk that does not answer.
+    """Read several folders; some may be on a disk that does not answer.
 
-    All of them together take FOLDER_TIMEOUT_S, each after that LATE_FOLDER_TIMEOUT_S.
+    All reads together wait for FOLDER_TIMEOUT_S, each read after that for LATE_FOLDER_TIMEOUT_S.
     """
 
     def __init__(self) -> None:

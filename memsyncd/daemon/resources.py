@@ -22,7 +22,7 @@ from memsyncd.operations.status.declare import ProcessMetrics
 from memsyncd.store.connection import find_file_limit
 
 # Enough for all clients and some hundred workspaces, each of which takes several descriptors.
-# Systems start programs with a lower limit for the sake of those that use select().
+# Systems start programs with a lower limit for the sake of programs that use select().
 OPEN_FILES_TARGET = 8192
 # With fewer, one workspace and some clients can exhaust the descriptors: then databases cannot be
 # opened and clients cannot connect.
@@ -36,7 +36,7 @@ log = get_log("daemon")
 
 
 def read_process_stats() -> ProcessMetrics:
-    """Read what this process uses of the system now, for `metrics`."""
+    """Read this process's present use of the system, for `metrics`."""
     pids, ended = running_pids(), os.times()
     children_s = ended.children_user + ended.children_system
     return ProcessMetrics(
@@ -107,7 +107,7 @@ class LoopExceptionHandler:
 
 
 def read_rss_bytes(pid: int | None = None) -> int:
-    """Return the resident memory of this process, or of a child, now.
+    """Return the resident memory of this process, or of a child, in bytes.
 
     Where the system does not report it, it is the peak so far, and of a child 0.
     """

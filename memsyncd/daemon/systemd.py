@@ -262,8 +262,8 @@ Probe = Callable[[], asyncio.Future[None]]
 class Liveness:
     """Probes each part of the daemon for progress.
 
-    A part whose probe is not done is not probed again before it is. `counters` are of those parts
-    that may carry out other work before the probe: a counter that grows meanwhile is progress, too.
+    A part is not probed again before its last probe is done. `counters` belong to the parts that
+    may carry out other work before the probe: a counter that grows meanwhile is progress, too.
 
     The event loop needs no probe: this code runs on it. A part whose probe ends with an error makes
     progress; errors are reported elsewhere.
@@ -297,8 +297,9 @@ class Liveness:
 def make_probes(workspaces: Workspaces, threads: Executor) -> dict[str, Probe]:
     """Make the probes of a running daemon.
 
-    They are a heartbeat of the worker, one of the watcher's thread, a read of every index, and
-    whether the disks of the databases answer: the worker goes on without a thread that waits.
+    They are a heartbeat of the worker and of the watcher's thread, a read of every index, and a
+    question whether the disks of the databases answer: the worker goes on without a thread that
+    waits.
     """
     loop = asyncio.get_running_loop()
 

@@ -1,14 +1,15 @@
 """Records which sections answers have returned, and keeps the counts at their sections.
 
-An answer only notes its sections in memory. A job stores what has been noted some seconds later,
-when the workspace is closed, and before the counts are read. The same job then applies what the
-history has recorded since the last time: a count follows its note through renames, and its section
-through edits that rename headings, move sections within a note, or from one note to another in one
-change set. So a save does nothing for the counts, however many there are.
+An answer only notes its sections in memory. A job stores the noted accesses some seconds later,
+when the workspace is closed, and before the counts are read. The same job then applies the
+revisions that the history has recorded since the last time: a count follows its note through
+renames, and its section through edits that rename headings, move sections within a note, or from
+one note to another in one change set. A save therefore does no work for the counts, however many
+there are.
 
 A section is identified by the lineage of its note in the history and by the path of its headings,
-not by a mark in the text: a note of the user's is not written to because somebody has read it. An
-`id` in a section's comment is preferred where there is one.
+not by a mark in the text: reading must not write to a user's note. An `id` in a section's comment
+is preferred where there is one.
 """
 
 from __future__ import annotations
@@ -19,16 +20,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from memsyncd.config import Config
-from memsyncd.engine.browse import require_place
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.records import open_records
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed
-from memsyncd.operations.history.declare import PurgeParams
-from memsyncd.operations.stats.declare import AccessStats, AccessStatsParams, SectionAccesses
 from memsyncd.store.accesses import (
     NO_LIMIT,
     AccessCount,
@@ -91,7 +88,7 @@ def carry_counts(workspace: Workspace, counts: Mapping[str, tuple[int, float]]) 
 
 
 def store_accesses(workspace: Workspace, config: Config, clock: Clock) -> Job[bool]:
-    """Store what has been noted, and follow the notes' changes. What fails is tried again with the
+    """Store the noted accesses, and follow the notes' changes. A failure is tried again with the
     next accesses. Returns False: no further job must follow.
     """
     if workspace.is_closed:
@@ -105,14 +102,14 @@ def store_accesses(workspace: Workspace, config: Config, clock: Clock) -> Job[bo
 
 
 def store_noted(workspace: Workspace, config: Config) -> None:
-    """Store what has been noted; on the worker's thread. Raises StoreFailed and Busy."""
+    """Store the noted accesses; on the worker's thread. Raises StoreFailed and Busy."""
     with workspace.accesses.lock:
         noted, workspace.accesses.noted = workspace.accesses.noted, {}
         as_of = workspace.accesses.as_of
     if not noted or workspace.records is None:
         return
     try:
-        recalls = _expand(workspace, noted)
+        recalls = expand_noted(workspace, noted)
         accesses = workspace.records.accesses
         # The stored counts are as of an earlier revision than the noted accesses.
         for _ in _follow(workspace, workspace.records, up_to=as_of):
@@ -127,27 +124,27 @@ def store_noted(workspace: Workspace, config: Config) -> None:
     workspace.accesses.forget_counts()
 
 
-def _expand(workspace: Workspace, noted: Mapping[str, Recalls]) -> dict[SectionKey, Recalls]:
-    """Return the accesses by section, those of a whole note for each section of it."""
-    found: dict[SectionKey, Recalls] = {}
+def expand_noted(workspace: Workspace, noted: Mapping[str, Recalls]) -> dict[SectionKey, Recalls]:
+    """Return the accesses by section; an access of a whole note counts for each of its sections."""
+    expanded: dict[SectionKey, Recalls] = {}
     for anchor, recalls in noted.items():
         anchors = [anchor]
         if "#" not in anchor:
             with workspace.acquire(READ_LIMIT_S) as reader:
                 anchors = read_anchors(reader, anchor)
-        for one in anchors:
-            path, _, slugs = one.rpartition("#")
-            _join(found, {(path, slugs): recalls})
-    return found
+        for section_anchor in anchors:
+            path, _, slugs = section_anchor.rpartition("#")
+            _join(expanded, {(path, slugs): recalls})
+    return expanded
 
 
 def _join(into: dict[K, Recalls], more: Mapping[K, Recalls]) -> None:
-    for key, one in more.items():
-        known = into.get(key, Recalls())
+    for key, recalls in more.items():
+        before = into.get(key, Recalls())
         into[key] = Recalls(
-            n=known.n + one.n,
-            sessions=known.sessions | one.sessions,
-            last_at_s=max(known.last_at_s, one.last_at_s),
+            n=before.n + recalls.n,
+            sessions=before.sessions | recalls.sessions,
+            last_at_s=max(before.last_at_s, recalls.last_at_s),
         )
 
 
@@ -164,8 +161,8 @@ def follow_notes(workspace: Workspace) -> Job[None]:
     accesses.skip_unrelated()
     moves = accesses.next_moves()
     if moves and index is not None:
-        # The history has no revision of a move that was seen before it knew the note, or while it
-        # is switched off.
+        # The history has no revision of a move that was seen before the note was recorded, or while
+        # the history is switched off.
         present = index.recorded([old for _, old, _ in moves])
         with accesses.changing():
             for number, old, new in moves:
@@ -188,7 +185,7 @@ def _follow(workspace: Workspace, records: Records, up_to: int = NO_LIMIT) -> Jo
 
 def _rename(accesses: Accesses, renames: Iterable[tuple[str, str]]) -> None:
     accesses.relocate(
-        [((old, one), (new, one)) for old, new in renames for one in accesses.find_slugs(old)]
+        [((old, slugs), (new, slugs)) for old, new in renames for slugs in accesses.find_slugs(old)]
     )
 
 
@@ -203,17 +200,18 @@ class _Follower:
         self._added: list[tuple[str, SectionTrace]] = []
 
     def follow(self, revisions: Sequence[NoteRevision]) -> None:
-        # Another program's changes are as if all at once, a request's happened in their order.
+        # Another program's changes count as simultaneous; a request's changes happened in their
+        # order.
         if revisions[0].command in (EXTERNAL, FIRST_SEEN):
             revisions = sorted(revisions, key=_is_edit)
         for is_edit, run in groupby(revisions, key=_is_edit):
             changes = list(run)
             if not is_edit:
-                renames = [(one.old_path or "", one.path) for one in changes]
+                renames = [(revision.old_path or "", revision.path) for revision in changes]
                 _rename(self._accesses, renames)
-            for one in changes:
-                if one.old_digest != one.new_digest:
-                    self._follow_edit(one)
+            for revision in changes:
+                if revision.old_digest != revision.new_digest:
+                    self._follow_edit(revision)
         if self._removed:
             self._follow_moved(revisions)
 
@@ -230,21 +228,25 @@ class _Follower:
         self._accesses.relocate(
             [((path, old), (path, new)) for old, new in match.slugs.items() if old in counted]
         )
-        self._removed += [(path, one) for one in match.removed if one.slugs in counted]
+        self._removed += [(path, trace) for trace in match.removed if trace.slugs in counted]
 
     def _follow_moved(self, revisions: Iterable[NoteRevision]) -> None:
-        """Find the sections that left a note among those that notes of the change set gained."""
+        """Find the sections that left a note among the sections that notes of the change set
+        gained.
+        """
         from memsyncd.core.editing.sections import match_moved, match_sections
 
-        for one in revisions:
-            if one.new_digest is not None and one.old_digest != one.new_digest:
-                old = self._trace(one.path, one.old_digest)
-                match = match_sections(old, self._trace(one.path, one.new_digest))
-                self._added += [(one.path, trace) for trace in match.added]
-        pairs = match_moved([one for _, one in self._removed], [one for _, one in self._added])
+        for revision in revisions:
+            if revision.new_digest is not None and revision.old_digest != revision.new_digest:
+                old = self._trace(revision.path, revision.old_digest)
+                match = match_sections(old, self._trace(revision.path, revision.new_digest))
+                self._added += [(revision.path, trace) for trace in match.added]
+        pairs = match_moved(
+            [trace for _, trace in self._removed], [trace for _, trace in self._added]
+        )
         keys = [(self._removed[old], self._added[new]) for old, new in pairs]
         self._accesses.relocate(
-            [((path, one.slugs), (new_path, new.slugs)) for (path, one), (new_path, new) in keys]
+            [((path, old.slugs), (new_path, new.slugs)) for (path, old), (new_path, new) in keys]
         )
 
     def _trace(self, path: str, digest: str | None) -> list[SectionTrace]:
@@ -262,112 +264,32 @@ def _is_edit(revision: NoteRevision) -> bool:
 
 
 def find_accesses(workspace: Workspace) -> Mapping[str, AccessCount]:
-    """Return the stored counts by anchor, to look sections up in; from any thread.
+    """Return the stored counts by anchor; from any thread.
 
-    Read once, and again after the counts have changed; accesses of the last FLUSH_S may be missing.
-    Empty if records.db cannot be read.
+    The counts are read once, and again after they have changed; accesses of the last FLUSH_S may be
+    missing. Empty if records.db cannot be read.
     """
     buffer = workspace.accesses
-    version, known = buffer.version, buffer.counts
-    if known is not None:
-        return known
+    version, counts = buffer.version, buffer.counts
+    if counts is not None:
+        return counts
     try:
         if not workspace.records_path.exists():
             return {}
         connection = open_reader(str(workspace.records_path))
         try:
             with translating_errors():
-                found = read_all_accesses(connection)
+                counts = read_all_accesses(connection)
         finally:
             connection.close()
     except StoreFailed:
         return {}
     with buffer.lock:
         if buffer.version == version:
-            buffer.counts = found
-    return found
+            buffer.counts = counts
+    return counts
 
 
 def count_accesses(workspace: Workspace) -> dict[str, int]:
-    """Return how often each section was accessed, by anchor, on which decay depends."""
-    return {anchor: one.count for anchor, one in find_accesses(workspace).items()}
-
-
-def compute_access_stats(
-    workspace: Workspace,
-    config: Config,
-    clock: Clock,
-    *,
-    path: str | None,
-    slugs: str | None,
-    params: AccessStatsParams,
-) -> Job[AccessStats]:
-    """List the counts of a place, with those that are noted now. Raises StoreFailed, and
-    NoteNotFound if there is none and no such section, note or folder either.
-
-    What cannot be stored now, as on a full disk, is counted all the same.
-    """
-    records = require_records(workspace, clock)
-    waiting: Mapping[SectionKey, Recalls] = {}
-    try:
-        recover(workspace, clock)
-        store_noted(workspace, config)
-        yield from follow_notes(workspace)
-    except StoreFailed:
-        with workspace.accesses.lock:
-            noted = dict(workspace.accesses.noted)
-        waiting = _expand(workspace, noted)
-    accesses, is_by_time = records.accesses, params.sort == "last"
-    with accesses.supposing(waiting, max_sections=config.access.max_sections):
-        found = accesses.find(path=path, slugs=slugs, is_by_time=is_by_time, limit=params.limit)
-        n_sections, n = accesses.total(path=path, slugs=slugs)
-    if not n_sections and path is not None:
-        require_place(workspace, path, slugs)
-    with workspace.acquire(READ_LIMIT_S) as reader:
-        present = {path: set(read_anchors(reader, path)) for path in {one.path for one in found}}
-    return AccessStats(
-        workspace=workspace.id,
-        sections=n_sections,
-        accesses=n,
-        counts=[
-            SectionAccesses(
-                anchor=anchor,
-                count=one.count,
-                sessions=one.n_sessions,
-                last_at=one.last_at_s,
-                is_indexed=anchor in present[one.path],
-            )
-            for one in found
-            if (anchor := f"{one.path}#{one.slugs}")
-        ],
-    )
-
-
-# --- purge --------------------------------------------------------------------------------------
-
-
-def purge_accesses(
-    workspace: Workspace,
-    config: Config,
-    *,
-    path: str | None,
-    slugs: str | None,
-    params: PurgeParams,
-) -> Job[int]:
-    """Erase the counts of what is purged from the history; return the number of sections.
-
-    Purging one revision erases none: the section is still there.
-    """
-    records = workspace.records
-    if records is None:
-        return 0
-    store_noted(workspace, config)
-    yield from follow_notes(workspace)
-    if params.revision is not None:
-        return 0
-    from memsyncd.core.markdown.sections import make_slug
-
-    words = () if params.containing is None else (params.containing, make_slug(params.containing))
-    n = records.accesses.purge(path=path, slugs=slugs, words=words)
-    workspace.accesses.forget_counts()
-    return n
+    """Return how often each section was accessed, by anchor. Decay depends on it."""
+    return {anchor: accesses.count for anchor, accesses in find_accesses(workspace).items()}

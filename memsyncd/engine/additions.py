@@ -58,7 +58,9 @@ def make_addition_decision(
     for addition in additions:
         check_addition(addition, most_chars=config.memory.max_content_chars)
     scope = workspace.scope
-    paths = [choose_note(scope, config, note=one.note, kind=one.kind) for one in sections]
+    paths = [
+        choose_note(scope, config, note=section.note, kind=section.kind) for section in sections
+    ]
 
     def decide() -> tuple[Edit, list[AddedSection]]:
         puts, added = append_additions(workspace, config, additions, paths, at)
@@ -75,14 +77,14 @@ def make_addition(section: NewSection) -> Addition:
 
 
 def copy_fields(params: Params, **own: str | None) -> Addition:
-    """Make the addition with the fields of a request that are those of an addition, and `own`."""
+    """Make an addition from the fields of a request that additions have as well, and from `own`."""
     return msgspec.convert({**asdict(params), **own}, Addition)
 
 
 def choose_note(
     scope: Scope, config: Config, *, note: str | None = None, kind: str | None = None
 ) -> NotePath:
-    """Choose the note for a section: the named one, or that of its kind.
+    """Choose the note for a section: the named note, or the note of the section's kind.
 
     A name alone is a note in the memory folder; without a suffix it is markdown. The notes of
     kinds are in the memory folder, too.
@@ -113,7 +115,7 @@ def choose_note(
 
 
 def _place_kind(scope: Scope, note: str) -> str:
-    """The note of a kind as it is written: `.memories` stands for the memory folder."""
+    """Return the note of a kind as configured: `.memories` stands for the memory folder."""
     inside = note.removeprefix(f"{MEMORY_FOLDER}/")
     if inside == note or scope.memory_dir == MEMORY_FOLDER:
         return note
@@ -124,7 +126,8 @@ def _parse_name(scope: Scope, named: str) -> NotePath:
     has_suffix = "." in named.removeprefix(MEMORY_FOLDER).rpartition("/")[2]
     text = named if has_suffix else f"{named}.md"
     is_path = text == MEMORY_FILE or text.startswith((f"{MEMORY_FOLDER}/", "./", "/"))
-    # In a vault a path with a folder is one from the root; a name alone is a note in the folder.
+    # In a vault a path with a folder begins at the root; a name alone is a note in the memory
+    # folder.
     includes = scope.includes
     is_included = includes.named_globs.matches(text) or (
         "/" in text and includes.whole.matches(text)
@@ -142,8 +145,8 @@ def append_additions(
     *,
     is_once: bool = False,
 ) -> tuple[tuple[Put, ...], list[AddedSection]]:
-    """Append each addition to the note of the same position in `paths`; with `is_once`, those that
-    the note does not hold.
+    """Append each addition to the note of the same position in `paths`; with `is_once`, only the
+    additions that the note does not hold yet.
     """
     puts: list[Put] = []
     added: dict[int, AddedSection] = {}

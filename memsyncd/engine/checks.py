@@ -1,7 +1,8 @@
 """Check the state of a workspace, and describe each result as a finding with a remedy.
 
-Pure: what the daemon knows already, such as conditions, watcher and problems, becomes findings.
-`verify` reads databases and notes.
+Findings are made of values that the daemon has already, such as conditions, the watcher's health
+and problems; `verify` reads databases and notes. `IdleChecks` checks the databases of idle
+workspaces on a thread of its own.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ syncing: info freshness
 pending: info freshness
   {notes} changed a moment ago and will be indexed soon
 fresh: ok freshness
-  the index is that of the disk {seconds:.0f} s ago
+  the index equals the disk as it was {seconds:.0f} s ago
 socket: error socket
   no new client can connect: {text}
   → remove what is at the socket's path; the daemon listens there again at its next reconcile
@@ -221,7 +222,7 @@ records_damaged: error records
 equal: ok verify
   index equals disk: {notes} with {n:,} bytes compared
 uncompared: info verify
-  not compared, for they cannot be read: {notes}
+  not compared, because they cannot be read: {notes}
 compared_late: info verify
   changed a moment ago and indexed now: {notes}
 different: error verify
@@ -231,7 +232,7 @@ orphan: error verify
   {text}
   → rebuild the index: memsyncd reindex
 unseen: error verify
-  other bytes in {notes} though size, times and inode are those recorded
+  other bytes in {notes} though size, times and inode equal the recorded ones
   → read every note again: memsyncd sync --full; then see what changes files without a trace, or the
   disk
 changing: warning verify
@@ -246,8 +247,8 @@ changing: warning verify
 def make_finding(
     row: str, *, level: Level | None = None, check: str = "", where: str = "", **facts: Any
 ) -> FindingInfo:
-    """Make the finding of a row of the table, without its workspace: the assembly of the result
-    sets that.
+    """Make a finding from a row of the table. The caller that collects the findings sets its
+    workspace.
     """
     named = TABLE[row]
     return FindingInfo(
@@ -264,7 +265,7 @@ def has_errors(findings: Iterable[FindingInfo]) -> bool:
     return any(finding.level == "error" for finding in findings)
 
 
-# --- what the daemon knows ----------------------------------------------------------------------
+# --- conditions ----------------------------------------------------------------------------------
 
 
 def check_condition(
@@ -304,15 +305,15 @@ def find_remedy(word: str, name: str) -> str:
 
 
 def _check_faults(condition: Condition, name: str) -> list[FindingInfo]:
-    found = []
+    findings = []
     for word, text in (*sorted(condition.faults.items()), *sorted(condition.notices.items())):
         if word in TABLE:
-            found.append(make_finding(word, text=text, name=shlex.quote(name)))
+            findings.append(make_finding(word, text=text, name=shlex.quote(name)))
         elif word != SET_ASIDE:  # `examine_records` names each file
-            found.append(make_finding("other", check=word, text=text, hint=UNKNOWN_REMEDY))
+            findings.append(make_finding("other", check=word, text=text, hint=UNKNOWN_REMEDY))
     if not condition.faults.keys() & {ROOT_FAULT, STALL_FAULT}:
-        found.append(make_finding("folder"))
-    return found
+        findings.append(make_finding("folder"))
+    return findings
 
 
 def _check_watcher(condition: Condition, health: WatchHealth, config: Config) -> list[FindingInfo]:
@@ -320,24 +321,26 @@ def _check_watcher(condition: Condition, health: WatchHealth, config: Config) ->
         return [make_finding("sync_off")]
     if health.mode == "off":
         return [make_finding("watch_off", seconds=config.sync.reconcile_s)]
-    found = []
+    findings = []
     if "watch" not in condition.faults and WATCH_LIMIT not in condition.notices:
-        found.append(make_finding("watched", observer=health.observer))
+        findings.append(make_finding("watched", observer=health.observer))
     if n_missed := condition.n_missed_events:
         level: Level = "warning" if n_missed >= MANY_MISSED else "info"
-        found.append(make_finding("missed", level=level, changes=render_count(n_missed, "change")))
+        findings.append(
+            make_finding("missed", level=level, changes=render_count(n_missed, "change"))
+        )
     else:
-        found.append(make_finding("unmissed"))
-    return found
+        findings.append(make_finding("unmissed"))
+    return findings
 
 
 def _check_history(condition: Condition) -> list[FindingInfo]:
-    found = []
+    findings = []
     if n_rebuilds := condition.n_rebuilds:
-        found.append(make_finding("rebuilt", times=render_count(n_rebuilds, "time")))
+        findings.append(make_finding("rebuilt", times=render_count(n_rebuilds, "time")))
     if text := describe_recording(condition):
-        found.append(make_finding("recording", text=text))
-    return found
+        findings.append(make_finding("recording", text=text))
+    return findings
 
 
 def _check_freshness(
@@ -372,12 +375,14 @@ def check_problems(problems: Iterable[ProblemInfo]) -> list[FindingInfo]:
             by_kind.setdefault((problem.code, problem.problem), []).append(problem)
         else:
             n_rest += 1
-    found = [
+    findings = [
         _describe_kind(*PROBLEM_CHECKS[code], each) for (code, _), each in sorted(by_kind.items())
     ]
     if n_rest:
-        found.append(make_finding("other_problems", problems=render_count(n_rest, "other problem")))
-    return found or [make_finding("no_problem")]
+        findings.append(
+            make_finding("other_problems", problems=render_count(n_rest, "other problem"))
+        )
+    return findings or [make_finding("no_problem")]
 
 
 def _describe_kind(level: Level, check: str, problems: Sequence[ProblemInfo]) -> FindingInfo:
@@ -391,17 +396,19 @@ def _describe_kind(level: Level, check: str, problems: Sequence[ProblemInfo]) ->
 
 
 def name_places(places: Sequence[str]) -> str:
-    """The first few places, and the number of the others."""
-    shown = ", ".join(places[:MAX_NAMED_PLACES])
-    return shown + (
+    """Return the first few places, and the number of the others."""
+    text = ", ".join(places[:MAX_NAMED_PLACES])
+    return text + (
         f" and {len(places) - MAX_NAMED_PLACES:,} more" if len(places) > MAX_NAMED_PLACES else ""
     )
 
 
-def render_count(n: int, one: str, many: str = "") -> str:
+def render_count(n: int, singular: str, plural: str = "") -> str:
     """`1 note`, `1,204 notes`."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
 
+
+# --- checks in idle time ------------------------------------------------------------------------
 
 PAUSE_S = 0.05
 MAX_SLEEP_S = 2.0
@@ -457,8 +464,8 @@ class IdleChecks:
                     self._thread = None
                     return
                 workspace = self._waiting[0]
-            # A file that cannot be opened or read is reported by those that use it; a check that
-            # was given up is due again.
+            # Whoever uses a file reports that it cannot be opened or read. A check that was given
+            # up is due again.
             with contextlib.suppress(StoreFailed, NotFresh):
                 for database in _databases(workspace):
                     self._check(workspace, database)
@@ -469,13 +476,13 @@ class IdleChecks:
         for part in database.checks.due():
             must_end = partial(self._wait, workspace, database)
             try:
-                found = check_part(database.open_apart(), part, is_cancelled=must_end)
+                damage = check_part(database.open_apart(), part, is_cancelled=must_end)
             except StoreCorrupt as failure:
-                found = failure.message
+                damage = failure.message
             if self._is_over(workspace, database):
                 return
-            if found:
-                call_soon(self._loop, partial(self._on_damage, workspace, database, found))
+            if damage:
+                call_soon(self._loop, partial(self._on_damage, workspace, database, damage))
                 return
             database.checks.note_checked(part)
 
@@ -495,5 +502,5 @@ class IdleChecks:
 
 
 def _databases(workspace: Workspace) -> list[Database]:
-    found: list[Database | None] = [workspace.index, workspace.records]
-    return [one for one in found if one is not None]
+    databases: list[Database | None] = [workspace.index, workspace.records]
+    return [database for database in databases if database is not None]

@@ -25,9 +25,9 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_busy_s(thread_id: int) -> float:
-    """Return for how long a thread has run, or has been ready to and has waited for a processor.
+    """Return for how many seconds a thread has run, or was ready and has waited for a processor.
 
-    0 where the system does not tell. The number of a process is that of its first thread.
+    Returns 0 where the system does not tell. The number of a process is also its first thread's.
     """
     activity = _read_schedule(thread_id)
     return sum(activity[:2]) / 1e9
@@ -35,7 +35,7 @@ def read_busy_s(thread_id: int) -> float:
 
 def read_activity(thread_id: int) -> tuple[int, ...]:
     """Return numbers that change while a thread of this process runs, waits for a processor, or
-    wakes up now and then; not while it waits for one answer of a disk.
+    wakes up now and then. They stay the same while it waits for an answer of a disk.
 
     Where the system does not tell of threads, the number changes with each second for which the
     process has run.
@@ -44,8 +44,8 @@ def read_activity(thread_id: int) -> tuple[int, ...]:
 
 
 def _read_schedule(thread_id: int) -> tuple[int, ...]:
-    """Nanoseconds for which a thread has run and has waited for a processor, and how often it has
-    run; nothing where the system does not tell, or the thread has ended.
+    """Return for how many nanoseconds a thread has run, for how many it has waited for a processor,
+    and how often it has run; nothing where the system does not tell, or the thread has ended.
     """
     try:
         with open(f"/proc/{thread_id}/schedstat", "rb") as file:

@@ -2,9 +2,9 @@
 
 An edit is a job of the worker, so the edits of a workspace run one after another. The job reads the
 current files and decides; records.db gets the old and the new texts; the disk is changed; the
-record is settled; and what is on the disk by the edit is indexed, or scanned where only a scan can
-tell what that is. If another program changes a note in between, the edit is decided again. Whatever
-ends the job half way, `recovery` completes or undoes the change set. `memory_tool` and `history`
+record is settled; and the files that the edit has written are indexed, or scanned where only a scan
+can tell what is on the disk. If another program changes a note in between, the edit is decided
+again. Whatever ends the job half way, `recovery` completes or undoes the change set. The operations
 decide what to change.
 """
 
@@ -58,7 +58,7 @@ from memsyncd.store.history import History, Intended, ObservedNote
 
 # How often an edit is decided again because another program wrote meanwhile.
 MAX_ATTEMPTS = 5
-# Key in the data of a Conflict: the number of a change set of which a part stays.
+# Key in the data of a Conflict: the number of a change set that stays in part.
 HALF_DONE_KEY = "half_done"
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ T = TypeVar("T")
 
 class Put(msgspec.Struct, frozen=True, kw_only=True):
     """Write these bytes to a file; `was` is the file as read, None if it must be new. `attributes`
-    are those of a new file that was there before.
+    are the mode and time of a file that existed before and is created again.
     """
 
     path: NotePath
@@ -142,8 +142,9 @@ Decide = Callable[[], tuple[Edit, T]]
 
 
 class CarriedOut(NamedTuple):
-    """The number of the change set in the history, if one is kept; what is on the disk by the edit,
-    unless only a scan can tell; and the files that were skipped.
+    """`number` is the change set's in the history, None if none is kept. `edited` has the files
+    that the edit has written, None if only a scan can tell. `skipped` are the files that were left
+    out.
     """
 
     number: int | None
@@ -158,7 +159,7 @@ def edit_workspace(
     decide: Decide[T],
     withdrawn: Event | None = None,
 ) -> Job[EditOutcome[T]]:
-    """Carry out one edit, unless `withdrawn` is set until it is decided.
+    """Carry out one edit, unless `withdrawn` is set before the edit is decided.
 
     Raises what `decide` raises, Busy, Conflict, PathRefused, Unwritable, StoreFull: then nothing
     changed.
@@ -208,8 +209,12 @@ def _check_mounted(workspace: Workspace, edit: Edit) -> None:
     """Raise Unwritable if a new file would be in an empty mount point: it would be hidden once the
     disk is back, and the folder would no longer count as one whose disk is away.
     """
-    new = [one.path for one in edit.operations if isinstance(one, Put) and one.was is None]
-    new += [one.new for one in edit.operations if isinstance(one, Rename)]
+    new = [
+        operation.path
+        for operation in edit.operations
+        if isinstance(operation, Put) and operation.was is None
+    ]
+    new += [operation.new for operation in edit.operations if isinstance(operation, Rename)]
     if not new:
         return
     for mount in find_away_mounts(workspace):
@@ -253,7 +258,7 @@ def _try(
     recovered: set[str],
 ) -> tuple[Edit, T, CarriedOut | None]:
     """Decide and carry out, again if another program writes in between. An edit without operations
-    is not carried out. What is recovered meanwhile is added to `recovered`.
+    is not carried out. Paths that are recovered meanwhile are added to `recovered`.
     """
     for n_left in reversed(range(MAX_ATTEMPTS)):
         edited = EditedNotes(began_ns=clock.wall_ns())
@@ -270,7 +275,7 @@ def _try(
             return edit, answer, None
         _check_mounted(workspace, edit)
         try:
-            # As late as possible: what is recorded in a file that is gone is lost.
+            # As late as possible: a record in a file that is gone would be lost.
             if _reopen_records(workspace, clock, recovered):
                 message = "records.db was replaced while the change was decided"
                 raise Conflict(message, hint="try again")
@@ -282,7 +287,9 @@ def _try(
 
 
 def _reopen_records(workspace: Workspace, clock: Clock, recovered: set[str]) -> bool:
-    """Open the records again if another program has tampered with them. True if they are others."""
+    """Open the records again if another program has tampered with them. True if they were
+    replaced.
+    """
     records = workspace.records
     open_records(workspace, clock)
     if workspace.records is records:
@@ -368,8 +375,8 @@ def _record_intent(
     """Record a change set before it is carried out.
 
     Without a history it is recorded until it is done: after a crash, recovery must know which
-    temporary files it may remove and what a half done change set was. In that case records that
-    cannot be written do not stop the edit.
+    temporary files it may remove and what a half done change set was. The edit then continues even
+    if the records cannot be written.
     """
     if history is None:
         workspace.is_recorded = False
@@ -384,7 +391,7 @@ def _record_intent(
     seen: dict[str, ObservedNote] = {}
     for change in changes:
         path = change.old_path or change.path
-        # A note may be changed and then renamed: the first change has what is on the disk.
+        # A note may be changed and then renamed: the first change has the text that is on the disk.
         attributes = change.old_attributes
         seen.setdefault(path, ObservedNote(path=path, data=change.old, attributes=attributes))
     record_external(workspace, history, [*seen.values()], at_s=at_s)
@@ -413,7 +420,7 @@ def _make_half_done_error(failure: Conflict, number: int | None) -> Conflict:
 
 
 def _apply(scope: Scope, operation: FileChange, keep: KeepText, edited: EditedNotes) -> None:
-    """Change the disk, and note in `edited` what is there then."""
+    """Change the disk, and note the resulting files in `edited`."""
     match operation:
         case Put(path=path, data=data, was=was):
             attributes = operation.attributes
@@ -436,8 +443,8 @@ def _apply(scope: Scope, operation: FileChange, keep: KeepText, edited: EditedNo
 
 
 def _follow_rename(file: TextFile, stat: FileStat | None) -> TextFile:
-    """The file with its stat after a rename, which changes the ctime of a file but not those of the
-    files in a folder. A stat that shows any other change is of another text.
+    """Return the file with its stat after a rename. A rename changes the ctime of a file, but not
+    of the files in a renamed folder. A stat that shows any other change belongs to another text.
     """
     if stat is None or file.stat._replace(ctime_ns=stat.ctime_ns) != stat:
         return file
@@ -486,7 +493,7 @@ def _list_paths(edit: Edit) -> Iterator[str]:
 
 
 NO_FILE = ""
-"""The digest that a writer names who expects that there is no file."""
+"""The digest that a writer names to say that there must be no file."""
 
 
 def check_digest(if_digest: str | None, path: str, file: TextFile | None) -> None:

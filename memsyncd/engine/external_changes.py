@@ -76,7 +76,7 @@ def sync_notes(
     open_records(workspace, clock)
     request = _add_recovered(workspace, clock, request)
     # A note that could not be read until now was there, too.
-    reported = frozenset(one.path for one in workspace.condition.scan_problems)
+    reported = frozenset(problem.path for problem in workspace.condition.scan_problems)
     is_watched = workspace.condition.scanned_s is not None
     done = yield from update_index(workspace, config, clock, request)
     if is_watched and not done.is_rebuild:
@@ -113,7 +113,7 @@ def record_changes(workspace: Workspace, config: Config, clock: Clock, done: Syn
 def _find_created(
     workspace: Workspace, clock: Clock, added: Iterable[str], reported: frozenset[str]
 ) -> Job[frozenset[str]]:
-    """Those of the added notes that were created just now, while the workspace was watched."""
+    """Return the added notes that were created just now, while the workspace was watched."""
     created: set[str] = set()
     now_s, now_ns = clock.now_s(), clock.wall_ns()
     for path in added:
@@ -168,10 +168,10 @@ def record_slice(workspace: Workspace, config: Config, clock: Clock) -> Job[bool
 
 
 def prune_slice(workspace: Workspace, config: Config, clock: Clock) -> Job[bool]:
-    """Delete surplus and old revisions for SLICE_S. Returns True if more may have to go."""
+    """Delete surplus and old revisions for SLICE_S. Returns True if more may have to be deleted."""
     kept, end_s = config.history, clock.now_s() + SLICE_S
     try:
-        # The counts follow the revisions, so these must be there until then.
+        # The counts follow the revisions, so no revision may be deleted before they have.
         store_noted(workspace, config)
         yield from follow_notes(workspace)
         while workspace.records is not None and workspace.records.history.prune(
@@ -192,7 +192,7 @@ def _can_record(workspace: Workspace, config: Config) -> bool:
 
 
 def _abort(workspace: Workspace, failure: StoreFailed) -> None:
-    """Stop recording, as the records cannot be written; the next sync begins again."""
+    """Stop recording, because the records cannot be written; the next sync begins again."""
     workspace.set_unrecorded(None)
     workspace.set_fault(RECORDS_FAULT, f"records.db: {failure.message}")
     workspace.drop_failed_records()
@@ -224,15 +224,18 @@ def _record_for_slice(workspace: Workspace, clock: Clock) -> Job[None]:
 
 
 def _unrecorded_paths(digests: Iterable[tuple[str, str]], heads: dict[str, str]) -> deque[str]:
-    """The paths of notes whose digest is not that of `heads`, which is emptied, in the order of
-    `_order`. The digests of all notes together would leave megabytes of freed memory.
+    """Return the paths of notes whose digest differs from the one in `heads`, in the order of
+    `_order`; `heads` is emptied. The digests are iterated, because all of them together would leave
+    megabytes of freed memory.
     """
     paths = sorted([path for path, digest in digests if heads.pop(path, None) != digest])
     return deque([*paths, *sorted(heads)])
 
 
 def _order(paths: Iterable[str], recorded: Container[str]) -> deque[str]:
-    """Put existing notes first: a move is known by its new path before its old one is missed."""
+    """Put existing notes first, so that a move is recognised by its new path before its old path is
+    missed.
+    """
     return deque(sorted(paths, key=lambda path: (path not in recorded, path)))
 
 
@@ -276,7 +279,7 @@ def _record_batch(
 ) -> None:
     """Record the first of the waiting notes.
 
-    Index and records are read again for each batch, as edits may have changed both since.
+    Index and records are read again for each batch, because edits may have changed both since.
     """
     records, index = workspace.records, workspace.index
     if records is None or index is None:
@@ -316,7 +319,9 @@ def _read_current(
     *,
     now_ns: int,
 ) -> ObservedNote | None:
-    """The text that was indexed, or else the note's text on disk; None if it cannot be read."""
+    """Return the text that was indexed, or else the note's text on disk; None if it cannot be
+    read.
+    """
     if path not in recorded:
         return _read_unindexed(workspace, path)
     if text is None:
@@ -326,9 +331,9 @@ def _read_current(
 
 
 def _read_unindexed(workspace: Workspace, path: str) -> ObservedNote | None:
-    """A path that the index does not hold: its file is gone, or is no note.
+    """Read a path that the index does not hold: its file is gone, or is no note.
 
-    None if that cannot be determined, as an unreadable file is not a deleted one.
+    Returns None if that cannot be determined: an unreadable file is not a deleted one.
     """
     if workspace.condition.root_state != "present":
         return None
@@ -342,13 +347,13 @@ def _read_unindexed(workspace: Workspace, path: str) -> ObservedNote | None:
 def _find_origin(
     records: Records, index: Index, seen: ObservedNote, heads: Mapping[str, str]
 ) -> str | None:
-    """The former path of a note, if the last sync that knew it there saw it move."""
+    """Return the former path of a note, if the last sync that knew the note there saw it move."""
     if seen.path in heads or seen.data is None:
         return None
     digest = digest_bytes(seen.data)
     for move in records.find_moves(seen.path):
-        known = records.history.find_heads([move.old_path]).get(move.old_path)
-        is_same = known == digest == move.digest
+        recorded = records.history.find_heads([move.old_path]).get(move.old_path)
+        is_same = recorded == digest == move.digest
         if is_same and move.old_path not in index.recorded([move.old_path]):
             return move.old_path
     return None

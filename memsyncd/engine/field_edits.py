@@ -1,4 +1,6 @@
-"""Append memories to sections that are there: values of fields, and what says nearly the same."""
+"""Append memories to existing sections: values to the fields of topics, and texts to sections that
+say nearly the same.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +38,10 @@ from memsyncd.operations.fields import AddedSection, OnSimilar
 from memsyncd.operations.similar.declare import SimilarSection
 
 READ_LIMIT_S = 5.0
-
-
-# If a note would be too large.
+# The beginning of the hint if a note would become too large.
 WAY_OUT: Final = "begin another topic"
-
-
-# Of what a new topic says, so many texts are compared with what there is.
+# So many texts of a new topic are compared with existing sections.
 COMPARED_TEXTS: Final = 8
-
-
 SIMILAR_LIMIT: Final = 5
 
 
@@ -63,39 +59,46 @@ def find_near(
 
     Raises what `Workspace.acquire` raises.
     """
-    found: dict[str, SimilarSection] = {}
+    sections: dict[str, SimilarSection] = {}
     for text in texts[:COMPARED_TEXTS]:
         if not text.strip():
             continue
-        for one in find_nearly_same(workspace, text, config, now_s=now_s, limit=SIMILAR_LIMIT):
-            known = found.get(one.anchor)
-            if known is None or known.similarity < one.similarity:
-                found[one.anchor] = one
-    ordered = sorted(found.values(), key=lambda one: (-one.similarity, one.path, one.start_line))
+        for section in find_nearly_same(workspace, text, config, now_s=now_s, limit=SIMILAR_LIMIT):
+            other = sections.get(section.anchor)
+            if other is None or other.similarity < section.similarity:
+                sections[section.anchor] = section
+    ordered = sorted(
+        sections.values(),
+        key=lambda section: (-section.similarity, section.path, section.start_line),
+    )
     return ordered[:SIMILAR_LIMIT]
 
 
 def choose_near(
-    workspace: Workspace, config: Config, near: Sequence[SimilarSection], on_similar: OnSimilar
+    workspace: Workspace, config: Config, similar: Sequence[SimilarSection], on_similar: OnSimilar
 ) -> SimilarSection | None:
-    """Return the section that is appended to or reported instead of writing a new one; None if a
-    new one is to be written.
+    """Return the section that is appended to, or reported, instead of writing a new section; None
+    if a new section is to be written.
     """
     if on_similar == "report":
-        return next(iter(near), None)
+        return next(iter(similar), None)
     if on_similar == "append":
-        return next((one for one in near if _can_append(workspace, config, one)), None)
+        return next(
+            (section for section in similar if _can_append(workspace, config, section)), None
+        )
     return None
 
 
-def _can_append(workspace: Workspace, config: Config, near: SimilarSection) -> bool:
+def _can_append(workspace: Workspace, config: Config, similar: SimilarSection) -> bool:
     """Whether a value may be appended to a section: its note is markdown that may be written."""
-    is_writable = choose_path(workspace, config, f"./{near.path}") is not None
-    return is_writable and not near.anchor.endswith("#")
+    is_writable = choose_path(workspace, config, f"./{similar.path}") is not None
+    return is_writable and not similar.anchor.endswith("#")
 
 
 class FieldWritten(AddedSection, frozen=True, kw_only=True):
-    """Where a value was written."""
+    """A value that was written to a field, and how many values the field has now and has
+    dropped.
+    """
 
     n_values: int
     n_dropped: int
@@ -105,24 +108,24 @@ def make_append_there_decision(
     workspace: Workspace,
     config: Config,
     addition: Addition,
-    near: SimilarSection,
+    similar: SimilarSection,
     *,
     command: str,
     client: str,
     at: str,
 ) -> Decide[FieldWritten]:
-    """Make the decision to append a memory to a section that is there. What the section states of
-    itself stays; a heading of its own goes into the text.
+    """Make the decision to append a memory to an existing section. The section's own metadata
+    stays; a heading of the memory's own goes into the text.
     """
-    path = choose_note(workspace.scope, config, note=f"./{near.path}")
+    path = choose_note(workspace.scope, config, note=f"./{similar.path}")
 
     def decide() -> tuple[Edit, FieldWritten]:
         file = read_for_edit(workspace, path)
-        section = find_named_section(path, file.data, near.anchor, config)
+        section = find_named_section(path, file.data, similar.anchor, config)
         if section is None:
-            raise NoteNotFound(f"no section {near.anchor}", hint="repeat the request")
+            raise NoteNotFound(f"no section {similar.anchor}", hint="repeat the request")
         value = _keep_heading(leave_out_stated(addition, section.meta), section.heading[-1])
-        appended = append_to_field(path, file.data, near.anchor, value, config, at, None)
+        appended = append_to_field(path, file.data, similar.anchor, value, config, at, None)
         return write_field(workspace, config, file, appended, command, client)
 
     return decide
@@ -136,7 +139,9 @@ def _keep_heading(addition: Addition, heading: str) -> Addition:
 
 
 def leave_out_stated(addition: Addition, meta: Meta) -> Addition:
-    """The addition without what a section states already. The higher importance counts."""
+    """Return the addition without the metadata that a section states already. The higher importance
+    counts.
+    """
     extra = dict(meta.extra)
     left: dict[str, Any] = {}
     for name in Addition.__struct_fields__:
@@ -159,7 +164,9 @@ def append_to_field(
     at: str,
     keep: int | None,
 ) -> Appended:
-    """Append to the section of this name, or make it. Raises EditRefused for an archived one."""
+    """Append to the section of this name; without such a section, add one. Raises EditRefused for
+    an archived one.
+    """
     section = find_named_section(path, data, field, config)
     if section is None and is_anchor(field):
         raise NoteNotFound(f"no section {field}", hint=f"see: memsyncd topic get {path.text}")
@@ -194,7 +201,7 @@ def write_field(
     path = file.path
     put = make_put(workspace.scope, path, appended.data, file, way_out=WAY_OUT)
     sections = parse_note(path, appended.data, config.chunking).sections
-    span = next(one.span for one in sections if one.anchor == appended.anchor)
+    span = next(section.span for section in sections if section.anchor == appended.anchor)
     written = FieldWritten(
         anchor=appended.anchor,
         path=path.text,

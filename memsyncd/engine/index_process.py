@@ -43,7 +43,7 @@ READ_BYTES = 65_536
 log = get_log("engine")
 
 _FAILURES: dict[str, type[StoreFailed]] = {
-    one.code: one for one in (StoreFailed, StoreCorrupt, IndexUnfit, StoreFull)
+    failure.code: failure for failure in (StoreFailed, StoreCorrupt, IndexUnfit, StoreFull)
 }
 _BLOCKED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PIDS: set[int] = set()
@@ -71,7 +71,7 @@ class IndexProcess:
         self._thread.start()
 
     def pause(self) -> Pause:
-        """What a job yields to wait for the end."""
+        """Return the pause that a job yields to wait for the end."""
         return Pause(self.ended, self._read_progress_s)
 
     def cancel(self) -> None:
@@ -83,8 +83,8 @@ class IndexProcess:
         _TURNS.wake()
 
     def _read_progress_s(self) -> float:
-        """The time of the last progress; later by the time for which the process has run since, or
-        has waited for a processor, as it has the lowest priority.
+        """Return the time of the last progress; later by the time for which the process has run
+        since, or has waited for a processor, because it has the lowest priority.
         """
         now_s, process = time.monotonic(), self._process
         if process is None:

@@ -1,9 +1,9 @@
 """Fill one index in a process of its own, so that the daemon goes on answering.
 
 `python -m memsyncd.engine.index_worker ID` is started by `engine.index_process`. It reads a
-FillRequest as JSON from stdin, writes what is new in the notes of one workspace to one index file,
-and prints a message a line: FillProgress several times a second, then Filled or FillFailed. While
-it runs nothing else writes the file. It runs with low priority and ends with the daemon.
+FillRequest as JSON from stdin, writes the changes of one workspace's notes to one index file, and
+prints a message a line: FillProgress several times a second, then Filled or FillFailed. While it
+runs nothing else writes the file. It runs with low priority and ends with the daemon.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ MERGE_S = 0.5
 NICE = 10
 # The system kills this process before the daemon if memory runs out.
 OOM_SCORE = "500"
-# Of a first index, few objects are cycles, and visiting all others takes a tenth of the time. More
-# than a batch has: its objects are freed by their references.
+# In a first index few objects are cycles, and visiting all others takes a tenth of the time. The
+# threshold is above the number of objects of a batch, which are freed by their references.
 GC_THRESHOLD = 1_000_000
 # From linux/prctl.h and linux/ioprio.h.
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
@@ -61,7 +61,7 @@ class FillRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FillProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
-    """What the index has now, and how many of all notes are still to be read."""
+    """The present content of the index, and how many of all notes are still to be read."""
 
     pending: int
     total: int
@@ -71,7 +71,7 @@ class FillProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
 
 
 class Filled(msgspec.Struct, frozen=True, kw_only=True, tag="filled"):
-    """The index has been filled and closed. The fields are those of SyncDone."""
+    """The index has been filled and closed. The fields are named as in SyncDone."""
 
     duration_ms: float
     added: list[str]
@@ -115,7 +115,7 @@ def main() -> NoReturn:
 
 
 def _take_stdout() -> Send:
-    """Keep stdout for messages: what a library prints must not get between them."""
+    """Keep stdout for messages: the output of a library must not get between them."""
     pipe = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 

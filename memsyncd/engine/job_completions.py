@@ -20,7 +20,7 @@ def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None
 
 def call_when_awake(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
     """As `call_soon`, but do not wake the loop: it runs `call` once something else has woken it,
-    before any request that came later. Its own timers do, at the latest.
+    before any request that came later. The loop's own timers wake it at the latest.
     """
     if loop.get_debug():
         call_soon(loop, call)  # a loop that checks its callers allows nothing else

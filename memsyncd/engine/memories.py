@@ -25,7 +25,7 @@ PLAN_LIMIT_S = 10.0
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """A section with those beneath it, in a note as indexed."""
+    """A section with the sections beneath it, in a note as indexed."""
 
     note: StoredNote
     sections: tuple[StoredSection, ...]
@@ -38,7 +38,7 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 def list_memories(notes: Sequence[StoredNote]) -> Iterator[Memory]:
-    """Yield the memories of notes, without text before the first heading and without titles."""
+    """Yield the memories of notes. Text before the first heading, and a title, are no memories."""
     for note in notes:
         sections = note.sections
         at = 0

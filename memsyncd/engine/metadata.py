@@ -36,7 +36,7 @@ NO_META = StoredMeta(
 def describe_meta(
     meta: StoredMeta, kinds: Mapping[str, KindDefaults], now_s: float
 ) -> dict[str, Any]:
-    """Return the fields of `protocol.search.SectionMeta`."""
+    """Return the fields of `operations.sections.SectionMeta`."""
     return {
         "kind": meta.kind,
         "tags": list(meta.tags),
@@ -68,14 +68,16 @@ def is_expired(expires: str | None, now_s: float) -> bool:
 
 
 def find_similar_kind(kinds: Mapping[str, KindDefaults], kind: str | None) -> str | None:
-    """The configured kind that is most similar to one that is not; None if there is none."""
+    """Return the configured kind that is most similar to an unknown one; None if none is
+    similar.
+    """
     if not kind or kind.lower() in kinds:
         return None
     return next(iter(suggest_words(kind, [(name, 0) for name in kinds])), None)
 
 
 def advise_unknown_kind(kinds: Mapping[str, KindDefaults], kind: str) -> str:
-    """What to do about a kind that is not configured."""
+    """Return advice about a kind that is not configured."""
     similar = find_similar_kind(kinds, kind)
     word = f"write {similar}" if similar else "correct the word"
     return f"{word}, or add [kinds.NAME] to the configuration"
@@ -97,11 +99,18 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
     warm_from: float
     accesses: Mapping[str, int]
 
-    def compute(self, one: FoundSection | SectionInfo | StoredSection) -> Decay:
+    def compute(self, section: FoundSection | SectionInfo | StoredSection) -> Decay:
         """Compute the decay of a section of an answer, or as indexed."""
-        day = find_stored_day(one) if isinstance(one, StoredSection) else one.day
-        stated = one.kind, one.priority, one.importance, one.updated, one.created, day
-        return self.compute_stated(*stated, self.accesses.get(one.anchor, 0))
+        day = find_stored_day(section) if isinstance(section, StoredSection) else section.day
+        stated = (
+            section.kind,
+            section.priority,
+            section.importance,
+            section.updated,
+            section.created,
+            day,
+        )
+        return self.compute_stated(*stated, self.accesses.get(section.anchor, 0))
 
     def compute_stated(
         self,
@@ -113,8 +122,8 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
         day: str,
         n_accesses: int,
     ) -> Decay:
-        """Compute the decay of a section that states this. Its age is that of its last update, else
-        of its creation, else of its day.
+        """Compute the decay of a section with this metadata. Its age counts from its last update,
+        else from its creation, else from its day.
         """
         return compute_decay(
             age_s=self.now_s - find_moment_s(updated, created, day),
@@ -127,9 +136,9 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
     def find_tier(self, score: float) -> Tier:
         return find_tier(score, hot_from=self.hot_from, warm_from=self.warm_from)
 
-    def explain(self, one: FoundSection | SectionInfo) -> dict[str, float]:
+    def explain(self, section: FoundSection | SectionInfo) -> dict[str, float]:
         """Return the decay and its factors for an answer."""
-        decay = self.compute(one)
+        decay = self.compute(section)
         parts = {
             "decay_score": decay.score,
             "decay_recency": decay.recency,
@@ -153,7 +162,7 @@ def make_valuation(
 
 
 def complete_tiers(filters: Filters, valuation: Valuation) -> Filters:
-    """Add to filters of tiers what tells the tier of a section."""
+    """Add to filters of tiers the function that finds the tier of a section."""
     exclude = filters.exclude
     if not filters.tiers and not (exclude and exclude.tiers):
         return filters
@@ -163,7 +172,8 @@ def complete_tiers(filters: Filters, valuation: Valuation) -> Filters:
     )
 
 
-# Tiers that are remembered while sections are read: those of a note mostly state the same.
+# So many tiers are remembered while sections are read: the sections of a note mostly have the same
+# metadata.
 N_TIERS = 1_024
 
 
@@ -181,7 +191,7 @@ def _make_tier_finder(valuation: Valuation) -> TierFinder:
 
 
 class DatedSection(NamedTuple):
-    """A section as far as its time depends on it."""
+    """The fields of a section on which its time depends."""
 
     path: str
     updated: str | None
@@ -190,18 +200,18 @@ class DatedSection(NamedTuple):
     mtime_ns: int
 
 
-def find_stored_day(one: StoredMeta | DatedSection) -> str:
-    """Return the day of a section, else that on which its note was saved."""
-    return one.day or str(find_local_day(one.mtime_ns / 1e9))
+def find_stored_day(section: StoredMeta | DatedSection) -> str:
+    """Return the day of a section, else the day on which its note was saved."""
+    return section.day or str(find_local_day(section.mtime_ns / 1e9))
 
 
-def find_stored_moment_s(one: StoredMeta | DatedSection) -> float:
+def find_stored_moment_s(section: StoredMeta | DatedSection) -> float:
     """Return when a section was updated, else created, since 1970."""
-    return find_moment_s(one.updated, one.created, find_stored_day(one))
+    return find_moment_s(section.updated, section.created, find_stored_day(section))
 
 
 def find_moment_s(updated: str | None, created: str | None, day: str) -> float:
-    """Return the time since 1970 that the first of these texts names that can be read."""
+    """Return the seconds since 1970 by the first of these texts that is a time; 0 if none is."""
     for text in (updated, created, day):
         if text:
             with contextlib.suppress(ValueError, OverflowError, OSError):
@@ -214,14 +224,14 @@ def find_moment_s(updated: str | None, created: str | None, day: str) -> float:
 Order = Callable[[FoundSection | SectionInfo], tuple[object, ...]]
 
 _ORDERS: dict[Sort, Order] = {
-    "importance": lambda one: (-one.importance,),
-    "priority": lambda one: (one.priority or "P9", -one.importance),
-    "recency": lambda one: (-date.fromisoformat(one.day).toordinal(),),
+    "importance": lambda section: (-section.importance,),
+    "priority": lambda section: (section.priority or "P9", -section.importance),
+    "recency": lambda section: (-date.fromisoformat(section.day).toordinal(),),
 }
 
 
 def find_order(sort: Sort, valuation: Valuation) -> Order | None:
-    """Return the key that sorts sections; None for an order that they are in anyway."""
+    """Return the key that sorts sections; None for an order that they have already."""
     if sort == "decay":
-        return lambda one: (-valuation.compute(one).score,)
+        return lambda section: (-valuation.compute(section).score,)
     return _ORDERS.get(sort)

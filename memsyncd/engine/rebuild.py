@@ -98,10 +98,11 @@ def open_workspace(
 
 
 def _read_old(readers: ConnectionPool) -> tuple[int, Counts | None]:
-    """The generation of an index that is rebuilt, which the new one goes on from, 0 if unknown; and
-    the counts, by which its scores compare with those of other workspaces, None if unknown.
+    """Return the generation and the counts of an index that is rebuilt; 0 and None if unknown. The
+    counts make its scores comparable with other workspaces' scores.
 
-    A client may have kept the generation to ask what has changed since.
+    The new index continues from the generation: a client may have kept it to ask what has changed
+    since.
     """
     generation, counts = 0, None
     unreadable = contextlib.suppress(MemsyncdError, LookupError, ValueError)
@@ -219,7 +220,9 @@ def _next_generation(workspace: Workspace) -> int:
 def _complete_new_index(
     workspace: Workspace, config: Config, clock: Clock, filled: Filled | None
 ) -> Job[SyncDone]:
-    """Index what the file at `rebuild_path` does not have yet; remove the file on failure."""
+    """Index the notes that the file at `rebuild_path` does not have yet; remove the file on
+    failure.
+    """
     path = rebuild_path(workspace)
     if filled is None:
         remove_index(path)
@@ -259,7 +262,7 @@ def _sync_new_index(
 def _replace_index(workspace: Workspace, config: Config) -> Index:
     """Move the filled index to its place and open it."""
     old, old_readers = workspace.index, workspace.old_readers
-    # Connections keep the old file open; as SQLite sees that it moved, it leaves the new WAL alone.
+    # Connections keep the old file open. SQLite sees that it moved and leaves the new WAL alone.
     with contextlib.ExitStack() as ends:
         for readers in (old.pool if old is not None else None, old_readers):
             if readers is not None:
@@ -274,7 +277,7 @@ def _replace_index(workspace: Workspace, config: Config) -> Index:
 
 
 def build_index(workspace: Workspace, config: Config, clock: Clock) -> Job[SyncDone]:
-    """Rebuild the index if none is open; otherwise sync, as an earlier job has made one."""
+    """Rebuild the index if none is open; otherwise sync, because an earlier job has made one."""
     if workspace.index is None:
         return (yield from rebuild_index(workspace, config, clock))
     return (yield from sync_workspace(workspace, config, clock, SyncRequest()))
@@ -324,7 +327,7 @@ def _fill_open_index(workspace: Workspace, config: Config) -> Job[Filled | None]
     index.close()
 
     def report(progress: FillProgress) -> None:
-        # What is still to be read counts as pending if the process fails, too.
+        # Notes that are still to be read count as pending if the process fails, too.
         workspace.change(
             pending=progress.pending,
             generation=progress.generation,
@@ -352,7 +355,7 @@ def _open_filled(workspace: Workspace, config: Config, *, is_sound: bool) -> Non
 
 
 def include_filled(done: SyncDone, filled: Filled) -> None:
-    """Add what a process has indexed before the sync."""
+    """Add the notes that a process has indexed before the sync."""
     done.added = [*filled.added, *done.added]
     done.modified = [*filled.modified, *done.modified]
     done.moved = [*filled.moved, *done.moved]
@@ -371,7 +374,7 @@ def tidy_workspace(
     files.
 
     Returns False if a running query prevented it, None if steps are left and `is_awaited()` is
-    true, since other jobs of the workspace wait.
+    true, because other jobs of the workspace wait.
     """
     while workspace.index is not None and workspace.index.tidy():
         if is_awaited():

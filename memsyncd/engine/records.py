@@ -1,4 +1,4 @@
-"""Open a workspace's records.db, and report what is wrong with it.
+"""Open a workspace's records.db, and report faults of it.
 
 A damaged file, or another workspace's, is set aside; one that another program tampers with while
 it is open is closed with care and opened again.
@@ -170,18 +170,18 @@ def _close_if_tampered(workspace: Workspace, records: Records, clock: Clock) -> 
 
 def _report_foreign(workspace: Workspace) -> None:
     """Set a fault for as long as another workspace's file is beside records.db."""
-    names = ", ".join(one.name for one in find_foreign(workspace.records_path))
+    names = ", ".join(path.name for path in find_foreign(workspace.records_path))
     workspace.set_fault(FOREIGN_FAULT, names and FOREIGN.format(names=names))
 
 
 def _report_losses(workspace: Workspace, records: Records) -> None:
     """Set notices about earlier texts of notes that these records do not hold."""
-    names = ", ".join(one.name for one in find_set_aside(records.path))
+    names = ", ".join(path.name for path in find_set_aside(records.path))
     aside = f"damaged records were set aside as {names}: {ASIDE_HINT}"
     workspace.set_notice(SET_ASIDE, names and aside)
     n_lost = len(records.history.damaged)
-    one, many = "1 earlier version of a note is", f"{n_lost:,} earlier versions of notes are"
-    lost = f"records.db has damaged texts: {one if n_lost == 1 else many} lost"
+    singular, plural = "1 earlier version of a note is", f"{n_lost:,} earlier versions of notes are"
+    lost = f"records.db has damaged texts: {singular if n_lost == 1 else plural} lost"
     workspace.set_notice(TEXTS_LOST, lost if n_lost else "")
 
 
@@ -263,7 +263,7 @@ def _has_same_notes(scope: Scope, heads: Mapping[str, str]) -> bool:
 
     Empty notes are not compared, as they prove nothing.
     """
-    known = sorted((path, digest) for path, digest in heads.items() if digest != EMPTY)
-    compared = known[:: max(1, len(known) // N_COMPARED)]
+    recorded = sorted((path, digest) for path, digest in heads.items() if digest != EMPTY)
+    compared = recorded[:: max(1, len(recorded) // N_COMPARED)]
     n_same = sum(read_disk_digest(scope, path) == digest for path, digest in compared)
     return 2 * n_same > len(compared)

@@ -66,8 +66,8 @@ HALF_DONE, UNCERTAIN, UNFINISHED = (
 )
 # How many paths a notice names.
 MAX_NAMED_PATHS = 3
-# How often the direction is decided again because another program wrote meanwhile, or the system
-# refused one.
+# How often the direction is decided again because another program wrote meanwhile, or because the
+# system refused a direction.
 MAX_ATTEMPTS = 5
 
 
@@ -92,7 +92,8 @@ def make_keep(workspace: Workspace, history: History | None, *, at_s: float) -> 
 
 
 def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
-    """Finish what a crash or a full disk left unfinished. Return its paths, which must be synced.
+    """Finish the change sets that a crash or a full disk left unfinished. Return their paths, which
+    must be synced.
 
     Raises the errors of the store. While the workspace's folder is missing, nothing is done.
     """
@@ -112,7 +113,8 @@ def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
                 workspace, workspace.records.history, number, revisions, at_s=clock.wall_s()
             )
         except MemsyncdError as failure:
-            # A full disk may be that of the notes; the next write to the records reports theirs.
+            # The full disk may be the notes' alone; the next write to the records reports a full
+            # disk of theirs.
             if isinstance(failure, StoreFailed) and not isinstance(failure, StoreFull):
                 raise
             failures.append(f"{_name(number, revisions[0].command)}: {failure.message}")
@@ -124,11 +126,12 @@ def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
 def roll_back(
     workspace: Workspace, number: int | None, change_set: ChangeSet, *, n_done: int, keep: KeepText
 ) -> bool:
-    """Undo a change set that failed after `n_done` targets, and settle it. False if a part stays:
-    the notes that another program has changed since. If one of these was moved, all of it stays,
-    because links lead to it.
+    """Undo a change set that failed after `n_done` targets, and settle it. Returns False if a part
+    stays, because another program has changed its notes since. If one of these notes was moved, the
+    whole change set stays, because links lead to the note.
 
-    What the system does not let be undone stays intended, and `recover` retries it.
+    If the system does not let it be undone, the change set stays intended, and `recover` retries
+    it.
     """
     moved = [target.old_path is not None for target in change_set.targets]
     read_states = StateReader(
@@ -167,7 +170,7 @@ def report_half_done(workspace: Workspace) -> None:
 def repair_texts(workspace: Workspace) -> None:
     """Repair damaged texts from notes that still contain them, and the texts that depend on those.
 
-    What cannot be read or written now is left for the next time.
+    Notes and texts that cannot be read or written now are left for the next time.
     """
     history = workspace.records.history if workspace.records is not None else None
     if history is None or not history.damaged:
@@ -182,7 +185,7 @@ def repair_texts(workspace: Workspace) -> None:
 # --- change sets --------------------------------------------------------------------------------
 
 
-# What happens to one note.
+# The change of one note.
 Target = Change | Revision
 # Plans by the states, and by the directions that the system has refused.
 Choose = Callable[[Sequence[TargetState], Collection[Direction]], RecoveryPlan]
@@ -198,12 +201,15 @@ class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
         """The path to which a later change of this change set moves the note of a target."""
         path = self.targets[at].path
         later = self.targets[at + 1 :]
-        return next((one.path for one in later if one.old_path == path), None)
+        return next((target.path for target in later if target.old_path == path), None)
 
     @property
     def paths(self) -> frozenset[str]:
         return frozenset(
-            path for one in self.targets for path in (one.path, one.old_path) if path is not None
+            path
+            for target in self.targets
+            for path in (target.path, target.old_path)
+            if path is not None
         )
 
 
@@ -219,14 +225,14 @@ def make_change_set(changes: Iterable[Intended]) -> ChangeSet:
 
     targets = [
         Change(
-            path=one.path,
-            old_path=one.old_path,
-            old_digest=keep(one.old),
-            new_digest=keep(one.new),
-            old_attributes=one.old_attributes,
-            new_attributes=one.new_attributes,
+            path=change.path,
+            old_path=change.old_path,
+            old_digest=keep(change.old),
+            new_digest=keep(change.new),
+            old_attributes=change.old_attributes,
+            new_attributes=change.new_attributes,
         )
-        for one in changes
+        for change in changes
     ]
     return ChangeSet(targets=tuple(targets), texts=texts)
 
@@ -238,9 +244,9 @@ def finish(
     choose: Choose,
     keep: KeepText,
 ) -> RecoveryPlan:
-    """Go one direction to its end; decide it again while other programs write.
+    """Carry out one direction completely; decide again while other programs write.
 
-    Raises what the system refused, if that direction is chosen again.
+    Raises the system's refusal if the refused direction is chosen again.
     """
     refused: dict[Direction, MemsyncdError] = {}
     for _ in range(MAX_ATTEMPTS):
@@ -263,8 +269,9 @@ def finish(
 
 
 def read_disk_digest(scope: Scope, path: str) -> str | None:
-    """Return the digest of the file at a path, None for none; for what is no readable note an empty
-    one, which equals no other. Raises Unwritable if the system refuses the read.
+    """Return the digest of the file at a path, None if there is no file. For a file that is no
+    readable note the digest is empty and equals no other. Raises Unwritable if the system refuses
+    the read.
     """
     note = NotePath(path)
     try:
@@ -277,7 +284,7 @@ def read_disk_digest(scope: Scope, path: str) -> str | None:
 class StateReader:
     """Reads the state of each target from the disk, and remembers whether its change had happened.
 
-    `happened` gives that beforehand, by the number of the target, where it is known.
+    `happened` says so beforehand, by the number of the target, where it is known.
     """
 
     def __init__(self, scope: Scope, change_set: ChangeSet, happened: Mapping[int, bool]) -> None:
@@ -373,11 +380,11 @@ def _recover(
     changed = _remove_temporary_files(workspace.scope, change_set, keep) | (
         _find_changed(history, change_set) if is_kept else set()
     )
-    known = {at: False for at, one in enumerate(change_set.targets) if one.path in changed}
+    happened = {at: False for at, target in enumerate(change_set.targets) if target.path in changed}
     plan = finish(
         workspace.scope,
         change_set,
-        StateReader(workspace.scope, change_set, known),
+        StateReader(workspace.scope, change_set, happened),
         plan_recovery,
         keep,
     )
@@ -395,7 +402,7 @@ _STAYING = {
 
 
 def _settle(workspace: Workspace, history: History, number: int, plan: RecoveryPlan) -> None:
-    """Record in the history what has happened."""
+    """Record in the history which changes have happened."""
     intended = dict(history.find_intended()).get(number, [])
     if intended and intended[0].command == UNKEPT:
         history.forget_intended(number)
@@ -435,28 +442,30 @@ def _name(number: int, command: str) -> str:
 def _read_change_set(history: History, revisions: Sequence[Revision]) -> ChangeSet:
     digests = {
         digest
-        for one in revisions
-        for digest in (one.old_digest, one.new_digest)
+        for revision in revisions
+        for digest in (revision.old_digest, revision.new_digest)
         if digest is not None
     }
-    found = {digest: history.read_text(digest) for digest in sorted(digests)}
-    texts = {digest: text for digest, text in found.items() if text is not None}
+    kept = {digest: history.read_text(digest) for digest in sorted(digests)}
+    texts = {digest: text for digest, text in kept.items() if text is not None}
     return ChangeSet(targets=tuple(revisions), texts=texts)
 
 
 def _find_changed(history: History, change_set: ChangeSet) -> set[str]:
-    """Notes of which the history recorded an external change after the change set had begun."""
+    """Return the notes for which the history recorded an external change after the change set had
+    begun.
+    """
     heads = history.heads()
     return {
-        one.path
-        for one in change_set.targets
-        if one.old_path is None and heads.get(one.path) != one.old_digest
+        target.path
+        for target in change_set.targets
+        if target.old_path is None and heads.get(target.path) != target.old_digest
     }
 
 
 def _remove_temporary_files(scope: Scope, change_set: ChangeSet, keep: KeepText) -> set[str]:
-    """Remove temporary files, first those of the target that was changed last: only its change can
-    have displaced another program's file. Return the paths to which such a file belonged.
+    """Remove temporary files, beginning with the target that was changed last: only its change can
+    have displaced another program's file. Return the paths of displaced files.
     """
     displaced: set[str] = set()
 
@@ -464,15 +473,15 @@ def _remove_temporary_files(scope: Scope, change_set: ChangeSet, keep: KeepText)
         displaced.add(path.text)
         return keep(path, data)
 
-    known = list(change_set.texts.values())
+    texts = list(change_set.texts.values())
     states = [read_state(scope, change_set, at) for at in range(len(change_set.targets))]
     last = max((at for at, state in enumerate(states) if state is TargetState.NEW), default=None)
     if last is not None:
         target = change_set.targets[last]
         path, put = NotePath(target.path), change_set.texts.get(target.new_digest or "")
-        remove_temporary_files(scope, path, known, put=put, keep=partial(restore, path))
+        remove_temporary_files(scope, path, texts, put=put, keep=partial(restore, path))
     # One path in each folder that has a target.
-    paths = {NotePath(one.path).folder: one.path for one in reversed(change_set.targets)}
+    paths = {NotePath(target.path).folder: target.path for target in reversed(change_set.targets)}
     for path_text in sorted(paths.values()):
-        remove_temporary_files(scope, NotePath(path_text), known)
+        remove_temporary_files(scope, NotePath(path_text), texts)
     return displaced

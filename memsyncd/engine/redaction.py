@@ -1,6 +1,6 @@
 """Redacts secrets in everything that is shown of the index.
 
-The index keeps secrets, so that what is found does not depend on them. Snippets, context blocks,
+The index keeps secrets, so that results do not depend on the redaction. Snippets, context blocks,
 headings, titles, kinds, tags and other metadata are redacted when they are read; anchors never
 contain a secret. Text that is read in order to be edited (`get`, `memory view`, `diff`) is shown
 unchanged, because an edit must see the true bytes.
@@ -39,7 +39,7 @@ from memsyncd.store.search import (
 from memsyncd.store.texts import read_note_text, read_texts
 
 MAX_EXAMINED_CHUNKS = 20
-# Values that are remembered while notes are redacted.
+# So many redacted values are remembered while notes are redacted.
 N_SHARED = 1_024
 
 _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
@@ -60,7 +60,7 @@ def redact_texts(reader: Reader, texts: Mapping[int, str], config: Config) -> Ma
 
 
 def must_redact(reader: Reader, config: Config) -> bool:
-    """True if what is shown of this index may have to be redacted."""
+    """True if texts of this index may have to be redacted before they are shown."""
     return config.guard.is_masking and has_secrets(reader, index_fingerprint(config))
 
 
@@ -91,10 +91,12 @@ def read_redacted_titles(
     }
 
 
-def _redact_texts(texts: Mapping[int, str], held: Mapping[int, ChunkSecrets]) -> Mapping[int, str]:
+def _redact_texts(
+    texts: Mapping[int, str], secrets: Mapping[int, ChunkSecrets]
+) -> Mapping[int, str]:
     """Redact the texts of chunks that hold secrets."""
     return {
-        chunk: redact_chunk(text, held[chunk]) if chunk in held else text
+        chunk: redact_chunk(text, secrets[chunk]) if chunk in secrets else text
         for chunk, text in texts.items()
     }
 
@@ -102,12 +104,12 @@ def _redact_texts(texts: Mapping[int, str], held: Mapping[int, ChunkSecrets]) ->
 def _find_secrets(
     reader: Reader, chunks: Iterable[int], fingerprint: str
 ) -> Mapping[int, ChunkSecrets]:
-    """Return the secrets of each of `chunks` that shares lines with one."""
+    """Return the secrets of each chunk that shares lines with a secret, by its number."""
     if knows_secrets(reader, fingerprint):
         return read_chunk_secrets(reader, chunks)
     # An index of another version, or made while secrets were not looked for, answers until it is
     # rebuilt. A key spans chunks: the whole notes are searched.
-    found: dict[int, ChunkSecrets] = {}
+    secrets: dict[int, ChunkSecrets] = {}
     secrets_of: dict[str, Sequence[SecretLines]] = {}
     for chunk, path, start, end, is_partial in read_chunk_lines(reader, chunks):
         if path not in secrets_of:
@@ -115,41 +117,43 @@ def _find_secrets(
             secrets_of[path] = find_warnings(path, text, GuardConfig()).secrets
         span = Span(start, end)
         shared = [
-            one for one in secrets_of[path] if one.span.start <= end and start <= one.span.end
+            secret
+            for secret in secrets_of[path]
+            if secret.span.start <= end and start <= secret.span.end
         ]
         if shared:
-            found[chunk] = ChunkSecrets(span=span, is_partial=is_partial, secrets=shared)
-    return found
+            secrets[chunk] = ChunkSecrets(span=span, is_partial=is_partial, secrets=shared)
+    return secrets
 
 
 def redact_notes(
     reader: Reader, notes: Iterable[StoredNote], config: Config, *, has_sections: bool = True
 ) -> Iterator[StoredNote]:
-    """Yield listed notes with their titles, kinds and tags redacted, and with `has_sections` those
-    of their sections, which are not shown otherwise.
+    """Yield listed notes with redacted titles, kinds and tags. With `has_sections` their sections
+    are redacted as well; without it sections are not shown.
     """
     if not must_redact(reader, config):
         yield from notes
         return
-    # Sections of a note share most of what they state.
+    # Sections of a note have mostly the same metadata.
     show = lru_cache(maxsize=N_SHARED)(redact)
     for note in notes:
         sections = note.sections
         if has_sections:
-            sections = tuple(redact_section(one, show) for one in sections)
+            sections = tuple(redact_section(section, show) for section in sections)
         yield _redact_labels(replace(note, title=show(note.title), sections=sections), show)
 
 
 def is_secret_word(reader: Reader, word: str, fingerprint: str) -> bool:
-    """True if an indexed word occurs only within secrets, judged by the chunks that match it
-    best. `fingerprint` is that of an index made as configured.
+    """True if an indexed word occurs only within secrets, judged by the chunks that match it best.
+    `fingerprint` identifies an index made as configured.
     """
     if not word.isalnum() or not has_secrets(reader, fingerprint):
         return False
-    found = find_candidates(reader, f'"{word}"', NO_FILTERS, limit=MAX_EXAMINED_CHUNKS)
-    texts = read_texts(reader, [row[0] for row in found.rows])
-    shown = _redact_texts(texts, _find_secrets(reader, texts, fingerprint))
-    return _contain(texts, word) and not _contain(shown, word)
+    candidates = find_candidates(reader, f'"{word}"', NO_FILTERS, limit=MAX_EXAMINED_CHUNKS)
+    texts = read_texts(reader, [row[0] for row in candidates.rows])
+    redacted = _redact_texts(texts, _find_secrets(reader, texts, fingerprint))
+    return _contain(texts, word) and not _contain(redacted, word)
 
 
 def _contain(texts: Mapping[int, str], word: str) -> bool:
@@ -162,15 +166,15 @@ _TEXTS = ("status", "task", "session", "source", "created", "updated")
 
 
 def redact_section(section: _Section, show: Callable[[str], str] = redact) -> _Section:
-    """Redact what a section shows besides its text, each value by `show`."""
+    """Redact the heading and the metadata of a section, each value by `show`."""
     stated = {name: getattr(section, name) for name in _TEXTS}
-    shown = replace(
+    redacted = replace(
         section,
         heading=tuple(map(show, section.heading)),
         **{name: show(text) for name, text in stated.items() if text},
         extra={show(key): _redact_value(key, text, show) for key, text in section.extra.items()},
     )
-    return _redact_labels(shown, show)
+    return _redact_labels(redacted, show)
 
 
 def _redact_value(key: str, text: str, show: Callable[[str], str]) -> str:
@@ -182,20 +186,22 @@ def _redact_labels(named: _Named, show: Callable[[str], str]) -> _Named:
     return replace(named, kind=named.kind and show(named.kind), tags=tuple(map(show, named.tags)))
 
 
-def redact_chunk(text: str, held: ChunkSecrets) -> str:
-    """Redact secrets that span lines first, then those within one line."""
+def redact_chunk(text: str, of_chunk: ChunkSecrets) -> str:
+    """Redact secrets that span lines first, then secrets within one line."""
     lines = text.split("\n")
-    if held.is_partial:
+    if of_chunk.is_partial:
         # A piece of a giant line may be cut within a secret, or between its name and its value.
-        return redact_lines(lines, held.secrets[0].what)
-    for secret in held.secrets:
+        return redact_lines(lines, of_chunk.secrets[0].what)
+    for secret in of_chunk.secrets:
         if secret.span.n_lines > 1:
-            lines = [*_redact_spanned(lines, held.span, secret)]
+            lines = [*_redact_spanned(lines, of_chunk.span, secret)]
     return redact("\n".join(lines))
 
 
 def _redact_spanned(lines: Sequence[str], span: Span, secret: SecretLines) -> Iterator[str]:
-    """A line reads the same in every chunk that shows it."""
+    """Yield lines without a secret that spans lines. A line reads the same in every chunk that
+    shows it.
+    """
     for number, line in enumerate(lines, span.start):
         if number == secret.span.start:
             yield redaction_label(secret.what)

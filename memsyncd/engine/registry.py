@@ -71,17 +71,18 @@ DEFAULT_PLACES = Entry(id="", name="", root="").memory_places
 
 
 class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The folder at a path. `known` is the id of the workspace that is the same folder, if any.
+    """The folder at a path. `registered` is the id of the workspace that is the same folder, if
+    there is one.
 
-    `place` is what a folder that may be added was recognised as, `rules` has the instructions for
-    agents in it. `worktree` is the real path that was named if it is in a linked git worktree: it
-    shares the memory of `root`, or it is `root` itself, and the workspace of the main worktree has
-    the id `main`.
+    `place` is the recognised kind of a folder that may be added, `rules` has the instructions for
+    agents in it. `worktree` is the real path that was named, if it is in a linked git worktree:
+    either it shares the memory of `root`, or it is `root` itself, and `main` is the id of the main
+    worktree's workspace.
     """
 
     root: Root
     refusal: MemsyncdError | None
-    known: str | None
+    registered: str | None
     place: FolderKind | None
     rules: tuple[str, ...]
     worktree: str
@@ -102,7 +103,7 @@ class Registry:
         """Load the configured workspaces and those added before.
 
         Sets a damaged file aside and returns a description of it, or "". Raises StoreFailed if the
-        file cannot be read, as the next addition would replace it.
+        file cannot be read, because the next addition would replace it.
         """
         added, trouble = self._read_file()
         self._set(added, configured)
@@ -141,9 +142,10 @@ class Registry:
     ) -> FolderCheck:
         """Resolve a path and check its folder; from any thread, as it may block.
 
-        In a linked worktree that shares the memory of the main one, the folder is that of the main
-        one, unless it is registered itself or holds memory. Does not touch the folders of the
-        workspaces in `silent`. Raises BadRequest for a path that cannot be written in a response.
+        In a linked worktree that shares the memory of the main one, the folder is the main
+        worktree's, unless the linked one is registered itself or holds memory. Does not touch the
+        folders of the workspaces in `silent`. Raises BadRequest for a path that cannot be written
+        in a response.
         """
         root = make_root(os.path.expanduser(path))
         worktree = main = ""
@@ -156,13 +158,13 @@ class Registry:
                 worktree, main = root.path, owner.id
             elif shared is not None and not is_own:
                 worktree, root = root.path, make_root(shared)
-        known = self._find_same_folder(root.path, silent)
+        registered = self._find_same_folder(root.path, silent)
         refusal = find_root_refusal(root.path, home=self._home, uid=self._uid)
-        is_new = known is None and refusal is None
+        is_new = registered is None and refusal is None
         return FolderCheck(
             root=root,
             refusal=refusal,
-            known=known.id if known is not None else None,
+            registered=registered.id if registered is not None else None,
             place=recognise_place(root.path) if is_new else None,
             rules=() if refusal else find_agent_globs(root.path),
             worktree=worktree,
@@ -170,8 +172,8 @@ class Registry:
         )
 
     def _list_roots(self) -> dict[str, Entry]:
-        """The workspaces by root, without linked worktrees: whether one of these is a workspace is
-        found out each time, since another branch may be checked out.
+        """Return the workspaces by root, without linked worktrees: whether a worktree is a
+        workspace is found out each time, because another branch may be checked out.
         """
         return {entry.root: entry for entry in self.entries.values() if not entry.main}
 
@@ -185,7 +187,7 @@ class Registry:
     ) -> Entry:
         """Make an entry for the folder at `path`, which need not exist.
 
-        The settings of `place` apply where none are given, unless globs or another preset are.
+        The settings of `place` replace empty ones, unless globs or another preset are given.
 
         Raises BadRequest for an invalid name, path or glob. Does not access the disk if `seen`
         is given.
@@ -218,10 +220,10 @@ class Registry:
             raise seen.refusal
         if entry.is_collection:
             return self._add_collection(entry)
-        known = self.entries.get(seen.known or "")
-        if known is not None:
-            # A linked worktree that is added with settings of its own has no others any more.
-            entry = replace(_merge(known, entry, os.path.basename(entry.root)), main="")
+        registered = self.entries.get(seen.registered or "")
+        if registered is not None:
+            # A linked worktree that is added with settings of its own no longer has the main one's.
+            entry = replace(_merge(registered, entry, os.path.basename(entry.root)), main="")
         elif entry.name == os.path.basename(entry.root):
             # A default name gets a number if another folder has it, such as a second `notes`.
             entry = replace(entry, name=self._free_name(entry.name))
@@ -231,7 +233,9 @@ class Registry:
         return entry
 
     def _check_user_wide(self, entry: Entry) -> None:
-        others = [one for one in self.entries.values() if one.is_user_wide and one.id != entry.id]
+        others = [
+            other for other in self.entries.values() if other.is_user_wide and other.id != entry.id
+        ]
         if entry.is_user_wide and others:
             hint = f"remove it first: memsyncd remove {others[0].name}"
             if others[0].source == "config":
@@ -255,22 +259,24 @@ class Registry:
         with its settings. Writes the file if that changes anything; raises StoreFailed.
         """
         root = make_root(folder, is_real=True)
-        known = self.entries.get(root.id)
-        if known is not None and not known.main:
-            return known
-        name = known.name if known else self._free_name(name_worktree(main.name, root.name))
+        registered = self.entries.get(root.id)
+        if registered is not None and not registered.main:
+            return registered
+        name = (
+            registered.name if registered else self._free_name(name_worktree(main.name, root.name))
+        )
         named = replace(main, id=root.id, root=root.path, name=name, main=main.id)
         entry = _follow_main(main, named)
-        if entry != known:
+        if entry != registered:
             self._save({**self.entries, entry.id: entry})
         return entry
 
     # --- collections ---
 
     def _add_collection(self, entry: Entry) -> Entry:
-        known = self.collections.get(entry.id)
-        if known is not None:
-            entry = _merge(known, entry, COLLECTION_NAME)
+        registered = self.collections.get(entry.id)
+        if registered is not None:
+            entry = _merge(registered, entry, COLLECTION_NAME)
         elif entry.name == COLLECTION_NAME:
             entry = replace(entry, name=self._free_name(COLLECTION_NAME))
         self._check_free(entry)
@@ -286,8 +292,8 @@ class Registry:
         for project in projects:
             root = f"{collection.root}/{project.slug}/{PROJECT_MEMORY}"
             entry = make_root(root, is_real=True)
-            known = entries.get(entry.id)
-            if known is None and not is_left_out(collection, project.slug):
+            registered = entries.get(entry.id)
+            if registered is None and not is_left_out(collection, project.slug):
                 name = name_project_memory(project.path, project.slug, self._home)
                 entries[entry.id] = Entry(
                     id=entry.id,
@@ -299,18 +305,27 @@ class Registry:
                     project=project.path,
                 )
                 fresh.append(entries[entry.id])
-            elif known is not None and project.path not in ("", known.project):
-                entries[entry.id] = replace(known, project=project.path)
+            elif registered is not None and project.path not in ("", registered.project):
+                entries[entry.id] = replace(registered, project=project.path)
         if entries != self.entries:
             self._save(entries)
         return fresh
 
     def find_collection(self, text: str) -> Entry | None:
-        """The collection with this name, id or path, also that of the agent's folder above."""
+        """Return the collection with this name, id or path; the agent's folder above may be named,
+        too.
+        """
         path = os.path.normpath(os.path.expanduser(text))
         places = (path, f"{path}/{PROJECTS}")
         each = self.collections.values()
-        return next((one for one in each if text in (one.name, one.id) or one.root in places), None)
+        return next(
+            (
+                collection
+                for collection in each
+                if text in (collection.name, collection.id) or collection.root in places
+            ),
+            None,
+        )
 
     def _find_project_memory(self, path: str) -> Entry | None:
         """The memory folder of the agent's project that a path belongs to; may block."""
@@ -321,8 +336,10 @@ class Registry:
         worktree = find_worktree(real)
         main = worktree.main if worktree else None
         homes = [real, *([worktree.in_tree(real, main)] if worktree and main else [])]
-        folders = (one for start in homes for one in list_project_folders(start, home))
-        return next((slugs[slug] for one in folders if (slug := slug_project(one)) in slugs), None)
+        folders = (folder for start in homes for folder in list_project_folders(start, home))
+        return next(
+            (slugs[slug] for folder in folders if (slug := slug_project(folder)) in slugs), None
+        )
 
     def find_refusal(self, entry: Entry) -> MemsyncdError | None:
         """As `find_root_refusal`."""
@@ -331,7 +348,7 @@ class Registry:
     def remove(self, entry: Entry) -> None:
         """Forget a workspace, or a collection with its workspaces.
 
-        A collection leaves out the workspace from now on. Raises Conflict if the configuration
+        The collection of a workspace excludes it from now on. Raises Conflict if the configuration
         registers it, StoreFailed if the file is not writable.
         """
         if entry.source == "config":
@@ -343,7 +360,7 @@ class Registry:
         if entry.is_collection:
             left = {key: other for key, other in left.items() if other.collection != entry.id}
         left = {key: other for key, other in left.items() if other.main != entry.id}
-        collections = {key: one for key, one in self.collections.items() if key != entry.id}
+        collections = {key: other for key, other in self.collections.items() if key != entry.id}
         collection = collections.get(entry.collection)
         if collection is not None:  # or the next listing would add it again
             exclude = (*collection.exclude, find_slug(entry))
@@ -391,10 +408,12 @@ class Registry:
         raise WorkspaceNotFound(f"no workspace is called {text[:80]}", hint=f"known: {names}")
 
     def _find_only(self) -> Entry:
-        # Memory of an agent's projects, user-wide memory and that of linked worktrees are meant
-        # where they are named, or where there is no other.
+        # Memory of an agent's projects, of the user and of linked worktrees is meant where it is
+        # named, or where there is no other.
         every = list(self.entries.values())
-        own = [one for one in every if not (one.collection or one.is_user_wide or one.main)]
+        own = [
+            entry for entry in every if not (entry.collection or entry.is_user_wide or entry.main)
+        ]
         chosen = own or every
         if len(chosen) == 1:
             return chosen[0]
@@ -506,7 +525,9 @@ def _make_collection(entry: Entry, name: str) -> Entry:
 
 
 def find_slug(entry: Entry) -> str:
-    """The name of the project's folder in which a memory folder of Claude Code lies, or empty."""
+    """Return the name of the project's folder in which a memory folder of Claude Code lies, or
+    "".
+    """
     is_memory = bool(entry.collection) or find_memory_owner(entry.root) == CLAUDE_CODE
     return os.path.basename(os.path.dirname(entry.root)) if is_memory else ""
 
@@ -518,7 +539,7 @@ def _free_name(name: str, others: Collection[Entry]) -> str:
 
 
 def name_worktree(main: str, folder: str) -> str:
-    """The name of the workspace of a linked worktree, by that of the main one and the folder."""
+    """Name the workspace of a linked worktree after the main one's and the folder."""
     if not folder.isprintable():
         folder = "worktree"
     name = folder if folder.startswith(main) else f"{main}-{folder}"
@@ -526,7 +547,7 @@ def name_worktree(main: str, folder: str) -> str:
 
 
 def _follow_main(main: Entry, worktree: Entry) -> Entry:
-    """Return the entry of a linked worktree with the settings that the main one's has now."""
+    """Return the entry of a linked worktree with the present settings of the main one's."""
     return replace(
         worktree,
         include=main.include,
@@ -542,23 +563,23 @@ def _follow_main(main: Entry, worktree: Entry) -> Entry:
     )
 
 
-def _merge(known: Entry, new: Entry, default_name: str) -> Entry:
-    """The known entry with what is given of the new one. Raises Conflict if the configuration would
-    have to change.
+def _merge(registered: Entry, new: Entry, default_name: str) -> Entry:
+    """Return the registered entry with the settings that the new one gives. Raises Conflict if the
+    configuration would have to change.
     """
     merged = replace(
-        known,
-        name=new.name if new.name != default_name else known.name,
-        include=new.include or known.include,
-        exclude=new.exclude or known.exclude,
-        read_only=new.read_only or known.read_only,
-        preset=new.preset or known.preset,
-        memory_dir=new.memory_dir or known.memory_dir,
-        is_user_wide=new.is_user_wide or known.is_user_wide,
+        registered,
+        name=new.name if new.name != default_name else registered.name,
+        include=new.include or registered.include,
+        exclude=new.exclude or registered.exclude,
+        read_only=new.read_only or registered.read_only,
+        preset=new.preset or registered.preset,
+        memory_dir=new.memory_dir or registered.memory_dir,
+        is_user_wide=new.is_user_wide or registered.is_user_wide,
     )
-    if merged != known and known.source == "config":
+    if merged != registered and registered.source == "config":
         hint = "change it there: memsyncd config path"
-        raise Conflict(f"{known.name} is in the configuration", hint=hint)
+        raise Conflict(f"{registered.name} is in the configuration", hint=hint)
     return merged
 
 
@@ -595,7 +616,7 @@ class ProjectCollection:
         """The folders, from the root on, in which a first note would make a new workspace."""
         self.is_missing = False
         self.waiters: list[asyncio.Future[None]] = []
-        """Requests to list the projects: those of the listing that runs, and of the next one."""
+        """Requests to list the projects: they wait for the running listing, or for the next one."""
 
     @property
     def id(self) -> str:

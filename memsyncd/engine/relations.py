@@ -1,4 +1,4 @@
-"""Finds what typed links relate sections to: the sections that they lead to, and contradictions.
+"""Finds the sections that typed links lead to, and contradictions.
 
 A typed link belongs to the memory in which it is: the section of the second level, or of the first
 if it has none of the second, with all sections beneath it. A link to a whole note concerns each of
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from memsyncd.store.search import HitSection
 
 CONTRADICTS = "contradicts"
-# Sections that come with one hit, and chunks that are read of one of them.
+# The most sections that come with one hit, and the most chunks that are read of such a section.
 MAX_RELATED = 20
 MAX_CHUNKS = 50
-# Of the heading of a memory: deeper ones are within it.
+# The level of a memory's heading: deeper headings are within the memory.
 MEMORY_LEVEL = 2
 
 
@@ -46,7 +46,7 @@ class Relation(NamedTuple):
 
 
 class Contradictions(NamedTuple):
-    """The places that a section says it contradicts, and those that say so of it."""
+    """The places that a section says it contradicts, and the places that say they contradict it."""
 
     contradicts: list[str]
     contradicted_by: list[str]
@@ -62,18 +62,18 @@ class RelatedChunks(NamedTuple):
     def list_anchors(self) -> list[str]:
         """The sections, by line; the named one comes first, whatever chunks it has."""
         named = [self.relation.to] if "#" in self.relation.to else []
-        shown = (self.sections[chunk.section].anchor for chunk in self.chunks)
-        return list(dict.fromkeys([*named, *shown]))
+        anchors = (self.sections[chunk.section].anchor for chunk in self.chunks)
+        return list(dict.fromkeys([*named, *anchors]))
 
 
 def find_contradictions(reader: Reader, anchors: Iterable[str]) -> dict[str, Contradictions]:
-    """Return the contradictions of those of the sections that are in any."""
+    """Return the contradictions of the sections that have any, by anchor."""
     if not has_relation(reader, CONTRADICTS):
         return {}
     from memsyncd.store.links import StoredLinks
 
     links = StoredLinks(reader, (CONTRADICTS,))
-    found: dict[str, Contradictions] = {}
+    contradictions: dict[str, Contradictions] = {}
     for path, several in _group_by_note(anchors).items():
         outgoing, incoming = links.list_outgoing(path), links.list_incoming(path)
         if not outgoing and not incoming:
@@ -87,25 +87,25 @@ def find_contradictions(reader: Reader, anchors: Iterable[str]) -> dict[str, Con
                 ),
             )
             if any(own):
-                found[anchor] = own
-    return found
+                contradictions[anchor] = own
+    return contradictions
 
 
 def find_relations(
     reader: Reader, anchors: Iterable[str], names: Iterable[str]
 ) -> dict[str, list[Relation]]:
-    """Return where the typed links of each section's memory lead to, in order of lines, each place
-    once; none within that memory.
+    """Return the places that the typed links of each section's memory lead to, by anchor: in order
+    of lines, each once, and none within that memory.
     """
     from memsyncd.store.links import StoredLinks
 
     links = StoredLinks(reader, names)
-    found: dict[str, list[Relation]] = {}
+    relations: dict[str, list[Relation]] = {}
     for path, several in _group_by_note(anchors).items():
         outgoing = links.list_outgoing(path)
         heads = find_heads(read_levels(reader, path)) if outgoing else {}
         for anchor in several:
-            found[anchor] = list(
+            relations[anchor] = list(
                 dict.fromkeys(
                     Relation(edge.relation, edge.to)
                     for edge in outgoing
@@ -114,7 +114,7 @@ def find_relations(
                     and heads.get(edge.to, edge.to) != heads.get(anchor)
                 )
             )
-    return found
+    return relations
 
 
 def find_heads(levels: Iterable[tuple[str, int]]) -> dict[str, str]:
@@ -152,8 +152,8 @@ def _list_once(places: Iterable[str | None]) -> list[str]:
 
 
 class RelatedReader(NamedTuple):
-    """Reads what relations lead to, as it may be shown: neither what the filters hide as archived
-    or expired, nor notes that are absent.
+    """Reads the sections that relations lead to and that may be shown: no section that the filters
+    hide as archived or expired, and no absent note.
     """
 
     reader: Reader
@@ -170,9 +170,9 @@ class RelatedReader(NamedTuple):
             chunks = find_chunks_of(self.reader, relation.to, limit=MAX_CHUNKS)
             ids = dict.fromkeys(chunk.section for chunk in chunks)
             sections = read_redacted_sections(self.reader, ids, self.config)
-            shown = [chunk for chunk in chunks if self._may_show(chunk, sections)]
-            if shown:
-                yield RelatedChunks(relation, shown, sections)
+            visible = [chunk for chunk in chunks if self._may_show(chunk, sections)]
+            if visible:
+                yield RelatedChunks(relation, visible, sections)
 
     def _may_show(self, chunk: Candidate, sections: Mapping[int, HitSection]) -> bool:
         section, filters = sections[chunk.section], self.filters
@@ -206,7 +206,7 @@ class RelatedReader(NamedTuple):
 def make_related_reader(
     reader: Reader, config: Config, question: Question, workspace_id: str, now_s: float
 ) -> RelatedReader:
-    """Make the reader of what a question may show of a workspace."""
+    """Make the reader of the related sections that a question may show of a workspace."""
     is_absent = partial(question.is_absent, workspace_id)
     return RelatedReader(reader, config, question.filters, now_s, is_absent)
 
@@ -218,8 +218,8 @@ def complete_hits(
     follow: Sequence[str],
     related: RelatedReader,
 ) -> list[Hit]:
-    """Add to hits their contradictions, and what the relations to `follow` lead to, of all
-    `sections` that each passage is of.
+    """Add contradictions to hits, and the sections that the relations in `follow` lead to.
+    `sections` has the numbers of all sections of each hit's passage.
     """
     if not follow and not has_relation(reader, CONTRADICTS):
         return list(hits)
@@ -230,7 +230,7 @@ def complete_hits(
     return [
         replace(
             hit,
-            **_join([contradictions.get(one, _NO_CONTRADICTIONS) for one in own])._asdict(),
+            **_join([contradictions.get(anchor, _NO_CONTRADICTIONS) for anchor in own])._asdict(),
             related=[*map(related.describe, related.read(_list_related(relations, own)))],
         )
         for hit, several in zip(hits, sections, strict=True)
@@ -243,13 +243,13 @@ _NO_CONTRADICTIONS = Contradictions([], [])
 
 def _join(several: Sequence[Contradictions]) -> Contradictions:
     return Contradictions(
-        _list_once(place for one in several for place in one.contradicts),
-        _list_once(place for one in several for place in one.contradicted_by),
+        _list_once(place for part in several for place in part.contradicts),
+        _list_once(place for part in several for place in part.contradicted_by),
     )
 
 
 def _list_related(
     relations: Mapping[str, Sequence[Relation]], anchors: Iterable[str]
 ) -> Sequence[Relation]:
-    found = (relation for anchor in anchors for relation in relations.get(anchor, ()))
-    return list(dict.fromkeys(found))[:MAX_RELATED]
+    every = (relation for anchor in anchors for relation in relations.get(anchor, ()))
+    return list(dict.fromkeys(every))[:MAX_RELATED]

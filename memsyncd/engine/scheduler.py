@@ -1,10 +1,9 @@
 """Decide when each workspace is scanned and which job follows from a result.
 
-The event buffer says which paths changed and when to scan them. Besides, a full scan runs at the
-start, when the watcher may have lost events, on request, and every `reconcile_s`. A change that a
-client asks for, and a query about the past, is a job that goes before waiting jobs of its
-workspace; its result is handled as that of a sync. After each sync the history records the changes
-of other programs.
+The event buffer says which paths changed and when to scan them. A full scan also runs at the start,
+when the watcher may have lost events, on request, and every `reconcile_s`. A change that a client
+asks for, and a query about the past, is a job that goes before waiting jobs of its workspace; its
+result is handled like a sync's. After each sync the history records the changes of other programs.
 
 Events come on the watcher's threads and go from there to the worker, which does the work; the rest
 runs on the event loop. Only the reconcile wakes the process up by itself, besides what an event or
@@ -90,7 +89,7 @@ class EventBuffer:
         self._lock = threading.Lock()
         self._debouncer: Debouncer[str] = Debouncer(policy)
         self._recent: dict[str, AnnouncedPaths] = {}
-        """Those of each workspace since its last full scan."""
+        """The announced paths of each workspace since its last full scan."""
         self._timer: asyncio.TimerHandle | None = None
         self._due_s: float | None = None
         """The time of the timer, or of the one that the loop was asked to set."""
@@ -139,7 +138,7 @@ class EventBuffer:
     def forget_recent(self, workspace_id: str, began_s: float) -> None:
         """Forget the events that a full scan which began at `began_s` has covered.
 
-        Keeps those of the last 2 * LATE_S for a delayed `find_unannounced`.
+        Keeps the events of the last 2 * LATE_S for a delayed `find_unannounced`.
         """
         before_s = min(began_s, self._clock.now_s() - 2 * LATE_S)
         with self._lock:
@@ -159,8 +158,8 @@ class EventBuffer:
             is_sooner = deadline_s is not None and (self._due_s is None or deadline_s < self._due_s)
             if is_sooner:
                 self._due_s = deadline_s
-        for one in settled:
-            self._on_settled(one)
+        for key in settled:
+            self._on_settled(key)
         if is_sooner:
             # Most saves are finished within a moment and need no timer.
             self._defer(self._request_timer)
@@ -175,7 +174,7 @@ class EventBuffer:
     # --- on the loop ---
 
     def _arm(self) -> None:
-        """Set the timer. It is not moved when a deadline is put off: it asks again."""
+        """Set the timer. It is not moved when a deadline is put off: it asks again when it ends."""
         if self._timer is not None:
             self._timer.cancel()
         if self._due_s is not None:
@@ -197,9 +196,9 @@ ANSWER_TURNS = 5
 FILLING = "rebuild"
 # A scan of so many notes leaves megabytes of freed memory, and takes longer than to wake the loop.
 LARGE_SCAN_NOTES = 1000
-# What the first scan of a workspace waits for.
+# The first scan of a workspace waits for these.
 OPENED, WATCHED = "opened", "watched"
-# The key of a job that checks the watches: of no workspace.
+# The key of a job that checks the watches; no workspace has it.
 CHECK = "check"
 
 log = get_log("engine")
@@ -211,8 +210,8 @@ JobFactory = Callable[[Workspace, Config, Clock], Job[T]]
 
 
 class _Saves(msgspec.Struct, eq=False):
-    """The announced paths that one sync scans: others join them until it starts, which makes
-    `request`.
+    """The announced paths that one sync scans. Other paths join them until the sync starts, which
+    makes `request`.
     """
 
     paths: set[str]
@@ -261,7 +260,8 @@ class Scheduler:
         self._rebuilds = RebuildPolicy(clock, self._rebuild_or_build)
         self.checks = IdleChecks(lambda: worker.is_busy, self._found_damage)
         self._awaited: dict[str, set[str]] = {}
-        """For each workspace whose first scan has not been submitted, what that waits for."""
+        """For each workspace whose first scan has not been submitted, the events that it waits for.
+        """
         self._scans: dict[str, Future[SyncDone]] = {}
         self._saves: dict[str, Future[SyncDone]] = {}
         """For each workspace the last sync of paths that events have announced."""
@@ -294,7 +294,7 @@ class Scheduler:
 
     def _make_opening(self, workspace: Workspace) -> Callable[[], Job[str]]:
         def count_open() -> int:  # on the worker's thread
-            return sum(one.holds_files for one in list(self._workspaces.values()))
+            return sum(workspace.holds_files for workspace in list(self._workspaces.values()))
 
         return partial(open_workspace, workspace, self.config, self._clock, count_open)
 
@@ -322,7 +322,7 @@ class Scheduler:
     # --- the first scan ---
     #
     # Folders are watched first: a scan at the same time would have to be repeated, and the two
-    # threads would contend for the interpreter's lock.
+    # threads would compete for the interpreter's lock.
 
     def await_watches(self, workspace: Workspace) -> None:
         """Have the first scan of a workspace that was just added wait for `note_watched`."""
@@ -383,7 +383,7 @@ class Scheduler:
         if settled.is_wide:
             call_soon(self._loop, partial(self._on_folders, workspace))
             scans = (self._scans, self._wide_scans)
-            if not any(_is_waiting(one.get(workspace.id)) for one in scans):
+            if not any(_is_waiting(futures.get(workspace.id)) for futures in scans):
                 self._wide_scans[workspace.id] = self._sync(workspace, only=None)
         else:
             self._sync_saves(workspace, settled.paths)
@@ -537,7 +537,7 @@ class Scheduler:
         elif database is workspace.records:
             # Opening it again checks it, sets it aside if it is damaged, and reports that.
             job = partial(release_damaged_records, workspace)
-            self._submit(workspace, job, lambda one, _: self.scan(one), is_urgent=True)
+            self._submit(workspace, job, lambda workspace, _: self.scan(workspace), is_urgent=True)
 
     def reopen(self, workspace: Workspace) -> None:
         """Open an index that could not be opened, if the last attempt was long enough ago."""
@@ -549,16 +549,16 @@ class Scheduler:
     def reconcile(self, check: Callable[[], object]) -> None:
         """Scan every workspace in full; changes without an event are counted.
 
-        `check` is called behind the scans, on the same thread: two that contend for the
+        `check` is called behind the scans, on the same thread: two threads that compete for the
         interpreter's lock wake up again and again.
         """
         # A workspace whose last reconcile still waits gets no second one, however long it waits.
         workspaces = self._workspaces.values() if self.config.sync.enabled else ()
-        due = [one for one in workspaces if self._is_reconciled(one)]
+        due = [workspace for workspace in workspaces if self._is_reconciled(workspace)]
         with self._worker.batch():
-            self._reconciles |= {one.id: self._reconcile(one) for one in due}
+            self._reconciles |= {workspace.id: self._reconcile(workspace) for workspace in due}
             if not _is_waiting(self._check):
-                # Not behind one that a disk blocks.
+                # Not behind a check that a disk blocks.
                 self._check = self._worker.call(check, f"{CHECK} {next(self._n_checks)}")
 
     def _is_reconciled(self, workspace: Workspace) -> bool:
@@ -588,7 +588,7 @@ class Scheduler:
         )
         job = partial(sync_and_record, workspace, self.config, self._clock, request)
         before = workspace.condition if is_reconcile else None
-        # What a retry finds had its event before the failure.
+        # Changes that a retry finds had their events before the failure.
         is_reconcile = is_reconcile and not _is_retry(workspace)
         on_done = partial(self._synced, request, is_reconcile=is_reconcile)
         is_urgent = is_urgent or request.only is not None
@@ -631,14 +631,14 @@ class Scheduler:
         before: Condition | None = None,
         deliver: Callable[[Callable[[], None]], None] | None = None,
     ) -> Future[Any]:
-        """From any thread; `on_done` is called on the loop, which `deliver` hands it to.
+        """From any thread; `on_done` is called on the loop, to which `deliver` hands it over.
 
         With the condition `before` a sync, the loop is not woken if that has changed nothing.
         """
         future = self._worker.submit(workspace.id, job, is_urgent=is_urgent, is_next=is_next)
         wake, wait = partial(call_soon, self._loop), partial(call_when_awake, self._loop)
 
-        # Its callbacks must not refer to the future but by their argument: the cycle would keep the
+        # The callbacks must refer to the future by their argument alone: a cycle would keep the
         # result, which has all paths of a first index, until the garbage is collected.
         def report(done: Future[Any]) -> None:
             ended = partial(self._ended, workspace, on_done, done, self._clock.now_s())
@@ -649,8 +649,8 @@ class Scheduler:
         return future
 
     def _sync_save(self, workspace: Workspace, saves: _Saves) -> Job[SyncDone]:
-        """Sync, and have the changes recorded by the next job: who waits for the save need not
-        wait for that as well.
+        """Sync, and have the changes recorded by the next job: a request that waits for the save
+        need not wait for the recording as well.
         """
         config, clock = self.config, self._clock
         request = saves.request = self._start_saves(workspace, saves)
@@ -663,7 +663,7 @@ class Scheduler:
         return done
 
     def _start_saves(self, workspace: Workspace, saves: _Saves) -> SyncRequest:
-        """Return the request for all paths that have come until now; no other joins them."""
+        """Return the request for all paths that have come until now; no other path joins them."""
         with self._saves_lock:
             if self._waiting_saves.get(workspace.id) is saves:
                 del self._waiting_saves[workspace.id]

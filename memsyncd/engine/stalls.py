@@ -33,11 +33,11 @@ from memsyncd.engine.workspace import STALL_FAULT, Workspace
 from memsyncd.logs import Event, get_log
 
 CLOCK_MONOTONIC = 1
-# The kernel's flags of a timer are those of a file.
+# The kernel takes the flags of a file for a timer.
 FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 NS_PER_S = 1_000_000_000
 
-# Seconds and nanoseconds of the interval, which is none, and of the first time.
+# Seconds and nanoseconds of the interval, which is zero, then of the first time.
 _Times = ctypes.c_long * 4
 
 
@@ -164,7 +164,9 @@ class StallMonitor:
         self._is_set = False
         self._stalled: dict[str, Workspace] = {}
         self._databases: dict[str, str] = {}
-        """The databases whose disks do not answer, by the workspaces that are stalled for it."""
+        """The databases whose disks do not answer, by the ids of the workspaces that are stalled by
+        them.
+        """
         self._databases_answer: asyncio.Future[None] | None = None
         self._futures: dict[str, asyncio.Future[None]] = {}
 
@@ -199,7 +201,7 @@ class StallMonitor:
         return any(pool.is_busy for pool in self._pools)
 
     def note_returned(self, _key: str) -> None:
-        """Check again, as a detached step has returned; from any thread."""
+        """Check again, because a detached step has returned; from any thread."""
         call_soon(self._loop, self._check)
 
     def is_stalled(self, workspace: Workspace) -> bool:
@@ -250,18 +252,18 @@ class StallMonitor:
         self, running: Mapping[str, Step], stalled: Mapping[str, float], now_s: float
     ) -> None:
         """Set and clear the faults of workspaces; call back for those whose state changed."""
-        found = {key: self._workspaces[key] for key in stalled if key in self._workspaces}
-        before, self._stalled = self._stalled, found
-        places = {key: find_database(running[key].thread_id, found[key]) for key in found}
+        workspaces = {key: self._workspaces[key] for key in stalled if key in self._workspaces}
+        before, self._stalled = self._stalled, workspaces
+        places = {key: find_database(running[key].thread_id, workspaces[key]) for key in workspaces}
         self._databases = {key: database for key, database in places.items() if database}
         self._release_databases()
-        for key, workspace in found.items():
+        for key, workspace in workspaces.items():
             text = describe_stall(workspace.entry.root, now_s - stalled[key], places[key])
             workspace.set_fault(STALL_FAULT, text)
             if before.get(key) is not workspace:
                 self._stall(workspace, places[key])
         for key, workspace in before.items():
-            if found.get(key) is not workspace:
+            if workspaces.get(key) is not workspace:
                 workspace.set_fault(STALL_FAULT, "")
                 if self._workspaces.get(key) is workspace:
                     log.info(Event.WORKSPACE_RECOVERED, workspace=workspace.id)
@@ -280,7 +282,7 @@ class StallMonitor:
 
 
 def find_oldest(running: Sequence[Mapping[str, Step]]) -> dict[str, Step]:
-    """For each key the step whose thread has done nothing for longest, of any pool."""
+    """Return for each key, of all pools, the step whose thread has done nothing for longest."""
     oldest: dict[str, Step] = {}
     for steps in running:
         for key, step in steps.items():
@@ -308,7 +310,7 @@ def find_database(thread_id: int, workspace: Workspace) -> str:
 
 def _list_modules(thread_id: int) -> Iterator[str]:
     """Yield memsyncd's modules of the functions that a thread has entered, the last one first."""
-    idents = {one.native_id: one.ident for one in threading.enumerate()}
+    idents = {thread.native_id: thread.ident for thread in threading.enumerate()}
     frame = sys._current_frames().get(idents.get(thread_id) or 0)  # noqa: SLF001 - its only name
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))

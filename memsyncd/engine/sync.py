@@ -133,7 +133,7 @@ class SyncDone(msgspec.Struct, kw_only=True):
     """The texts of changed notes as they were indexed, up to TEXTS_LIMIT_BYTES in all."""
     n_text_bytes: int = 0
     created: frozenset[str] = frozenset()
-    """Those of `added` that another program has evidently created just now."""
+    """The notes in `added` that another program has evidently created just now."""
     n_upserted: int = 0
     n_deleted: int = 0
     n_kept: int = 0
@@ -247,10 +247,10 @@ def sync_workspace(
 
 
 class EditedNotes(msgspec.Struct, kw_only=True):
-    """What the operations of an edit have left on the disk.
+    """The files that the operations of an edit have left on the disk.
 
     The edit began to read at `began_ns`, on the wall clock. `named` are the files and folders that
-    it named, `written` the files with the bytes and the stat that they have by it, and `gone` those
+    it named, `written` the files that it wrote, with their bytes and stat, and `gone` the files
     that it deleted or renamed.
     """
 
@@ -282,7 +282,7 @@ def is_scan_needed(workspace: Workspace, edited: EditedNotes) -> bool:
 def index_edited(
     workspace: Workspace, config: Config, clock: Clock, edited: EditedNotes
 ) -> SyncDone | None:
-    """Index what an edit has left, planned as by a sync but without a look at the disk.
+    """Index the files that an edit has left, planned like a sync but without a look at the disk.
 
     None, and nothing is done, if a scan is needed after all.
     """
@@ -297,8 +297,8 @@ def index_edited(
         ReadFile(
             path=NotePath(path),
             data=file.data,
-            # A save that came after the edit began to read is found by its stat, or as this record
-            # is racy: the next scan reads the note again.
+            # A save that came after the edit began to read is found by its stat, or because this
+            # record is racy: the next scan reads the note again.
             record=Recorded(stat=file.stat, digest=file.digest, read_at_ns=edited.began_ns),
             is_unstable=False,
         )
@@ -306,7 +306,7 @@ def index_edited(
     ]
     done = _index_read(workspace, index, config, clock, batch, recorded, gone)
     done.texts.clear()
-    # The event of the edit's own write has arrived by now; that of another save comes by itself.
+    # The event of the edit's own write has arrived by now; another save has an event of its own.
     done.began_s, done.duration_ms = started_s, (clock.now_s() - started_s) * 1000
     return done
 
@@ -388,13 +388,13 @@ def _scan(
     """Scan, and compare with the records of the notes that the scan has not found unchanged."""
     away, ignore_rules = find_away_mounts(workspace), workspace.ignore_rules
     if request.only is None and not request.is_full:
-        known = index.known_stats()
+        stats = index.known_stats()
         workspace.detect_memory()
-        snapshot = scan(workspace.scope, known=known, ignore_rules=ignore_rules, away=away)
+        snapshot = scan(workspace.scope, known=stats, ignore_rules=ignore_rules, away=away)
         recorded = index.find_recorded(snapshot.not_skipped)
     else:
         only, missing = request.only, workspace.missing.since_s.keys()
-        # Missing notes are needed to recognise moves; names that are not UTF-8 are none of notes.
+        # Missing notes are needed to recognise moves; no note has a name that is not UTF-8.
         paths = None if only is None else {*filter(is_utf8, only), *missing}
         recorded = index.recorded(paths)
         workspace.detect_memory()
@@ -408,7 +408,7 @@ def _scan(
         snapshot = replace(snapshot, root_state="missing")
     suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
     if suspects.vanished and workspace.link_folders and snapshot.only is not None:
-        # What vanished may be a link: another one to the same target now stands for that.
+        # A vanished path may be a link: another link to the same target now stands for the target.
         return _scan(workspace, index, replace(request, only=None))
     return snapshot, recorded, suspects
 
@@ -632,11 +632,15 @@ def _check_access(workspace: Workspace) -> None:
 def _merge_problems(
     before: tuple[Problem, ...], snapshot: Snapshot, failed: list[Problem]
 ) -> tuple[Problem, ...]:
-    """The problems outside of the scan's scope as before, and those that the sync found."""
+    """Return the former problems outside of the scan's scope, and the problems that the sync
+    found.
+    """
     kept = [problem for problem in before if not snapshot.is_in_scope(problem.path)]
     # The scan and the read may both report the same problem of a file: it is kept once.
-    found = {(one.path, one.code): one for one in (*snapshot.problems, *failed)}
-    return tuple(sorted((*kept, *found.values()), key=lambda one: (one.path, one.code)))
+    problems = {(problem.path, problem.code): problem for problem in (*snapshot.problems, *failed)}
+    return tuple(
+        sorted((*kept, *problems.values()), key=lambda problem: (problem.path, problem.code))
+    )
 
 
 # --- a disk that is not mounted ---

@@ -1,6 +1,6 @@
 """Keep the vectors of all workspaces up to date, and report what is wrong with them.
 
-After each change of an index the vector process is asked for what is missing, once for changes that
+After each change of an index the vector process is asked for missing vectors, once for changes that
 come together and after a pause, so that a save is indexed before any vector is made. Faults become
 notices of the workspace, and each is logged once until all vectors are there again.
 """
@@ -18,7 +18,8 @@ from memsyncd.semantic.messages import Report
 from memsyncd.semantic.vector_client import IndexState, VectorService
 
 DELAY_S = 1.0
-# What has failed is tried again after so long, each further time after twice as long.
+# A failure is followed by another attempt after this time, and each further one after twice as
+# long.
 RETRY_S, MAX_RETRY_S = 30.0, 600.0
 # Purposes of timers.
 REFRESH, RETRY = "refresh", "retry"
@@ -37,7 +38,7 @@ class VectorUpkeep:
         self._workspaces: dict[str, Workspace] = {}
         self._timers = Timers()
         self._generations: dict[str, int] = {}
-        """Of each workspace the last one that vectors were asked for."""
+        """The last generation of each workspace for which vectors were asked."""
         self._logged: dict[str, str] = {}
         self._passing: set[str] = set()
         """The workspaces whose notice holds until all vectors are there."""
@@ -72,7 +73,7 @@ class VectorUpkeep:
         return self.service.stop()
 
     def note_synced(self, workspace: Workspace) -> None:
-        """Have vectors made of what is new in an index, soon."""
+        """Have vectors made of the new chunks of an index, soon."""
         is_known = self._generations.get(workspace.id) == workspace.condition.generation
         is_due = self._timers.is_set(workspace.id, REFRESH)
         if not (self.service.off_reason or is_known or is_due):
@@ -82,15 +83,15 @@ class VectorUpkeep:
     def refresh(
         self, workspace: Workspace, *, is_asked: bool = False, is_again: bool = False
     ) -> None:
-        """Have vectors made now: of what is missing, or all again. With `is_asked` the model is
-        loaded even if nothing is missing.
+        """Have missing vectors made now, or with `is_again` all vectors. With `is_asked` the model
+        is loaded even if nothing is missing.
         """
         self._timers.cancel(workspace.id, REFRESH)
         self._generations[workspace.id] = workspace.condition.generation
         self.service.refresh(workspace.id, is_asked=is_asked, is_again=is_again)
 
     def retry(self) -> None:
-        """Try again what has failed; `refresh` follows."""
+        """Let failed work be tried again; `refresh` follows."""
         before = self.service.off_reason
         self.service.retry()
         if self.service.off_reason != before:
@@ -98,7 +99,7 @@ class VectorUpkeep:
                 self._note_off(workspace)
 
     def _note_off(self, workspace: Workspace) -> None:
-        """Report what keeps it off although it is switched on."""
+        """Report why semantic search does not work although it is switched on."""
         is_enabled = self.service.is_enabled
         reason = self.service.off_reason if is_enabled else ""
         workspace.set_notice(SEMANTIC_FAULT, reason)
@@ -115,7 +116,7 @@ class VectorUpkeep:
             self.refresh(workspace)
 
     def _retry_later(self, workspace: Workspace, delay_s: float) -> None:
-        """Try again what has failed: nothing tells that its cause is gone."""
+        """Try again after a while: nothing tells that the cause of a failure is gone."""
         retry = partial(self._retry_due, workspace, delay_s)
         self._timers.set(workspace.id, RETRY, delay_s, retry)
 
@@ -152,6 +153,6 @@ def _read_state(workspace: Workspace) -> IndexState:
     return IndexState(
         opening=0 if index is None else index.opening,
         n_chunks=condition.counts.chunks,
-        # While an index is filled, what it lacks is not gone.
+        # While an index is filled, chunks that it lacks are not gone.
         is_complete=not condition.is_indexing and condition.n_to_fill == 0,
     )

@@ -97,11 +97,11 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
     aside.
     """
     asides = find_set_aside(workspace.records_path)
-    found = [make_finding("records_aside", where=str(aside)) for aside in asides]
+    findings = [make_finding("records_aside", where=str(aside)) for aside in asides]
     # Without open files it has not been looked for yet.
     if "records" not in workspace.condition.faults and not workspace.is_refused:
-        found.append(_check_records(workspace, is_thorough=is_thorough))
-    return found
+        findings.append(_check_records(workspace, is_thorough=is_thorough))
+    return findings
 
 
 def _check_records(workspace: Workspace, *, is_thorough: bool) -> FindingInfo:
@@ -226,16 +226,16 @@ def _describe_counts(difference: Difference) -> str:
 
 def describe_comparison(comparison: Comparison, *, n_synced: int) -> list[FindingInfo]:
     """Describe the outcome. `n_synced` notes had changed and were indexed on the way."""
-    found = [*_describe_differences(comparison)]
-    is_equal = not found
+    findings = [*_describe_differences(comparison)]
+    is_equal = not findings
     if comparison.unreadable:
-        found.append(_describe_notes("uncompared", comparison.unreadable))
+        findings.append(_describe_notes("uncompared", comparison.unreadable))
     if n_synced:
-        found.append(make_finding("compared_late", notes=render_count(n_synced, "note")))
+        findings.append(make_finding("compared_late", notes=render_count(n_synced, "note")))
     if is_equal:
         notes = render_count(comparison.n_notes, "note")
-        found.append(make_finding("equal", notes=notes, n=comparison.n_bytes))
-    return found
+        findings.append(make_finding("equal", notes=notes, n=comparison.n_bytes))
+    return findings
 
 
 def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:

@@ -90,8 +90,8 @@ class WatchTask(msgspec.Struct, eq=False):
     def find_accessed(self) -> frozenset[str]:
         """The ids of workspaces whose folders the task reads now; empty if unknown."""
         accessed = self.watcher.accessed_ids if self.is_watching else frozenset()
-        known = frozenset() if self.workspace_id is None else frozenset({self.workspace_id})
-        return accessed or known
+        planned = frozenset() if self.workspace_id is None else frozenset({self.workspace_id})
+        return accessed or planned
 
     def drop(self, workspace_id: str) -> None:
         self.is_watching = True
@@ -107,14 +107,14 @@ class WatchTask(msgspec.Struct, eq=False):
         """
         planned = {workspace.id: workspace for workspace in workspaces}
         # A change in the folder of a link's new target may have come before it was watched.
-        links = {one: workspace.link_folders for one, workspace in planned.items()}
+        links = {key: workspace.link_folders for key, workspace in planned.items()}
         changed = frozenset(
-            one for one in planned if links[one] != self.links.get(one, frozenset())
+            key for key in planned if links[key] != self.links.get(key, frozenset())
         )
         self.links |= links
         remaining = set(planned)
         for _ in range(PLAN_ATTEMPTS):
-            plans = {one: self._plan(planned[one]) for one in remaining if not self.is_abandoned}
+            plans = {key: self._plan(planned[key]) for key in remaining if not self.is_abandoned}
             newly_watched = self._set_plans(plans)
             changed |= newly_watched
             remaining = planned.keys() & newly_watched
@@ -123,15 +123,15 @@ class WatchTask(msgspec.Struct, eq=False):
         return changed | self._walk_changed(planned)
 
     def _walk_changed(self, planned: dict[str, Watched]) -> frozenset[str]:
-        """Walk the folders of workspaces that leave out others than when they were planned last,
-        or that may be watched since their permissions have changed.
+        """Walk the folders of workspaces that leave out other folders than when they were planned
+        last, or that may be watched now because their permissions have changed.
         """
-        now = {one: workspace.pruned or frozenset() for one, workspace in planned.items()}
-        changed = {one for one in now if now[one] != self.pruned.get(one, frozenset())}
-        for one in planned:
-            self.workspace_id = one
-            if not self.is_abandoned and self.watcher.may_watch_again(one):
-                changed.add(one)
+        now = {key: workspace.pruned or frozenset() for key, workspace in planned.items()}
+        changed = {key for key in now if now[key] != self.pruned.get(key, frozenset())}
+        for key in planned:
+            self.workspace_id = key
+            if not self.is_abandoned and self.watcher.may_watch_again(key):
+                changed.add(key)
         self.workspace_id = None
         self.pruned |= now
         if not changed or self.is_abandoned:
@@ -162,7 +162,7 @@ class WatchTask(msgspec.Struct, eq=False):
         # All at once costs less. A new watcher takes them one by one: if a disk blocks it, the
         # workspace is known.
         is_first = self.is_first_of_watcher
-        parts = [{one: plan} for one, plan in plans.items()] if is_first else [plans]
+        parts = [{key: plan} for key, plan in plans.items()] if is_first else [plans]
         newly_watched: frozenset[str] = frozenset()
         for part in parts:
             if self.is_abandoned:
@@ -345,7 +345,9 @@ class Watching:
         return self._pool.stop(max(0.0, end_s - time.monotonic())) and has_ended
 
     def _list_workspaces(self) -> list[Workspace]:
-        return [one for one in list(self._watched.values()) if isinstance(one, Workspace)]
+        return [
+            watched for watched in list(self._watched.values()) if isinstance(watched, Workspace)
+        ]
 
     def _on_event(self, workspace_id: str, path: str, is_finished: bool, is_folder: bool) -> None:
         """Handle a file event; from any thread."""
@@ -402,7 +404,9 @@ class Watching:
     def _check(self, task: WatchTask) -> CheckResult:
         # Before the work: a loss that is reported meanwhile may concern folders already checked.
         self._is_check_queued = False
-        answering = [one for one in list(self._watched.values()) if not self._is_blocked(one)]
+        answering = [
+            watched for watched in list(self._watched.values()) if not self._is_blocked(watched)
+        ]
         return task.check(answering, self._clock.now_s())
 
     def _rebuild(self, task: WatchTask) -> float | None:
@@ -462,7 +466,7 @@ class Watching:
         self._scan_newly_watched(newly_watched - {workspace.id})
 
     def _scan_newly_watched(self, newly_watched: frozenset[str]) -> None:
-        for watched in [self._watched[one] for one in newly_watched & self._watched.keys()]:
+        for watched in [self._watched[key] for key in newly_watched & self._watched.keys()]:
             if isinstance(watched, ProjectCollection):
                 watched.on_changed()
             else:
@@ -477,8 +481,8 @@ class Watching:
 
     def _is_health_reported(self, workspace: Workspace) -> bool:
         health, condition = self.health(workspace), workspace.condition
-        known = condition.faults.get(WATCH_FAULT, ""), condition.notices.get(WATCH_LIMIT, "")
-        return known == ("; ".join(health.faults), health.limit)
+        reported = condition.faults.get(WATCH_FAULT, ""), condition.notices.get(WATCH_LIMIT, "")
+        return reported == ("; ".join(health.faults), health.limit)
 
     def _run(self, call: Callable[[WatchTask], T], on_done: Callable[[T], None]) -> None:
         """Call on the watcher's thread, then `on_done` with the result on the loop.

@@ -44,16 +44,16 @@ T = TypeVar("T")
 class Pause(msgspec.Struct, eq=False):
     """Yielded by a job that waits for `ended`: until then no job of its key runs.
 
-    `read_progress_s` returns when that which the job waits for last made progress: without any for
-    long, the key counts as stalled, like one whose step does not return.
+    `read_progress_s` returns when the awaited work last made progress: without progress for long,
+    the key counts as stalled, like a key whose step does not return.
     """
 
     ended: Future[Any]
     read_progress_s: Callable[[], float]
 
 
-# A job runs up to its next `yield` at a time, of nothing or a Pause; its return value is its
-# result.
+# A job runs up to its next `yield` at a time; it yields nothing, or a Pause. Its return value is
+# its result.
 Job = Generator[Any, None, T]
 
 
@@ -117,7 +117,7 @@ class WorkerPool:
         self._n_attached = 0
         """Threads that have a place in the pool."""
         self._sleepers: deque[threading.Lock] = deque()
-        """A lock for each of them that sleeps and that nobody has woken: it waits for that."""
+        """A lock for each thread that sleeps and that nobody has woken: the thread waits for it."""
         self._expected_s = self._wakes_at_s = -math.inf
         """When jobs are expected, and when the thread that sleeps until then wakes up."""
         self._numbers = itertools.count(1)
@@ -132,7 +132,7 @@ class WorkerPool:
         is_next: bool = False,
         may_stall: bool = True,
     ) -> Future[T]:
-        """Queue a job behind those of the same key.
+        """Queue a job behind the other jobs of its key.
 
         With `is_next`, which only the running job of that key may use, it is the next one instead.
         A job that waits when the pool stops, or is submitted later, fails with ShuttingDown. With
@@ -162,7 +162,8 @@ class WorkerPool:
     def call_here(self, call: Callable[[], T], key: str) -> Future[T]:
         """As `call`, but on this thread, at once, unless jobs wait or run or the key is slow.
 
-        For what takes less time than waking another thread. The call counts as a step of the pool.
+        For calls that take less time than to wake another thread. The call counts as a step of the
+        pool.
         """
         job = _QueuedJob(
             start=lambda: _call_once(call), is_urgent=False, may_stall=True, done=Future()
@@ -243,7 +244,7 @@ class WorkerPool:
             }
             paused = self._paused.items()
             return steps | {
-                key: Step(one.read_progress_s(), is_detached=True) for key, one in paused
+                key: Step(pause.read_progress_s(), is_detached=True) for key, pause in paused
             }
 
     def stop(self, timeout_s: float) -> bool:
@@ -441,7 +442,7 @@ class WorkerPool:
 
 
 def _run_step(job: _QueuedJob) -> _Outcome | Pause | None:
-    """Run one step; return the outcome if the job has ended, or what it waits for."""
+    """Run one step; return the outcome if the job has ended, or the Pause that it yielded."""
     try:
         if job.running is None:
             if not job.done.set_running_or_notify_cancel():
@@ -489,9 +490,9 @@ def heartbeat() -> Job[None]:
 class QueryPool(Executor):
     """Threads that read for clients, so that the event loop reads nothing.
 
-    Reading a workspace's disk may block. Of each workspace one such read runs at a time, so that
-    a disk that does not answer holds one thread at most, which the pool replaces; reads of an
-    index alone are not limited by workspace. `n_done` counts the calls that have ended: a long
+    Reading a workspace's disk may block. One such read of each workspace runs at a time, so that a
+    disk that does not answer holds one thread at most, which the pool replaces; reads of an index
+    alone are not limited by workspace. `n_done` counts the calls that have ended: a long
     verification uses it to notice that it waits behind others.
     """
 
@@ -515,9 +516,11 @@ class QueryPool(Executor):
         """
         return self._count_end(self.pool.call(read, key))
 
-    # The parameters are those of Executor.
+    # Executor names the parameters.
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:  # noqa: ARG002
-        """Fail what waits and give running calls a moment to end; a blocked thread is abandoned."""
+        """Fail waiting calls and give running calls a moment to end; a blocked thread is
+        abandoned.
+        """
         self.pool.stop(QUERY_STOP_S if wait else 0.0)
 
     def _count_end(self, future: Future[T]) -> Future[T]:

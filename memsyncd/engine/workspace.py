@@ -48,7 +48,7 @@ SEMANTIC_FAULT, SEMANTIC_NOTICE = "semantic", "semantic_notice"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a workspace; what is empty is not given.
+    """The settings of a workspace; an empty field is not given.
 
     Without a `preset` it is `memory`; `vault` includes every note beneath the root; `claude-code`
     makes it a collection, of which each memory folder is a workspace. An empty `memory_dir` is the
@@ -114,12 +114,13 @@ class Entry(Settings, frozen=True, kw_only=True):
 
     @property
     def all_read_only(self) -> tuple[str, ...]:
-        """The read-only globs, and those of instructions for agents, which any repository may have.
+        """The read-only globs, and the globs of instructions for agents, which any repository may
+        have.
 
         They are included whether or not the files are there, so that new ones are seen.
         """
         rules = () if self.is_vault else AGENT_GLOBS
-        return (*self.read_only, *(one for one in rules if one not in self.include))
+        return (*self.read_only, *(glob for glob in rules if glob not in self.include))
 
     def scope(self, config: Config) -> Scope:
         """Raises BadRequest, which names the glob, for an invalid glob."""
@@ -254,7 +255,7 @@ class Workspace:
         """Why the index could not be opened; None while one is open or being opened first."""
         self.open_failed_s = 0.0
         self.is_closing = False
-        """True once it is to be closed for good: what takes long ends soon."""
+        """True once it is to be closed for good: long work ends soon."""
         self.is_closed = False
         """True once it was closed for good: another Workspace may use the same files then."""
         # True once it may have open files: the process must be allowed enough of them.
@@ -330,7 +331,9 @@ class Workspace:
 
     @property
     def pending(self) -> int:
-        """The larger of: `Condition.n_pending`, and announced unscanned paths."""
+        """The larger of `Condition.n_pending` and the number of announced paths that no scan has
+        covered.
+        """
         return max(self.condition.n_pending, len(self._unscanned))
 
     @property
@@ -377,7 +380,7 @@ class Workspace:
         )
 
     def continue_counts(self, before: Workspace) -> None:
-        """Start counters from those of the Workspace that ran for the same folder before."""
+        """Continue the counters of the Workspace that ran for the same folder before."""
         counted = ("generation", "n_failed_syncs", "n_missed_events", "n_rebuilds")
         self.change(**{name: getattr(before.condition, name) for name in counted})
         self.n_revisions = before.n_revisions
@@ -403,7 +406,7 @@ class Workspace:
 
     @property
     def readers(self) -> ConnectionPool | None:
-        """The connections for queries: the index's, or those of the old index during a rebuild.
+        """The connections for queries: the index's, or the old index's during a rebuild.
 
         None before either is open.
         """
@@ -449,7 +452,7 @@ class Workspace:
         return self.open_failure is not None and not is_trying and is_due
 
     def cancel(self) -> None:
-        """End what takes long, before the workspace is closed for good; on the loop."""
+        """End long work, before the workspace is closed for good; on the loop."""
         self.is_closing = True
         if (cancel := self.cancel_filling) is not None:
             cancel()

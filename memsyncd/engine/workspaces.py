@@ -65,7 +65,7 @@ OnSynced = Callable[[Workspace, SyncDone], None]
 
 
 class Counters(msgspec.Struct, kw_only=True):
-    """Counts of what was done for a workspace; they only grow and survive its reopening.
+    """Counts of the work for a workspace; they only grow and survive its reopening.
 
     Counted on the event loop. Failures and missed events are counted in its `Condition`.
     """
@@ -211,7 +211,9 @@ class Workspaces:
         return self._worker.submit(HEARTBEAT_KEY, heartbeat, is_urgent=True)
 
     def prepare(self, job: Callable[[], Job[None]]) -> None:
-        """Run a job of no workspace on the worker, in turns with those of workspaces."""
+        """Run a job that belongs to no workspace on the worker, in turns with the workspaces'
+        jobs.
+        """
         self._worker.submit(PREPARATION_KEY, job, may_stall=False)
 
     def call(self, call: Callable[[], None]) -> None:
@@ -243,10 +245,12 @@ class Workspaces:
 
     def sorted(self) -> list[Workspace]:
         """All workspaces by name and id."""
-        return sorted(self.by_id.values(), key=lambda one: (one.entry.name, one.id))
+        return sorted(
+            self.by_id.values(), key=lambda workspace: (workspace.entry.name, workspace.id)
+        )
 
     def find(self, text: str | None) -> Workspace:
-        """As `Registry.find`; may block, as a path that is no root is resolved on disk."""
+        """As `Registry.find`; may block, because a path that is no root is resolved on disk."""
         return self.by_id[self._registry.find(text, self.config.sync.worktrees).id]
 
     def is_root(self, text: str) -> bool:
@@ -319,7 +323,9 @@ class Workspaces:
 
     def find_user_wide(self) -> Workspace | None:
         """The user-wide workspace, if there is one."""
-        return next((one for one in self.by_id.values() if one.entry.is_user_wide), None)
+        return next(
+            (workspace for workspace in self.by_id.values() if workspace.entry.is_user_wide), None
+        )
 
     def find_collection(self, text: str) -> ProjectCollection | None:
         """As `Registry.find_collection`."""
@@ -334,11 +340,11 @@ class Workspaces:
         Raises as `Registry.add`.
         """
         entry = self._registry.add(entry, seen)
-        known = self.collections.get(entry.id)
-        if known is not None and known.entry == entry:
-            return self.list_projects(known)
-        if known is not None:
-            self._close_collection(known)
+        collection = self.collections.get(entry.id)
+        if collection is not None and collection.entry == entry:
+            return self.list_projects(collection)
+        if collection is not None:
+            self._close_collection(collection)
         log.info(Event.WORKSPACE_ADDED, workspace=entry.id, root=entry.root)
         return self._open_collection(entry)
 
@@ -346,7 +352,9 @@ class Workspaces:
         """Forget a collection and its workspaces, and return these. Raises as `Registry.remove`."""
         self._registry.remove(collection.entry)
         self._close_collection(collection)
-        gone = [one for one in self.sorted() if one.entry.collection == collection.id]
+        gone = [
+            workspace for workspace in self.sorted() if workspace.entry.collection == collection.id
+        ]
         for workspace in gone:
             self._forget(workspace)
         return gone
@@ -364,10 +372,10 @@ class Workspaces:
 
     def _start_listing(self, collection: ProjectCollection) -> None:
         root, waiters = collection.entry.root, tuple(collection.waiters)
-        entries = [one.entry for one in self.by_id.values()]
+        entries = [workspace.entry for workspace in self.by_id.values()]
         members = [entry for entry in entries if entry.collection == collection.id]
-        known = {find_slug(entry): entry.project for entry in members}
-        future = self._worker.call(partial(list_projects, root, known), collection.id)
+        projects = {find_slug(entry): entry.project for entry in members}
+        future = self._worker.call(partial(list_projects, root, projects), collection.id)
         future.add_done_callback(
             lambda done: call_soon(self._loop, lambda: self._listed(collection, done, waiters))
         )
@@ -422,7 +430,7 @@ class Workspaces:
         return self.list_projects(collection)
 
     def _list_soon(self, collection: ProjectCollection) -> None:
-        """List the projects once the events are over that came at the same time."""
+        """List the projects once the events of the same moment have come."""
         is_open = self.collections.get(collection.id) is collection
         if is_open and not self._timers.is_set(collection.id, LISTING):
             delay_s = self.config.sync.debounce_ms / 1000
@@ -458,17 +466,17 @@ class Workspaces:
         )
 
     def _open_registered(self, entry: Entry) -> Workspace:
-        known = self.by_id.get(entry.id)
-        if known is not None and known.entry == entry:
-            return known
-        if known is not None:
-            self._close(known)
+        workspace = self.by_id.get(entry.id)
+        if workspace is not None and workspace.entry == entry:
+            return workspace
+        if workspace is not None:
+            self._close(workspace)
         log.info(Event.WORKSPACE_ADDED, workspace=entry.id, root=entry.root)
         # Together, and urgent: a scan between the two, which finds the folder gone, would open its
         # records again.
         with self._worker.batch():
             self._release_gone()
-            return self._open(entry, known, is_urgent=True)
+            return self._open(entry, workspace, is_urgent=True)
 
     def _release_gone(self) -> None:
         """Close the records of workspaces whose folder is gone, before another is opened.
@@ -566,7 +574,7 @@ class Workspaces:
 
     def _reconciled(self, workspace: Workspace, missed: Collection[str]) -> None:
         self.watching.note_reconciled(workspace, missed)
-        # `git worktree remove` removes the notes as well; the history is kept as of any workspace.
+        # `git worktree remove` removes the notes as well; the history is kept like any workspace's.
         if workspace.entry.main and workspace.condition.root_state == "missing":
             with contextlib.suppress(MemsyncdError):
                 self.remove(workspace)

@@ -96,7 +96,12 @@ def make_parser() -> argparse.ArgumentParser:
         description="Measure the everyday operations of memsyncd, each beside its limit.",
     )
     add = parser.add_argument
-    add("folder", nargs="?", type=Path, help="notes to measure; by default those of npm packages")
+    add(
+        "folder",
+        nargs="?",
+        type=Path,
+        help="notes to measure; by default the notes of npm packages",
+    )
     add("--only", nargs="+", metavar="ROW", help=f"only these rows: {' '.join(ROWS)}")
     add("--sizes", default=SIZES, help=f"chunks: 10k,100k,1M or {ALL} (default: {SIZES})")
     add("--against", type=Path, metavar="CHECKOUT", help="measure this checkout by turns as well")

@@ -30,7 +30,7 @@ class Ablation:
 
     `constants` are new values by module and name, `ranking` of fields of `RankingPolicy`, `config`
     of fields of `SearchConfig`. `is_search` and `is_context` tell which answers are measured.
-    `category` is that of our own questions which need the parameter.
+    `category` names the questions of our own set that need the parameter.
     """
 
     name: str
@@ -171,7 +171,7 @@ ABLATIONS = (
         is_search=False,
     ),
 )
-# Of searches with vectors.
+# For searches with vectors.
 SEMANTIC_ABLATIONS = (
     Ablation(name="semantic", category="german", ranking={"semantic": 0.0}),
     Ablation(name="semantic, other languages", category="chinese", ranking={"semantic": 0.0}),

@@ -37,12 +37,12 @@ def make_rows(copies: Sequence[Copy]) -> list[Row]:
         note = parse_note(NotePath(copy.target), copy.read(), config.chunking, config.guard)
         rows += [
             (
-                one.heading,
-                fold(one.text),
-                one.tags,
-                find_subwords(fold(f"{one.heading}\n{one.text}")),
+                row.heading,
+                fold(row.text),
+                row.tags,
+                find_subwords(fold(f"{row.heading}\n{row.text}")),
             )
-            for one in make_fts_rows(note)
+            for row in make_fts_rows(note)
         ]
     return rows
 
@@ -82,9 +82,9 @@ class BareSearch:
         """Return how many hits there are, at most ten."""
         found = "SELECT rowid FROM stems WHERE stems MATCH ? ORDER BY rank LIMIT ?"
         ids = [rowid for (rowid,) in self._connection.execute(found, (match, N_HITS))]
-        for one in ids:
+        for rowid in ids:
             self._connection.execute(
-                "SELECT heading, text FROM stems WHERE rowid=?", (one,)
+                "SELECT heading, text FROM stems WHERE rowid=?", (rowid,)
             ).fetchall()
         return len(ids)
 

@@ -38,7 +38,7 @@ CALM_S = 9.0
 IDLE_S = 1.0
 """A daemon that has just answered is idle after this time."""
 SAME_SIZE = 0.1
-"""A size that differs from that of all notes by less than this share is all notes."""
+"""A size that differs by less than this share from the size of all notes stands for all notes."""
 N_TEXT_BYTES = 20_000_000
 """Queries are made from so many bytes of notes."""
 
@@ -114,7 +114,7 @@ class Bench:
     @property
     def n_all_chunks(self) -> int:
         """About how many chunks all notes have."""
-        n_bytes = sum(one.size for one in self.sources)
+        n_bytes = sum(source.size for source in self.sources)
         return round(n_bytes / self.once("chunk_bytes", self._estimate))
 
     @property
@@ -134,7 +134,7 @@ class Bench:
     def notes(self, n_chunks: int) -> list[Copy]:
         """The notes of a size in chunks."""
         if abs(n_chunks / self.n_all_chunks - 1) <= SAME_SIZE:
-            return [Copy(one, 0) for one in self.sources]
+            return [Copy(source, 0) for source in self.sources]
         return cut_to_bytes(self.sources, n_chunks * self.once("chunk_bytes", self._estimate))
 
     def queries(self, n_chunks: int) -> dict[str, list[Query]]:

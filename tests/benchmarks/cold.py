@@ -17,7 +17,7 @@ def measure_cold(bench: Bench) -> Iterator[Figure]:
     yield compare(
         "cold",
         f"cold index, {indexed[0].n_chunks:,} chunks, CPU to `ready`",
-        [Measured(value=one.cold_cpu_s, limit=bare_s) for one in indexed],
+        [Measured(value=place.cold_cpu_s, limit=bare_s) for place in indexed],
         unit="s",
         limit_name="bare inserts into two FTS5 tables",
         target=Target(most=2.2),
@@ -29,7 +29,10 @@ def measure_size(bench: Bench) -> Iterator[Figure]:
     yield compare(
         "size",
         "index size / text size",
-        [Measured(value=one.index_bytes / 1e6, limit=one.n_text_bytes / 1e6) for one in indexed],
+        [
+            Measured(value=place.index_bytes / 1e6, limit=place.n_text_bytes / 1e6)
+            for place in indexed
+        ],
         unit="MB",
         limit_name="text",
         target=Target(most=3.5),
@@ -43,13 +46,13 @@ def measure_growth(bench: Bench) -> Iterator[Figure]:
         restarts = restart_by_turns(bench, size)
         texts = [query.text for queries in bench.queries(size).values() for query in queries]
         times = time_by_turns(bench, indexed, texts)
-        for number, one in enumerate(indexed):
+        for number, place in enumerate(indexed):
             suffix = ", before" if number else ""
             values = {
-                "first index, CPU, µs a chunk": {"first index": _cost_us(one)},
+                "first index, CPU, µs a chunk": {"first index": _cost_us(place)},
                 "size of the index, MB": {
-                    "index": one.index_bytes / 1e6,
-                    "text": one.n_text_bytes / 1e6,
+                    "index": place.index_bytes / 1e6,
+                    "text": place.n_text_bytes / 1e6,
                 },
                 "search, nine classes, ms": {
                     "p50": find_percentile(times[number], 50),
@@ -58,12 +61,12 @@ def measure_growth(bench: Bench) -> Iterator[Figure]:
                 "start with nothing changed, CPU to ready, ms": {
                     "start": restarts[number].ready_cpu_ms
                 },
-                "memory after a first index, MB": {"memory": one.filled_mb},
+                "memory after a first index, MB": {"memory": place.filled_mb},
             }
             for title, lines in values.items():
                 for line, value in lines.items():
                     plot = bench.series.setdefault(title, {})
-                    plot.setdefault(f"{line}{suffix}", []).append((one.n_chunks, value))
+                    plot.setdefault(f"{line}{suffix}", []).append((place.n_chunks, value))
     yield _compare_growth(bench)
 
 

@@ -29,7 +29,7 @@ PACKAGES = (
 SMALLEST_BYTES, LARGEST_BYTES = 20, 1_000_000
 SEED = 7
 N_SAMPLED = 200
-# Of a grown corpus, the share of words that are new in each copy.
+# The share of words that are new in each copy of a grown corpus.
 SALTED_PERCENT = 30
 # The share of notes in the folder that a broad `path:` filter names.
 BROAD_PERCENT = 85
@@ -93,7 +93,7 @@ def find_folder(path: str) -> str:
 
 def fetch_packages(folder: Path) -> Path:
     """Install the packages and what they depend on, without running anything of theirs; return the
-    folder. What is there already is not fetched again. Raises SystemExit if npm fails.
+    folder. A package that is there already is not fetched again. Raises SystemExit if npm fails.
     """
     modules = folder / "node_modules"
     if modules.is_dir():
@@ -114,30 +114,30 @@ def estimate_chunk_bytes(sources: Sequence[Source]) -> float:
     config = Config()
     sample = shuffle(sources)[:N_SAMPLED]
     n_chunks = sum(
-        len(parse_note(NotePath(one.path), one.file.read_bytes(), config.chunking).chunks)
-        for one in sample
+        len(parse_note(NotePath(source.path), source.file.read_bytes(), config.chunking).chunks)
+        for source in sample
     )
-    return sum(one.size for one in sample) / max(1, n_chunks)
+    return sum(source.size for source in sample) / max(1, n_chunks)
 
 
 def cut_to_bytes(sources: Sequence[Source], n_bytes: float) -> list[Copy]:
     """Return as many notes as have about so many bytes; all of them, and copies, if there are not
     so many.
     """
-    total = sum(one.size for one in sources)
+    total = sum(source.size for source in sources)
     n_whole = int(n_bytes // total)
-    chosen = [Copy(one, number) for number in range(n_whole) for one in sources]
+    chosen = [Copy(source, number) for number in range(n_whole) for source in sources]
     left = n_bytes - n_whole * total
-    for one in shuffle(sources):
-        if left < one.size / 2:
+    for source in shuffle(sources):
+        if left < source.size / 2:
             break
-        chosen.append(Copy(one, n_whole))
-        left -= one.size
+        chosen.append(Copy(source, n_whole))
+        left -= source.size
     return chosen
 
 
 def cut_to_notes(sources: Sequence[Source], n_notes: int) -> list[Copy]:
-    return [Copy(one, 0) for one in shuffle(sources)[:n_notes]]
+    return [Copy(source, 0) for source in shuffle(sources)[:n_notes]]
 
 
 def shuffle(sources: Sequence[Source]) -> list[Source]:

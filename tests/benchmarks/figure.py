@@ -66,8 +66,8 @@ def render_table(figures: Sequence[Figure], *, has_before: bool) -> str:
     columns = COLUMNS[:3] + (("before", "ratio before") if has_before else ()) + COLUMNS[3:]
     lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
     lines += [
-        f"| {' | '.join(render_cells(one, has_before=has_before))} |".replace("|  |", "| |")
-        for one in figures
+        f"| {' | '.join(render_cells(figure, has_before=has_before))} |".replace("|  |", "| |")
+        for figure in figures
     ]
     return "\n".join(lines)
 

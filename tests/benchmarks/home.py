@@ -157,7 +157,9 @@ class Home:
 
     def _unrecorded(self) -> int:
         with self.client() as client:
-            return sum(one.get("unrecorded", 0) for one in client.call("status")["workspaces"])
+            return sum(
+                workspace.get("unrecorded", 0) for workspace in client.call("status")["workspaces"]
+            )
 
     def _wait_until_it_answers(self) -> None:
         end_s = time.monotonic() + START_S
@@ -188,6 +190,6 @@ def running(config: str = "", checkout: Checkout | None = None) -> Iterator[Home
 
 def _is_ready(client: Client) -> bool:
     return all(
-        one["state"] == "ready" and not one["pending"]
-        for one in client.call("status")["workspaces"]
+        workspace["state"] == "ready" and not workspace["pending"]
+        for workspace in client.call("status")["workspaces"]
     )

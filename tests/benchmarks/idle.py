@@ -28,7 +28,7 @@ BUDGET = {
     "threads": (7, 0),
     "inotify watches": (0, 2),
 }
-"""What an idle daemon may take, and how much more with each workspace.
+"""The most that an idle daemon may take, and how much more with each workspace.
 
 Chosen for a laptop on its battery, not after what was measured: less than one wake-up a second, a
 thousandth of a core for ten workspaces, no thread for any of them.
@@ -60,8 +60,12 @@ def measure_memory(bench: Bench) -> Iterator[Figure]:
     imports_mb = [read_imports_mb(checkout) for checkout in bench.checkouts]
     n_mb = indexed[0].n_text_bytes / 1e6
     for name, values, most in (
-        ("memory, idle, no workspace", [one.idle_mb for one in indexed], 35),
-        (f"memory after a first index of {n_mb:.0f} MB", [one.filled_mb for one in indexed], 42),
+        ("memory, idle, no workspace", [place.idle_mb for place in indexed], 35),
+        (
+            f"memory after a first index of {n_mb:.0f} MB",
+            [place.filled_mb for place in indexed],
+            42,
+        ),
     ):
         yield compare(
             "memory",
@@ -79,8 +83,8 @@ def measure_memory(bench: Bench) -> Iterator[Figure]:
         "memory",
         "memory of the process that indexes, at most",
         [
-            Measured(value=one.home.children_peak_mb, limit=limit)
-            for one, limit in zip(indexed, imports_mb, strict=True)
+            Measured(value=place.home.children_peak_mb, limit=limit)
+            for place, limit in zip(indexed, imports_mb, strict=True)
         ],
         unit="MB",
         limit_name="its libraries imported",

@@ -1,5 +1,5 @@
-"""Vectors of a workspace that is asked in this process: those of the real model, without the
-process that memsyncd runs for them.
+"""Vectors of a workspace that is asked in this process: the real model's, without the process that
+memsyncd runs for them.
 
 Only what has `memsyncd[semantic]` installed can import this module.
 """

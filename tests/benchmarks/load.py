@@ -35,12 +35,12 @@ def measure_beside(bench: Bench) -> Iterator[Figure]:
     texts = _light_texts(bench, size)
     alone: list[list[float]] = [[] for _ in indexed]
     beside: list[list[float]] = [[] for _ in indexed]
-    for at, one in bench.by_turns(indexed):
-        alone[at] += time_light(one.home, texts)
-        with run_heavy_client(one.home):
+    for at, place in bench.by_turns(indexed):
+        alone[at] += time_light(place.home, texts)
+        with run_heavy_client(place.home):
             time.sleep(WARM_UP_S)
-            beside[at] += time_light(one.home, texts)
-        alone[at] += time_light(one.home, texts)
+            beside[at] += time_light(place.home, texts)
+        alone[at] += time_light(place.home, texts)
     yield compare(
         "beside",
         "light query beside a heavy client, p50",
@@ -58,7 +58,7 @@ def measure_reindex(bench: Bench) -> Iterator[Figure]:
     size = bench.nearest(CHUNKS_OF_QUESTIONS)
     indexed = bench.indexed(size)
     texts = _light_texts(bench, size)
-    measured = [_measure_rebuild(one, texts) for one in indexed]
+    measured = [_measure_rebuild(place, texts) for place in indexed]
     for percent, target in ((50, None), (99, Target(most=1.5))):
         yield compare(
             "reindex",

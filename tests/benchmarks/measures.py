@@ -49,16 +49,18 @@ def find_ranks(results: Sequence[Lines], evidence: Sequence[Lines]) -> list[floa
     if none does."""
     return [
         next(
-            (rank for rank, result in enumerate(results, 1) if result.is_overlapping(one)), math.inf
+            (rank for rank, result in enumerate(results, 1) if result.is_overlapping(lines)),
+            math.inf,
         )
-        for one in evidence
+        for lines in evidence
     ]
 
 
 def find_share(lines: set[tuple[str, int]], evidence: Sequence[Lines]) -> float:
     """The share of the evidence of which a line is among `lines`."""
     met = sum(
-        any((one.path, line) in lines for line in range(one.start, one.end + 1)) for one in evidence
+        any((part.path, line) in lines for line in range(part.start, part.end + 1))
+        for part in evidence
     )
     return met / len(evidence)
 

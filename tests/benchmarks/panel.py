@@ -114,7 +114,7 @@ def make_linked_notes(home: Home, n_notes: int) -> Path:
     folder.mkdir(parents=True)
     for number in range(n_notes):
         others = {number * 7919 % (number // 8 + 1), number * 104729 % n_notes, number + 1}
-        links = " ".join(f"[[n{one % n_notes}]]" for one in sorted(others))
+        links = " ".join(f"[[n{other % n_notes}]]" for other in sorted(others))
         (folder / f"n{number}.md").write_text(f"# N{number}\n\nSee {links}.\n")
     return folder.parent
 

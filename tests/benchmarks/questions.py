@@ -54,7 +54,7 @@ class QuestionSet:
     notes: dict[str, dict[str, list[str]]]
 
     def copy_scope(self, scope: str, root: Path) -> None:
-        """Make the notes of a scope those of a workspace at `root`."""
+        """Put the notes of a scope into a workspace at `root`."""
         shutil.copytree(self.folder / scope, root / NOTES, copy_function=_copy_saved)
         for folder in (root / NOTES, *(root / NOTES).rglob("*/")):
             folder.chmod(0o700)  # a set may be read-only, and its copy must be deletable
@@ -91,11 +91,11 @@ def _read_question(row: dict[str, Any]) -> Question:
         category=row["category"],
         evidence=tuple(
             Lines(
-                path=one["path"].removeprefix(row["scope"] + "/"),
-                start=one["start_line"],
-                end=one["end_line"],
+                path=evidence["path"].removeprefix(row["scope"] + "/"),
+                start=evidence["start_line"],
+                end=evidence["end_line"],
             )
-            for one in row["evidence"]
+            for evidence in row["evidence"]
         ),
     )
 

@@ -5,12 +5,12 @@ asked the same.
         [--vectors] [--embedder NAME --model FOLDER] [--keep FOLDER] [--against CHECKOUT]
 
 A SET is a folder with `questions.jsonl`, see `questions.py`; `tests/recall` is one. Each scope of
-it becomes a workspace. The figures are those of `measures.py`, each with the interval that holds 95
-% of resampled means. `--vectors` asks a second daemon, with semantic search, as soon as all chunks
-have their vectors, which `--keep` keeps for the next run; `--against` asks one of another checkout.
-What these change is told for the same questions, all and each sort, with the interval of resampled
-differences: one that does not hold 0 is more than chance. `--sorts` also tells of how many notes
-the first question finds them among three hits.
+it becomes a workspace. `measures.py` defines the figures, each with the interval that holds 95 % of
+resampled means. `--vectors` asks a second daemon, with semantic search, as soon as all chunks have
+their vectors, which `--keep` keeps for the next run; `--against` asks a daemon of another checkout.
+Their differences are printed for the same questions, all and each sort, with the interval of
+resampled differences: an interval without 0 is more than chance. `--sorts` also prints for how many
+notes the first question finds the note among three hits.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def main() -> None:
         "--limits", nargs="+", type=int, default=LIMITS, metavar="N", help="hits of a search"
     )
     parser.add_argument("--vectors", action="store_true", help="measure with semantic search, too")
-    parser.add_argument("--embedder", default="universal", help="that of --vectors")
+    parser.add_argument("--embedder", default="universal", help="the embedder of --vectors")
     parser.add_argument("--model", default="", help="the name of its model")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="keep the daemon of --vectors, here"
@@ -261,10 +261,12 @@ def wait_for_vectors(client: Client) -> None:
     """Wait until all chunks have vectors and the model answers."""
     end_s = time.monotonic() + VECTORS_S
     while time.monotonic() < end_s:
-        states = [one["semantic"] for one in client.call("semantic.status")["workspaces"]]
-        if all(one["state"] == "ready" for one in states):
+        states = [
+            workspace["semantic"] for workspace in client.call("semantic.status")["workspaces"]
+        ]
+        if all(state["state"] == "ready" for state in states):
             return
-        if failed := [one["reason"] for one in states if one["failed"]]:
+        if failed := [state["reason"] for state in states if state["failed"]]:
             raise SystemExit(f"no vectors: {failed[0]}")
         time.sleep(0.5)
     raise SystemExit(f"not all chunks had vectors after {VECTORS_S} s: {states}")
@@ -281,7 +283,7 @@ def print_differences(
     sorts = sorted({question.category for question in questions})
     for before, after in pairs:
         for sort in ("", *sorts) if len(sorts) > 1 else ("",):
-            at = [i for i, one in enumerate(questions) if sort in ("", one.category)]
+            at = [i for i, question in enumerate(questions) if sort in ("", question.category)]
             cells = [
                 render_difference(
                     [before.figures[i][name] for i in at], [after.figures[i][name] for i in at]
@@ -295,7 +297,7 @@ def print_differences(
 
 
 def render_difference(before: Sequence[float], after: Sequence[float]) -> str:
-    mean, low, high = (100 * one for one in find_paired_interval(before, after))
+    mean, low, high = (100 * share for share in find_paired_interval(before, after))
     text = f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
     return f"**{text}**" if low > 0 or high < 0 else text
 
@@ -338,7 +340,11 @@ def measure_blocks(
         figures = {}
         for budget in BUDGETS:
             shown = _time(row, daemon.context(client, budget), question)
-            lines = {(one.path, line) for one in shown for line in range(one.start, one.end + 1)}
+            lines = {
+                (passage.path, line)
+                for passage in shown
+                for line in range(passage.start, passage.end + 1)
+            }
             figures[f"T@{budget}"] = find_share(lines, question.evidence)
         row.figures.append(figures)
     return row
@@ -355,22 +361,22 @@ def print_sorts(found: MethodResult, questions: Sequence[Question]) -> None:
         sorts[question.category].append(figures)
     print(f"\n| {found.name} | questions | {' | '.join(NAMES)} |\n|---|{'---|' * (len(NAMES) + 1)}")
     for sort, measured in sorted(sorts.items()):
-        cells = [f"{find_mean([one[name] for one in measured]):.3f}" for name in NAMES]
+        cells = [f"{find_mean([figures[name] for figures in measured]):.3f}" for name in NAMES]
         print(f"| {sort} | {len(measured)} | {' | '.join(cells)} |")
 
 
 def print_met(results: Sequence[MethodResult], questions: Sequence[Question]) -> None:
     """Print for each sort how many notes their first question finds among the first hits."""
     first: dict[tuple[str, str, str], int] = {}
-    for at, one in enumerate(questions):
-        first.setdefault((one.category, one.scope, one.evidence[0].path), at)
+    for at, question in enumerate(questions):
+        first.setdefault((question.category, question.scope, question.evidence[0].path), at)
     sorts: dict[str, list[int]] = collections.defaultdict(list)
     for (category, _, _), at in first.items():
         sorts[category].append(at)
     print(f"\n| notes among the first {N_TOP} hits | notes |", end="")
-    print(f" {' | '.join(one.name for one in results)} |\n|---|---|{'---|' * len(results)}")
+    print(f" {' | '.join(result.name for result in results)} |\n|---|---|{'---|' * len(results)}")
     for sort, places in sorted(sorts.items()):
-        cells = [str(sum(one.ranks[at] <= N_TOP for at in places)) for one in results]
+        cells = [str(sum(result.ranks[at] <= N_TOP for at in places)) for result in results]
         print(f"| {sort} | {len(places)} | {' | '.join(cells)} |")
 
 

@@ -49,10 +49,10 @@ def measure_found(bench: Bench) -> Iterator[Figure]:
                 f"finished save → found, {name}, p{percent}",
                 [
                     Measured(
-                        value=find_percentile(found, percent),
+                        value=find_percentile(times, percent),
                         limit=find_percentile(watched, percent),
                     )
-                    for found in founds
+                    for times in founds
                 ],
                 unit="ms",
                 limit_name="watchdog's event",
@@ -77,7 +77,7 @@ def time_saves(
     watcher = BareWatcher(other)
     try:
         with least_program.running(small) as socket:
-            for at, one in bench.by_turns(indexed, bench.effort.n_saves):
+            for at, place in bench.by_turns(indexed, bench.effort.n_saves):
                 time.sleep(QUIET_S)
                 watcher.arm()
                 overwrite(other / "saved.md", next(words))
@@ -85,13 +85,13 @@ def time_saves(
                 watched.append((watcher.wait_s(GIVE_UP_S) - began_s) * 1000)
                 with Client(socket, GIVE_UP_S) as client:
                     least.append(time_save(client, small / "saved.md", next(words)))
-                with one.home.client() as client:
-                    note = one.root / ".memories" / "saved-by-the-benchmark.md"
+                with place.home.client() as client:
+                    note = place.root / ".memories" / "saved-by-the-benchmark.md"
                     founds[at].append(time_save(client, note, next(words)))
     finally:
         watcher.close()
     # An event may arrive before the save has returned.
-    return founds, [max(0.01, one) for one in watched], least
+    return founds, [max(0.01, time_ms) for time_ms in watched], least
 
 
 def time_save(client: Client, note: Path, word: str) -> float:
@@ -115,7 +115,7 @@ def wait_found(client: Client, word: str, **params: object) -> float:
 
 
 def measure_wait(bench: Bench) -> Iterator[Figure]:
-    """What a search that waits for the disk takes more than one that does not.
+    """The time that a search takes for waiting for the disk.
 
     Processor time, since the wall clock also measures what other programs do meanwhile: its ratio
     differed threefold from run to run.
@@ -125,17 +125,17 @@ def measure_wait(bench: Bench) -> Iterator[Figure]:
     plains: list[list[float]] = [[] for _ in indexed]
     walks: list[list[float]] = [[] for _ in indexed]
     took: list[float] = []
-    for at, one in bench.by_turns(indexed, 3 * bench.effort.n_rounds):
+    for at, place in bench.by_turns(indexed, 3 * bench.effort.n_rounds):
         before_s = time.process_time()
-        walk_notes(str(one.root))
+        walk_notes(str(place.root))
         walks[at].append((time.process_time() - before_s) * 1000)
-        with one.home.client() as client:
+        with place.home.client() as client:
             began_s = time.perf_counter()
             waits[at].append(
-                time_cpu_of_search(one.home, client, wait="disk", timeout_ms=PATIENT_MS)
+                time_cpu_of_search(place.home, client, wait="disk", timeout_ms=PATIENT_MS)
             )
             took += [(time.perf_counter() - began_s) * 1000] if at == 0 else []
-            plains[at].append(time_cpu_of_search(one.home, client))
+            plains[at].append(time_cpu_of_search(place.home, client))
     yield compare(
         "wait-disk",
         '`wait: "disk"`, all notes, beyond the search itself, CPU',
@@ -181,8 +181,8 @@ def measure_edit(bench: Bench) -> Iterator[Figure]:
         "edit",
         f"one changed line of a note of {n_bytes / 1e6:g} MB, CPU",
         [
-            Measured(value=min(one), limit=min(every))
-            for one, every in zip(costs[False], costs[True], strict=True)
+            Measured(value=min(few), limit=min(every))
+            for few, every in zip(costs[False], costs[True], strict=True)
         ],
         unit="ms",
         limit_name="all lines changed",
@@ -196,8 +196,8 @@ def measure_save_cost(bench: Bench) -> Iterator[Figure]:
     for size in bench.sizes:
         indexed = bench.indexed(size)
         costs: list[list[tuple[float, float]]] = [[] for _ in indexed]
-        for at, one in bench.by_turns(indexed, bench.effort.n_costly_saves):
-            costs[at].append(measure_one_save(one, bench.effort.settle_s))
+        for at, place in bench.by_turns(indexed, bench.effort.n_costly_saves):
+            costs[at].append(measure_one_save(place, bench.effort.settle_s))
         seconds = f"{bench.effort.settle_s:g} s"
         for number, (what, unit, most) in enumerate((("written", "MB", 1), ("CPU", "ms", 50))):
             values = [find_median([cost[number] for cost in of_one]) for of_one in costs]

@@ -29,7 +29,7 @@ from tests.benchmarks.home import Home
 from tests.benchmarks.queries import FILTERED, QUESTION, Query
 
 CHUNKS_OF_CLASSES, CHUNKS_OF_QUESTIONS = 10_000, 100_000
-# Of the workspace of one project.
+# The size of one project's workspace.
 CHUNKS_OF_PROJECT = 2_000
 LARGE = 900_000
 PATIENT_MS = 60_000
@@ -43,7 +43,9 @@ class Times(NamedTuple):
 
     def measured(self, percent: float) -> list[Measured]:
         limit = find_percentile(self.bare, percent)
-        return [Measured(value=find_percentile(one, percent), limit=limit) for one in self.sockets]
+        return [
+            Measured(value=find_percentile(times, percent), limit=limit) for times in self.sockets
+        ]
 
 
 def measure_search(bench: Bench) -> Iterator[Figure]:
@@ -66,7 +68,7 @@ def measure_search(bench: Bench) -> Iterator[Figure]:
     for name, queries in classes.items():
         part = slice(first, first + len(queries))
         first += len(queries)
-        of_class = Times([one[part] for one in times.sockets], times.bare[part])
+        of_class = Times([socket[part] for socket in times.sockets], times.bare[part])
         note = f"p95 {find_percentile(of_class.sockets[0], 95):.1f} ms"
         measured = of_class.measured(50)
         yield compare("search", f"… {name}, p50", measured, unit="ms", note=note)
@@ -79,7 +81,7 @@ def measure_floor(
     queries: Sequence[Query],
     search_ms: Sequence[float],
 ) -> Iterator[Figure]:
-    """What a search that ranks the same candidates cannot go below: SQLite's answers to its own
+    """The time that a search with the same candidates cannot go below: SQLite's answers to its own
     statements, without what makes hits of them, and a message over the same socket.
 
     The processor time tells the same on a machine that others keep busy.
@@ -124,13 +126,13 @@ def take_daemon_cpu_ms(
 ) -> list[float]:
     """Milliseconds of processor time that a search takes the daemon of each checkout."""
     taken_s = [0.0] * len(indexed)
-    for at, one in bench.by_turns(indexed):
-        with one.home.client() as client:
-            before_s = one.home.cpu_s()
+    for at, place in bench.by_turns(indexed):
+        with place.home.client() as client:
+            before_s = place.home.cpu_s()
             for text in texts:
                 ask(client, text)
-            taken_s[at] += one.home.cpu_s() - before_s
-    return [1000 * one / len(texts) / bench.effort.n_rounds for one in taken_s]
+            taken_s[at] += place.home.cpu_s() - before_s
+    return [1000 * daemon_s / len(texts) / bench.effort.n_rounds for daemon_s in taken_s]
 
 
 @contextlib.contextmanager
@@ -199,7 +201,9 @@ def measure_project(bench: Bench) -> Iterator[Figure]:
     questions = bench.queries(size)[QUESTION]
     searches = time_searches(bench, size, questions)
     indexed = bench.indexed(size)
-    contexts = time_by_turns(bench, indexed, [one.text for one in questions], method="context")
+    contexts = time_by_turns(
+        bench, indexed, [question.text for question in questions], method="context"
+    )
     n_chunks = indexed[0].n_chunks
     for percent, most_search, most_context in ((50, 4, 12), (95, 8, 25)):
         yield compare(
@@ -255,7 +259,7 @@ def measure_large(bench: Bench) -> Iterator[Figure]:
     for size in sizes:
         indexed = bench.indexed(size)
         classes = bench.queries(size)
-        failures = [count_failures(one, classes) for one in indexed]
+        failures = [count_failures(place, classes) for place in indexed]
         n_chunks, n_queries = indexed[0].n_chunks, sum(map(len, classes.values()))
         yield compare(
             "large",
@@ -264,12 +268,13 @@ def measure_large(bench: Bench) -> Iterator[Figure]:
             unit="",
             target=Target(most=0, unit=""),
         )
-        # What a query takes where nothing else runs: waiting counts in the latencies below.
+        # The processor time of a query where nothing else runs: waiting counts in the latencies
+        # below.
         texts = [query.text for queries in classes.values() for query in queries]
         yield compare(
             "large",
             f"{n_chunks:,} chunks: processor time of the daemon, mean",
-            [Measured(value=one) for one in take_daemon_cpu_ms(bench, indexed, texts)],
+            [Measured(value=place) for place in take_daemon_cpu_ms(bench, indexed, texts)],
             unit="ms",
         )
         for name, queries in classes.items():
@@ -277,7 +282,7 @@ def measure_large(bench: Bench) -> Iterator[Figure]:
             yield compare(
                 "large",
                 f"{n_chunks:,} chunks: {name}, p50",
-                [Measured(value=find_median(one)) for one in times],
+                [Measured(value=find_median(durations)) for durations in times],
                 unit="ms",
                 target=Target(most=150, unit="ms"),
             )
@@ -321,7 +326,7 @@ def time_by_turns(
     bench: Bench, indexed: Sequence[Indexed], texts: Sequence[str], method: str = "search"
 ) -> list[list[float]]:
     """Milliseconds of each query, the least of some rounds, by checkout."""
-    return time_homes(bench, [one.home for one in indexed], texts, method)
+    return time_homes(bench, [place.home for place in indexed], texts, method)
 
 
 def time_homes(

@@ -1,9 +1,9 @@
 """Measures what vectors add to the time of a question and to the memory of the daemon.
 
-Two daemons have the same notes, one of them with vectors; they are asked by turns. Of 10,000 chunks
-the vectors are those of the model, which take a core about 75 seconds. Those of 100,000 chunks are
-random and put into vectors.db: making them would take 13 minutes, and costs of a search are the
-same, or higher since the chunks nearest to a question have none of its words.
+Two daemons have the same notes, one of them with vectors; they are asked by turns. The vectors of
+10,000 chunks are the model's, which take a core about 75 seconds. The vectors of 100,000 chunks are
+random and put into vectors.db: to make them would take 13 minutes, and a search costs the same, or
+more, because the chunks nearest to a question have none of its words.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ def _write_random_vectors(index: Path) -> int:
 
 
 def measure_matrix(bench: Bench, n_rows: int) -> Figure:
-    """What the vector process computes for a question, in this process: the cosines of all rows and
-    the choice of the nearest.
+    """Compute in this process what the vector process computes for a question: the cosines of all
+    rows and the choice of the nearest.
     """
     import numpy as np
 
@@ -204,10 +204,12 @@ def wait_for_vectors(home: Home) -> None:
     end_s = time.monotonic() + VECTORS_S
     with home.client() as client:
         while time.monotonic() < end_s:
-            states = [one["semantic"] for one in client.call("semantic.status")["workspaces"]]
-            if all(one["state"] == "ready" for one in states):
+            states = [
+                workspace["semantic"] for workspace in client.call("semantic.status")["workspaces"]
+            ]
+            if all(state["state"] == "ready" for state in states):
                 return
-            if failed := [one["reason"] for one in states if one["failed"]]:
+            if failed := [state["reason"] for state in states if state["failed"]]:
                 raise RuntimeError(f"no vectors: {failed[0]}")
             time.sleep(0.2)
     raise TimeoutError(f"not all chunks had vectors after {VECTORS_S} s")

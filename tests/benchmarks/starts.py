@@ -49,7 +49,7 @@ def measure_ready(bench: Bench) -> Iterator[Figure]:
     yield compare(
         "ready",
         "start, nothing changed: answering → `ready`, CPU",
-        [Measured(value=one.ready_cpu_ms, limit=one.walk_cpu_ms) for one in restarts],
+        [Measured(value=restart.ready_cpu_ms, limit=restart.walk_cpu_ms) for restart in restarts],
         unit="ms",
         limit_name="scandir + stat",
         target=Target(most=5),
@@ -58,7 +58,7 @@ def measure_ready(bench: Bench) -> Iterator[Figure]:
     yield compare(
         "ready",
         "… beside the same walk with each folder opened and watched",
-        [Measured(value=one.ready_cpu_ms, limit=one.watch_cpu_ms) for one in restarts],
+        [Measured(value=restart.ready_cpu_ms, limit=restart.watch_cpu_ms) for restart in restarts],
         unit="ms",
         limit_name="scandir + stat + inotify",
     )
@@ -69,7 +69,7 @@ def measure_first_answer(bench: Bench) -> Iterator[Figure]:
     yield compare(
         "first-answer",
         "start → first answer",
-        [Measured(value=one.answer_ms, limit=one.nothing_ms) for one in restarts],
+        [Measured(value=restart.answer_ms, limit=restart.nothing_ms) for restart in restarts],
         unit="ms",
         limit_name="`python -c pass`",
         target=Target(most=200, unit="ms"),
@@ -83,15 +83,15 @@ def restart_by_turns(bench: Bench, n_chunks: int) -> list[Restart]:
 def _restart_by_turns(bench: Bench, n_chunks: int) -> list[Restart]:
     indexed = bench.indexed(n_chunks)
     rounds: list[list[Restart]] = [[] for _ in indexed]
-    for at, one in bench.by_turns(indexed):
-        nothing_ms = time_nothing(one.home.checkout.python)
-        walk_ms = take_own_cpu_ms(lambda one=one: walk_notes(str(one.root)))
-        watch_ms = take_own_cpu_ms(lambda one=one: watch_notes(str(one.root)))
-        one.home.stop()
-        answer_ms = one.home.start() * 1000
-        before_s, began_s = one.home.cpu_s(), time.perf_counter()
-        one.home.wait_until_ready()
-        cpu_ms = (one.home.cpu_s() - before_s) * 1000
+    for at, place in bench.by_turns(indexed):
+        nothing_ms = time_nothing(place.home.checkout.python)
+        walk_ms = take_own_cpu_ms(lambda root=str(place.root): walk_notes(root))
+        watch_ms = take_own_cpu_ms(lambda root=str(place.root): watch_notes(root))
+        place.home.stop()
+        answer_ms = place.home.start() * 1000
+        before_s, began_s = place.home.cpu_s(), time.perf_counter()
+        place.home.wait_until_ready()
+        cpu_ms = (place.home.cpu_s() - before_s) * 1000
         wall_ms = (time.perf_counter() - began_s) * 1000
         rounds[at].append(Restart(answer_ms, cpu_ms, wall_ms, walk_ms, watch_ms, nothing_ms))
     return [

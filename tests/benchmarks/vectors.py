@@ -3,8 +3,8 @@ the memory of the daemon.
 
 Three daemons have the same two workspaces. Saves are looked for in the first one, whose vectors are
 random in two of the daemons: making them would take a core two minutes, and costs are the same. One
-daemon makes those of its second workspace; its vector process is stopped while another daemon has
-its turn, so that the limits are those of an idle machine.
+daemon makes the vectors of its second workspace; its vector process is stopped while another daemon
+has its turn, so that the limits are an idle machine's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.benchmarks.saves import QUIET_S, overwrite, wait_found
 from tests.benchmarks.semantic import SEMANTIC_CONFIG, wait_for_model, write_random_vectors
 
 CHUNKS = 10_000
-# Of fewer, all are embedded before the last save.
+# With fewer notes, all are embedded before the last save.
 MIN_CHUNKS = 2_000
 START_S = 300.0
 SAVED_IN, EMBEDDED = "notes", "embedded"
@@ -121,8 +121,8 @@ def stopped(pid: int) -> Iterator[None]:
 
 def compare_saves(founds: list[list[float]]) -> Iterator[Figure]:
     """What the embedding of chunks adds, and apart from it what the vector of a question does."""
-    medians = [find_median(one) for one in founds]
-    highest = [find_percentile(one, 95) for one in founds]
+    medians = [find_median(times) for times in founds]
+    highest = [find_percentile(times, 95) for times in founds]
     yield compare(
         "vectors",
         "finished save → found, while chunks are embedded, p50",
@@ -145,11 +145,14 @@ def compare_saves(founds: list[list[float]]) -> Iterator[Figure]:
 def read_progress(home: Home) -> tuple[int, float, int, float]:
     """Return chunks with a vector, CPU seconds of the process, all chunks, and its megabytes."""
     found = ask(home)
-    states, process = [one["semantic"] for one in found["workspaces"]], found["process"] or {}
+    states, process = (
+        [workspace["semantic"] for workspace in found["workspaces"]],
+        found["process"] or {},
+    )
     cpu_s = read_cpu_s(process["pid"]) if process else 0.0
     n_bytes = process.get("rss_bytes", 0)
-    n_chunks = sum(one["total"] for one in states)
-    return n_chunks - sum(one["pending"] for one in states), cpu_s, n_chunks, n_bytes / 1e6
+    n_chunks = sum(state["total"] for state in states)
+    return n_chunks - sum(state["pending"] for state in states), cpu_s, n_chunks, n_bytes / 1e6
 
 
 def wait_until_embedding(home: Home) -> None:

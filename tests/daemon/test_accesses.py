@@ -50,9 +50,9 @@ def test_what_a_context_a_get_a_recall_and_a_tracked_search_return_is_counted(pl
         assert memory.record_access(TIMEOUTS)["sections"] == 1
         memory.record_access(TIMEOUTS)
         stats = memory.access_stats(TIMEOUTS)
-    assert [one["count"] for one in before] == [5]
-    assert [one["count"] for one in stats["counts"]] == [7]
-    assert [one["sessions"] for one in stats["counts"]] == [1]
+    assert [row["count"] for row in before] == [5]
+    assert [row["count"] for row in stats["counts"]] == [7]
+    assert [row["sessions"] for row in stats["counts"]] == [1]
 
 
 def test_an_access_of_an_unknown_section_is_named_and_not_counted(place: Place) -> None:
@@ -65,7 +65,7 @@ def test_an_access_of_an_unknown_section_is_named_and_not_counted(place: Place) 
     done = ask("access.record", anchors=[TIMEOUTS, *unknown, TIMEOUTS])
     assert (done["sections"], done["unknown"]) == (1, unknown)
     stats = ask("access.stats")
-    assert [(one["anchor"], one["count"]) for one in stats["counts"]] == [(TIMEOUTS, 1)]
+    assert [(row["anchor"], row["count"]) for row in stats["counts"]] == [(TIMEOUTS, 1)]
 
 
 HOT = {"tier": ["hot"], "tag": ["redis"]}
@@ -120,9 +120,9 @@ def test_accesses_decide_the_tier_in_every_answer(place: Place, pair: tuple[str,
     ours, theirs = pair
     ask = place.client.call
     for workspace, expected in ((ours, [ours]), (theirs, []), ([theirs, ours], [ours])):
-        assert [one["workspace"] for one in find_hits(place, workspace, filters=HOT)] == expected
+        assert [hit["workspace"] for hit in find_hits(place, workspace, filters=HOT)] == expected
         shown = ask("context", query="raise", filters=HOT, workspace=workspace)["included"]
-        assert [one["workspace"] for one in shown] == expected
+        assert [piece["workspace"] for piece in shown] == expected
     for workspace, n_hot in ((ours, 1), (theirs, 0)):
         of_hot = {"filters": HOT, "workspace": workspace}
         assert ask("stats", **of_hot)["sections"] == n_hot
@@ -145,7 +145,7 @@ def test_counts_survive_a_restart_and_follow_the_note(own: Home) -> None:
     with own.start().client() as client:
         client.call("sync", workspace=str(root))
         stats = client.call("access.stats", workspace=str(root))
-    found = {one["anchor"]: one["count"] for one in stats["counts"]}
+    found = {row["anchor"]: row["count"] for row in stats["counts"]}
     assert found == {".memories/cache.md#redis/timeouts": 1}
 
 
@@ -215,4 +215,4 @@ def read_stored(home: Home) -> int:
 
 def sum_counts(client: Client, root: Path) -> int:
     """The sum of all counts; what was recorded until now is stored first."""
-    return sum(one["count"] for one in client.call("access.stats", workspace=str(root))["counts"])
+    return sum(row["count"] for row in client.call("access.stats", workspace=str(root))["counts"])

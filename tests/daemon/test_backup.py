@@ -51,7 +51,7 @@ def list_revisions(client: Client, id_: str) -> list[tuple[Any, ...]]:
         if len(page) < PAGE:
             break
     names = ("at", "client", "command", "path", "old_digest", "new_digest", "is_kept")
-    return [tuple(one[name] for name in names) for one in revisions]
+    return [tuple(revision[name] for name in names) for revision in revisions]
 
 
 def add(client: Client, root: Path) -> str:
@@ -147,11 +147,11 @@ def test_notes_that_changed_since_the_backup_are_revisions_and_stay_as_they_are(
     run(home, "restore", saved, "-w", place.id)
     assert read_notes(place.root) == notes
     found = place.client.call("history", workspace=place.id)["revisions"]
-    assert [(one["command"], one["path"]) for one in found] == [
+    assert [(revision["command"], revision["path"]) for revision in found] == [
         ("external", "MEMORY.md"),
         ("external", ".memories/0.md"),
         ("create", ".memories/0.md"),
-    ] or [(one["command"], one["path"]) for one in found] == [
+    ] or [(revision["command"], revision["path"]) for revision in found] == [
         ("external", ".memories/0.md"),
         ("external", "MEMORY.md"),
         ("create", ".memories/0.md"),
@@ -243,12 +243,12 @@ class KillLoop:
         def is_whole() -> bool:
             found = list_revisions(client, self.id)
             is_saved = found[-len(self.old) :] == self.old and all(
-                one[2] in ("external", "first_seen") for one in found[: -len(self.old)]
+                revision[2] in ("external", "first_seen") for revision in found[: -len(self.old)]
             )
             return found == former or is_saved
 
         wait_until(is_whole, "it is neither history")
-        assert all(one[-1] for one in list_revisions(client, self.id))
+        assert all(revision[-1] for revision in list_revisions(client, self.id))
         status = client.call("status", workspace=self.id)["workspaces"][0]
         assert not status["reasons"]
         with sqlite3.connect(f"file:{find_records(self.home, self.id)}?mode=ro", uri=True) as file:

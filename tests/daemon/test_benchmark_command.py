@@ -19,7 +19,7 @@ NOTES = [
 ]
 N_NOTES = 30
 LIMIT_S = 540
-# What these need may not be installed, or no size may be large enough.
+# A program that these need may not be installed, or no size may be large enough.
 MAY_BE_MISSING = ("large", "semantic", "many-vectors", "vectors", "panel")
 
 pytestmark = [

@@ -87,9 +87,9 @@ class KillLoop:
             assert shown in (set(), set(before)), shown
             client.call("sync", workspace=place_id)
             assert not [
-                one
-                for one in client.call("problems", workspace=place_id)["problems"]
-                if "change_set" in one["code"]
+                problem
+                for problem in client.call("problems", workspace=place_id)["problems"]
+                if "change_set" in problem["code"]
             ]
         daemon.kill()
 

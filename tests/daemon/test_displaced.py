@@ -111,10 +111,10 @@ def test_no_save_is_lost_between_two_editors_and_a_slow_exchange(
         "revisions"
     ]
     diffs = [
-        place.client.call("diff", workspace=place.id, path="MEMORY.md", revision=one["revision"])[
-            "diff"
-        ]
-        for one in revisions
+        place.client.call(
+            "diff", workspace=place.id, path="MEMORY.md", revision=revision["revision"]
+        )["diff"]
+        for revision in revisions
     ]
     assert any("+saved by editor 1" in diff for diff in diffs)
     assert "saved by editor 2" in note.read_text()

@@ -54,11 +54,6 @@ def test_progress_is_relative_to_the_largest_number_of_pending_notes(tmp_path: P
     assert line.render([workspace], ()).endswith("indexing 0/10")
 
 
-def test_a_few_degraded_workspaces_are_named_and_the_rest_is_counted(tmp_path: Path) -> None:
-    workspaces = [make_workspace(tmp_path, f"w{n}", faults={"watch": "deaf"}) for n in range(5)]
-    assert StatusLine().render(workspaces, ()).endswith("; degraded: w0, w1, w2 and 2 more")
-
-
 def test_stalled_parts_are_named(tmp_path: Path) -> None:
     assert (
         StatusLine().render([], ("writer", "store"))

@@ -168,8 +168,8 @@ def test_all_workspaces_are_examined_by_default(
     other = make_place(home.make_folder())
     both = {finding["workspace"] for finding in examine(home).reported["findings"]}
     assert {place.id, other.id} <= both
-    one = {finding["workspace"] for finding in examine(home, str(other.root)).reported["findings"]}
-    assert one == {other.id, None}
+    ids = {finding["workspace"] for finding in examine(home, str(other.root)).reported["findings"]}
+    assert ids == {other.id, None}
 
 
 # --- databases ------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ ON, OFF = True, False
 
 
 class With:
-    """A value together with other parameters than those of `BASE`."""
+    """A value together with other parameters than `BASE` has."""
 
     def __init__(self, value: Any, **base: Any) -> None:
         self.value, self.base = value, base
@@ -358,7 +358,7 @@ FILTERS: dict[str, Any] = {
     "include_archived": True,
     "include_expired": True,
 }
-# What a field does that no difference shows here.
+# Effects of fields that no difference shows here.
 ELSEWHERE = {
     "workspace": "chooses the workspace, which each call names",
     "timeout_ms": "limits the time",
@@ -508,7 +508,7 @@ class Bench:
         revisions = call("history", workspace=place.id)["revisions"]
         return (
             make_stable(files),
-            [(one["client"], one["command"], one["path"]) for one in revisions],
+            [(revision["client"], revision["command"], revision["path"]) for revision in revisions],
             make_stable(call("signal.outbox", workspace=place.id, everyone=True)),
             make_stable(call("access.stats", workspace=place.id)),
         )
@@ -526,7 +526,7 @@ def bench(home: Home, daemon: Daemon) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize(
-    ("method", "field", "value", "base"), CASES, ids=[f"{one[0]}: {one[1]}" for one in CASES]
+    ("method", "field", "value", "base"), CASES, ids=[f"{case[0]}: {case[1]}" for case in CASES]
 )
 def test_a_field_changes_the_answer_or_what_is_kept(
     bench: Bench, method: str, field: str, value: Any, base: dict[str, Any]

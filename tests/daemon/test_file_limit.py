@@ -63,24 +63,24 @@ def test_as_many_workspaces_are_served_as_there_are_files_for_and_the_others_say
 
         def list_states() -> dict[str, str]:
             status = client.call("status")["workspaces"]
-            return {one["id"]: one["state"] for one in status}
+            return {workspace["id"]: workspace["state"] for workspace in status}
 
         def is_settled() -> bool:
             return "indexing" not in list_states().values()
 
         wait_until(is_settled, "workspaces are neither served nor refused")
-        served = [one for one in added if find(one)]
+        served = [workspace_id for workspace_id in added if find(workspace_id)]
         assert len(served) == N_SERVED
-        for one in client.call("status")["workspaces"]:
-            if one["id"] not in served:
-                assert one["state"] == "degraded"
-                assert reason in "; ".join(one["reasons"])
-                findings = client.call("doctor", workspace=one["id"])["findings"]
+        for workspace in client.call("status")["workspaces"]:
+            if workspace["id"] not in served:
+                assert workspace["state"] == "degraded"
+                assert reason in "; ".join(workspace["reasons"])
+                findings = client.call("doctor", workspace=workspace["id"])["findings"]
                 assert any(reason in finding["what"] for finding in findings)
                 assert not any("deleted" in finding["what"] for finding in findings)
         # One that is removed makes room.
         client.call("workspace.remove", workspace=served[0])
-        waiting = [one for one in added if one not in served]
+        waiting = [workspace_id for workspace_id in added if workspace_id not in served]
         wait_until(lambda: any(map(find, waiting)), "the room is not used")
     assert daemon.stop() == 0
     assert "Traceback" not in own.read_log()

@@ -159,7 +159,7 @@ def test_a_hook_that_finds_no_daemon_starts_one_and_has_its_answer(own: Home, ev
 def test_a_hook_without_time_is_silent_and_the_daemon_is_there_for_the_next(own: Home) -> None:
     given = {"cwd": str(own.make_folder()), "prompt": "x y"}
     try:
-        # Of a file, all can be read at once.
+        # A file can be read at once as a whole.
         (own.folder / "given.json").write_text(json.dumps(given))
         with (own.folder / "given.json").open() as stdin:
             done = subprocess.run(
@@ -254,7 +254,7 @@ def test_a_step_is_captured_once_for_each_run(place: Place) -> None:
     with Memsyncd(str(place.root), env=place.home.env) as memory:
         text = f"intro\n\n## Kafka\n\nA log with {TOKEN}.\n"
         first = memory.capture("research", {"content": text, "path": "r.md"}, run_id="r1")
-        assert [one["path"] for one in first["added"]] == [".memories/research.md"] * 2
+        assert [section["path"] for section in first["added"]] == [".memories/research.md"] * 2
         assert memory.capture("research", text, run_id="r2")["added"]
         again = memory.capture("research", {"content": text, "path": "r.md"}, run_id="r1")
         assert again["added"] == []

@@ -243,8 +243,8 @@ def test_the_commands_of_the_guide_work_as_written(example_home: Home) -> None:
     assert setting is not None
     commands = re.findall(r"^\$ (curl .*)$", text, re.MULTILINE)
     answers = [
-        run_shell(example_home, f"{setting[1]}; {one.replace('curl', 'curl --max-time 2', 1)}")
-        for one in commands
+        run_shell(example_home, f"{setting[1]}; {command.replace('curl', 'curl --max-time 2', 1)}")
+        for command in commands
     ]
     assert json.loads(answers[0])["hits"][0]["path"] == "MEMORY.md"
     assert "row locks" in answers[1]
@@ -304,9 +304,9 @@ def test_a_stream_of_all_workspaces_resumes_each_and_once(
     assert place.id in known
     assert other.id in known
     stream.close()
-    for one, word in ((place, "tulip"), (other, "daisy")):
-        (one.root / "MEMORY.md").write_text(f"# {word}\n")
-        one.wait_found(word, "MEMORY.md")
+    for workspace, word in ((place, "tulip"), (other, "daisy")):
+        (workspace.root / "MEMORY.md").write_text(f"# {word}\n")
+        workspace.wait_found(word, "MEMORY.md")
     again = connect().open("GET", "/v1/events", Last_Event_ID=f"{known},absent:3,x")
     seen: list[tuple[str, int]] = []
 
@@ -418,7 +418,7 @@ def test_an_agent_with_a_handshake_has_a_session(mcp: Browser, place: Place, ver
     assert "MEMORY.md:1-3" in answer["result"]["content"][0]["text"]
     status, answer = mcp.ask("POST", "/mcp", [call, {**call, "id": "b"}], **session)
     if version in ("2024-11-05", "2025-03-26"):
-        assert {one["id"] for one in answer} == {"a", "b"}
+        assert {response["id"] for response in answer} == {"a", "b"}
     else:
         assert (status, answer["error"]["code"]) == (400, -32600)
     status, answer = mcp.ask("POST", "/mcp", {**call, "jsonrpc": "1"}, **session)
@@ -448,7 +448,11 @@ def test_a_session_gets_notifications_by_its_stream(
     session = shake_hands(mcp, query=f"?workspace={place.id}")
     listed = {"jsonrpc": "2.0", "id": 1, "method": "resources/list"}
     _, answer = mcp.ask("POST", "/mcp", listed, **session)
-    uri = next(one["uri"] for one in answer["result"]["resources"] if "MEMORY.md" in one["uri"])
+    uri = next(
+        resource["uri"]
+        for resource in answer["result"]["resources"]
+        if "MEMORY.md" in resource["uri"]
+    )
     subscribe = {"jsonrpc": "2.0", "id": 2, "method": "resources/subscribe", "params": {"uri": uri}}
     assert "result" in mcp.ask("POST", "/mcp", subscribe, **session)[1]
     listener = connect()

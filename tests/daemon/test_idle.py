@@ -134,10 +134,15 @@ def test_reconciles_of_all_workspaces_wake_up_together_and_without_changes_log_a
     with daemon.client() as client:
 
         def count_looks() -> int:
-            return sum(int(one["syncs"]["total"]) for one in client.call("metrics")["workspaces"])
+            return sum(
+                int(workspace["syncs"]["total"])
+                for workspace in client.call("metrics")["workspaces"]
+            )
 
         def observe() -> tuple[str, list[int], list[int]]:
-            generations = [one["generation"] for one in client.call("status")["workspaces"]]
+            generations = [
+                workspace["generation"] for workspace in client.call("status")["workspaces"]
+            ]
             return (
                 home.log.read_text(),
                 [index.stat().st_mtime_ns for index in indexes],

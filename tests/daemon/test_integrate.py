@@ -397,7 +397,7 @@ def test_a_file_that_changes_while_the_user_is_asked_is_left(agent: Agent) -> No
 # --- files that cannot be edited ---
 
 
-# One client for each format; those of others are edited by the same code.
+# One client for each format; other clients' files are edited by the same code.
 @pytest.mark.parametrize("client", ["codex", "gemini", "opencode"])
 @pytest.mark.parametrize("fault", ["broken", "read-only", "folder", "latin", "hidden"])
 def test_a_file_that_cannot_be_edited_stays_as_it_is(agent: Agent, client: str, fault: str) -> None:

@@ -112,8 +112,8 @@ class Agent:
     def _receive(self) -> None:
         found = self.memory.inbox(agent=self.name)
         if found:
-            self.memory.ack_signals(*(one["id"] for one in found), agent=self.name)
-            self.received += [one["content"] for one in found]
+            self.memory.ack_signals(*(signal["id"] for signal in found), agent=self.name)
+            self.received += [signal["content"] for signal in found]
 
 
 class Editor:
@@ -188,9 +188,9 @@ def read_history(place: Place) -> list[dict[str, Any]]:
         return bool(found[0]["new_digest"] == text)
 
     wait_until(is_complete, "the last text of the note is in no revision")
-    for one in found:
-        asked = {"workspace": place.id, "revision": one["revision"]}
-        one["diff"] = place.client.call("diff", **asked)["diff"].splitlines()[2:]
+    for revision in found:
+        asked = {"workspace": place.id, "revision": revision["revision"]}
+        revision["diff"] = place.client.call("diff", **asked)["diff"].splitlines()[2:]
     return found[::-1]
 
 
@@ -199,29 +199,29 @@ def check_note(
 ) -> None:
     assert all(newer["old_digest"] == older["new_digest"] for older, newer in pairwise(past))
     # Whoever reads the note sees one of its texts as a whole.
-    assert editor.seen <= {one["new_digest"] for one in past} | editor.saved
+    assert editor.seen <= {revision["new_digest"] for revision in past} | editor.saved
     shown_by: dict[int | str, list[str]] = collections.defaultdict(list)
-    for one in past:
-        for key in (one["change_set"], one["new_digest"]):
-            shown_by[key] += one["diff"]
+    for revision in past:
+        for key in (revision["change_set"], revision["new_digest"]):
+            shown_by[key] += revision["diff"]
     for agent in agents:
         for act, line in agent.changes:
-            assert any(shown.startswith(line) for shown in shown_by[act]), line
+            assert any(text.startswith(line) for text in shown_by[act]), line
     # No act removes what others have written; an editor may that saves what it read before.
     removed_by_acts = [
-        shown
-        for one in past
-        if one["command"] != "external"
-        for shown in one["diff"]
-        if shown.startswith("-") and not shown.startswith("-<!-- memory:")
+        text
+        for revision in past
+        if revision["command"] != "external"
+        for text in revision["diff"]
+        if text.startswith("-") and not text.startswith("-<!-- memory:")
     ]
-    assert [shown for shown in removed_by_acts if shown != "-"] == []
+    assert [text for text in removed_by_acts if text != "-"] == []
     overwritten = {
-        shown[1:]
-        for one in past
-        if one["command"] == "external"
-        for shown in one["diff"]
-        if shown.startswith("-")
+        text[1:]
+        for revision in past
+        if revision["command"] == "external"
+        for text in revision["diff"]
+        if text.startswith("-")
     }
     text = (place.root / NOTE).read_text()
     said = [line[1:] for agent in agents for _, line in agent.changes if "Said by" in line]
@@ -238,10 +238,10 @@ def check_the_rest(place: Place, agents: list[Agent]) -> None:
         assert all(others.count(f"{line}\n") == 1 for line in agent.checkpoints)
         project = notes.get("project.md", "")
         assert all(project.count(f"## {heading}\n") == 1 for heading in agent.promoted)
-        present = {one["anchor"] for one in list_sections(place)}
+        present = {section["anchor"] for section in list_sections(place)}
         counted = {anchor: count(place, anchor) for anchor in agent.accesses if anchor in present}
         assert counted == {anchor: agent.accesses[anchor] for anchor in counted}
-        left = [one["content"] for one in agent.memory.inbox(agent=agent.name)]
+        left = [signal["content"] for signal in agent.memory.inbox(agent=agent.name)]
         assert sorted(agent.received + left) == sorted(other.sent)
 
 
@@ -253,7 +253,7 @@ def list_sections(place: Place) -> list[dict[str, Any]]:
 
 def count(place: Place, anchor: str) -> int:
     counts = place.client.call("access.stats", workspace=place.id, anchor=anchor)["counts"]
-    return sum(one["count"] for one in counts)
+    return sum(row["count"] for row in counts)
 
 
 @pytest.mark.timeout(300)

@@ -431,7 +431,9 @@ def test_another_file_at_the_path_of_the_socket_is_reported_until_it_is_removed(
         put(path)
         wait_for(lambda: client.call("status")["socket_problem"])
         assert "no socket" in client.call("status")["socket_problem"]
-        [found] = [one for one in client.call("doctor")["findings"] if one["check"] == "socket"]
+        [found] = [
+            finding for finding in client.call("doctor")["findings"] if finding["check"] == "socket"
+        ]
         assert (found["level"], found["where"]) == ("error", own.socket_path)
         assert "remove what is at the socket" in found["remedy"]
         n_looks = client.call("metrics")["uptime_s"]

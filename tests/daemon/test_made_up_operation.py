@@ -2,7 +2,7 @@
 
 The operation's folder lies outside of the package. `BEGIN` adds it to the package, registers its
 declaration and generates the commands and the client's methods anew; the daemon, the commands and
-the client are then those of the package.
+the client are then the package's own.
 """
 
 from __future__ import annotations

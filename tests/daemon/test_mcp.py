@@ -170,7 +170,9 @@ def test_what_an_agent_remembers_is_found_read_and_recalled(place: Place, agent:
     assert "since Ada asked" in agent.use("memory_get", path=citation)[0]
     assert citation in agent.use("memory_context", query="spindles")[0]
     history = place.client.call("history", workspace=place.id)["revisions"]
-    assert [one["client"] for one in history if one["command"] != "external"] == ["test-agent"]
+    assert [revision["client"] for revision in history if revision["command"] != "external"] == [
+        "test-agent"
+    ]
 
 
 def test_an_agent_is_told_of_what_it_remembers_twice_and_can_append_to_it(agent: Agent) -> None:
@@ -211,7 +213,7 @@ def test_the_memory_tool_edits_a_note(place: Place, agent: Agent) -> None:
     assert "30 s" in agent.use("memory", command="view", path=path)[0]
     agent.use("memory", command="str_replace", path=path, old_str="30 s", new_str="40 s")
     assert "40 s" in (place.root / "MEMORY.md").read_text()
-    # The paths that this tool shows are those of the others, too.
+    # This tool shows the same paths as the others.
     assert "40 s" in agent.use("memory_get", path=path)[0]
     assert "40 s" in agent.use("memory_get", path=f"{path}:1-9")[0]
     text, is_error = agent.use(
@@ -310,7 +312,7 @@ def test_notes_are_listed_in_pages_and_read(place: Place, agent: Agent) -> None:
     place.client.call("sync", workspace=place.id)
     first = agent.ask("resources/list")["result"]
     second = agent.ask("resources/list", cursor=first["nextCursor"])["result"]
-    uris = [one["uri"] for page in (first, second) for one in page["resources"]]
+    uris = [resource["uri"] for page in (first, second) for resource in page["resources"]]
     assert len(set(uris)) == len(uris) == 152
     assert "nextCursor" not in second
     note = next(uri for uri in uris if uri.endswith("note%20007.md"))

@@ -35,13 +35,15 @@ def ask(daemon: Any) -> Iterator[Callable[[], dict[str, Any]]]:
 
 
 def of_workspace(metrics: dict[str, Any], place: Any) -> dict[str, Any]:
-    (found,) = [one for one in metrics["workspaces"] if one["id"] == place.id]
+    (found,) = [workspace for workspace in metrics["workspaces"] if workspace["id"] == place.id]
     return dict(found)
 
 
 def of_method(metrics: dict[str, Any], method: str) -> dict[str, Any]:
     nothing = {"answered": {"total": 0}, "failed_total": {}, "abandoned_total": 0}
-    return next((one for one in metrics["requests"] if one["method"] == method), nothing)
+    return next(
+        (request for request in metrics["requests"] if request["method"] == method), nothing
+    )
 
 
 def test_a_save_a_rename_and_a_removal_are_counted(
@@ -129,7 +131,7 @@ def test_a_rebuild_is_counted_and_counters_of_a_removed_workspace_are_dropped(
     place.client.call("sync", rebuild=True, workspace=place.id)
     assert of_workspace(ask(), place)["rebuilds_total"] == 1
     place.close()
-    assert place.id not in [one["id"] for one in ask()["workspaces"]]
+    assert place.id not in [workspace["id"] for workspace in ask()["workspaces"]]
 
 
 def test_requests_are_counted_by_method_code_and_time(
@@ -310,7 +312,8 @@ def test_each_sync_and_each_request_has_one_line_with_its_duration(
         ]
         assert all(line["duration_ms"] >= 0 for line in requests + syncs)
         n_requests = sum(
-            one["answered"]["total"] + one["abandoned_total"] for one in metrics["requests"]
+            request["answered"]["total"] + request["abandoned_total"]
+            for request in metrics["requests"]
         )
         return (len(requests), len(syncs)) == (
             n_requests + 1,

@@ -23,9 +23,9 @@ pytestmark = pytest.mark.shared_daemon
 PAGE = (REPOSITORY / "memsyncd" / "MIGRATING.md").read_text(encoding="utf-8")
 ROOT = '"~/project"'
 CODE = re.compile(r"`([^`]+)`")
-# What must be true, not a name in the prose.
+# A condition that must be true, not a name in the prose.
 CHECK = re.compile(r"\bresult\b|\bmemory\.\w+\(")
-# What the four systems offer, as they call it.
+# The functions of the four systems, by the systems' own names.
 OFFERED = {
     "FlowState": """MemoryStore MemoryKind MemoryEntry.create add add_many search get get_by_kind
         get_context count clear close on_step_completed on_step_failed TOOL_TO_KIND""",
@@ -101,7 +101,7 @@ def test_each_call_of_another_system_has_the_counterpart_that_the_page_says(
             [code] = codes
             is_command = code.startswith("memsyncd ")
             names["result"] = run_command(code, place) if is_command else run_python(code, names)
-            checks = [one for one in CODE.findall(outcome) if CHECK.search(one)]
+            checks = [code for code in CODE.findall(outcome) if CHECK.search(code)]
             assert checks, f"{theirs}: the page does not say what it gives"
             for check in checks:
                 value = eval(check.replace(ROOT, root), names)

@@ -266,10 +266,10 @@ def test_a_hard_link_written_elsewhere_is_found_by_a_search_that_waits_for_the_d
 
 
 def test_two_hard_links_in_one_workspace_are_both_found(place: Place) -> None:
-    one = write(place.root / ".memories" / "one.md", "larch")
-    os.link(one, place.root / ".memories" / "two.md")
+    note = write(place.root / ".memories" / "one.md", "larch")
+    os.link(note, place.root / ".memories" / "two.md")
     place.wait_found("larch", ".memories/one.md", ".memories/two.md")
-    write(one, "maple")
+    write(note, "maple")
     assert place.find("maple", wait="disk") == {".memories/one.md", ".memories/two.md"}
 
 
@@ -362,7 +362,7 @@ def test_a_rename_with_links_goes_through_while_editors_save(place: Place) -> No
         path, number = line.split()
         assert f"line {number}\n" in Path(path).read_text()
     problems = place.client.call("problems", workspace=place.id)["problems"]
-    assert not [one for one in problems if "change_set" in one["code"]]
+    assert not [problem for problem in problems if "change_set" in problem["code"]]
     place.wait_equal()
 
 

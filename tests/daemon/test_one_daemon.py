@@ -61,7 +61,7 @@ def root(own: Home) -> Path:
 
 @pytest.fixture
 def envs(own: Home) -> Iterator[dict[str, dict[str, str]]]:
-    """Environments of one home. What cron, ssh and some agents give is `bare`."""
+    """Environments of one home. Cron, ssh and some agents give the `bare` one."""
     names = ("PATH", "PYTHONPATH", "LANG", "HOME", "MEMSYNCD_CONFIG")
     bare = {name: own.env[name] for name in names}
     yield {

@@ -138,7 +138,10 @@ def test_each_view_shows_what_there_is_and_is_accessible(
     for view in VIEWS:
         panel.show(view, **({"q": "redis"} if view in ("search", "context") else {}))
         violations = panel.page.evaluate("rules => axe.run(rules).then(all => all.violations)", AXE)
-        broken = [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in violations]
+        broken = [
+            (violation["id"], [node["html"][:200] for node in violation["nodes"]])
+            for violation in violations
+        ]
         assert not broken, (view, broken)
         wide = panel.page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, view

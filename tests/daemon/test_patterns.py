@@ -41,10 +41,10 @@ def test_the_same_error_of_several_projects_is_one_pattern(clients: list[Place])
     ids = [place.id for place in clients]
     with Memsyncd(clients[0].root, env=clients[0].env) as memory:
         found = memory.patterns(workspaces=ids, topic="redis")
-        assert [one["id"] for one in found["workspaces"]] == ids
+        assert [workspace["id"] for workspace in found["workspaces"]] == ids
         [pattern] = found["patterns"]
         assert (pattern["kind"], pattern["topic"], pattern["n_workspaces"]) == ("error", "redis", 2)
-        assert [one["workspace"] for one in pattern["sections"]] == [ids[0], ids[1], ids[1]]
+        assert [section["workspace"] for section in pattern["sections"]] == [ids[0], ids[1], ids[1]]
         assert pattern["similarity"] >= 0.5
         assert pattern["sections"][0]["snippet"] == POOL
         assert memory.patterns(workspaces=ids, topic="redis", min_workspaces=3)["patterns"] == []
@@ -53,7 +53,7 @@ def test_the_same_error_of_several_projects_is_one_pattern(clients: list[Place])
         assert (first["topic"], first["n_workspaces"]) == (None, 3)
         assert second == pattern
         exact = memory.patterns(workspaces=ids, topic="redis", min_similarity=1.0)["patterns"]
-        assert [len(one["sections"]) for one in exact] == [2]
+        assert [len(pattern["sections"]) for pattern in exact] == [2]
         assert memory.patterns(workspaces=ids, kind="decision")["patterns"] == []
         with pytest.raises(BadRequest, match="than min_workspaces"):
             memory.patterns(workspaces=ids[:1])

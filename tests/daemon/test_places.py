@@ -215,7 +215,9 @@ def test_no_act_makes_changes_moves_or_removes_instructions_for_agents(
     place = make_place(root, **settings)
     place.client.call("note.add", workspace=place.id, content="x", note="MEMORY.md")
     folder = place.client.call("workspace.list")["workspaces"]
-    memory_dir = next(one["memory_dir"] for one in folder if one["id"] == place.id)
+    memory_dir = next(
+        workspace["memory_dir"] for workspace in folder if workspace["id"] == place.id
+    )
     inside = "" if memory_dir == "." else f"{memory_dir}/"
 
     def name(path: str) -> str:
@@ -492,7 +494,9 @@ def test_folders_over_the_limit_are_said_once_and_found_by_timed_scans(
     place.wait_found("willow", "3/c.md")
     assert place.status()["missed_events"] == 0
     findings = place.client.call("doctor", workspace=place.id)["findings"]
-    assert [one["check"] for one in findings if "max_watched_folders" in one["what"]] == ["watcher"]
+    assert [
+        finding["check"] for finding in findings if "max_watched_folders" in finding["what"]
+    ] == ["watcher"]
     place.close()
 
 
@@ -524,7 +528,7 @@ def test_more_links_than_one_answer_holds_are_listed_in_pages(
     program = (sys.executable, "-m", "memsyncd", "links")
     place.wait_found("9999", "MEMORY.md")
     answer = json.loads(place.run(*program, "--limit", "20000", "--json"))
-    assert answer["n_links"] == len({one["target"] for one in answer["links"]}) == 10_050
+    assert answer["n_links"] == len({link["target"] for link in answer["links"]}) == 10_050
     shown = place.run(*program, "--limit", "10040").splitlines()
     assert len(shown) == 10_041
     assert shown[-1] == "10 more; show them with --limit 10050"

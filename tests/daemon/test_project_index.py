@@ -32,8 +32,8 @@ def test_a_project_is_indexed_once_and_again_only_where_it_has_changed(place: Pl
 
         def index(*, dry_run: bool = False) -> dict[str, str]:
             indexed = memory.index_project("docs/*.txt", dry_run=dry_run)
-            assert [one["path"] for one in indexed["skipped"]] == ["CLAUDE.md"]
-            return {one["path"]: one["action"] for one in indexed["sources"]}
+            assert [skipped["path"] for skipped in indexed["skipped"]] == ["CLAUDE.md"]
+            return {source["path"]: source["action"] for source in indexed["sources"]}
 
         before = place.notes()
         planned = index(dry_run=True)
@@ -61,7 +61,7 @@ def test_a_project_is_indexed_once_and_again_only_where_it_has_changed(place: Pl
         assert place.notes() == once
         with pytest.raises(BadRequest, match="empty part"):
             memory.index_project("../secrets.md")
-        listed = {one["path"]: one["files"] for one in memory.sources()}
+        listed = {source["path"]: source["files"] for source in memory.sources()}
         assert listed["README.md"] == ["README.md"]
         assert listed["package.json"] == []
 

@@ -51,7 +51,7 @@ class Claude:
         return self.client.call("workspace.add", path=str(self.folder))
 
     def names(self) -> set[str]:
-        return {one["name"] for one in self.client.call("workspace.list")["workspaces"]}
+        return {workspace["name"] for workspace in self.client.call("workspace.list")["workspaces"]}
 
     def wait_found(self, word: str, project: str) -> None:
         """Wait until the word is found by a search in the project's folder."""
@@ -82,7 +82,7 @@ def test_projects_are_found_as_they_come_and_kept_when_they_go(claude: Claude) -
     claude.remember("code/api", "larch")
     claude.start_session("code/empty")
     added = claude.add()
-    assert [one["name"] for one in added["workspaces"]] == ["claude-api"]
+    assert [workspace["name"] for workspace in added["workspaces"]] == ["claude-api"]
     assert added["workspaces"][0]["project"] == str(claude.home.folder / "code/api")
     assert (added["found"]["what"], added["found"]["notes"]) == ("projects of Claude Code", 1)
     claude.wait_found("larch", "code/api")
@@ -121,7 +121,7 @@ def test_a_daemon_finds_after_a_restart_what_came_and_left_out_meanwhile(claude:
         claude.wait_found("larch", "api")
         assert claude.names() == {"claude-api", "claude-new"}
         gone = client.call("workspace.remove", workspace=str(claude.folder))
-        assert [one["name"] for one in gone["collections"]] == ["claude-code"]
+        assert [collection["name"] for collection in gone["collections"]] == ["claude-code"]
         assert claude.names() == set()
     assert (claude.folder / "projects").is_dir()
 
@@ -144,8 +144,12 @@ def test_a_configured_collection_is_listed_and_a_workspace_of_the_project_comes_
         claude.wait_found("yew", "api")
         hits = client.call("search", query="larch", workspace=str(own.folder / "api"))["hits"]
         assert not hits
-        of_agent = [one for one in client.call("workspace.list")["workspaces"] if one["project"]]
-        assert [one["name"] for one in of_agent] == ["claude-api"]
+        of_agent = [
+            workspace
+            for workspace in client.call("workspace.list")["workspaces"]
+            if workspace["project"]
+        ]
+        assert [workspace["name"] for workspace in of_agent] == ["claude-api"]
         assert client.call("search", query="larch", workspace="claude-api")["hits"]
         shutil.move(claude.folder, own.folder / "aside")
         wait_until(
@@ -190,7 +194,7 @@ def test_discover_lists_what_is_there_and_adds_it(claude: Claude) -> None:
     listed.write_text(json.dumps({"vaults": {"1": {"path": str(vault)}}}))
     env = {"CODEX_HOME": str(codex.parent)}
     places = discover(claude.home, api, **env)
-    assert {name: (one["notes"], one["workspace"]) for name, one in places.items()} == {
+    assert {name: (place["notes"], place["workspace"]) for name, place in places.items()} == {
         "claude-code": (1, None),
         "codex": (1, None),
         "Notes": (2, None),
@@ -204,7 +208,7 @@ def test_discover_lists_what_is_there_and_adds_it(claude: Claude) -> None:
     assert claude.names() == {"api", "Notes"}
     assert run(claude.home, "discover", "--add", "--yes", cwd=api, **env)[0] == 0
     assert claude.names() == {"api", "Notes", "codex", "claude-api"}
-    assert {one["workspace"] for one in discover(claude.home, api, **env).values()} == {
+    assert {place["workspace"] for place in discover(claude.home, api, **env).values()} == {
         *("api", "Notes", "codex", "claude-code")
     }
     # A rule that the repository has got since is read by itself.

@@ -69,9 +69,9 @@ def written(kept: WorkspaceFiles) -> list[int]:
     """The writes that the history has, newest first."""
     revisions = kept.client.call("history", workspace=kept.id)["revisions"]
     return [
-        int(one["path"].removeprefix(".memories/w").removesuffix(".md"))
-        for one in revisions
-        if "/w" in one["path"]
+        int(revision["path"].removeprefix(".memories/w").removesuffix(".md"))
+        for revision in revisions
+        if "/w" in revision["path"]
     ]
 
 
@@ -201,8 +201,8 @@ def test_records_damaged_while_they_are_open_are_set_aside_and_reported(
         assert kept.status()["state"] == "ready"
         assert is_said(kept)
         assert any(
-            find_aside(kept).name in one["problem"]
-            for one in kept.client.call("problems", workspace=kept.id)["problems"]
+            find_aside(kept).name in problem["problem"]
+            for problem in kept.client.call("problems", workspace=kept.id)["problems"]
         )
     pair[0].daemon.kill()
     start_again(pair)

@@ -61,7 +61,7 @@ def test_an_error_leads_to_its_solution_by_a_walk_a_search_a_context_and_a_recal
     assert "[Sockets exhausted resolved_by this]" in block
     assert "upper limit" in block
     recalled = memory.recall("sockets", follow="resolved_by")["memories"]
-    assert [(one["anchor"], one["relation"]) for one in recalled] == [
+    assert [(memory["anchor"], memory["relation"]) for memory in recalled] == [
         (error, None), (solution, "resolved_by"),
     ]  # fmt: skip
 

@@ -117,8 +117,10 @@ def test_a_failing_endpoint_is_reported_once_while_searches_and_saves_go_on(
         problems = client.call("problems")["problems"]
         findings = client.call("doctor")["findings"]
     assert [hit["path"] for hit in hits] == ["MEMORY.md"]
-    assert [one["code"] for one in problems] == ["semantic"]
-    assert [one["level"] for one in findings if one["check"] == "semantic"] == ["warning"]
+    assert [problem["code"] for problem in problems] == ["semantic"]
+    assert [finding["level"] for finding in findings if finding["check"] == "semantic"] == [
+        "warning"
+    ]
     printed = run(own, "semantic", "status")
     assert printed.returncode == 1
     assert "see whether the server runs" in printed.stderr

@@ -48,9 +48,10 @@ def test_a_list_of_workspaces_is_searched_as_one_and_each_hit_names_its_own(
     ids = [place.id for place in places]
     answer = ask(places, "search", ids, query="postgres")
     assert {hit["workspace"] for hit in answer["hits"]} == set(ids)
-    assert [(one["id"], one["root"], one["failure"]) for one in answer["workspaces"]] == [
-        (place.id, str(place.root), None) for place in places
-    ]
+    assert [
+        (workspace["id"], workspace["root"], workspace["failure"])
+        for workspace in answer["workspaces"]
+    ] == [(place.id, str(place.root), None) for place in places]
     paths = [str(place.root / "MEMORY.md") for place in places]
     assert ask(places, "search", paths, query="postgres")["hits"] == answer["hits"]
     assert {hit["workspace"] for hit in ask(places, "search", "*", query="postgres")["hits"]} >= {

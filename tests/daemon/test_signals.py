@@ -41,12 +41,12 @@ def test_a_signal_reaches_a_connected_agent_and_is_acknowledged(place: Place) ->
         builder.send_signal("after", agent="reviewer")
         assert next(live)["content"] == "after"
         live.close()  # type: ignore[attr-defined]
-        assert [one["content"] for one in reviewer.inbox(agent="reviewer", task="WU-2")] == [
+        assert [signal["content"] for signal in reviewer.inbox(agent="reviewer", task="WU-2")] == [
             "before",
             "after",
         ]
-        [mine] = [one for one in builder.outbox() if one["id"] == got["id"]]
-        assert [one["reader"] for one in mine["receipts"]] == ["agent:reviewer"]
+        [mine] = [signal for signal in builder.outbox() if signal["id"] == got["id"]]
+        assert [receipt["reader"] for receipt in mine["receipts"]] == ["agent:reviewer"]
 
 
 def test_a_signal_to_all_reaches_connected_agents_and_one_of_them_claims_it(place: Place) -> None:
@@ -141,7 +141,8 @@ def deliver_through_kills(home: Home, *, n_signals: int, n_kills: int) -> None:
             unread = restarts.call("signal.inbox", workspace=root, **reader)["signals"]
             is_last = is_complete and not unread
             for signal in unread:
-                # What was acknowledged in an answer that the crash swallowed is not unread again.
+                # A signal is not unread again if the crash swallowed the answer to its
+                # acknowledgement alone.
                 if signal["id"] not in acked:
                     acked.append(signal["id"])
                     received[agent].append(signal["content"])
@@ -164,8 +165,8 @@ def deliver_through_kills(home: Home, *, n_signals: int, n_kills: int) -> None:
     assert received == {"ada": wanted, "bob": wanted}
     with restarts.daemon.client() as client:
         sent = client.call("signal.outbox", workspace=root, client="x", limit=200)["signals"]
-    assert [one["content"] for one in sent] == wanted[::-1][:200]
-    assert all(len(one["receipts"]) == len(readers) for one in sent)
+    assert [signal["content"] for signal in sent] == wanted[::-1][:200]
+    assert all(len(signal["receipts"]) == len(readers) for signal in sent)
 
 
 class Restarts:

@@ -71,7 +71,7 @@ def test_the_context_of_a_task_is_in_order_within_its_bytes_and_counted(memory: 
     assert titles == ["## Project profile", "## Summaries", "## Task WU-2", "## Discoveries"]
     assert found["bytes"] == len(found["text"].encode()) <= 4096
     assert memory.task_context("WU-2", track_access=False) == found
-    counts = {one["anchor"] for one in memory.access_stats()["counts"]}
+    counts = {row["anchor"] for row in memory.access_stats()["counts"]}
     assert set(found["included"]) <= counts
     small = memory.task_context("WU-2", max_bytes=200)
     assert small["bytes"] <= 200
@@ -106,7 +106,7 @@ def test_ready_sections_leave_out_blocked_ones_and_a_task_is_listed_in_file_orde
     )
     place.wait_found("waiting", ".memories/work.md")
     ready = memory.ready("WU-3")
-    assert [one["heading"][-1] for one in ready["items"]] == ["First", "Later"]
+    assert [item["heading"][-1] for item in ready["items"]] == ["First", "Later"]
     assert (ready["n_ready"], ready["blocked"]) == (2, 1)
     (place.root / ".memories" / "other.md").write_text(
         "# Done\n<!-- memory: {task: WU-4, status: done} -->\n\nfinished words\n"
@@ -114,7 +114,11 @@ def test_ready_sections_leave_out_blocked_ones_and_a_task_is_listed_in_file_orde
     place.wait_found("finished", ".memories/other.md")
     assert memory.ready("WU-3")["blocked"] == 0
     listed = memory.task_sections("WU-3")
-    assert [one["text"] for one in listed] == ["later words", "first words", "waiting words"]
+    assert [section["text"] for section in listed] == [
+        "later words",
+        "first words",
+        "waiting words",
+    ]
 
 
 def test_a_typed_link_blocks_until_what_it_leads_to_is_closed(
@@ -136,7 +140,7 @@ def test_a_typed_link_blocks_until_what_it_leads_to_is_closed(
     place.wait_found("kiwi", ".memories/review.md")
 
     def list_ready() -> list[str]:
-        return [one["heading"][-1] for one in memory.ready("WU-8")["items"]]
+        return [item["heading"][-1] for item in memory.ready("WU-8")["items"]]
 
     assert list_ready() == ["Define"]
     work.write_text(text.replace("status: open} -->\n\nmango", "status: done} -->\n\nlemon"))
@@ -160,7 +164,7 @@ def test_a_summary_is_written_once_and_taken_back_by_one_undo(memory: Memsyncd) 
     own = memory.summarize_task("WU-5", model=lambda sections: f"{len(sections)} sections.")
     assert own["text"] == "3 sections."
     memory.undo(done["added"]["path"])
-    assert [one["kind"] for one in memory.task_sections("WU-5")] == [None, None]
+    assert [section["kind"] for section in memory.task_sections("WU-5")] == [None, None]
 
 
 def test_bugs_are_counted_and_made_tasks_once(memory: Memsyncd) -> None:
@@ -194,11 +198,14 @@ def test_the_profile_has_the_most_important_of_the_project(memory: Memsyncd) -> 
     memory.add("Never log bodies.", lifecycle="project", importance=0.9, tags=["invariant"])
     memory.add("Only today.", lifecycle="session")
     profile = memory.profile()
-    assert [one["text"] for one in profile["items"]] == ["Never log bodies.", "Ports and adapters."]
+    assert [item["text"] for item in profile["items"]] == [
+        "Never log bodies.",
+        "Ports and adapters.",
+    ]
     assert profile["tags"] == {"invariant": 1, "pattern": 1}
     assert (profile["sections"], profile["notes"]) == (2, 1)
     assert len(memory.profile(limit=1)["items"]) == 1
     tagged = memory.profile(tag="pattern")
-    assert [one["text"] for one in tagged["items"]] == ["Ports and adapters."]
+    assert [item["text"] for item in tagged["items"]] == ["Ports and adapters."]
     assert tagged["sections"] == 1
     assert memory.profile(tag="absent")["items"] == []

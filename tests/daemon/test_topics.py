@@ -54,7 +54,9 @@ def test_the_life_of_a_topic(place: Place, memory: Memsyncd) -> None:
     memory.append_field("auth-service", "Owner", "The platform team.", importance=1.0)
     topic = memory.topic("Auth service", track_access=False)
     assert topic["summary"] == "Sessions live in Redis."
-    fields = {one["name"]: [value["text"] for value in one["values"]] for one in topic["fields"]}
+    fields = {
+        field["name"]: [value["text"] for value in field["values"]] for field in topic["fields"]
+    }
     assert fields == {
         "Status": ["Redis 10 runs.", "Redis 9 runs."],
         "Owner": ["The platform team.", "The infra team."],
@@ -62,13 +64,13 @@ def test_the_life_of_a_topic(place: Place, memory: Memsyncd) -> None:
     assert topic["salience"] == pytest.approx((0.6 + 1.0) / 2)
     # Its history has each value.
     past = memory.field_history("auth-service", "status")
-    assert {one["text"]: one["is_current"] for one in past} == {
+    assert {revision["text"]: revision["is_current"] for revision in past} == {
         "Redis 10 runs.": True,
         "Redis 9 runs.": True,
         "Redis 8 runs.": False,
         "Redis 7 runs.": False,
     }
-    assert {(one["client"], one["command"]) for one in past} == {
+    assert {(revision["client"], revision["command"]) for revision in past} == {
         ("builder", "field.append"),
         ("builder", "topic.create"),
     }
@@ -97,10 +99,12 @@ def test_recalls_raise_a_topic_in_the_list(memory: Memsyncd) -> None:
     for _ in range(3):
         memory.topic("Two")
     memory.access_stats()  # stores what was noted
-    listed = {one["title"]: one for one in memory.topics(".memories")}
+    listed = {topic["title"]: topic for topic in memory.topics(".memories")}
     assert listed["Two"]["salience"] > listed["One"]["salience"] == 0.5
     assert listed["Two"]["accesses"] == 3
-    titles = [one["title"] for one in memory.topics(".memories") if one["title"] in ("One", "Two")]
+    titles = [
+        topic["title"] for topic in memory.topics(".memories") if topic["title"] in ("One", "Two")
+    ]
     assert titles == ["Two", "One"]
 
 
@@ -112,7 +116,7 @@ def test_a_topic_is_archived_by_its_plan_and_restored_to_the_same_bytes(
     before = {path: (place.root / path).read_bytes() for path in (AUTH, ".memories/billing.md")}
     plan = memory.archive_topic("Auth service", "billing")
     assert not plan["is_applied"]
-    assert [one["path"] for one in plan["archived"]] == [*before]
+    assert [archived["path"] for archived in plan["archived"]] == [*before]
     memory.append_field("billing", "Status", "Invoices go out twice.")
     with pytest.raises(Conflict, match="notes have changed since this was planned"):
         memory.archive_topic("Auth service", "billing", dry_run=False, plan=plan["plan"])
@@ -122,15 +126,15 @@ def test_a_topic_is_archived_by_its_plan_and_restored_to_the_same_bytes(
     assert done["archived"] == plan["archived"]
     for query in ("auth redis sessions", "invoices"):
         assert {hit["path"] for hit in memory.search(query)}.isdisjoint(before)
-    assert {one["path"] for one in memory.topics(include_archived=True)} >= before.keys()
-    assert {one["path"] for one in memory.topics()}.isdisjoint(before)
+    assert {topic["path"] for topic in memory.topics(include_archived=True)} >= before.keys()
+    assert {topic["path"] for topic in memory.topics()}.isdisjoint(before)
     with pytest.raises(EditRefused, match="is archived"):
         memory.append_field("billing", "Status", "no")
     memory.undo(change_set=done["change_set"])
     assert {path: (place.root / path).read_bytes() for path in before} == before
     memory.archive_topic("billing", dry_run=False)
     restored = memory.restore_topic("billing", dry_run=False)
-    assert [one["path"] for one in restored["restored"]] == [".memories/billing.md"]
+    assert [topic["path"] for topic in restored["restored"]] == [".memories/billing.md"]
     assert {path: (place.root / path).read_bytes() for path in before} == before
     memory.add("It must not fail.", kind="error", note="errors")
     (skipped,) = memory.archive_topic("errors")["skipped"]
@@ -172,15 +176,15 @@ def test_a_topic_that_is_there_is_refused_reported_or_appended_to(memory: Memsyn
         "Auth service", "Tokens expire.", fields={"Status": "Redis 8"}, on_similar="append"
     )
     assert (again["action"], again["path"]) == ("appended", AUTH)
-    fields = {one["name"]: one["values"] for one in memory.topic(AUTH)["fields"]}
-    assert [one["text"] for one in fields["Status"]] == ["Redis 8", "Redis 7 runs."]
+    fields = {field["name"]: field["values"] for field in memory.topic(AUTH)["fields"]}
+    assert [field["text"] for field in fields["Status"]] == ["Redis 8", "Redis 7 runs."]
     assert fields["Auth service"][0]["text"] == "Tokens expire."
 
 
 def test_every_fault_is_named_and_nothing_is_written(place: Place, memory: Memsyncd) -> None:
     with pytest.raises(BadRequest) as caught:
         memory.create_topic("", fields={"a": " "}, priority="P9", relations=["x]]y"])
-    assert [one["field"] for one in caught.value.data["faults"]] == [
+    assert [fault["field"] for fault in caught.value.data["faults"]] == [
         "title",
         "priority",
         "fields.a",
@@ -208,7 +212,7 @@ def test_agents_that_append_to_one_field_at_once_lose_no_value(
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(append, range(4)))
-    texts = {one["text"] for one in memory.field_history(AUTH, "Log")}
+    texts = {value["text"] for value in memory.field_history(AUTH, "Log")}
     assert texts == {f"Agent {agent} has done step {n}." for agent in range(4) for n in range(4)}
 
 
@@ -220,7 +224,7 @@ def test_an_edit_by_hand_is_a_value_of_the_history(place: Place, memory: Memsync
     note.write_text(note.read_text().replace("Written by hand.", "Written again."))
     memory.sync()
     past = memory.field_history(AUTH, "Notes")
-    assert {one["text"]: one["is_current"] for one in past} == {
+    assert {revision["text"]: revision["is_current"] for revision in past} == {
         "Written again.": True,
         "Written by hand.": False,
     }

@@ -99,11 +99,15 @@ def test_an_unusable_cache_folder_is_reported_and_requests_work_as_soon_as_it_is
     assert status["state"] == "degraded"
     assert "the cache folder cannot be used" in status["reasons"][0]
     problems = client.call("problems", workspace=id_)["problems"]
-    assert any("the cache folder cannot be used" in one["problem"] for one in problems)
+    assert any("the cache folder cannot be used" in problem["problem"] for problem in problems)
     findings = [
-        one for one in client.call("doctor", workspace=id_)["findings"] if one["check"] == "index"
+        finding
+        for finding in client.call("doctor", workspace=id_)["findings"]
+        if finding["check"] == "index"
     ]
-    assert [(one["level"], str(cache) in one["where"]) for one in findings] == [("error", True)]
+    assert [(finding["level"], str(cache) in finding["where"]) for finding in findings] == [
+        ("error", True)
+    ]
     assert "the cache folder cannot be used" in findings[0]["what"]
     assert not finds()
     clear(cache)

@@ -32,10 +32,10 @@ def test_an_archive_is_previewed_carried_out_and_restored_to_the_same_bytes(
     before = note.read_bytes()
 
     planned = memory.archive(below=0.1)
-    assert [one["anchor"] for one in planned["archived"]] == [old["anchor"]]
+    assert [archived["anchor"] for archived in planned["archived"]] == [old["anchor"]]
     assert not planned["is_applied"]
     assert note.read_bytes() == before
-    skipped = {one["anchor"]: one["reason"] for one in planned["skipped"]}
+    skipped = {skipped["anchor"]: skipped["reason"] for skipped in planned["skipped"]}
     assert {kept["anchor"], lasting["anchor"]} <= skipped.keys()
 
     done = memory.archive(below=0.1, dry_run=False, plan=planned["plan"])
@@ -58,15 +58,15 @@ def test_the_summaries_of_a_task_are_promoted_once_with_a_link_to_their_source(
     memory.add("Jitter spreads the load.", summary="Jitter", kind="summary", task="WU-1")
     memory.add("Another task's.", summary="Other", kind="summary", task="WU-2")
     planned = memory.promote(task="WU-1", tag="decision", dry_run=True)
-    assert [one["heading"] for one in planned["promoted"]] == ["Retries", "Jitter"]
+    assert [promoted["heading"] for promoted in planned["promoted"]] == ["Retries", "Jitter"]
     assert memory.profile()["items"] == []
 
     first = memory.promote(task="WU-1", tag="decision")
     again = memory.promote(task="WU-1", tag="decision")
-    assert [one["is_new"] for one in first["promoted"]] == [True, True]
-    assert [one["is_new"] for one in again["promoted"]] == [False, False]
-    assert [one["anchor"] for one in again["promoted"]] == [
-        one["anchor"] for one in first["promoted"]
+    assert [promoted["is_new"] for promoted in first["promoted"]] == [True, True]
+    assert [promoted["is_new"] for promoted in again["promoted"]] == [False, False]
+    assert [promoted["anchor"] for promoted in again["promoted"]] == [
+        promoted["anchor"] for promoted in first["promoted"]
     ]
     assert memory.profile()["tags"] == {"decision": 2}
     anchor = first["promoted"][0]["anchor"]

@@ -157,7 +157,7 @@ def test_methods_take_the_absolute_path_of_a_note(place: Place, make_place: Make
         return answer
 
     assert call("get", path=full) == call("get", path="MEMORY.md", workspace=place.id)
-    assert [one["path"] for one in call("list", path=full)["notes"]] == ["MEMORY.md"]
+    assert [note["path"] for note in call("list", path=full)["notes"]] == ["MEMORY.md"]
     for method in ("links", "history", "access.stats"):
         expected = call(method, path="MEMORY.md", workspace=place.id)
         assert call(method, path=full, workspace=str(place.root)) == expected
@@ -219,7 +219,7 @@ def test_the_list_of_workspaces_survives_a_restart_and_a_damaged_one_is_set_asid
     second = own.start()
     with second.client() as client:
         assert client.call("workspace.list")["workspaces"] == [
-            one for one in before if one["id"] != gone
+            workspace for workspace in before if workspace["id"] != gone
         ]
         assert client.call("search", query="maple", workspace="kept", wait="disk")["hits"]
     assert (goes / "MEMORY.md").read_text() == "larch\n"

@@ -37,7 +37,9 @@ def write(path: Path, text: str) -> Path:
 
 def git(folder: Path, *words: str) -> None:
     settings = ("user.name=ann", "user.email=ann@example.org", "init.defaultBranch=main")
-    named = [word for one in (*settings, "protocol.file.allow=always") for word in ("-c", one)]
+    named = [
+        word for setting in (*settings, "protocol.file.allow=always") for word in ("-c", setting)
+    ]
     subprocess.run(
         ["git", *named, *words],
         cwd=folder,
@@ -87,12 +89,12 @@ def run_in(folder: Path, place: Place, *words: str) -> str:
 def find(place: Place, folder: Path | str, word: str) -> set[str]:
     """The absolute paths of the notes in which a folder's search finds the word."""
     found = place.client.call("search", query=word, workspace=str(folder), wait="disk")
-    roots = {one["id"]: one["root"] for one in found["workspaces"]}
+    roots = {workspace["id"]: workspace["root"] for workspace in found["workspaces"]}
     return {f"{roots[hit['workspace']]}/{hit['path']}" for hit in found["hits"]}
 
 
 def list_ids(place: Place) -> set[str]:
-    return {one["id"] for one in place.client.call("workspace.list")["workspaces"]}
+    return {workspace["id"] for workspace in place.client.call("workspace.list")["workspaces"]}
 
 
 # --- what is checked out ---
@@ -103,7 +105,7 @@ def read_in_all_ways(place: Place, root: Path) -> dict[str, str]:
     call, at = place.client.call, str(root)
     full = f"{root}/MEMORY.md"
     status = call("status", workspace=at)["workspaces"][0]
-    listed = {one["path"] for one in call("list", workspace=at)["notes"]}
+    listed = {note["path"] for note in call("list", workspace=at)["notes"]}
     assert "MEMORY.md" in listed
     return {
         "get": call("get", path="MEMORY.md", workspace=at)["text"],
@@ -125,7 +127,7 @@ def test_every_method_reads_finds_and_changes_what_is_checked_out(
 ) -> None:
     place = make_place(main)
     listed = place.client.call("list", path="/memories/larch.md", workspace=str(branch))
-    assert [one["path"] for one in listed["notes"]] == [".memories/larch.md"]
+    assert [note["path"] for note in listed["notes"]] == [".memories/larch.md"]
     assert find(place, branch, "postgres") == set()
     assert find(place, branch, "SQLite") == {f"{branch}/MEMORY.md"}
     assert find(place, branch, "grows") == {f"{branch}/.memories/larch.md"}
@@ -186,8 +188,8 @@ def test_a_worktree_is_named_after_the_repository_and_its_folder(
     assert (answer["found"]["worktree"], answer["found"]["shared"]) == (str(branch), [])
     # All workspaces are asked without the copies that branches are.
     asked = place.client.call("search", query="database", workspace="*")["workspaces"]
-    assert added in {one["id"] for one in asked}
-    assert info["id"] not in {one["id"] for one in asked}
+    assert added in {workspace["id"] for workspace in asked}
+    assert info["id"] not in {workspace["id"] for workspace in asked}
     place.client.call("workspace.remove", workspace=added)
     assert info["id"] not in list_ids(place)
 
@@ -237,19 +239,24 @@ def test_a_worktree_that_is_removed_is_no_workspace_any_more_and_keeps_its_histo
         client.call("workspace.add", path=str(main))
         client.call("note.add", content="Larch.", workspace=str(linked))
         added = next(
-            one for one in client.call("workspace.list")["workspaces"] if one["root"] == str(linked)
+            workspace
+            for workspace in client.call("workspace.list")["workspaces"]
+            if workspace["root"] == str(linked)
         )
     assert daemon.stop() == 0
     daemon = own.start()
     with daemon.client() as client:
-        listed = {one["root"]: one for one in client.call("workspace.list")["workspaces"]}
+        listed = {
+            workspace["root"]: workspace
+            for workspace in client.call("workspace.list")["workspaces"]
+        }
         assert listed[str(linked)] == added
         git(main, "worktree", "remove", "--force", str(linked))
         git(main, "worktree", "prune")
 
         def is_forgotten() -> bool:
             infos = client.call("workspace.list")["workspaces"]
-            return str(linked) not in {one["root"] for one in infos}
+            return str(linked) not in {info["root"] for info in infos}
 
         wait_until(is_forgotten, "it is still a workspace")
         with pytest.raises(WorkspaceNotFound):
@@ -344,11 +351,11 @@ def test_a_worktree_finds_what_is_checked_out_and_what_git_does_not_track(
         assert "SQLite" in text
         assert f"{main}/.memories/redis.md:1-3" in text
         assert "Postgres" not in text
-        listed = {one["path"] for one in call("list", workspace=name)["notes"]}
-        assert listed == {"MEMORY.md", f"{main}/.memories/redis.md"}
+        paths = {note["path"] for note in call("list", workspace=name)["notes"]}
+        assert paths == {"MEMORY.md", f"{main}/.memories/redis.md"}
         assert "SQLite" in call("get", path="MEMORY.md", workspace=name)["text"]
-        one = call("list", path="/memories/redis.md", workspace=name)
-        assert ([note["path"] for note in one["notes"]], one["workspace"]) == (
+        listed = call("list", path="/memories/redis.md", workspace=name)
+        assert ([note["path"] for note in listed["notes"]], listed["workspace"]) == (
             [".memories/redis.md"],
             place.id,
         )

@@ -142,7 +142,9 @@ def test_ten_agents_editing_one_note_lose_no_edit_that_succeeded(place: Any) -> 
     )
     past = revisions(place, path=".memories/shared.md")
     assert len(past) == N_AGENTS * N_EDITS + 1
-    assert all(one["new_digest"] == next_one["old_digest"] for one, next_one in pairwise(past))
+    assert all(
+        revision["new_digest"] == next_one["old_digest"] for revision, next_one in pairwise(past)
+    )
 
 
 def test_a_stale_write_is_refused_and_can_be_repeated(place: Any) -> None:
@@ -192,7 +194,7 @@ def test_any_interleaving_of_writers_equals_some_order_of_those_that_succeeded(
                     continue
 
     run_together([partial(write, agent) for agent in range(5)])
-    order = list(dict.fromkeys(one["client"] for one in revisions(place)))
+    order = list(dict.fromkeys(revision["client"] for revision in revisions(place)))
     assert set(order) == set(succeeded)
     root = home.make_folder()
     (root / ".memories").mkdir()
@@ -329,7 +331,7 @@ def test_a_write_over_an_unindexed_save_keeps_the_saved_text(place: Any) -> None
             insert_text=f"written {number}",
         )
         assert (place.root / "MEMORY.md").read_text() == f"saved {number}\nwritten {number}\n"
-    kept = {one["new_digest"] for one in revisions(place, path="MEMORY.md")}
+    kept = {revision["new_digest"] for revision in revisions(place, path="MEMORY.md")}
     assert {digest_bytes(b"saved %d\n" % number) for number in range(20)} <= kept
 
 
@@ -364,10 +366,10 @@ def test_concurrent_saves_of_an_editor_and_writes_of_clients_lose_nothing(place:
             is_over.set()
 
     run_together([save, write])
-    for one in revisions(place, path="MEMORY.md"):
-        if one["command"] == "insert":
+    for revision in revisions(place, path="MEMORY.md"):
+        if revision["command"] == "insert":
             text = place.client.call(
-                "diff", workspace=place.id, path="MEMORY.md", revision=one["revision"]
+                "diff", workspace=place.id, path="MEMORY.md", revision=revision["revision"]
             )["diff"]
             assert "+written" in text
             assert not [line for line in text.splitlines()[2:] if line.startswith("-")]

@@ -27,7 +27,7 @@ def embed(text: str) -> Vector:
     # Texts without a concept differ a little from one another, and from all others.
     vector = [*counts, 0.2, 0.1 * math.sin(len(text))]
     length = math.hypot(*vector)
-    return tuple(one / length for one in vector)
+    return tuple(part / length for part in vector)
 
 
 class ConceptVectors:
@@ -65,12 +65,12 @@ class ConceptVectors:
         mean = tuple(map(statistics.fmean, zip(*known, strict=True)))
         length = math.hypot(*mean)
         others = (self.of if allowed is None else {*allowed}) - {*chunks}  # type: ignore[operator]
-        return self.compare(tuple(one / length for one in mean), (), others, nearest)
+        return self.compare(tuple(part / length for part in mean), (), others, nearest)
 
     def pairs(self, at_least: float, limit: int) -> list[tuple[int, int, float]] | None:
         found = [
-            (one, other, _dot(self.of[one], self.of[other]))
-            for one, other in combinations(sorted(self.of), 2)
+            (first, other, _dot(self.of[first], self.of[other]))
+            for first, other in combinations(sorted(self.of), 2)
         ]
         near = sorted((pair for pair in found if pair[2] >= at_least), key=lambda pair: -pair[2])
         return near[:limit]

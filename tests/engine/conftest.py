@@ -22,7 +22,6 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import build_context
 from memsyncd.engine.edit import edit_workspace
 from memsyncd.engine.external_changes import record_all, sync_and_record
-from memsyncd.engine.history import parse_target
 from memsyncd.engine.rebuild import (
     close_workspace,
     open_workspace,
@@ -35,6 +34,7 @@ from memsyncd.operations.history.declare import HistoryParams, RevisionInfo, Und
 from memsyncd.operations.history.run import list_revisions, undo_revisions
 from memsyncd.operations.notes.declare import MemoryParams
 from memsyncd.operations.notes.run import Answer, make_decision, view
+from memsyncd.operations.revisions import parse_target
 from memsyncd.operations.search.declare import (
     ContextAnswer,
     ContextParams,

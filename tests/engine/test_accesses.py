@@ -15,17 +15,17 @@ from memsyncd.config import AccessConfig, HistoryConfig
 from memsyncd.core.editing.sections import match_sections, trace_sections
 from memsyncd.engine import accesses
 from memsyncd.engine.accesses import (
-    compute_access_stats,
     find_accesses,
     note_accesses,
     store_accesses,
 )
 from memsyncd.engine.external_changes import prune_slice
-from memsyncd.engine.history import parse_target
 from memsyncd.errors import NoteNotFound, StoreFull
 from memsyncd.operations.history.declare import PurgeParams
 from memsyncd.operations.history.run import purge
+from memsyncd.operations.revisions import parse_target
 from memsyncd.operations.stats.declare import AccessStatsParams
+from memsyncd.operations.stats.run import compute_access_stats
 from tests.engine.conftest import Bench, take
 
 NOTE = "# Redis\n\n## Timeouts\n\nRaise them to 5 s.\n\n## Ports\n\n6379 everywhere.\n"
@@ -57,8 +57,8 @@ def count(bench: Bench, path: str | None = None, slugs: str | None = None) -> di
         bench.workspace, bench.config, bench.clock, path=path, slugs=slugs, params=params
     )
     stats = take(job)
-    assert stats.accesses == sum(one.count for one in stats.counts)
-    return {one.anchor + "?" * (not one.is_indexed): one.count for one in stats.counts}
+    assert stats.accesses == sum(row.count for row in stats.counts)
+    return {row.anchor + "?" * (not row.is_indexed): row.count for row in stats.counts}
 
 
 def test_accesses_are_counted_and_a_session_counts_once(kept: Bench) -> None:
@@ -252,12 +252,14 @@ def render(sections: list[tuple[str, str]]) -> str:
 def test_each_section_has_one_counterpart_at_most(
     before: list[tuple[str, str]], after: list[tuple[str, str]]
 ) -> None:
-    old, new = (trace_sections("n.md", render(one).encode()) for one in (before, after))
+    old, new = (trace_sections("n.md", render(sections).encode()) for sections in (before, after))
     match = match_sections(old, new)
     assert len(set(match.slugs.values())) == len(match.slugs)
-    assert match.slugs.keys() | {one.slugs for one in match.removed} == {one.slugs for one in old}
+    assert match.slugs.keys() | {trace.slugs for trace in match.removed} == {
+        trace.slugs for trace in old
+    }
     if before == after:
-        assert match.slugs == {one.slugs: one.slugs for one in old}
+        assert match.slugs == {trace.slugs: trace.slugs for trace in old}
 
 
 NAMES = st.sampled_from(["one", "two", "three"])

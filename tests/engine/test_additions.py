@@ -36,7 +36,7 @@ def test_an_addition_becomes_a_section_of_the_note_of_its_kind(bench: Any) -> No
     )
     assert added.path == ".memories/decisions.md"
     note = parse_note(NotePath(added.path), bench.files()[added.path], ChunkingConfig())
-    section = next(one for one in note.sections if one.anchor == added.anchor)
+    section = next(section for section in note.sections if section.anchor == added.anchor)
     assert (section.span.start, section.span.end) == (added.start_line, added.end_line)
     assert section.heading[-1] == "Which database"
     assert (section.meta.kind, section.meta.tags, section.meta.importance) == (
@@ -110,13 +110,13 @@ def test_a_note_whose_name_contains_the_mark_of_a_section_takes_additions(bench:
 
 def test_many_additions_are_one_change_set_in_the_given_order(bench: Any) -> None:
     added = add(bench, item("a", kind="error"), item("b", kind="decision"), item("c", kind="error"))
-    assert [one.path for one in added] == [
+    assert [section.path for section in added] == [
         ".memories/errors.md",
         ".memories/decisions.md",
         ".memories/errors.md",
     ]
     assert added[0].end_line < added[2].start_line
-    assert {one.change_set for one in bench.past()} == {1}
+    assert {revision.change_set for revision in bench.past()} == {1}
     bench.undo(change_set=1)
     assert bench.files() == {}
 

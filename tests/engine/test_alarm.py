@@ -47,8 +47,8 @@ def test_a_cancelled_timer_does_not_call(make: Callable[[Callable[[], None]], Al
             make(lambda name=name: called.append(name))  # type: ignore[misc]
             for name in ("thread", "loop", "closed")
         )
-        for one in (by_thread, by_loop, closed):
-            one.set(0.05)
+        for alarm in (by_thread, by_loop, closed):
+            alarm.set(0.05)
         await asyncio.to_thread(by_thread.cancel)
         by_loop.cancel()
         closed.close()

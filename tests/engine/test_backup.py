@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from memsyncd.config import HistoryConfig
-from memsyncd.engine.history import parse_target
-from memsyncd.errors import BadRequest, Conflict, NoteNotFound, NotFresh, StoreFailed
+from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.operations.history.declare import PurgeParams
 from memsyncd.operations.history.run import purge
 from memsyncd.operations.records.declare import Restored
 from memsyncd.operations.records.run import back_up_records, prepare_restore, restore_records
+from memsyncd.operations.revisions import parse_target
 from memsyncd.operations.signals.declare import SignalAckParams, SignalSendParams
 from memsyncd.operations.signals.run import ack_signals, send_signal
 from memsyncd.store.backup import count_revisions, find_staged
@@ -49,7 +49,10 @@ def restore(bench: Any, backup: Path, *, adopt: bool = True) -> Restored:
 
 
 def describe(bench: Any) -> list[tuple[object, ...]]:
-    return [(one.command, one.client, one.path, one.is_kept) for one in bench.past()]
+    return [
+        (revision.command, revision.client, revision.path, revision.is_kept)
+        for revision in bench.past()
+    ]
 
 
 @pytest.fixture
@@ -69,20 +72,6 @@ def saved(old: Any, tmp_path: Path) -> Path:
     return back_up(old, tmp_path / "saved.db")
 
 
-def test_a_history_is_restored_in_another_workspace_and_can_be_undone_there(
-    old: Any, bench: Any, saved: Path
-) -> None:
-    shutil.copytree(old.root / ".memories", bench.root / ".memories", dirs_exist_ok=True)
-    done = restore(bench, saved)
-    assert (done.revisions, done.recorded, done.dropped) == (3, 0, 0)
-    assert done.set_aside is None
-    assert describe(bench) == describe(old)
-    bench.undo(revision=3)
-    bench.undo(revision=2)
-    assert bench.files() == {".memories/a.md": b"one\n"}
-    assert not list(bench.workspace.records_path.parent.glob("*.re*"))
-
-
 def test_a_restore_records_current_texts_as_revisions_and_changes_no_note(
     old: Any, bench: Any, saved: Path
 ) -> None:
@@ -92,9 +81,12 @@ def test_a_restore_records_current_texts_as_revisions_and_changes_no_note(
     done = restore(bench, saved)
     assert (done.revisions, done.recorded) == (3, 2)
     assert bench.files() == before
-    assert [one.path for one in bench.past(limit=2)] == [".memories/new.md", ".memories/b.md"]
+    assert [revision.path for revision in bench.past(limit=2)] == [
+        ".memories/new.md",
+        ".memories/b.md",
+    ]
     # Who has made the new note since the backup is no longer known.
-    assert [one.command for one in bench.past(limit=2)] == ["first_seen", "external"]
+    assert [revision.command for revision in bench.past(limit=2)] == ["first_seen", "external"]
     bench.undo(".memories/b.md")
     assert bench.files()[".memories/b.md"] == b"two\n"
 
@@ -216,20 +208,6 @@ def test_a_change_set_that_was_intended_at_the_backup_changes_no_note(
 
 
 # --- whose history it is ---
-
-
-def test_a_backup_of_another_workspace_is_refused_unless_it_is_adopted(
-    old: Any, bench: Any, saved: Path
-) -> None:
-    bench.write(".memories/b.md", "of this workspace\n")
-    bench.update()
-    bench.see()
-    before = bench.past()
-    with pytest.raises(Conflict, match="the history of another workspace: old-1") as refused:
-        restore(bench, saved, adopt=False)
-    assert "--adopt" in refused.value.hint
-    assert bench.past() == before
-    assert restore(bench, saved, adopt=True).revisions == 3
 
 
 def test_a_backup_of_this_workspace_is_restored_after_its_folder_was_moved(

@@ -346,7 +346,7 @@ def test_links_beyond_the_limit_are_counted(linked: Any) -> None:
     pages = [
         find_links(linked.workspace, Config(), LinksParams(limit=2, offset=at)) for at in (0, 2, 4)
     ]
-    assert [one for page, n_links in pages if n_links == 5 for one in page] == every
+    assert [link for page, n_links in pages if n_links == 5 for link in page] == every
     assert find_links(linked.workspace, Config(), LinksParams(offset=5)) == ([], 5)
 
 

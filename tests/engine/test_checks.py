@@ -14,7 +14,6 @@ from memsyncd.engine.checks import (
     check_condition,
     check_problems,
     make_finding,
-    name_places,
 )
 from memsyncd.engine.workspace import Condition, Freshness
 from memsyncd.files import read
@@ -45,17 +44,6 @@ def judge(
 
 def make(**fields: Any) -> Condition:
     return Condition(**{"is_indexing": False, "synced_at_s": NOW_S - 2, **fields})
-
-
-def test_a_healthy_workspace_has_only_passed_checks() -> None:
-    found = check_condition(WELL, FRESH, EVENTS, Config(), name="notes", now_s=NOW_S)
-    assert {finding.check for finding in found} == {
-        "folder",
-        "watcher",
-        "missed_events",
-        "freshness",
-    }
-    assert {finding.level for finding in found} == {"ok"}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +86,7 @@ def test_a_row_is_filled_with_its_facts(row: str) -> None:
 def test_the_remedy_for_a_missing_folder_is_a_whole_command() -> None:
     condition = make(faults={"root": "the folder is missing"}, root_state="missing")
     found = check_condition(condition, FRESH, EVENTS, Config(), name="my notes", now_s=NOW_S)
-    assert [one.remedy for one in found if one.check == "folder"] == [
+    assert [finding.remedy for finding in found if finding.check == "folder"] == [
         "else: memsyncd remove 'my notes'"
     ]
 
@@ -203,11 +191,3 @@ def test_problems_with_other_texts_are_separate_findings() -> None:
         "2 times: looks like a key",
         "looks like a token",
     ]
-
-
-def test_no_problem_is_a_passed_check() -> None:
-    assert [finding.level for finding in check_problems([])] == ["ok"]
-
-
-def test_few_places_are_all_named() -> None:
-    assert name_places(["a", "b"]) == "a, b"

@@ -126,5 +126,5 @@ def test_a_question_of_any_length_is_answered(
     query = " ".join(words * 40)
     find_numbers(bench, query)
     report = describe_query(SearchParams(query=query), 0.0)
-    said = [one for one in report["query_problems"] if "is shortened to" in one]
+    said = [problem for problem in report["query_problems"] if "is shortened to" in problem]
     assert bool(said) == (len(query) > QUERY_LIMIT)

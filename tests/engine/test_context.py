@@ -170,17 +170,22 @@ def test_a_note_is_shown_in_place_of_its_conflict_copies_which_are_named(bench: 
 def test_a_user_wide_text_is_shown_beside_a_best_line_over_the_budget(make_bench: Any) -> None:
     benches = [make_bench(name) for name in ("own", "user")]
     texts = ("the elephant walks " * 500, "Answer in German. " * 40)
-    for one, text in zip(benches, texts, strict=True):
-        one.open()
-        one.write("MEMORY.md", f"# Memory\n\n{text}\n")
-        one.sync()
+    for bench, text in zip(benches, texts, strict=True):
+        bench.open()
+        bench.write("MEMORY.md", f"# Memory\n\n{text}\n")
+        bench.sync()
     for query in ("elephant", ""):
         params = ContextParams(query=query, max_tokens=400)
         offers = [
             offer_context(
-                one.workspace, params, Config(), RunOptions(), is_merged=True, is_user_wide=at == 1
+                bench.workspace,
+                params,
+                Config(),
+                RunOptions(),
+                is_merged=True,
+                is_user_wide=at == 1,
             )
-            for at, one in enumerate(benches)
+            for at, bench in enumerate(benches)
         ]
         text = merge_offers(offers[:1], params, Config(), offers[1]).text
         own, user = text.count("elephant"), text.count("German")

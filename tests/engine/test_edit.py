@@ -144,7 +144,8 @@ def check_killed(bench: Any, point: str, *, is_written: bool) -> None:
     bench.update()
     bench.see()
     revisions = [
-        (one.command, one.old_digest, one.new_digest) for one in bench.past(".memories/a.md")
+        (revision.command, revision.old_digest, revision.new_digest)
+        for revision in bench.past(".memories/a.md")
     ]
     assert revisions == (
         [("str_replace", digest_bytes(OLD), digest_bytes(NEW))] if is_written else []
@@ -190,7 +191,7 @@ def test_a_write_that_is_always_overtaken_fails_and_loses_nothing(
     with pytest.raises(Conflict):
         bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
     assert note.read_text().startswith("one ")
-    assert not [one for one in bench.past() if one.command == "str_replace"]
+    assert not [revision for revision in bench.past() if revision.command == "str_replace"]
 
 
 def test_a_change_set_that_fails_half_way_is_rolled_back(bench: Any) -> None:
@@ -257,7 +258,7 @@ def test_records_that_cannot_be_settled_are_settled_later(
         full.setattr(History, "finish", be_full)
         bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
     recover(bench.workspace, bench.clock)
-    assert [one.command for one in bench.past()] == ["str_replace"]
+    assert [revision.command for revision in bench.past()] == ["str_replace"]
     bench.undo("MEMORY.md")
     assert bench.files() == {"MEMORY.md": b"one\n"}
 
@@ -354,7 +355,9 @@ def read_history(bench: Any, path: str) -> set[bytes]:
     """Every text that the history has of a note."""
     history = bench.workspace.records.history
     digests = {
-        one for revision in bench.past(path) for one in (revision.old_digest, revision.new_digest)
+        digest
+        for revision in bench.past(path)
+        for digest in (revision.old_digest, revision.new_digest)
     }
     return {history.read_text(digest) for digest in digests if digest is not None}
 
@@ -473,7 +476,7 @@ def test_the_note_is_compared_again_right_before_the_exchange(
 ) -> None:
     """No reader sees a text that is about to be rolled back."""
     note = bench.write("MEMORY.md", "one\n")
-    real, n_exchanged = write.write_temporary, 0
+    real, exchange, n_exchanged = write.write_temporary, write.exchange, 0
 
     @contextlib.contextmanager
     def save_meanwhile(*arguments: Any, **named: Any) -> Iterator[Any]:
@@ -485,7 +488,7 @@ def test_the_note_is_compared_again_right_before_the_exchange(
     def count(*names: Any) -> None:
         nonlocal n_exchanged
         n_exchanged += 1
-        write.exchange(*names)
+        exchange(*names)
 
     monkeypatch.setattr(write, "write_temporary", save_meanwhile)
     monkeypatch.setattr(write, "exchange", count)
@@ -552,7 +555,7 @@ def test_an_edit_indexes_what_it_deletes_and_renames(
     assert bench.follow().paths == []
     assert bench.sync(is_full=True).paths == []
     assert bench.workspace.condition.counts == counts
-    assert [one.command for one in bench.past()][:2] == ["rename", "rename"]
+    assert [revision.command for revision in bench.past()][:2] == ["rename", "rename"]
 
 
 def test_after_each_of_many_edits_the_index_equals_the_disk(bench: Any) -> None:
@@ -616,7 +619,7 @@ def test_an_edit_is_recorded_in_the_records_that_are_there_when_it_has_been_deci
     assert n_decided == 2
     bench.workspace.close()
     bench.open()
-    assert [one.command for one in bench.past("MEMORY.md")] == ["str_replace"]
+    assert [revision.command for revision in bench.past("MEMORY.md")] == ["str_replace"]
 
 
 def test_an_edit_scans_if_its_text_may_be_that_of_a_missing_note(bench: Any) -> None:
@@ -640,7 +643,7 @@ def test_an_edit_scans_if_its_note_replaces_a_folder(bench: Any) -> None:
 def test_an_edit_scans_if_its_note_had_a_problem(bench: Any) -> None:
     bench.write(".memories/a.md", "x" * (bench.workspace.scope.max_file_bytes + 1))
     bench.follow()
-    assert [one.code for one in bench.workspace.condition.scan_problems] == ["too_large"]
+    assert [problem.code for problem in bench.workspace.condition.scan_problems] == ["too_large"]
     (bench.root / ".memories" / "a.md").unlink()
     bench.memory("create", "/memories/a.md", file_text="maple\n")
     assert bench.workspace.condition.scan_problems == ()

@@ -100,10 +100,10 @@ def test_similar_words_are_named_and_the_query_is_corrected(filled: Any) -> None
     reported = [
         (
             query,
-            str(one.why_empty).partition("; similar words in notes: ")[2],
-            one.did_you_mean,
+            str(result.why_empty).partition("; similar words in notes: ")[2],
+            result.did_you_mean,
         )
-        for query, one in found
+        for query, result in found
     ]
     assert reported == NEAR
     assert not [meant for _, _, meant in NEAR if not ask(filled, meant).hits]

@@ -29,12 +29,12 @@ def test_external_changes_after_the_first_recording_are_revisions(bench: Any) ->
     bench.write("MEMORY.md", "two\n")
     bench.write(".memories/new.md", "new\n")
     bench.follow()
-    seen = {(one.path, one.old_digest, one.new_digest) for one in bench.past()}
+    seen = {(revision.path, revision.old_digest, revision.new_digest) for revision in bench.past()}
     assert seen == {
         ("MEMORY.md", digest_bytes(b"one\n"), digest_bytes(b"two\n")),
         (".memories/new.md", None, digest_bytes(b"new\n")),
     }
-    assert {(one.client, one.command) for one in bench.past()} == {("", "external")}
+    assert {(revision.client, revision.command) for revision in bench.past()} == {("", "external")}
 
 
 def test_a_note_moved_by_another_program_keeps_its_history(bench: Any) -> None:
@@ -45,7 +45,7 @@ def test_a_note_moved_by_another_program_keeps_its_history(bench: Any) -> None:
     bench.follow()
     (bench.root / ".memories/a.md").rename(bench.root / ".memories/b.md")
     bench.follow()
-    assert [(one.old_path, one.path) for one in bench.past(".memories/b.md")] == [
+    assert [(revision.old_path, revision.path) for revision in bench.past(".memories/b.md")] == [
         (".memories/a.md", ".memories/b.md"),
         (None, ".memories/a.md"),
     ]
@@ -63,7 +63,7 @@ def test_a_change_made_while_memsyncd_was_stopped_is_recorded_at_the_next_start(
     (bench.root / ".memories/gone.md").unlink()
     bench.update()
     bench.see()
-    assert {(one.path, one.new_digest) for one in bench.past()} == {
+    assert {(revision.path, revision.new_digest) for revision in bench.past()} == {
         ("MEMORY.md", digest_bytes(b"two\n")),
         (".memories/gone.md", None),
     }
@@ -88,7 +88,7 @@ def test_recording_unchanged_notes_again_records_nothing(bench: Any) -> None:
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
     bench.follow()
     bench.see()
-    assert [one.command for one in bench.past()] == ["str_replace"]
+    assert [revision.command for revision in bench.past()] == ["str_replace"]
 
 
 def test_records_that_cannot_be_written_are_a_fault_and_syncs_go_on(
@@ -137,7 +137,7 @@ def test_the_indexed_text_is_recorded_though_the_note_has_changed_again(
     bench.write("MEMORY.md", "three\n")
     take(steps)
     bench.follow()
-    assert [one.new_digest for one in bench.past()] == [
+    assert [revision.new_digest for revision in bench.past()] == [
         digest_bytes(b"three\n"),
         digest_bytes(b"two\n"),
     ]
@@ -152,7 +152,7 @@ def test_a_text_that_a_sync_could_not_record_is_read_again(
     bench.see()
     bench.write("MEMORY.md", "two\n")
     bench.follow()
-    assert [one.new_digest for one in bench.past()] == [digest_bytes(b"two\n")]
+    assert [revision.new_digest for revision in bench.past()] == [digest_bytes(b"two\n")]
 
 
 def test_a_history_that_is_switched_on_again_records_missed_changes(bench: Any) -> None:
@@ -168,7 +168,7 @@ def test_a_history_that_is_switched_on_again_records_missed_changes(bench: Any) 
     assert not bench.workspace.is_recorded
     bench.config = policy
     bench.see()
-    assert [(one.old_digest, one.new_digest) for one in bench.past()] == [
+    assert [(revision.old_digest, revision.new_digest) for revision in bench.past()] == [
         (digest_bytes(b"one\n"), digest_bytes(b"two\n"))
     ]
 
@@ -249,7 +249,10 @@ def test_an_external_change_between_two_slices_is_a_revision_if_the_former_text_
     bench.follow()
     while record_a_slice(bench):
         pass
-    assert {(one.old_path, one.path, one.old_digest, one.new_digest) for one in bench.past()} == {
+    assert {
+        (revision.old_path, revision.path, revision.old_digest, revision.new_digest)
+        for revision in bench.past()
+    } == {
         (None, ".memories/000.md", digest_bytes(b"note 0\n"), digest_bytes(b"changed\n")),
         (None, ".memories/new.md", None, digest_bytes(b"new\n")),
         (None, ".memories/001.md", digest_bytes(b"note 1\n"), None),

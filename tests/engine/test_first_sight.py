@@ -39,7 +39,7 @@ def widen(bench: Bench, **settings_: Any) -> None:
 
 
 def commands(bench: Bench) -> list[tuple[str, str]]:
-    return [(one.path, one.command) for one in bench.past()]
+    return [(revision.path, revision.command) for revision in bench.past()]
 
 
 @pytest.fixture
@@ -127,14 +127,14 @@ def test_changes_of_other_programs_in_one_step_are_undone_together_only_with_a_c
 def check_first_seen(bench: Bench, path: str, data: bytes) -> None:
     """The note has a history from now on, and cannot be undone away."""
     assert (path, "external") not in commands(bench)
-    seen = [one for one in bench.past(path) if one.command == "first_seen"]
-    for selected in ({"path": path}, *({"revision": one.revision} for one in seen)):
+    seen = [revision for revision in bench.past(path) if revision.command == "first_seen"]
+    for selected in ({"path": path}, *({"revision": revision.revision} for revision in seen)):
         with pytest.raises((EditRefused, NoteNotFound), match=r"was there|has not changed"):
             bench.undo(**selected, confirm=True)
-    for one in seen:
-        assert one.undo == "never"
+    for revision in seen:
+        assert revision.undo == "never"
         with pytest.raises(EditRefused):
-            bench.undo(change_set=one.change_set, confirm=True)
+            bench.undo(change_set=revision.change_set, confirm=True)
     bench.write(path, "changed\n")
     follow(bench)
     bench.undo(path)
@@ -277,7 +277,7 @@ def test_a_note_that_an_undo_creates_again_has_its_former_mode_and_time(
     after = place.stat()
     assert (after.st_mode, after.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
     follow(watched)
-    assert [one.command for one in watched.past()[:3]] == ["undo", "undo", "undo"]
+    assert [revision.command for revision in watched.past()[:3]] == ["undo", "undo", "undo"]
 
 
 # --- any sequence ---
@@ -390,7 +390,11 @@ class FirstSightMachine(RuleBasedStateMachine):
             return
         after = self.read()
         gone = before.keys() - after.keys()
-        moves = {one.path: one.old_path for one in outcome.answer.revisions if one.old_path}
+        moves = {
+            revision.path: revision.old_path
+            for revision in outcome.answer.revisions
+            if revision.old_path
+        }
         assert not (gone - moves.keys()) & self.old
         if not is_confirmed:
             # Whoever has not been asked loses no file that another program has put there.

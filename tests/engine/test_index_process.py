@@ -262,13 +262,13 @@ def test_many_new_notes_are_indexed_by_a_process_and_reported_as_any(bench: Benc
 
 def test_few_new_notes_and_many_changed_ones_are_indexed_here(bench: Bench) -> None:
     bench.write("MEMORY.md", "few")
-    assert not [one for one in update(bench) if one is not None]
+    assert not [outcome for outcome in update(bench) if outcome is not None]
     bench.workspace.close_index()
     take(update(bench))
     write_notes(bench)
     take(update(bench))
     write_notes(bench, word="spruce")
-    assert not [one for one in update(bench) if one is not None]
+    assert not [outcome for outcome in update(bench) if outcome is not None]
     assert count(bench, "spruce") == N_NOTES
 
 

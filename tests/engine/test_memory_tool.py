@@ -30,13 +30,6 @@ from memsyncd.operations.notes.declare import MemoryParams
 from memsyncd.operations.notes.run import Answer, check_parameters, make_decision
 
 
-def test_a_created_note_is_on_the_disk_and_is_found(bench: Any) -> None:
-    answer = bench.memory("create", "/memories/a/redis.md", file_text="# Redis\ntimeout is 5 s\n")
-    assert bench.files() == {".memories/a/redis.md": b"# Redis\ntimeout is 5 s\n"}
-    assert answer.digest == digest_bytes(b"# Redis\ntimeout is 5 s\n")
-    assert bench.texts() == {".memories/a/redis.md": "# Redis\ntimeout is 5 s"}
-
-
 def test_the_memory_file_of_the_root_is_listed_in_memories(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text="one\n")
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
@@ -75,16 +68,6 @@ def test_no_file_is_made_at_the_path_of_a_folder(bench: Any) -> None:
     bench.memory("create", "/memories/old/b.md", file_text="b\n")
     bench.memory("rename", old_path="/memories/old/", new_path="/memories/new/")
     assert set(bench.files()) == {".memories/a.md", ".memories/new/b.md"}
-
-
-def test_a_deleted_note_leaves_disk_and_index_at_once(bench: Any) -> None:
-    bench.memory("create", "/memories/d/a.md", file_text="a\n")
-    bench.memory("create", "/memories/d/e/b.md", file_text="b\n")
-    bench.memory("delete", "/memories/d/a.md")
-    assert bench.paths() == [".memories/d/e/b.md"]
-    bench.memory("delete", "/memories/d")
-    assert bench.paths() == []
-    assert not (bench.root / ".memories/d").exists()
 
 
 def test_a_note_and_a_folder_can_be_renamed(bench: Any) -> None:
@@ -333,7 +316,7 @@ def test_a_rename_updates_the_links_and_one_undo_restores_all(linking: Any) -> N
     assert read_texts(linking) == LINKED_ANEW
     assert answer.digest == digest_bytes(LINKED_ANEW[".memories/ops/valkey.md"].encode())
     change_set = linking.past()[0].change_set
-    assert {one.change_set for one in linking.past()[:3]} == {change_set}
+    assert {revision.change_set for revision in linking.past()[:3]} == {change_set}
     linking.undo(change_set=change_set)
     assert read_texts(linking) == LINKING
     assert linking.workspace.records.history.heads() == find_digests(linking)
@@ -415,7 +398,9 @@ def test_notes_that_others_change_during_a_rename_are_named_and_the_rest_goes_th
         assert after.get(path) == (None if act == "delete" else text.encode())
     assert bench.workspace.records.history.find_intended() == []
     assert bench.workspace.condition.notices == {}
-    changed = {one.path for one in bench.past() if one.change_set == outcome.change_set}
+    changed = {
+        revision.path for revision in bench.past() if revision.change_set == outcome.change_set
+    }
     assert changed == {".memories/new.md", *written}
     if {*acts} == {"nothing"}:
         bench.undo(change_set=outcome.change_set)

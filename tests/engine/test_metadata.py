@@ -86,9 +86,9 @@ def test_every_answer_has_the_metadata_of_a_section_over_that_of_its_note(filled
     assert get(filled, path="MEMORY.md", start_line=21) == OF_SECTION
     assert get(filled, path="MEMORY.md") == OF_NOTE
     [note] = list_notes(filled.workspace, SEARCH_POLICY, ListParams(), now_s=NOW_S)
-    assert [read_meta(one) for one in note.sections] == [OF_NOTE, OF_NOTE, OF_SECTION]
+    assert [read_meta(section) for section in note.sections] == [OF_NOTE, OF_NOTE, OF_SECTION]
     built = build_block(filled.workspace, "takes", now_s=NOW_S)
-    assert [read_meta(one) for one in built.included] == [OF_SECTION]
+    assert [read_meta(piece) for piece in built.included] == [OF_SECTION]
     assert msgspec.json.decode(msgspec.json.encode(built.included[0]))["meta"] == OF_SECTION["meta"]
 
 
@@ -176,8 +176,8 @@ def test_secrets_in_metadata_are_redacted_where_it_is_shown(bench: Any) -> None:
     [hit] = search_in([bench.workspace], "plain").hits
     [note] = list_notes(bench.workspace, SEARCH_POLICY, ListParams())
     built = build_block(bench.workspace, "plain")
-    for shown in (hit, note, built.included[0]):
-        text = msgspec.json.encode(shown).decode()
+    for answer in (hit, note, built.included[0]):
+        text = msgspec.json.encode(answer).decode()
         assert token not in text
         assert "Hunter2" not in text
 
@@ -349,7 +349,7 @@ def test_notes_are_listed_by_metadata_with_expired_and_without_archived_ones(man
     assert names(filters=Filters(archived=True)) == ["old.md", "zone.md"]
     assert names(kind="session", filters=Filters(after="2026-11-11")) == ["low.md"]
     assert names(kind="session", filters=Filters(after="2026-11-12")) == []
-    assert [one for one in names(sort="recency") if one in LIVE] == dict(BY)["recency"]
+    assert [name for name in names(sort="recency") if name in LIVE] == dict(BY)["recency"]
 
 
 def test_sections_are_counted_by_metadata(many: Any) -> None:
@@ -360,7 +360,7 @@ def test_sections_are_counted_by_metadata(many: Any) -> None:
             many.workspace, SEARCH_POLICY, StatsParams(**params), now_s=NOW_S, accesses={}
         )
         groups = {
-            group: [(one.value, one.sections, one.notes) for one in counts]
+            group: [(row.value, row.sections, row.notes) for row in counts]
             for group, counts in counted["counts"].items()
         }
         return {**counted, "counts": groups}
@@ -406,7 +406,7 @@ def decaying(bench: Any) -> Any:
 def list_decay(bench: Any, now_s: float = NOW_S, **more: Any) -> dict[str, Any]:
     params = ListParams(explain=True, **more)
     listed = list_notes(bench.workspace, SEARCH_POLICY, params, now_s=now_s)
-    return {one.heading[-1]: one for note in listed for one in note.sections}
+    return {section.heading[-1]: section for note in listed for section in note.sections}
 
 
 def test_decay_is_that_of_the_last_update_with_the_half_life_of_the_kind(decaying: Any) -> None:
@@ -445,7 +445,7 @@ def test_sections_are_ordered_by_decay(decaying: Any) -> None:
 def test_the_tier_of_a_section_is_a_filter(decaying: Any) -> None:
     later_s = NOW_S + 60 * 86_400
     for now_s in (NOW_S, later_s):
-        tiers = {name: one.tier for name, one in list_decay(decaying, now_s).items()}
+        tiers = {name: decay.tier for name, decay in list_decay(decaying, now_s).items()}
         for tier in ("hot", "warm", "cold"):
             wanted = {name for name, found in tiers.items() if found == tier}
             for query, names in (
@@ -470,7 +470,7 @@ def test_keys_of_free_metadata_and_their_values_are_counted(bench: Any) -> None:
         params = StatsParams(by=list(by))
         counted = compute_stats(bench.workspace, SEARCH_POLICY, params, now_s=NOW_S, accesses={})
         return {
-            group: [(one.value, one.sections, one.notes) for one in counts]
+            group: [(row.value, row.sections, row.notes) for row in counts]
             for group, counts in counted["counts"].items()
         }
 

@@ -78,7 +78,9 @@ def test_a_secret_is_neither_shown_nor_compared(benches: list[Any]) -> None:
         bench.write(".memories/errors.md", make_note("error", f"{SAME} It needs {key} as well."))
         bench.rebuild()
     [pattern] = find_patterns(read_all(benches), PARAMS)
-    assert all(key not in one.snippet and "masked" in one.snippet for one in pattern.sections)
+    assert all(
+        key not in section.snippet and "masked" in section.snippet for section in pattern.sections
+    )
 
 
 def test_a_cancelled_request_compares_nothing(benches: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Another workspace's records.db is never accepted; that of a moved folder moves with it."""
+"""Another workspace's records.db is never accepted; a moved folder takes its own along."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_lived(make_bench: Callable[..., Any], name: str, before: str, now: str)
     bench.see()
     bench.write("MEMORY.md", now)
     bench.follow()
-    assert [one.new_digest for one in bench.past()] == [digest_bytes(now.encode())]
+    assert [revision.new_digest for revision in bench.past()] == [digest_bytes(now.encode())]
     return bench
 
 
@@ -161,7 +161,7 @@ def test_the_history_of_a_moved_folder_moves_with_it(own: Any, moved: Callable[[
     own.open()
     own.follow()
     own.see()
-    assert [one.command for one in own.past()] == ["undo", "external"]
+    assert [revision.command for revision in own.past()] == ["undo", "external"]
 
 
 def test_notes_saved_while_the_history_is_taken_over_make_it_no_other_workspaces(
@@ -270,7 +270,7 @@ def test_a_history_that_another_program_has_open_stays_and_is_reported(
     bench.workspace.close()
     bench.workspace.records_path.unlink()
     bench.open()
-    assert [one.command for one in bench.past()] == ["external"]
+    assert [revision.command for revision in bench.past()] == ["external"]
 
 
 def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_history(
@@ -290,7 +290,9 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
         second = workspaces.add(str(root.with_name("after")))
         await wait_for(lambda: second.is_recorded and not workspaces.count_jobs())
         assert second.records is not None
-        assert [one.path for one in second.records.history.find_revisions()] == ["MEMORY.md"]
+        assert [revision.path for revision in second.records.history.find_revisions()] == [
+            "MEMORY.md"
+        ]
         assert f"moved here from {root}" in second.condition.notices["records_moved"]
         assert "records_gone" not in first.condition.notices
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)

@@ -36,11 +36,10 @@ CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
 from functools import partial
-from memsyncd.engine import additions, edit, history
-from memsyncd.engine import additions, edit, history
-from memsyncd.engine import additions, edit, history
+from memsyncd.engine import additions, edit
 from memsyncd.operations.notes import run as memory_tool
 from memsyncd.operations.history.run import undo_revisions
+from memsyncd.operations.revisions import Target
 from memsyncd.engine.rebuild import open_workspace
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
@@ -113,7 +112,7 @@ COMMANDS = {
         workspace, command="rename", old_path="/memories/folder", new_path="/memories/new/place"),
     "rename with links": rename_with_links,
     "undo": lambda workspace: run(undo_revisions(
-        workspace, policy, clock, history.Target(), UndoParams(change_set=1, client="c"))),
+        workspace, policy, clock, Target(), UndoParams(change_set=1, client="c"))),
 }
 
 for line in sys.stdin:
@@ -222,7 +221,7 @@ class Benches:
         assert self.after != self.before
 
     def copy(self, bench: Any = None) -> Any:
-        """The workspace as it was, or as that of another bench is now."""
+        """The workspace as it was, or as another bench's is now."""
         self._n_made += 1
         source, copy = (
             bench or self.first,
@@ -423,7 +422,9 @@ def test_a_change_set_that_can_go_neither_way_is_reported_until_it_is_resolved(
     )
     bench.follow()
     bench.see()
-    assert {one.path for one in bench.past() if one.change_set == number} == set(PATHS[:2])
+    assert {revision.path for revision in bench.past() if revision.change_set == number} == set(
+        PATHS[:2]
+    )
     bench.workspace.close()
     bench.open()
     assert "change_set_half_done" in find_problems(bench)
@@ -475,7 +476,9 @@ def test_no_decision_is_made_while_the_folder_is_missing(bench: Any) -> None:
     away = bench.root.with_name("away")
     bench.root.rename(away)
     bench.open()
-    assert [found for found, _ in bench.workspace.records.history.find_intended()] == [number]
+    assert [change_set for change_set, _ in bench.workspace.records.history.find_intended()] == [
+        number
+    ]
     assert not bench.root.exists()
     away.rename(bench.root)
     bench.follow()

@@ -1,4 +1,4 @@
-"""What is shown of notes with secrets: the position and the kind, never the secret; and nothing
+"""Answers about notes with secrets show the position and the kind, never the secret; and nothing
 else changes.
 """
 
@@ -346,9 +346,9 @@ def test_near_copies_and_notes_without_their_sections_show_no_secret(bench: Any)
     found = find_duplicates(bench.workspace, DuplicatesParams(), MASKED, options)
     notes = list_notes(bench.workspace, MASKED, ListParams(sections=False, sort="recency"))
     assert (found.n_groups, len(notes)) == (1, 2)
-    for shown in (found, notes):
-        assert API_KEY not in str(shown)
-        assert str(shown).count("[masked: API key]") >= 2
+    for answer in (found, notes):
+        assert API_KEY not in str(answer)
+        assert str(answer).count("[masked: API key]") >= 2
     plain = find_duplicates(bench.workspace, DuplicatesParams(), UNMASKED, options)
     assert API_KEY in str(plain)
 

@@ -71,7 +71,7 @@ def errors(bench: Any) -> Any:
 
 
 def list_related(hit: Any) -> list[tuple[str, str]]:
-    return [(one.relation, one.anchor) for one in hit.related]
+    return [(related.relation, related.anchor) for related in hit.related]
 
 
 def test_a_hit_brings_what_resolved_it_from_anywhere_in_its_memory(errors: Any) -> None:
@@ -111,7 +111,7 @@ def test_a_hit_has_a_limited_number_of_related_sections(bench: Any) -> None:
         bench.write(f".memories/n{number}.md", f"leaf {number}\n")
     bench.rebuild()
     [hit] = search_in([bench.workspace], "hub", follow=["informs"]).hits
-    assert [one.path for one in hit.related] == [
+    assert [related.path for related in hit.related] == [
         f".memories/n{number}.md" for number in range(MAX_RELATED)
     ]
 
@@ -143,7 +143,7 @@ def test_contradictions_are_reported_from_both_sides(bench: Any) -> None:
         "spaces": ([tabs], [style]),
         "nothing": ([".memories/rules.md"], []),
     }
-    # A passage of several sections has those of all.
+    # A passage of several sections has the relations of all of them.
     joined, *_ = search_in([bench.workspace], "use").hits
     assert (joined.contradicts, set(joined.contradicted_by)) == ([tabs], {spaces, style})
     block = build_block(bench.workspace, "tabulators")
@@ -175,7 +175,9 @@ def test_a_context_includes_what_resolved_its_errors_within_the_budget(
 def test_a_recall_puts_the_solution_behind_its_error(errors: Any) -> None:
     params = RecallParams(keywords=["redis"], follow=["resolved_by"])
     recalled = recall(errors.workspace, SEARCH_POLICY, params, 0.0)
-    assert [(one.anchor, one.relation, one.related_to) for one in recalled.memories] == [
+    assert [
+        (memory.anchor, memory.relation, memory.related_to) for memory in recalled.memories
+    ] == [
         (POOL, None, None),
         (SIZE, "resolved_by", POOL),
     ]
@@ -217,7 +219,7 @@ def test_a_walk_follows_the_named_relations_alone(errors: Any) -> None:
 @given(
     levels=st.lists(
         st.tuples(st.sampled_from(["n#a", "n#a/b", "n#a/b/c", "n#d", "n#d/e"]), st.integers(0, 6)),
-        unique_by=lambda one: one[0],
+        unique_by=lambda pair: pair[0],
     )
 )
 def test_each_section_is_in_one_memory_whose_head_is_the_section_or_above_it(

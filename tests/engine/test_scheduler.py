@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memsyncd.core.changes.debounce import Settled
-from memsyncd.engine import rebuild, scheduler
+from memsyncd.engine import external_changes, rebuild, scheduler
 from memsyncd.engine.index_process import running_pids
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.watching import CheckResult, WatchTask
@@ -66,18 +66,18 @@ def test_a_reconcile_that_finds_nothing_does_not_wake_the_loop(tmp_path: Path) -
     async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
         added = [workspaces.add(str(root)) for root in roots]
-        await wait_for(lambda: all(one.condition.state == "ready" for one in added))
+        await wait_for(lambda: all(workspace.condition.state == "ready" for workspace in added))
         await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
-        await wait_for(lambda: all(one.is_recorded for one in added))
-        # What was written shortly before a scan is read again by the next.
-        for one in added:
-            await asyncio.wrap_future(workspaces.scheduler.scan(one))
+        await wait_for(lambda: all(workspace.is_recorded for workspace in added))
+        # A note that was written shortly before a scan is read again by the next scan.
+        for workspace in added:
+            await asyncio.wrap_future(workspaces.scheduler.scan(workspace))
         await wait_for(lambda: not workspaces.count_jobs())
         await asyncio.wrap_future(workspaces.watching.probe())
         await asyncio.sleep(0.1)
 
-        scanned_s = [one.condition.scanned_s for one in added]
-        n_syncs = [workspaces.counters(one).syncs.n for one in added]
+        scanned_s = [workspace.condition.scanned_s for workspace in added]
+        n_syncs = [workspaces.counters(workspace).syncs.n for workspace in added]
         check, threads = workspaces.watching._check, set[int]()
 
         def note(task: WatchTask) -> CheckResult:
@@ -91,10 +91,12 @@ def test_a_reconcile_that_finds_nothing_does_not_wake_the_loop(tmp_path: Path) -
         assert n_turns <= 1
         assert threads == {worker.ident for worker in workspaces._worker._threads}
         assert all(
-            (one.condition.scanned_s or 0) > (before or 0)
-            for one, before in zip(added, scanned_s, strict=True)
+            (workspace.condition.scanned_s or 0) > (before or 0)
+            for workspace, before in zip(added, scanned_s, strict=True)
         )
-        assert [workspaces.counters(one).syncs.n for one in added] == [n + 1 for n in n_syncs]
+        assert [workspaces.counters(workspace).syncs.n for workspace in added] == [
+            n + 1 for n in n_syncs
+        ]
 
         (roots[0] / ".memories" / "second.md").write_text("maple\n")
         await wait_for(lambda: added[0].condition.counts.files == 2)
@@ -178,10 +180,13 @@ def test_what_is_found_after_a_full_disk_does_not_count_as_missed(tmp_path: Path
     asyncio.run(scenario())
 
 
-def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path: Path) -> None:
+def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(external_changes, "SLICE_S", 0.0)  # each slice records one batch
     root = tmp_path.resolve() / "proj"
     (root / ".memories").mkdir(parents=True)
-    for number in range(3000):
+    for number in range(5 * external_changes.BATCH_NOTES):
         (root / ".memories" / f"{number}.md").write_text(f"note {number}\n")
 
     async def scenario() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import apsw
 import pytest
 
-from memsyncd.engine.accesses import compute_access_stats, note_accesses, store_accesses
+from memsyncd.engine.accesses import note_accesses, store_accesses
 from memsyncd.engine.browse import find_problems, list_notes, read_place
 from memsyncd.operations.inbox import read_inbox
 from memsyncd.operations.links.declare import LinksParams
@@ -21,6 +21,7 @@ from memsyncd.operations.sections import Filters
 from memsyncd.operations.signals.declare import SignalInboxParams, SignalSendParams
 from memsyncd.operations.signals.run import send_signal
 from memsyncd.operations.stats.declare import AccessStatsParams
+from memsyncd.operations.stats.run import compute_access_stats
 from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in, take
 
 Columns = set[tuple[str, str]]
@@ -54,9 +55,9 @@ ALL_FILTERS = Filters(
 )
 # Both databases are ordinary SQLite files for other programs to read (the `sqlite3` shell).
 UNREAD = {
-    # What the request named; revisions have only the notes that it changed.
+    # The names in the request; revisions have only the notes that it changed.
     "change_sets": ("path", "new_path"),
-    # What a changed note is compared by, so that few rows are written.
+    # A changed note is compared by these, so that few rows are written.
     "chunks": ("digest",),
     "workspace": ("created_at",),
 }
@@ -164,7 +165,7 @@ def ask(bench: Bench) -> None:
 
 
 def find_columns(bench: Bench) -> Columns:
-    """The columns of all tables but those of FTS5, whose words are read by MATCH."""
+    """The columns of all tables but FTS5's, whose words are read by MATCH."""
     tables = "SELECT name FROM pragma_table_list WHERE type = 'table' AND schema = 'main'"
     found: Columns = set()
     for part in (bench.workspace.index, bench.workspace.records):

@@ -169,8 +169,8 @@ def test_a_word_counts_as_much_as_it_is_rare_in_all_workspaces_together(
     make_bench: Callable[..., Any],
 ) -> None:
     """Alone, `deploy` counts next to nothing where each note has it."""
-    many, one = make_bench("many"), make_bench("one")
-    for bench, notes in ((many, 12), (one, 1)):
+    many, single = make_bench("many"), make_bench("one")
+    for bench, notes in ((many, 12), (single, 1)):
         bench.open()
         for number in range(notes):
             bench.write(f".memories/{number}.md", f"deploy number {number}\n")
@@ -179,7 +179,7 @@ def test_a_word_counts_as_much_as_it_is_rare_in_all_workspaces_together(
         bench.sync()
     many.write(".memories/best.md", "deploy deploy\n")
     many.sync()
-    workspaces = [one.workspace, many.workspace]
+    workspaces = [single.workspace, many.workspace]
     raw = {hit.workspace: hit.explain["stems"] for hit in search_in(workspaces, "deploy").hits}
     assert raw["one-1"] > 10 * raw["many-1"]
     best = search_in(workspaces, "deploy").hits[0]
@@ -796,12 +796,14 @@ def test_a_hit_of_several_sections_names_each(bench: Any) -> None:
     bench.sync()
     [hit] = ask(bench, "wombat").hits
     assert (hit.start_line, hit.end_line) == (3, 13)
-    assert [(one.heading[-1], one.start_line, one.end_line) for one in hit.sections] == [
+    assert [
+        (section.heading[-1], section.start_line, section.end_line) for section in hit.sections
+    ] == [
         ("One", 3, 5),
         ("Two", 7, 9),
         ("Three", 11, 13),
     ]
-    assert [one.anchor for one in hit.sections] == [
+    assert [section.anchor for section in hit.sections] == [
         f".memories/zoo.md#zoo/{name}" for name in ("one", "two", "three")
     ]
 

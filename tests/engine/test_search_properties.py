@@ -340,8 +340,8 @@ def test_a_hit_has_the_metadata_of_each_of_its_sections_and_no_section_is_lost(
     bench = make({".memories/a.md": f"{top}# Title\n\n" + "\n\n".join(parts) + "\n"})
     found: list[int] = []
     for hit in ask(bench, query).hits:
-        headings = [one.heading for one in hit.sections] or [hit.heading]
-        numbers = [int(one[-1].split()[1]) for one in headings if len(one) > 1]
+        headings = [section.heading for section in hit.sections] or [hit.heading]
+        numbers = [int(heading[-1].split()[1]) for heading in headings if len(heading) > 1]
         assert all((kinds[number] or of_note) == (hit.kind or "") for number in numbers)
         # Front matter is shown in the hit of the section below it.
         assert "kind:" not in query or sum(map(bool, headings)) == 1
@@ -360,7 +360,7 @@ def test_a_search_of_several_workspaces_keeps_the_order_of_each(
     make: MakeBench, first: dict[str, str], second: dict[str, str], query: str
 ) -> None:
     benches = [make(first), make(second)]
-    both = search_in([one.workspace for one in benches], query, limit=200, timeout_s=30).hits
+    both = search_in([bench.workspace for bench in benches], query, limit=200, timeout_s=30).hits
     for bench in benches:
         alone = [(hit.anchor, hit.start_line, hit.end_line) for hit in ask(bench, query).hits]
         of_both = [hit for hit in both if hit.workspace == bench.workspace.id]
@@ -416,20 +416,22 @@ def test_the_best_of_the_answer_is_in_the_block_whatever_is_user_wide(
     user = make(
         {
             ".memories/preferences.md": "# Preferences\n\n"
-            + "\n\n".join(f"## P{at}\n{PREFERENCE}\n\n{one}" for at, one in enumerate(paragraphs))
+            + "\n\n".join(
+                f"## P{at}\n{PREFERENCE}\n\n{paragraph}" for at, paragraph in enumerate(paragraphs)
+            )
         }
     )
     params = ContextParams(query=query, max_tokens=max_tokens, max_bytes=max_bytes)
     offers = [
         offer_context(
-            one.workspace,
+            bench.workspace,
             params,
             OVERLAPPING,
             RunOptions(timeout_s=30),
             is_merged=True,
-            is_user_wide=one is user,
+            is_user_wide=bench is user,
         )
-        for one in (own, user)
+        for bench in (own, user)
     ]
     built = merge_offers(offers[:1], params, OVERLAPPING, offers[1])
     assert built.tokens <= max_tokens

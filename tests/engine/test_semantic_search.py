@@ -222,7 +222,7 @@ def test_several_workspaces_compare_words_and_vectors(make_bench: Callable[..., 
     assert found.semantic == "ready"
     best = found.hits[0]
     assert best.workspace == one.workspace.id
-    # What is not near in the other workspace is not lifted by being the nearest there.
+    # A section that is not near in the other workspace is not lifted by being the nearest there.
     others = [hit.score for hit in found.hits if hit.workspace == other.workspace.id]
     assert all(score < best.score / 2 for score in others)
     found = search_in([one.workspace, other.workspace], "invoice")

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memsyncd.config import SignalConfig
-from memsyncd.engine.history import parse_target
 from memsyncd.errors import BadRequest, Busy
 from memsyncd.operations.history.declare import PurgeParams
 from memsyncd.operations.history.run import purge
 from memsyncd.operations.inbox import read_inbox
+from memsyncd.operations.revisions import parse_target
 from memsyncd.operations.signals.declare import (
     EVERYONE,
     SignalAckParams,
@@ -45,7 +45,7 @@ def send(bench: Bench, content: str, *, sender: str = "builder", **fields: Any) 
 def inbox(bench: Bench, **fields: Any) -> list[str]:
     params = SignalInboxParams(**fields)
     box = take(read_inbox(bench.workspace, bench.config, bench.clock, params))
-    return [one.content for one in box.signals]
+    return [signal.content for signal in box.signals]
 
 
 def ack(bench: Bench, *signals: int, **reader: Any) -> SignalsAcked:
@@ -56,7 +56,7 @@ def ack(bench: Bench, *signals: int, **reader: Any) -> SignalsAcked:
 def outbox(bench: Bench, sender: str = "builder") -> list[tuple[str, list[str]]]:
     params = SignalOutboxParams()
     job = read_outbox(bench.workspace, bench.config, bench.clock, params, sender=sender)
-    return [(one.content, [by.reader for by in one.receipts]) for one in take(job).signals]
+    return [(signal.content, [by.reader for by in signal.receipts]) for signal in take(job).signals]
 
 
 def test_a_signal_reaches_its_agent_session_and_each_reader_of_its_task(bench: Bench) -> None:

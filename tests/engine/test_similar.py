@@ -71,19 +71,19 @@ def garage(bench: Any) -> Any:
 
 def test_with_vectors_the_nearest_sections_are_similar_without_a_common_word(garage: Any) -> None:
     found = ask(garage, text="driving", min_similarity=0.9)
-    anchors = {one.anchor for one in found.sections}
+    anchors = {section.anchor for section in found.sections}
     assert anchors == {"MEMORY.md#garage", ".memories/a.md#a/trip", ".memories/a.md#a/food"}
     assert found.semantic == "ready"
-    assert all(0.9 <= one.similarity <= 1 for one in found.sections)
-    trip = next(one for one in found.sections if one.anchor.endswith("trip"))
+    assert all(0.9 <= section.similarity <= 1 for section in found.sections)
+    trip = next(section for section in found.sections if section.anchor.endswith("trip"))
     assert (trip.start_line, trip.end_line) == (3, 7)
     with_archived = ask(garage, text="driving", min_similarity=0.9, include_archived=True)
-    assert ".memories/c.md#c" in {one.anchor for one in with_archived.sections}
+    assert ".memories/c.md#c" in {section.anchor for section in with_archived.sections}
 
 
 def test_a_section_is_not_similar_to_itself(garage: Any) -> None:
     found = ask(garage, anchor="MEMORY.md#garage", min_similarity=0.9)
-    assert {one.anchor for one in found.sections} == {
+    assert {section.anchor for section in found.sections} == {
         ".memories/a.md#a/trip",
         ".memories/a.md#a/food",
     }
@@ -92,7 +92,7 @@ def test_a_section_is_not_similar_to_itself(garage: Any) -> None:
 
 def test_the_neighbours_of_a_topic_are_of_other_topics(garage: Any) -> None:
     found = ask(garage, topic="travel", min_similarity=0.9)
-    assert [one.anchor for one in found.sections] == ["MEMORY.md#garage"]
+    assert [section.anchor for section in found.sections] == ["MEMORY.md#garage"]
     with pytest.raises(NoteNotFound, match="no section has the topic tax"):
         ask(garage, topic="tax")
     with pytest.raises(BadRequest, match="name one of anchor, text and topic"):
@@ -106,7 +106,7 @@ def test_without_vectors_the_words_of_a_topic_are_compared(bench: Any) -> None:
     bench.write(".memories/two.md", f"# Two\n\n{text}\n\n## Three\n\nApples are ripe.\n")
     bench.rebuild()
     found = ask(bench, topic="redis")
-    assert [one.anchor for one in found.sections] == [".memories/two.md#two"]
+    assert [section.anchor for section in found.sections] == [".memories/two.md#two"]
     assert found.semantic == "off"
 
 
@@ -122,8 +122,11 @@ def test_near_copies_are_grouped_the_longest_first_and_nothing_changes(bench: An
     before = bench.workspace.condition.generation
     found = plan(bench)
     [group] = found.groups
-    assert [one.anchor for one in group.sections] == [".memories/pool.md#pool", "MEMORY.md#pool"]
-    assert [one.similarity for one in group.sections] == [1.0, group.similarity]
+    assert [section.anchor for section in group.sections] == [
+        ".memories/pool.md#pool",
+        "MEMORY.md#pool",
+    ]
+    assert [section.similarity for section in group.sections] == [1.0, group.similarity]
     assert (group.sections[1].start_line, group.sections[1].end_line) == (1, 4)
     assert group.similarity > 0.7
     assert group.cosine is None
@@ -135,16 +138,19 @@ def test_near_copies_are_grouped_the_longest_first_and_nothing_changes(bench: An
 
 
 def test_vectors_find_copies_in_other_words(garage: Any) -> None:
-    one = "The automobile must be repaired in the garage before winter comes."
+    first = "The automobile must be repaired in the garage before winter comes."
     other = "The vehicle must get a repair at the garage before the winter."
-    garage.write(".memories/x.md", f"# X\n\n{one}\n")
+    garage.write(".memories/x.md", f"# X\n\n{first}\n")
     garage.write(".memories/y.md", f"# Y\n\n{other}\n")
     garage.sync()
     assert plan(garage, min_similarity=0.7).groups == []
     garage.workspace.vectors = ConceptVectors(garage.workspace)
     found = plan(garage, min_similarity=0.7)
     [group] = found.groups
-    assert {one.anchor for one in group.sections} == {".memories/x.md#x", ".memories/y.md#y"}
+    assert {section.anchor for section in group.sections} == {
+        ".memories/x.md#x",
+        ".memories/y.md#y",
+    }
     assert group.cosine is not None
     assert group.cosine > 0.9
     assert found.semantic == "ready"
@@ -165,7 +171,7 @@ def test_two_thousand_sections_are_not_too_many(bench: Any) -> None:
     bench.write("MEMORY.md", f"# Log\n\n{sections}## Timeout\n\n{TEXT}\n\n## Again\n\n{TEXT}\n")
     bench.rebuild()
     [group] = plan(bench, min_similarity=0.9).groups
-    assert {one.anchor for one in group.sections} == {
+    assert {section.anchor for section in group.sections} == {
         "MEMORY.md#log/timeout",
         "MEMORY.md#log/again",
     }
@@ -184,7 +190,7 @@ def test_what_nearly_exists_is_found_by_its_rarest_words_among_many_sections(ben
     bench.sync()
     find = partial(find_nearly_same, bench.workspace, config=bench.config, now_s=1.0, limit=5)
     again = fact.replace("at most", "no more than")
-    assert [one.anchor for one in find(text=again)] == [".memories/redis.md#redis/timeouts"]
+    assert [section.anchor for section in find(text=again)] == [".memories/redis.md#redis/timeouts"]
     assert find(text="The service restarts when Redis waits for apples and pears.") == []
     (same, *_) = find(text="The service restarts when the pool number 7 waits.")
     assert same.heading == ["Many", "Note 7"]

@@ -252,7 +252,10 @@ def test_a_large_tree_that_takes_long_to_watch_is_still_watched(
         save(a, "second.md")
         save(b, "second.md")
         await wait_for(lambda: is_ready(a, 2) and is_ready(b, 2))
-        assert [workspaces.watching.health(one).mode for one in (a, b)] == ["events", "events"]
+        assert [workspaces.watching.health(workspace).mode for workspace in (a, b)] == [
+            "events",
+            "events",
+        ]
 
     run_scenario(tmp_path, scenario)
 
@@ -290,7 +293,7 @@ def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blo
         save(a, "second.md")
         await wait_for(lambda: is_ready(a, 2))
         replaced = {first, *called} - {workspaces.watching.watcher}
-        await wait_for(lambda: all(one.observer_name == "none" for one in replaced))
+        await wait_for(lambda: all(watcher.observer_name == "none" for watcher in replaced))
 
     run_scenario(tmp_path, scenario)
 

@@ -43,7 +43,7 @@ def test_a_task_is_ready_once_what_it_names_is_done_though_that_has_no_task(
 ) -> None:
     notes = {"tasks.md": TASKS.format(blocked_by=named), "a.md": DONE, "a*1.md": DONE}
     ready = find_ready(bench, **notes)
-    assert [one.heading[-1] for one in ready.items] == ["First"]
+    assert [item.heading[-1] for item in ready.items] == ["First"]
     assert (ready.n_ready, ready.blocked) == (1, 0)
 
 

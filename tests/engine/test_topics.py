@@ -17,7 +17,7 @@ from memsyncd.core.paths import NotePath
 from memsyncd.engine.external_changes import prune_slice
 from memsyncd.engine.field_edits import choose_near
 from memsyncd.engine.metadata import make_valuation
-from memsyncd.errors import BadRequest, Conflict, EditRefused, NoteNotFound, PathRefused
+from memsyncd.errors import BadRequest, Conflict, NoteNotFound, PathRefused
 from memsyncd.operations.plans import make_upkeep_decision
 from memsyncd.operations.topics.declare import (
     FieldAppendParams,
@@ -69,7 +69,7 @@ def read(bench: Any, **more: Any) -> Any:
 def list_past(bench: Any, field: str = "Log", **more: Any) -> list[str]:
     params = FieldHistoryParams(topic="redis", field=field, **more)
     job = list_field_history(bench.workspace, bench.config, bench.clock, NotePath(REDIS), params)
-    return [one.text for one in take(job).values]
+    return [value.text for value in take(job).values]
 
 
 def apply(bench: Any, act: Any, *topics: str, plan: str | None = None) -> Any:
@@ -155,7 +155,7 @@ def test_a_read_only_note_is_listed_and_not_written_to(bench: Any) -> None:
     bench.workspace.scope = replace(scope, read_only=scope.read_only.parse([REDIS]))
     bench.write(REDIS, "# Redis\n\n## Log\n\nx\n")
     bench.sync()
-    assert [one.name for one in read(bench).fields] == ["Log"]
+    assert [field.name for field in read(bench).fields] == ["Log"]
     with pytest.raises(PathRefused, match="read-only"):
         append(bench, "y")
 
@@ -176,8 +176,8 @@ def test_each_value_that_was_appended_is_in_the_history(bench: Any, values: list
     history = FieldHistoryParams(topic=title, field="Log")
     job = list_field_history(bench.workspace, bench.config, bench.clock, path, history)
     found = take(job).values
-    assert [one.text for one in found] == [*map(trim_text, reversed(values)), "first"]
-    assert [one.is_current for one in found] == [True] + [False] * len(values)
+    assert [value.text for value in found] == [*map(trim_text, reversed(values)), "first"]
+    assert [value.is_current for value in found] == [True] + [False] * len(values)
 
 
 def test_a_field_history_says_whether_earlier_values_may_be_gone(bench: Any) -> None:
@@ -198,7 +198,10 @@ def test_a_field_history_says_whether_earlier_values_may_be_gone(bench: Any) -> 
     bench.edit(make_append_decision(bench.workspace, bench.config, params, **by))
     take(prune_slice(bench.workspace, bench.config, bench.clock))
     pruned = read()
-    assert ("first" in {one.text for one in pruned.values}, pruned.is_complete) == (False, False)
+    assert ("first" in {value.text for value in pruned.values}, pruned.is_complete) == (
+        False,
+        False,
+    )
     bench.write(".memories/seen.md", "# Seen\n\n## Log\n\n- a value\n")
     bench.see()
     path = find_topic(bench.workspace, bench.config, ".memories/seen.md")
@@ -226,7 +229,12 @@ def test_a_field_history_is_read_in_pages_and_follows_a_renamed_note(redis: Any)
     job = list_field_history(
         redis.workspace, redis.config, redis.clock, path, FieldHistoryParams(topic="c", field="log")
     )
-    assert [one.text for one in take(job).values] == ["value 2", "value 1", "value 0", "It runs."]
+    assert [value.text for value in take(job).values] == [
+        "value 2",
+        "value 1",
+        "value 0",
+        "It runs.",
+    ]
 
 
 def test_a_patch_with_another_digest_is_refused_and_one_of_nothing_changes_nothing(
@@ -262,12 +270,12 @@ def test_salience_is_the_mean_of_the_fields_and_counts_recalls(redis: Any) -> No
     accesses = {f"{REDIS}#redis/log": 5}
     raised = read(redis, accesses=accesses)
     assert raised.salience > 0.75
-    assert [one.accesses for one in raised.fields] == [5, 0]
+    assert [field.accesses for field in raised.fields] == [5, 0]
     create(redis, "Other", fields={"A": "x"}, importance=0.7)
     found = list_topics(
         redis.workspace, redis.config, TopicListParams(limit=1), now_s=NOW_S, accesses=accesses
     )
-    assert ([one.path for one in found.topics], found.n_topics) == ([REDIS], 2)
+    assert ([topic.path for topic in found.topics], found.n_topics) == ([REDIS], 2)
 
 
 DATED = "## One\n<!-- memory: {{updated: '{day}', importance: {importance}}} -->\ntext\n"
@@ -284,7 +292,7 @@ def test_topics_are_listed_in_each_order_as_their_sections_state(bench: Any) -> 
     def list_names(**more: Any) -> str:
         params = TopicListParams(**more)
         found = list_topics(bench.workspace, bench.config, params, now_s=NOW_S)
-        return "".join(one.path[len(".memories/")] for one in found.topics)
+        return "".join(topic.path[len(".memories/")] for topic in found.topics)
 
     assert list_names() == "bcad"
     assert list_names(limit=2) == "bc"
@@ -309,8 +317,8 @@ def test_several_topics_are_archived_by_one_change_set_whole_or_not_at_all(redis
     params = TopicArchiveParams(topics=["Redis", "Other", "Kept"])
     valuation = make_valuation(redis.config, NOW_S)
     planned = plan_topics(redis.workspace, redis.config, "topic.archive", params, valuation)
-    assert [one.path for one in planned.plan.archived] == paths[1:]
-    assert [one.reason for one in planned.plan.skipped] == ["its lifecycle is project"]
+    assert [archived.path for archived in planned.plan.archived] == paths[1:]
+    assert [skipped.reason for skipped in planned.plan.skipped] == ["its lifecycle is project"]
     append(redis, "changed since")
     with pytest.raises(Conflict, match="notes have changed since"):
         apply(redis, "topic.archive", "Redis", "Other", "Kept", plan=planned.plan.plan)
@@ -319,12 +327,12 @@ def test_several_topics_are_archived_by_one_change_set_whole_or_not_at_all(redis
     assert done.change_set is not None
     assert (redis.root / REDIS).read_bytes().startswith(b"---\nstatus: archived\n")
     found = list_topics(redis.workspace, redis.config, TopicListParams(), now_s=NOW_S)
-    assert [one.path for one in found.topics] == [".memories/kept.md"]
+    assert [topic.path for topic in found.topics] == [".memories/kept.md"]
     again = apply(redis, "topic.archive", "Redis")
     assert (again.answer.archived, again.change_set) == ([], None)
     restored = apply(redis, "topic.restore", "Redis", "Other", "Kept")
-    assert [one.path for one in restored.answer.restored] == paths[1:]
-    assert [one.reason for one in restored.answer.skipped] == [
+    assert [section.path for section in restored.answer.restored] == paths[1:]
+    assert [skipped.reason for skipped in restored.answer.skipped] == [
         "its front matter does not archive it"
     ]
     assert {path: (redis.root / path).read_bytes() for path in paths} == before
@@ -341,7 +349,7 @@ def test_a_topic_with_the_title_of_another_is_near_and_can_be_appended_to(redis:
         redis.workspace, redis.config, params, client="t", at=AT, into=there.path
     )
     assert redis.edit(decide).answer.fields == (f"{REDIS}#redis/log",)
-    assert [one.text for one in read(redis).fields[0].values] == ["It stopped.", "It runs."]
+    assert [field.text for field in read(redis).fields[0].values] == ["It stopped.", "It runs."]
 
 
 def test_a_topic_with_the_same_name_is_reported_without_its_secrets(bench: Any) -> None:
@@ -351,9 +359,3 @@ def test_a_topic_with_the_same_name_is_reported_without_its_secrets(bench: Any) 
     params = TopicCreateParams(title="redis", summary="Something else.")
     [near] = find_near_topic(bench.workspace, Config(), params, now_s=NOW_S)
     assert near.heading == ["Redis [masked: GitHub token]"]
-
-
-def test_an_archived_field_takes_no_value(redis: Any) -> None:
-    apply(redis, "topic.archive", "Redis")
-    with pytest.raises(EditRefused, match="is archived"):
-        append(redis, "x")

@@ -113,7 +113,7 @@ def test_an_applied_plan_equals_its_dry_run_and_one_undo_takes_it_back(log: Any)
     assert outcome.answer == shown
     assert names(shown.archived) == ["Stale", "Warm"]
     assert log.files() != before
-    assert [one.command for one in log.past()[:1]] == ["archive"]
+    assert [revision.command for revision in log.past()[:1]] == ["archive"]
     log.undo(change_set=outcome.change_set)
     assert log.files() == before
 
@@ -287,7 +287,7 @@ def test_a_memory_is_promoted_with_its_text_a_tag_and_a_link_to_its_source(runs:
     assert "Three retries are enough." in text
     assert "With a pause between them." in text
     listed = list_notes(runs.workspace, Config(), ListParams(path=".memories/project.md"))
-    section = next(one for one in listed[0].sections if one.anchor == promoted.anchor)
+    section = next(section for section in listed[0].sections if section.anchor == promoted.anchor)
     assert (section.lifecycle, section.kind, section.tags) == (
         "project", "summary", ["pattern", "redis"],
     )  # fmt: skip
@@ -319,8 +319,8 @@ def test_a_section_is_not_promoted_onto_its_own_note(runs: Any) -> None:
     files = runs.files()
     with pytest.raises(BadRequest, match=r"is in \.memories/project\.md already"):
         promote(runs, anchor=promoted.anchor, tag="decision")
-    for one in promote(runs, task="WU-1", tag="pattern", note=SOURCE.rpartition("#")[0]).answer:
-        assert (one.anchor, one.is_new) == (one.source, False)
+    for section in promote(runs, task="WU-1", tag="pattern", note=SOURCE.rpartition("#")[0]).answer:
+        assert (section.anchor, section.is_new) == (section.source, False)
     assert runs.files() == files
 
 
@@ -329,9 +329,9 @@ def test_the_summaries_of_a_task_are_promoted_in_one_change_set(runs: Any) -> No
     dry = promote(runs, task="WU-1", tag="decision", dry_run=True).answer
     assert runs.files() == before
     outcome = promote(runs, task="wu-1", tag="decision")
-    assert [one.heading for one in outcome.answer] == ["Retries help", "Pool size"]
-    assert [one.source for one in dry] == [one.source for one in outcome.answer]
-    assert all(not one.is_new for one in promote(runs, task="WU-1", tag="decision").answer)
+    assert [section.heading for section in outcome.answer] == ["Retries help", "Pool size"]
+    assert [section.source for section in dry] == [section.source for section in outcome.answer]
+    assert all(not section.is_new for section in promote(runs, task="WU-1", tag="decision").answer)
     runs.undo(change_set=outcome.change_set)
     assert runs.files() == before
 
@@ -397,7 +397,7 @@ def ask(bench: Any, accessed: dict[str, AccessCount] | None = None, **params: An
 
 
 def name(found: Recalled) -> list[str]:
-    return [one.heading[-1] for one in found.memories]
+    return [memory.heading[-1] for memory in found.memories]
 
 
 def test_keywords_find_exactly_and_the_most_important_comes_first(fragments: Any) -> None:

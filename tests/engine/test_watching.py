@@ -193,7 +193,7 @@ def test_a_watcher_that_cannot_be_made_is_logged_once_until_it_works(
 def test_a_hanging_disk_blocks_only_its_own_workspace_while_others_are_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_checks: int, is_reconcile: bool
 ) -> None:
-    """Before the watcher watches the folders of one workspace, it checks those of all others."""
+    """Before the watcher watches the folders of one workspace, it checks all others' folders."""
     gate = threading.Event()
     n_stats = itertools.count()
     stat_identity = targets._stat_identity

@@ -87,9 +87,9 @@ def test_a_pool_is_busy_at_every_moment_until_the_last_job_has_ended(
 
 @pytest.fixture
 def worker() -> Iterator[WorkerPool]:
-    one = WorkerPool("memsyncd-test")
-    yield one
-    one.stop(10)
+    pool = WorkerPool("memsyncd-test")
+    yield pool
+    pool.stop(10)
 
 
 def fail() -> Job[None]:
@@ -117,11 +117,6 @@ def test_a_pool_reports_its_first_job_and_the_end_of_its_last(
     assert step_log.lines == ["busy", "a1", "b1", "idle", "busy", "c1", "idle"]
 
 
-def test_a_job_gives_its_result(worker: WorkerPool, step_log: StepLog) -> None:
-    assert worker.submit("a", lambda: step_log.job("a", 3, "done")).result(30) == "done"
-    assert step_log.lines == ["a1", "a2", "a3"]
-
-
 def test_jobs_of_one_key_run_in_order_and_never_two_at_a_time(
     worker: WorkerPool, step_log: StepLog
 ) -> None:
@@ -132,9 +127,15 @@ def test_jobs_of_one_key_run_in_order_and_never_two_at_a_time(
     assert step_log.lines == ["x1", "x2", "y1", "y2", "z1", "z2"]
 
 
-def test_keys_take_turns_step_by_step(worker: WorkerPool, step_log: StepLog) -> None:
+@pytest.mark.parametrize("is_urgent", [False, True])
+def test_keys_take_turns_step_by_step(
+    worker: WorkerPool, step_log: StepLog, is_urgent: bool
+) -> None:
     worker.submit("first", step_log.hold)
-    futures = [worker.submit(key, lambda key=key: step_log.job(key, 3)) for key in "abc"]
+    futures = [
+        worker.submit(key, lambda key=key: step_log.job(key, 3), is_urgent=is_urgent)
+        for key in "abc"
+    ]
     step_log.gate.set()
     for future in futures:
         future.result(30)
@@ -250,31 +251,14 @@ def test_a_job_can_queue_the_next_one_of_its_key(worker: WorkerPool, step_log: S
     assert step_log.lines == ["a1", "a2", "next1", "last1"]
 
 
-def test_urgent_jobs_take_turns_among_themselves(worker: WorkerPool, step_log: StepLog) -> None:
-    worker.submit("first", step_log.hold)
-    futures = [
-        worker.submit(key, lambda key=key: step_log.job(key, 2), is_urgent=True) for key in "ab"
-    ]
-    step_log.gate.set()
-    for future in futures:
-        future.result(30)
-    assert step_log.lines == ["a1", "b1", "a2", "b2"]
-
-
-def test_a_job_that_fails_fails_alone(worker: WorkerPool, step_log: StepLog) -> None:
+@pytest.mark.parametrize("start", [fail, lambda: 1 / 0], ids=["in_a_step", "at_its_start"])
+def test_a_job_that_fails_fails_alone(
+    worker: WorkerPool, step_log: StepLog, start: Callable[[], Any]
+) -> None:
     with pytest.raises(ZeroDivisionError):
-        worker.submit("a", fail).result(30)
-    assert worker.submit("a", lambda: step_log.job("a", 1, 5)).result(30) == 5
-    assert worker.is_alive()
-
-
-def test_a_job_that_fails_to_start_fails_alone(worker: WorkerPool, step_log: StepLog) -> None:
-    def start() -> Job[None]:
-        raise KeyError("no")
-
-    with pytest.raises(KeyError):
         worker.submit("a", start).result(30)
-    assert worker.submit("b", lambda: step_log.job("b", 1, 5)).result(30) == 5
+    assert worker.submit("a", lambda: step_log.job("a", 3, 5)).result(30) == 5
+    assert worker.is_alive()
 
 
 def test_a_cancelled_job_does_not_start(worker: WorkerPool, step_log: StepLog) -> None:

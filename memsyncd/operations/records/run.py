@@ -15,7 +15,6 @@ from memsyncd.engine.edit import (
     EditOutcome,
 )
 from memsyncd.engine.external_changes import record_all, sync_and_record
-from memsyncd.engine.history import open_history
 from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.records import RECORDS_GONE, open_records
 from memsyncd.engine.recovery import recover
@@ -31,6 +30,7 @@ from memsyncd.logs import Event, get_log
 from memsyncd.operations.call import Call
 from memsyncd.operations.fields import WorkspaceParams
 from memsyncd.operations.records.declare import Backup, Restored, RestoreParams
+from memsyncd.operations.revisions import open_history
 from memsyncd.store.backup import (
     adopt,
     back_up,

@@ -8,16 +8,20 @@ from typing import Any
 
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
-from memsyncd.engine.accesses import compute_access_stats, count_accesses
-from memsyncd.engine.browse import READ_LIMIT_S
-from memsyncd.engine.history import parse_target
+from memsyncd.engine.accesses import count_accesses, expand_noted, follow_notes, store_noted
+from memsyncd.engine.browse import READ_LIMIT_S, require_place
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.metadata import NO_ACCESSES
+from memsyncd.engine.rebuild import require_records
+from memsyncd.engine.recovery import recover
 from memsyncd.engine.redaction import must_redact
 from memsyncd.engine.search import complete_filters
+from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.errors import BadRequest, NoteNotFound, StoreFailed
 from memsyncd.operations.call import Call
 from memsyncd.operations.fields import TrackedParams
+from memsyncd.operations.revisions import parse_target
 from memsyncd.operations.stats.declare import (
     GROUPS,
     AccessParams,
@@ -25,11 +29,16 @@ from memsyncd.operations.stats.declare import (
     AccessStatsParams,
     MemoryStats,
     RecordedAccesses,
+    SectionAccesses,
     StatsParams,
     ValueCount,
 )
+from memsyncd.store.accesses import Recalls, SectionKey
 from memsyncd.store.lookup import read_anchors
 from memsyncd.store.metadata import META_GROUP, count_sections
+
+# How long a job may wait for a reader of the index.
+ACCESS_READ_S = 2.0
 
 
 def compute_stats(
@@ -78,6 +87,56 @@ def find_unknown_anchors(workspace: Workspace, anchors: Iterable[str]) -> list[s
             if not present or ("#" in anchor and anchor not in present):
                 unknown.append(anchor)
     return unknown
+
+
+def compute_access_stats(
+    workspace: Workspace,
+    config: Config,
+    clock: Clock,
+    *,
+    path: str | None,
+    slugs: str | None,
+    params: AccessStatsParams,
+) -> Job[AccessStats]:
+    """List the counts of a place, with the accesses that are noted but not stored yet. Raises
+    StoreFailed, and NoteNotFound if there are no counts and no such section, note or folder.
+
+    Accesses that cannot be stored now, as on a full disk, are counted all the same.
+    """
+    records = require_records(workspace, clock)
+    waiting: Mapping[SectionKey, Recalls] = {}
+    try:
+        recover(workspace, clock)
+        store_noted(workspace, config)
+        yield from follow_notes(workspace)
+    except StoreFailed:
+        with workspace.accesses.lock:
+            noted = dict(workspace.accesses.noted)
+        waiting = expand_noted(workspace, noted)
+    accesses, is_by_time = records.accesses, params.sort == "last"
+    with accesses.supposing(waiting, max_sections=config.access.max_sections):
+        found = accesses.find(path=path, slugs=slugs, is_by_time=is_by_time, limit=params.limit)
+        n_sections, n = accesses.total(path=path, slugs=slugs)
+    if not n_sections and path is not None:
+        require_place(workspace, path, slugs)
+    with workspace.acquire(ACCESS_READ_S) as reader:
+        present = {path: set(read_anchors(reader, path)) for path in {one.path for one in found}}
+    return AccessStats(
+        workspace=workspace.id,
+        sections=n_sections,
+        accesses=n,
+        counts=[
+            SectionAccesses(
+                anchor=anchor,
+                count=one.count,
+                sessions=one.n_sessions,
+                last_at=one.last_at_s,
+                is_indexed=anchor in present[one.path],
+            )
+            for one in found
+            if (anchor := f"{one.path}#{one.slugs}")
+        ],
+    )
 
 
 # --- the operations -----------------------------------------------------------------------------

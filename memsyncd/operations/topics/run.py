@@ -71,7 +71,6 @@ from memsyncd.engine.field_edits import (
     read_for_edit,
     write_field,
 )
-from memsyncd.engine.history import Target, is_beginning, iter_revisions, open_history, read_texts
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
@@ -93,6 +92,13 @@ from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.operations.call import Call
 from memsyncd.operations.fields import AddedSection, WriteAction
 from memsyncd.operations.plans import Act, Planned, keep_up, plan_notes
+from memsyncd.operations.revisions import (
+    Target,
+    is_beginning,
+    iter_revisions,
+    open_history,
+    read_texts,
+)
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.topics.declare import (
     FieldAppended,

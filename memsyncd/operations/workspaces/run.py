@@ -89,7 +89,7 @@ async def _add_at(daemon: Daemon, path: str, params: AddParams) -> AddedWorkspac
         return await _add_collection(daemon, made, seen)
     is_chosen_here = made.is_vault and params.preset is None
     count = None
-    if seen.known is None:
+    if seen.registered is None:
         count = await daemon.places.count_notes(made, daemon.workspaces.config, COUNT_S)
         if is_chosen_here and not count.is_complete:
             raise _make_size_error(made.root, count.n_notes)
@@ -238,7 +238,7 @@ def _find_watched(workspaces: Workspaces, entry: Entry, seen: FolderCheck) -> En
     if entry.is_collection:
         collection = workspaces.collections.get(entry.id)
         return None if collection is None else collection.entry
-    workspace = workspaces.by_id.get(seen.known or "")
+    workspace = workspaces.by_id.get(seen.registered or "")
     return None if workspace is None else workspace.entry
 
 

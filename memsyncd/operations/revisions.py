@@ -1,6 +1,6 @@
 """Name a note, folder or section whose history is meant, and read its revisions and their texts.
 
-All but `parse_target` is for jobs of the worker, which owns records.db.
+All functions but `parse_target` are for jobs of the worker, which owns records.db.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def open_history(workspace: Workspace, config: Config, clock: Clock) -> History:
 def iter_revisions(
     history: History, target: Target, *, before: int | None = None, revision: int | None = None
 ) -> Iterator[Revision]:
-    """Newest first, read a page at a time."""
+    """Yield the revisions of a target, newest first; a page is read at a time."""
     while True:
         page = history.find_revisions(
             path=target.path, revision=revision, before=before, limit=PAGE
@@ -114,7 +114,7 @@ def iter_revisions(
 
 
 def read_texts(history: History, revision: Revision) -> tuple[bytes | None, bytes | None]:
-    """The texts before and after. Raises NoteNotFound if one is no longer kept."""
+    """Return the texts before and after. Raises NoteNotFound if one is no longer kept."""
     old_digest, new_digest = revision.old_digest, revision.new_digest
     old = history.read_text(old_digest) if old_digest is not None else None
     new = history.read_text(new_digest) if new_digest is not None else None
