@@ -127,7 +127,13 @@ def send_duplicate_keys(place: Place, is_over: threading.Event) -> None:
 
 
 def throw_bombs(place: Place, is_over: threading.Event) -> None:
-    flood(place, is_over, request("search", query=" OR ".join(["a*"] * 100_000)))
+    """Send a huge query repeatedly; the daemon shortens it and answers, or refuses it by name."""
+    bomb = request("search", query=" OR ".join(["a*"] * 100_000))
+    with connect(place) as sock, sock.makefile("rb") as answers:
+        while not is_over.wait(PAUSE_S):
+            sock.sendall(bomb)
+            reply = json.loads(answers.readline())
+            assert "result" in reply or reply["error"]["data"]["code"], reply
 
 
 def flood(place: Place, is_over: threading.Event, line: bytes) -> None:
