@@ -1,6 +1,4 @@
-"""Shared by all tests: settings of Hypothesis, parallel processes, selection by marks, and
-interrupts.
-"""
+"""Settings for all tests: Hypothesis, parallel processes, selection by marks, and interrupts."""
 
 from __future__ import annotations
 
@@ -33,16 +31,16 @@ SLOW_IMPORTS = TESTS / "integrations"
 WITHOUT_PROCESSES = "not soak and not life and not clients"
 """The marks of a run that names none, as in pyproject.toml."""
 
-# Before a module of tests imports numpy: several threads wait for each other by spinning where all
+# This must come before numpy is imported: its threads wait for each other by spinning if all
 # cores are busy.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Else each worker, and each process that a test starts, would compile all that it imports. A
+# Otherwise each worker, and each process that a test starts, would compile its imports. A
 # process that the tests start without this variable compiles the package in this checkout anyway.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
 
-# True if all tests are collected, not some that the command names.
+# True if all tests are collected, not only tests that the command names.
 RUNS_ALL = pytest.StashKey[bool]()
 
 # tests/test_layers.py checks that no other room of the package starts programs but Python.
@@ -55,7 +53,7 @@ STARTS_PROGRAMS = re.compile(
     r"|pty\.|needs\(|tests\.programs|which\(|spawn|os\.(exec|popen|system))"
 )
 
-# No deadline: a busy machine is not a failing one, and pytest-timeout guards against what hangs.
+# There is no deadline: a busy machine is no failure, and pytest-timeout ends a test that hangs.
 # The examples of a plain run are the same each time, so a run is red only because of a change.
 # `.ci/run` tries random ones.
 settings.register_profile(
@@ -84,16 +82,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(scope="session", autouse=True)
 def configured_logs() -> None:
-    """Configure structlog once, before threads do: a logger that two threads configure at a time
-    keeps processors that `capture_logs` does not replace.
+    """Configure structlog once, before threads do it.
+
+    If two threads configure a logger at the same time, it keeps processors that `capture_logs` does
+    not replace.
     """
     _configure_structlog()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two more than there are cores, and for all end-to-end tests four: most of their time they wait
-    for a daemon, an editor or a timer.
+    """Use two workers more than there are cores; four for end-to-end tests alone.
+
+    Most of the time these wait for a daemon, an editor or a timer.
     """
     is_waiting = runs_all(config) and config.getoption("-m") != WITHOUT_PROCESSES
     return (os.cpu_count() or 1) + (4 if is_waiting else 2)
@@ -109,9 +110,7 @@ def runs_all(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Collected items stay to the end: the garbage collector, which would visit them repeatedly,
-    skips them.
-    """
+    """Freeze collected items, which stay to the end, so that the garbage collector skips them."""
     if session.config.stash[RUNS_ALL]:
         session.config.args = order_places(os.environ.get("PYTEST_XDIST_WORKER", ""))
     gc.disable()
@@ -131,8 +130,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """In a run of all tests, leave out the modules of which none is chosen: each worker would
-    import them.
+    """In a run of all tests, leave out modules without a chosen test.
+
+    Every worker would import them.
     """
     is_module = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
     if not is_module or not config.stash[RUNS_ALL]:
@@ -146,8 +146,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def order_places(worker: str) -> list[str]:
-    """Return what is in this folder, for each worker (gw0, gw1, ...) from another place on: a
-    module is compiled by the worker that imports it first, and all import all.
+    """Return the entries of a folder; each worker (gw0, gw1, ...) begins at another place.
+
+    The worker that imports a module first compiles it, and all workers import all modules.
     """
     places = sorted(
         str(place) for place in TESTS.iterdir() if place.is_dir() or place.name.startswith("test_")
@@ -157,12 +158,12 @@ def order_places(worker: str) -> list[str]:
     return places[first:] + places[:first]
 
 
-# First, for pytest itself chooses by marks (-m) in this hook.
+# This comes first, because pytest itself chooses by marks (-m) in this hook.
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
-    # In the same order by each worker, whatever it has collected first.
+    # Every worker uses the same order, whatever it has collected first.
     items.sort(key=lambda item: item.path)
     for item in items:
         mark_end_to_end(item)
@@ -181,23 +182,23 @@ def pytest_collection_modifyitems(
 
 
 def arrange(items: list[pytest.Item], n_workers: int) -> None:
-    """Begin with what takes longest, each on a worker of its own, then with what takes long to
-    import, and keep the tests of a folder together, in their shuffled order.
+    """Begin with the longest tests, each on its own worker, then tests with slow imports.
 
-    Each worker takes a stretch of the same length, which is in order: one that begins a long test
-    last keeps the others waiting, and each that has tests of a folder imports the same libraries
-    and starts the same programs. Workers that have no tests left take those from the ends of the
-    others' stretches, so what follows a long test is divided among them.
+    The tests of a folder stay together, in their shuffled order. Each worker takes a stretch of the
+    same length, which is in order: a worker that begins a long test last keeps the others waiting,
+    and every worker that has tests of a folder imports the same libraries and starts the same
+    programs. A worker without tests takes some from the ends of the others' stretches, so the tests
+    after a long test are divided among all.
     """
     places: dict[Path, int] = {}
     for item in items:
         places.setdefault(item.path.parent, len(places))
     items.sort(key=lambda item: places[item.path.parent])
     firsts = [[item] for item in items if item.get_closest_marker("run_first")]
-    known = {first[0] for first in firsts}
-    firsts.append([item for item in items if has_slow_imports(item.path) and item not in known])
-    known.update(firsts[-1])
-    others = (item for item in items if item not in known)
+    placed = {first[0] for first in firsts}
+    firsts.append([item for item in items if has_slow_imports(item.path) and item not in placed])
+    placed.update(firsts[-1])
+    others = (item for item in items if item not in placed)
     arranged: list[pytest.Item] = []
     for worker in range(n_workers):
         for first in firsts[worker::n_workers]:
@@ -226,15 +227,16 @@ def may_be_chosen(module: Path, marks: str) -> bool:
 
 @functools.cache
 def may_run_programs(module: Path) -> bool:
-    """True if this module of tests names a way to start programs but Python, or tests a room that
-    has one."""
+    """True if this module of tests names a way to start programs other than Python.
+
+    The same holds if it tests a room of the package that has such a way.
+    """
     is_of_room = any(module.is_relative_to(TESTS / room) for room in ROOMS_WITH_PROGRAMS)
     return is_of_room or STARTS_PROGRAMS.search(module.read_text()) is not None
 
 
 def mark_end_to_end(item: pytest.Item) -> None:
-    """Mark a test of these folders with `life`, unless it takes so long that it is run by
-    itself."""
+    """Mark the tests of these folders with `life`, except long tests, which are run by themselves."""
     if is_end_to_end(item.path) and item.get_closest_marker("soak") is None:
         item.add_marker("life")
 
@@ -248,7 +250,8 @@ def skip_without_programs(item: pytest.Item) -> None:
 
 @pytest.fixture
 def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """pytest's own, under a short name: a socket's path is limited to 107 bytes, and a test's name
-    would take thirty of them.
+    """pytest's own folder under a short name.
+
+    The path of a socket is limited to 107 bytes, and the name of a test would take thirty of them.
     """
     return tmp_path_factory.mktemp("t")

@@ -1,5 +1,7 @@
-"""Reads from Linux's /proc what another process has, whatever ends while it is read: threads,
-descriptors and processes come and go at any moment."""
+"""Read from Linux's /proc the resources of another process.
+
+Threads, descriptors and processes come and go at any moment, so the functions skip those that end.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,10 @@ def list_names(pid: int, folder: str) -> list[str]:
 
 
 def find_children(pid: int) -> list[int]:
-    """Return the processes that this one has started and not waited for yet.
+    """Return the processes that a process has started and not waited for yet.
 
-    By their parents: /proc/PID/task/*/children misses the child of a thread that ends meanwhile.
+    The parents of all processes are read: /proc/PID/task/*/children misses a child of a thread that
+    ends meanwhile.
     """
     numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [number for number in numbers if _read_parent(number) == pid]
@@ -45,19 +48,19 @@ def count_watches(pid: int) -> int:
 
 
 def count_wake_ups(pid: int) -> int:
-    """Return how often a thread of the process, of those that live, went to sleep by itself."""
+    """Return how often the living threads of the process went to sleep by themselves."""
     texts = [read_file(f"/proc/{pid}/task/{name}/status") for name in list_names(pid, "task")]
     lines = [line for text in texts for line in text.splitlines()]
     return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt"))
 
 
 def list_open_files(pid: int) -> set[str]:
-    """Return where the descriptors of the process lead to, but for the standard three."""
-    found = set()
+    """Return where the descriptors of the process lead to, without the standard three."""
+    targets = set()
     for name in list_names(pid, "fd"):
         try:
             link = os.readlink(f"/proc/{pid}/fd/{name}")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        found |= {link} if int(name) > 2 else set()
-    return found
+        targets |= {link} if int(name) > 2 else set()
+    return targets

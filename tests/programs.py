@@ -1,5 +1,4 @@
-"""Finds out which programs this machine has, for tests that run programs which not every machine
-has; and a `sitecustomize.py` for Python programs."""
+"""Find out which programs this machine has, and give Python programs a clock from a file."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ time.time_ns, time.time = time_ns, lambda: time_ns() / 1e9
 
 
 def find_missing(*programs: str) -> list[str]:
-    """Return those of the programs that are not installed."""
+    """Return the programs that are not installed."""
     return [program for program in programs if shutil.which(program) is None]
 
 

@@ -1,5 +1,7 @@
-"""The parts of the benchmarks that compute: percentiles, verdicts, the table, plots, sizes, cuts and
-growth of a corpus, and queries."""
+"""The parts of the benchmarks that compute.
+
+These are percentiles, verdicts, the table, plots, sizes, cuts and growth of a corpus, and queries.
+"""
 
 from __future__ import annotations
 
@@ -59,9 +61,9 @@ def make_sources(n_notes: int, size: int = 100) -> list[Source]:
 def test_a_percentile_is_a_value_that_so_many_do_not_exceed(
     values: list[float], percent: float
 ) -> None:
-    found = find_percentile(values, percent)
-    assert found in values
-    assert sum(value <= found for value in values) >= len(values) * percent / 100
+    percentile = find_percentile(values, percent)
+    assert percentile in values
+    assert sum(value <= percentile for value in values) >= len(values) * percent / 100
 
 
 @pytest.mark.parametrize(
@@ -103,10 +105,10 @@ def test_the_table_has_a_cell_for_each_column_and_the_other_checkout_beside() ->
 
 
 def test_a_figure_can_be_written_as_json() -> None:
-    found = json.loads(json.dumps(to_json(make_figure(3, 2, 2, "×"))))
-    assert found["now"] == {"value": 3, "limit": 2, "ratio": 1.5}
-    assert found["before"] is None
-    assert found["verdict"] == "met"
+    figure = json.loads(json.dumps(to_json(make_figure(3, 2, 2, "×"))))
+    assert figure["now"] == {"value": 3, "limit": 2, "ratio": 1.5}
+    assert figure["before"] is None
+    assert figure["verdict"] == "met"
 
 
 @given(
@@ -228,8 +230,8 @@ def test_rare_words_are_in_few_passages_and_common_words_in_many() -> None:
 
 def test_one_line_or_all_lines_of_prose_of_a_note_change() -> None:
     lines = ["# Heading", "", "first line", "| a table |", "last line"]
-    one = change_lines(lines, "edited1word", is_whole=False)
-    assert sum(old != new for old, new in zip(lines, one, strict=True)) == 1
+    changed = change_lines(lines, "edited1word", is_whole=False)
+    assert sum(old != new for old, new in zip(lines, changed, strict=True)) == 1
     every = change_lines(lines, "edited1word", is_whole=True)
     assert every == [
         "# Heading",
@@ -244,7 +246,7 @@ def test_one_line_or_all_lines_of_prose_of_a_note_change() -> None:
 def test_the_first_question_about_each_note_counts_if_it_meets_it_among_three_hits(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    asked = [("a", "fr"), ("a", "fr"), ("b", "fr"), ("b", "de"), ("c", "de")]
+    drawn = [("a", "fr"), ("a", "fr"), ("b", "fr"), ("b", "de"), ("c", "de")]
     questions = [
         Question(
             id=str(number),
@@ -253,7 +255,7 @@ def test_the_first_question_about_each_note_counts_if_it_meets_it_among_three_hi
             category=category,
             evidence=(Lines(path=path, start=1, end=1),),
         )
-        for number, (path, category) in enumerate(asked)
+        for number, (path, category) in enumerate(drawn)
     ]
     words = MethodResult("words", ranks=[4.0, 1.0, 3.0, 1.0, 4.0])
     print_met([words, MethodResult("vectors", ranks=[1.0] * 5)], questions)

@@ -1,5 +1,6 @@
-"""The documents describe what exists: every method, command, key and event; two commands to begin
-with.
+"""The documents describe what exists: every method, command, key and event.
+
+They begin with two commands.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ def test_the_version_has_one_source() -> None:
 
 
 def test_the_version_grows_with_each_release() -> None:
-    """A client tells by it that a daemon is older; what is not released yet is above all that is."""
+    """By the version a client recognises an older daemon; the unreleased version is the highest."""
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     released = re.findall(r"(?m)^## \[?(\d+)\.(\d+)\.(\d+)", changes)
     current = tuple(map(int, memsyncd.__version__.split(".")[:3]))

@@ -1,4 +1,4 @@
-"""The parts of the known-item benchmark that compute: what is drawn, and which hits are right."""
+"""The parts of the known-item benchmark that compute: the draw, and which hits are right."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_phrase_is_a_piece_of_its_line_and_splits_no_word(seed: int) -> None:
 
 
 @given(st.integers())
-def test_the_same_notes_and_seed_give_the_same_phrases_none_of_which_is_of_signs_alone(
+def test_the_same_notes_and_seed_give_the_same_phrases_and_none_has_only_signs(
     seed: int,
 ) -> None:
     items = draw_items(NOTES, 5, seed)
@@ -84,7 +84,7 @@ def test_a_text_holds_a_whole_word_in_any_spelling_of_its_letters() -> None:
     assert not hold_word("winch")("winches")
 
 
-def test_the_rank_is_that_of_the_first_hit_whose_lines_path_or_heading_hold_the_item() -> None:
+def test_the_first_hit_whose_lines_path_or_heading_hold_the_item_gives_the_rank() -> None:
     item = Item(PLAIN, "kraken sighted", hold_phrase("kraken sighted"))
     first = {"path": "deck.md", "start_line": 1, "end_line": 1, "heading": []}
     second = {"path": "deck.md", "start_line": 1, "end_line": 2, "heading": []}

@@ -1,5 +1,7 @@
-"""What import-linter cannot say: purity of core and protocol, one door for each library, sizes,
-names, logging by constants."""
+"""Rules that import-linter cannot express: purity of core and protocol, a door for each library.
+
+Sizes, names, and logging by constants are checked too.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ PACKAGE = ROOT / "memsyncd"
 DOORS = {
     "apsw": "memsyncd/store/",
     "h11": "memsyncd/server/http.py",
-    # Textual's own parser, for what a person reads in a terminal.
+    # Textual's own parser, for texts in a terminal.
     "markdown_it": ("memsyncd/core/markdown/", "memsyncd/cli/tui/notes_view.py"),
     "rich": "memsyncd/cli/tui/",
     "sqlite3": "no file: the system's SQLite may lack what the index needs",
@@ -74,9 +76,9 @@ SHORT_FOR_A_REASON = {
     "memsyncd/__main__.py": "what `python -m memsyncd` runs",
     "memsyncd/operations/generate.py": "what `python -m memsyncd.operations.generate` runs",
     "memsyncd/integrations/example.py": "a program to read and copy",
-    "memsyncd/watch/fsevents.py": "what macOS needs, read only there",
+    "memsyncd/watch/fsevents.py": "macOS alone reads it",
 }
-# What ranking fuses cosines with.
+# The constants with which ranking fuses cosines.
 UNREAD_FOR_A_REASON = frozenset(
     {
         "memsyncd/semantic/__init__.py: median",
@@ -87,7 +89,7 @@ GENERATED = (
     "memsyncd/client/types.py",
     "memsyncd/protocol/_generated.py",
 )
-# One act or thing seen from two layers, such as what crosses the socket and what is stored.
+# The same thing seen from two layers, such as on the socket and in the store.
 SHARED_NAMES = frozenset(
     """
     Backup ContextBlock Dialect Filters Freshness Globs History InThread Purged State Target
@@ -96,9 +98,9 @@ SHARED_NAMES = frozenset(
     render_snippet search translate_error translating_errors with_memory
     """.split()
 )
-# Two things of one name, each under the word of its own field.
+# Two things with the same name, each under the word of its own field.
 TWO_MEANINGS = frozenset({"Command", "Entry"})
-# Fields of what crosses the socket are read by clients, and what is public is by their programs.
+# Clients read the fields of messages on the socket, and their programs read public names.
 READ_BY_OTHERS = (
     "memsyncd/operations/",
     "memsyncd/protocol/",
@@ -106,7 +108,7 @@ READ_BY_OTHERS = (
     "memsyncd/integrations/",
     "memsyncd/logs.py",
 )
-# What a class of the terminal's panel tells Textual.
+# Attributes by which a class of the terminal's panel configures Textual.
 READ_BY_TEXTUAL = frozenset(
     """
     BINDINGS BULLETS COMPONENT_CLASSES CSS_PATH ENABLE_COMMAND_PALETTE HORIZONTAL_BREAKPOINTS
@@ -123,7 +125,7 @@ def is_generated(name: str) -> bool:
 
 @functools.cache
 def read_all() -> dict[str, str]:
-    """The texts of all files of the package, by their names."""
+    """Return the texts of all files of the package, by name."""
     return {
         path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -181,7 +183,7 @@ def test_a_library_has_one_door() -> None:
 
 
 def test_only_the_rooms_that_may_start_programs_do() -> None:
-    """`pytest --may-run-programs` relies on it (tests/conftest.py)."""
+    """`pytest --may-run-programs` relies on this (tests/conftest.py)."""
     starting = {
         name
         for name, tree in parse_all().items()
@@ -317,16 +319,16 @@ def test_retired_names_do_not_return() -> None:
 
 
 def find_identifiers(tree: ast.AST) -> set[str]:
-    """All names that a module binds: definitions, parameters, variables and attributes."""
-    found = {name for name, _ in find_named(tree)}
+    """Return all names that a module binds: definitions, parameters, variables and attributes."""
+    names = {name for name, _ in find_named(tree)}
     for node in walk(tree):
         if isinstance(node, ast.arg):
-            found.add(node.arg)
+            names.add(node.arg)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
+            names.add(node.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            found.add(node.attr)
-    return found
+            names.add(node.attr)
+    return names
 
 
 def test_a_public_name_of_core_has_one_meaning() -> None:
@@ -338,7 +340,7 @@ def test_a_public_class_or_function_has_one_meaning_or_is_one_act_of_two_layers(
 
 
 def find_repeated(folder: str, find: Callable[[ast.Module], Iterator[str]]) -> set[str]:
-    """The names that several modules of the folder define."""
+    """Return the names that several modules of the folder define."""
     places: dict[str, set[str]] = {}
     for name, tree in parse_all().items():
         if name.startswith(folder) and not is_generated(name):
@@ -348,7 +350,7 @@ def find_repeated(folder: str, find: Callable[[ast.Module], Iterator[str]]) -> s
 
 
 def find_public(tree: ast.Module) -> Iterator[str]:
-    """The public classes, functions and types that a module defines, without type variables."""
+    """Return the public classes, functions and types that a module defines, without type variables."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
             yield node.name
@@ -363,7 +365,7 @@ def test_a_short_module_has_two_importers_or_a_reason() -> None:
         name
         for name, text in read_all().items()
         if len(text.splitlines()) < SHORT_MODULE_LINES
-        # `show` is loaded by its name, by the commands of its declaration.
+        # The commands of a declaration load `show` by its name.
         and not name.endswith(("__init__.py", "/show.py"))
         and not is_generated(name)
     }
@@ -371,7 +373,7 @@ def test_a_short_module_has_two_importers_or_a_reason() -> None:
     alone = {
         name
         for name in short
-        # A capability has its folder, however small its parts are.
+        # A capability has a folder, however small its parts are.
         if len(importers.get(name, ())) < (1 if name.startswith("memsyncd/operations/") else 2)
     }
     assert alone - SHORT_FOR_A_REASON.keys() == set()
@@ -379,7 +381,7 @@ def test_a_short_module_has_two_importers_or_a_reason() -> None:
 
 @functools.cache
 def find_importers() -> dict[str, set[str]]:
-    """The modules that import each module, by files."""
+    """Return the modules that import each module, by file."""
     found: dict[str, set[str]] = {}
     for name, tree in parse_all().items():
         for node in walk(tree):
@@ -406,7 +408,7 @@ def find_importers() -> dict[str, set[str]]:
 
 
 def test_each_constant_class_function_and_field_is_read() -> None:
-    """A counter that is only added to is not read, nor is a field that is only given."""
+    """A counter that is only increased is not read, nor is a field that is only set."""
     used = {name for tree in parse_all().values() for name in find_loaded(tree)}
     unread = {
         f"{name}: {defined}"
@@ -453,7 +455,7 @@ def test_each_key_of_the_configuration_is_read_outside_of_it() -> None:
 
 
 def find_derived(tree: ast.Module) -> dict[str, set[str]]:
-    """The properties that read each name."""
+    """Return the properties that read each name."""
     found: dict[str, set[str]] = {}
     for node in walk(tree):
         if isinstance(node, ast.FunctionDef):
@@ -463,8 +465,9 @@ def find_derived(tree: ast.Module) -> dict[str, set[str]]:
 
 
 def find_loaded(tree: ast.AST) -> Iterator[str]:
-    """The names whose value is read, as a variable, an attribute or in a pattern, and functions that
-    a declaration names as `module:function`.
+    """Return the names whose value is read: as a variable, an attribute or in a pattern.
+
+    Functions that a declaration names as `module:function` count too.
     """
     for node in walk(tree):
         if (
@@ -491,7 +494,7 @@ def find_loaded(tree: ast.AST) -> Iterator[str]:
 
 
 def find_fields(tree: ast.Module) -> Iterator[str]:
-    """The fields and constants that the classes of a module declare."""
+    """Return the fields and constants that the classes of a module declare."""
     for node in walk(tree):
         if isinstance(node, ast.ClassDef):
             yield from find_declared(node)
@@ -506,7 +509,7 @@ def find_declared(node: ast.ClassDef) -> Iterator[str]:
 
 
 def find_defined(tree: ast.Module) -> Iterator[str]:
-    """The public names that a module defines at its top level, without those that it imports."""
+    """Return the public names that a module defines at its top level, without imported names."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             names = [node.name]
@@ -524,7 +527,7 @@ def find_defined(tree: ast.Module) -> Iterator[str]:
 
 
 def split_name(name: str) -> set[str]:
-    """The words of a name in either case, singular."""
+    """Return the words of a name in either case, singular."""
     spaced = "".join(f"_{letter}" if letter.isupper() else letter for letter in name)
     return {word.lower().removesuffix("s") for word in spaced.split("_")}
 

@@ -47,7 +47,7 @@ def acquire(paths: list[str], socket_path: str = "/nowhere/m.sock") -> FolderLoc
 
 @pytest.fixture(name="other")
 def start_other(paths: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """Another process that has both folders, and its child."""
+    """Start another process that has both folders, and a child of it."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, "/run/m.sock", *paths],
         stdin=subprocess.PIPE,
@@ -142,7 +142,7 @@ def test_a_command_that_looks_at_the_lock_keeps_no_daemon_from_starting(
     acquire(paths).close()
     with open(paths[0], "r+b") as looking:
         fcntl.flock(looking, fcntl.LOCK_SH)
-        # It has looked by the time of the second try.
+        # By the second try the command has looked.
         monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(looking, fcntl.LOCK_UN))
         acquire(paths).close()
 
@@ -191,7 +191,9 @@ def test_a_daemon_whose_lock_file_another_one_has_learns_it(paths: list[str]) ->
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "socket"])
-def test_what_is_not_a_regular_file_is_left_and_refused(paths: list[str], kind: str) -> None:
+def test_a_lock_that_is_not_a_regular_file_is_refused_and_stays(
+    paths: list[str], kind: str
+) -> None:
     path = Path(paths[0])
     path.parent.mkdir()
     precious = path.parent / "precious"

@@ -1,6 +1,4 @@
-"""Selection of tests: those that run the real process are left to `-m life`, and those whose
-program is missing are skipped.
-"""
+"""Tests of the real process are left to `-m life`; tests whose program is missing are skipped."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from tests.conftest import (
 )
 from tests.programs import find_missing, succeeds
 
-# Each starts a pytest of its own, which is slow on a busy machine.
+# Each test starts its own pytest, which is slow on a busy machine.
 pytestmark = pytest.mark.timeout(300)
 
 REPOSITORY = Path(__file__).parents[1]
@@ -41,7 +39,7 @@ def test_with_a_program_that_is_there():
 
 
 def run_pytest(*words: str) -> str:
-    """The output of pytest, configured like this project but for one process."""
+    """Return the output of pytest, configured like this project, but with a single process."""
     command = [
         sys.executable,
         "-m",
@@ -76,7 +74,7 @@ def test_a_test_whose_program_is_missing_is_skipped_with_its_name(tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "chosen"),
     [
-        # Each is of one kind or the other, and only the long one is no end-to-end test.
+        # Each test is of one kind, and only the long test is no end-to-end test.
         ((), set()),
         (
             ("-m", "life"),
@@ -122,7 +120,7 @@ def test_a_run_of_all_tests_imports_no_module_without_a_chosen_test(
         "core/test_model.py",
         "cli/test_note_arguments.py",
         "cli/test_transcripts.py",  # bears the mark by itself
-        "watch/test_every_folder.py",  # of which some bear it
+        "watch/test_every_folder.py",  # some of its tests bear it
     }
     assert {module for module in modules if not may_be_chosen(TESTS / module, marks)} == left_out
 
@@ -131,12 +129,12 @@ def test_a_run_of_all_tests_imports_no_module_without_a_chosen_test(
     ("n_workers", "order"),
     [
         (1, "longest, slow imports, first, third, second, fourth"),
-        # Each has a stretch of the same length.
+        # Each worker has a stretch of the same length.
         (2, "longest, first, third, slow imports, second, fourth"),
         (3, "longest, first, slow imports, third, second, fourth"),
     ],
 )
-def test_the_longest_and_those_with_slow_imports_come_first_and_those_of_a_folder_together(
+def test_long_tests_and_slow_imports_come_first_and_tests_of_a_folder_stay_together(
     request: pytest.FixtureRequest, n_workers: int, order: str
 ) -> None:
     def make(path: str, name: str) -> pytest.Function:
@@ -165,7 +163,7 @@ def test_tests_that_may_run_programs_are_chosen_by_their_modules_beside_the_end_
         "tests/core/test_model.py",
         "tests/core/test_globs.py",
         "tests/daemon/test_display.py",
-        "tests/watch/test_every_folder.py",  # of which some are end to end
+        "tests/watch/test_every_folder.py",  # some of its tests are end to end
     )
     options = ("--collect-only", "-m", "not soak and not clients", "--may-run-programs")
     tests = [line for line in run_pytest(*options, *modules).splitlines() if "::" in line]

@@ -61,7 +61,7 @@ _IS_INTENDED = (
     "revisions.id IN"
     " (SELECT id FROM revisions INDEXED BY revisions_intended WHERE state = 'intended')"
 )
-# The command of the change set ?1, if no later request has changed at least one of its notes.
+# The command of the change set ?1, if at least one of its notes was not changed by a later request.
 # Change sets without a client are no requests.
 _LAST_CHANGE = """
 SELECT command FROM change_sets WHERE id = ?1 AND EXISTS(

@@ -74,7 +74,7 @@ class Backlog(Generic[T]):
                 item = self._items.popleft()
             try:
                 self._handle(item)
-            except Exception as error:  # noqa: BLE001  later items must be handled all the same
+            except Exception as error:  # noqa: BLE001  later items must still be handled
                 self._on_events_lost(f"an event was lost: {error!r}")
         self._run_later(self._run, self._key)
 

@@ -1,4 +1,4 @@
-"""Watch folders with inotify through watchdog, and report what watchdog loses silently.
+"""Watch folders with inotify through watchdog, and report events that watchdog loses silently.
 
 This module reports an overflow of the queue, the death of the reader or of an emitter, and a folder
 that is moved, unmounted or cannot be watched. watchdog has a thread for each watch and another that

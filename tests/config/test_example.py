@@ -58,8 +58,8 @@ def test_the_example_explains_every_key_of_a_kind(config_path: Path) -> None:
     config_path.write_text("[kinds.decision]\n" + "\n".join(lines))
     loaded = load_config(str(config_path), {})
     assert loaded.config.kinds == DEFAULT_KINDS
-    given = {key.rpartition(".")[2] for key in loaded.origins if key.startswith("kinds.")}
-    assert given == set(KindDefaults.__struct_fields__)
+    example_keys = {key.rpartition(".")[2] for key in loaded.origins if key.startswith("kinds.")}
+    assert example_keys == set(KindDefaults.__struct_fields__)
 
 
 def test_the_example_lists_the_kinds_that_there_are() -> None:

@@ -13,7 +13,7 @@ from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 from memsyncd.engine.workspace import index_fingerprint
 
 PACKAGE = Path(memsyncd.__file__).parent
-# Words of other subjects, too: the path and the level of many things.
+# These words are also used for other subjects: the path and the level of many things.
 COMMON_WORDS = {"path", "level", "format", "enabled", "secrets", "importance"}
 # The budget of a context, not the size of a chunk.
 CONTEXT_TOKENS = {
@@ -35,7 +35,7 @@ def test_the_default_of_a_key_is_written_in_the_configuration_alone() -> None:
 
 
 def find_defaults(path: Path) -> Iterator[tuple[str, ast.expr, int]]:
-    """The fields of classes and the parameters of functions that have a default."""
+    """Return the fields of classes and the parameters of functions that have a default."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ClassDef):
             for field in node.body:
@@ -44,15 +44,17 @@ def find_defaults(path: Path) -> Iterator[tuple[str, ast.expr, int]]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             of = node.args
             positional = [*of.posonlyargs, *of.args]
-            given = zip(positional[len(positional) - len(of.defaults) :], of.defaults, strict=True)
+            with_default = zip(
+                positional[len(positional) - len(of.defaults) :], of.defaults, strict=True
+            )
             named = zip(of.kwonlyargs, of.kw_defaults, strict=True)
-            for argument, default in (*given, *named):
+            for argument, default in (*with_default, *named):
                 if default is not None:
                     yield argument.arg, default, argument.lineno
 
 
 def is_value(default: ast.expr) -> bool:
-    """True for all but None, which stands for the configured value."""
+    """True for all defaults but None, which stands for the configured value."""
     return not (isinstance(default, ast.Constant) and default.value is None)
 
 

@@ -1,6 +1,4 @@
-"""Daemons as in tests/daemon, each started as its fault requires, and disks that are small or
-unmounted.
-"""
+"""Daemons as in tests/daemon, started as each fault requires, and small or unmounted disks."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ Launch = Callable[..., subprocess.Popen[bytes]]
 
 
 def connect(home: Home) -> Client:
-    """A client of the daemon, as soon as it listens."""
+    """Return a client of the daemon when it listens."""
     found: list[Client] = []
 
     def is_up() -> bool:
@@ -45,7 +43,7 @@ def connect(home: Home) -> Client:
 
 
 def code_of(action: Callable[[], object]) -> str:
-    """The error code of a request, empty if it succeeds."""
+    """Return the error code of a request; empty if it succeeds."""
     try:
         action()
     except MemsyncdError as failure:
@@ -55,8 +53,9 @@ def code_of(action: Callable[[], object]) -> str:
 
 @pytest.fixture
 def launch() -> Iterator[Launch]:
-    """Start a daemon through another program, or with another stderr; it must stop cleanly at the
-    end of the test.
+    """Start a daemon through another program, or with another stderr.
+
+    At the end of the test it must stop cleanly.
     """
     begun: list[tuple[Home, subprocess.Popen[bytes]]] = []
 
@@ -90,7 +89,7 @@ def launch() -> Iterator[Launch]:
 
 @pytest.fixture
 def mount() -> Iterator[Callable[[Path, str], None]]:
-    """Mount a memory disk of this size in place of a folder."""
+    """Mount a memory disk of this size over a folder."""
     mounted: list[Path] = []
 
     def mount(folder: Path, size: str) -> None:
@@ -102,5 +101,5 @@ def mount() -> Iterator[Callable[[Path, str], None]]:
 
     yield mount
     for folder in mounted:
-        # Lazily: a daemon may have it open, and it may be unmounted already.
+        # The unmount is lazy: a daemon may have the disk open, and it may already be unmounted.
         subprocess.run(["umount", "-l", str(folder)], capture_output=True, check=False)

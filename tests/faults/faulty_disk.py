@@ -1,7 +1,7 @@
 """A disk that fails on request: the n-th system call of SQLite returns an error.
 
-SQLite's own file layer stays in use with other system calls, so that an error takes the same way up
-as on a disk that fails by itself. A write that fails has written half of its bytes.
+SQLite's own file layer stays in use, with other system calls, so an error takes the same way up as
+on a disk that fails by itself. A write that fails has written half of its bytes.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ FAILED = {"mmap": ctypes.c_void_p(-1).value}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """The `at`-th call from now on fails (1 is the next), and so do those after it, if it `lasts`,
-    until the disk is repaired.
+    """A failure of the `at`-th call from now on (1 is the next).
+
+    If it `lasts`, all calls after it fail too, until the disk is repaired.
     """
 
     at: int
@@ -50,12 +51,12 @@ class Fault:
         return n_calls >= self.at if self.lasts else n_calls == self.at
 
     def concerns(self, name: str) -> bool:
-        """A full disk can still be read."""
+        """True if this call fails: a full disk can still be read."""
         return self.error != errno.ENOSPC or name in WRITES
 
 
 class FaultyDisk:
-    """Within `with`, the faults apply to all that SQLite does in this process."""
+    """Within `with`, the faults apply to all calls of SQLite in this process."""
 
     def __init__(self) -> None:
         self._vfs = apsw.VFS("faulty", "unix")
@@ -78,7 +79,7 @@ class FaultyDisk:
         self._fault, self._n_calls = fault, 0
 
     def repair(self) -> bool:
-        """End all faults; True if one has occurred."""
+        """End all faults. Return true if one has occurred."""
         has_failed = self.has_failed
         self._fault = None
         return has_failed
@@ -108,7 +109,7 @@ class FaultyDisk:
 
 
 def find_calls() -> set[str]:
-    """The names of the system calls that SQLite allows to be replaced here."""
+    """Return the names of the system calls that SQLite allows to replace here."""
     vfs = apsw.VFS("looked at", "unix")
     try:
         names: set[str] = set()

@@ -1,6 +1,6 @@
-"""Targets that accept any bytes: each answers or refuses by name, in time.
+"""Targets that accept any bytes: each answers, or refuses with a named error, in time.
 
-`python -m tests.faults.fuzz_targets NAME SECONDS FOLDER` has atheris search for bytes by which a
+`python -m tests.faults.fuzz_targets NAME SECONDS FOLDER` lets atheris search for bytes with which a
 target does neither; findings are written to the folder. Without atheris the same targets get the
 examples of Hypothesis, in `test_fuzz`.
 """
@@ -45,12 +45,12 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     ),
 }
 LONGEST_BYTES = 4096
-# For so many bytes; some milliseconds are promised.
+# The limit for so many bytes; the promise is some milliseconds.
 SLOWEST_S = 1.0
 
 
 def find_target(name: str) -> Callable[[bytes], None]:
-    """Imported only now, so that atheris can see into what is imported."""
+    """Import a target late, so that atheris can instrument its imports."""
     make = {
         "messages": make_messages,
         "query": make_query,

@@ -1,10 +1,10 @@
-"""A disk that never answers: `unshare -m python hung_disk.py` obeys `hang FOLDER` and `release
-FOLDER`, a line each, from stdin.
+"""A disk that never answers.
 
-It mounts a FUSE file system over the folder and never reads its requests, so that whatever touches
-the folder waits. Releasing takes the mount away and closes the device: what waits then fails, and
-the folder beneath is there again. Other processes join with `nsenter`; when this one ends its
-mounts are gone with their namespace.
+`unshare -m python hung_disk.py` reads `hang FOLDER` and `release FOLDER`, a line each, from stdin.
+It mounts a FUSE file system over the folder and never reads its requests, so every access to the
+folder waits. A release takes the mount away and closes the device: waiting accesses then fail, and
+the folder beneath is back. Other processes join with `nsenter`; when this process ends, its mounts
+are gone with their namespace.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Folders of memsyncd that its user may not use: closed, made by root, or in their place a file."""
+"""Folders of memsyncd that its user may not use: closed, made by root, or replaced by a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Home
     from tests.faults.conftest import Launch
 
-# Root without the rights to pass over permissions.
+# Root without the rights to ignore permissions.
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
 PREFIX = WITHOUT_RIGHTS if os.geteuid() == 0 else ()
 
@@ -135,9 +135,9 @@ def test_a_history_that_is_closed_while_the_daemon_runs_is_a_finding(
         client.call("workspace.add", path=str(root))
         client.call("search", query="larch", wait="disk")
         state.chmod(0)
-        found = client.call("doctor")["findings"]
+        findings = client.call("doctor")["findings"]
         state.chmod(0o700)
-    [closed] = [finding for finding in found if finding["check"] == "records"]
+    [closed] = [finding for finding in findings if finding["check"] == "records"]
     assert closed["what"] == "this could not be checked: Permission denied"
     assert "memsyncd doctor" in closed["remedy"]
 
@@ -148,11 +148,11 @@ def test_a_runtime_folder_that_is_closed_is_named_by_doctor(own: Home, launch: L
     folder = Path(own.socket_path).parent
     folder.chmod(0)
     try:
-        asked = call(own, "status")
+        answer = call(own, "status")
         examined = call(own, "doctor")
     finally:
         folder.chmod(0o700)
-    assert asked.returncode == 6
-    assert "closed to you" in asked.stderr
-    assert "unset XDG_RUNTIME_DIR" in asked.stderr
+    assert answer.returncode == 6
+    assert "closed to you" in answer.stderr
+    assert "unset XDG_RUNTIME_DIR" in answer.stderr
     assert f"chmod 700 {folder}" in examined.stdout

@@ -1,4 +1,4 @@
-"""Clients that request long work and disconnect: the query threads are free again for others."""
+"""Clients request long work and disconnect: the query threads become free for others."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shared_daemon
 
 N_WORDS = 50_000
-# Requests of one client: more than may be pending, so that it is not read from any more.
+# A client sends more requests than may be pending, so the daemon reads from it no more.
 N_EACH = 40
 LONG_MS = 600_000
 BEGINNING = "z" * 30
-# Thirty times all the words, which FTS5 merges for each: this takes seconds for a single query.
+# The query has all the words thirty times, and FTS5 merges them each time: it takes seconds.
 HEAVY = " ".join(f"{BEGINNING[:length]}*" for length in range(3, 31))
 
 
@@ -32,14 +32,14 @@ def hang_up(sock: socket.socket) -> None:
 
 def end_and_hang_up(sock: socket.socket) -> None:
     sock.shutdown(socket.SHUT_WR)
-    # Its end is noticed first, while another client is still connected.
+    # The daemon notices this end first, while another client is still connected.
     time.sleep(0.3)
     sock.close()
 
 
 @pytest.fixture(scope="module")
 def wordy(home: Home, daemon: Daemon) -> Iterator[Place]:
-    """One for all, with a note of many words."""
+    """A daemon for all tests, with a note of many words."""
     root = home.make_folder()
     words = [f"{BEGINNING}{number:x}" for number in range(N_WORDS)]
     lines = [" ".join(words[first : first + 8]) for first in range(0, N_WORDS, 8)]
@@ -61,5 +61,5 @@ def test_the_query_of_a_disconnected_client_is_cancelled(
             request = {"jsonrpc": "2.0", "id": number, "method": "search", "params": params}
             sock.sendall(json.dumps(request).encode() + b"\n")
         leave(sock)
-    # This is read by the same two threads; its client waits for fifteen seconds.
+    # The same two threads read this; its client waits for fifteen seconds.
     assert "MEMORY.md" in wordy.notes()

@@ -1,5 +1,6 @@
-"""The disk is full: no text is lost, it is reported, nothing is rebuilt, and with free space all
-work continues by itself.
+"""The disk is full: no text is lost, it is reported, nothing is rebuilt.
+
+With free space all work continues by itself.
 """
 
 from __future__ import annotations
@@ -27,9 +28,7 @@ BALLAST_BYTES = 600_000
 
 @pytest.fixture
 def ballast(own: Home, mount: Mount) -> Path:
-    """A file that takes much of a small disk, which holds index, records and the list of
-    workspaces.
-    """
+    """A large file on a small disk, which holds index, records and the list of workspaces."""
     disk = own.folder / "disk"
     mount(disk, "2m")
     own.env |= {"XDG_STATE_HOME": str(disk / "state"), "XDG_CACHE_HOME": str(disk / "cache")}
@@ -57,7 +56,7 @@ def code_of_system(action: Callable[[], object]) -> int | None:
 
 
 def words(chance: random.Random, n_lines: int) -> str:
-    """Text that takes space: hardly a word of it occurs twice."""
+    """Text that takes space: its words hardly repeat."""
     return "\n".join(
         " ".join(f"{chance.getrandbits(40):x}" for _ in range(8)) for _ in range(n_lines)
     )
@@ -97,7 +96,9 @@ def test_notes_that_did_not_fit_are_reported_and_indexed_once_there_is_room_with
             )
         # The records may report this before these notes are scanned.
         wait_until(
-            lambda: any(one.startswith("the disk is full") for one in status(client)["reasons"]),
+            lambda: any(
+                reason.startswith("the disk is full") for reason in status(client)["reasons"]
+            ),
             "it was not said",
         )
         wait_until(lambda: status(client)["state"] == "degraded", "it is called ready")
@@ -130,7 +131,9 @@ def test_a_first_index_that_does_not_fit_says_what_is_missing_and_is_completed_w
     with daemon.client() as client:
         client.call("workspace.add", path=str(root))
         wait_until(
-            lambda: any(one.startswith("the disk is full") for one in status(client)["reasons"]),
+            lambda: any(
+                reason.startswith("the disk is full") for reason in status(client)["reasons"]
+            ),
             "it was not said",
         )
         assert status(client)["pending"] > 0
@@ -241,9 +244,11 @@ def test_a_history_on_a_full_disk_is_refused_and_complete_once_there_is_room(
         shutil.copy(saved, records.with_name("records.db.restore"))
         restored = client.call("records.restore")
         assert (restored["revisions"], restored["recorded"]) == (4, 1)
-        found = client.call("history", limit=100)["revisions"]
-        assert [one["new_digest"] for one in found[1:]] == [one["new_digest"] for one in past[1:]]
-        assert all(one["is_kept"] for one in found)
+        revisions = client.call("history", limit=100)["revisions"]
+        assert [revision["new_digest"] for revision in revisions[1:]] == [
+            revision["new_digest"] for revision in past[1:]
+        ]
+        assert all(revision["is_kept"] for revision in revisions)
         assert read_all(root) == notes
         wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
         wait_until(lambda: not status(client)["reasons"], "it has a reason to complain")

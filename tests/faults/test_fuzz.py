@@ -1,6 +1,4 @@
-"""Any bytes, for all code that reads foreign input: no failure but our own errors, and none that
-takes long.
-"""
+"""Any bytes for all code that reads foreign input: only our own errors, and none takes long."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ def target(request: pytest.FixtureRequest) -> tuple[str, Feed]:
 
 @st.composite
 def wounded(draw: st.DrawFn, seeds: tuple[bytes, ...]) -> bytes:
-    """Valid input of which parts were cut, inserted, changed or repeated."""
+    """Valid input with parts that were cut, inserted, changed or repeated."""
     data = bytearray(draw(st.sampled_from(seeds)))
     for _ in range(draw(st.integers(1, 4))):
         start, length = draw(st.integers(0, len(data))), draw(st.integers(0, 20))
@@ -71,10 +69,10 @@ def test_coverage_guided_fuzzing_finds_no_failure(name: str, tmp_path: Path) -> 
     done = subprocess.run(
         command, cwd=REPOSITORY, capture_output=True, text=True, errors="replace", check=False
     )
-    found = {
+    findings = {
         path.name: path.read_bytes()
         for path in tmp_path.iterdir()
         if path.name.startswith(("crash", "timeout", "oom"))
     }
-    assert not found, f"{found}\n{done.stderr[-4000:]}"
+    assert not findings, f"{findings}\n{done.stderr[-4000:]}"
     assert done.returncode == 0, done.stderr[-4000:]

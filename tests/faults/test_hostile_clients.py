@@ -1,6 +1,4 @@
-"""Many hostile clients at once against one daemon: other clients are served meanwhile, and memory
-stays bounded.
-"""
+"""Many hostile clients attack a daemon at once: others are served, and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -22,9 +20,9 @@ if TYPE_CHECKING:
 
 N_SILENT = 500
 MISCHIEF_S = 3.0
-# Pause between two of a kind: they share an interpreter with the client that is measured.
+# The pause between two of a kind: they share an interpreter with the measured client.
 PAUSE_S = 0.02
-# A guard: 50 ms are promised, on an idle machine.
+# A guard. The promise is 50 ms on an idle machine.
 ANSWER_S = 15.0
 GROWTH_LIMIT_BYTES = 60 * 1024 * 1024
 WAIT_S = 45.0
@@ -32,7 +30,7 @@ WAIT_S = 45.0
 
 @pytest.fixture(scope="module")
 def daemon(home: Home) -> Iterator[Daemon]:
-    """A daemon with a short limit for unfinished lines, so that the limit is reached."""
+    """A daemon with a short limit for unfinished lines, so that a test can reach it."""
     home.config.write_text("[socket]\nline_timeout_s = 1\n")
     daemon = home.start()
     yield daemon
@@ -41,7 +39,7 @@ def daemon(home: Home) -> Iterator[Daemon]:
 
 @pytest.fixture(scope="module")
 def quiet(home: Home, daemon: Daemon) -> Iterator[Place]:
-    """One daemon for all requests that are refused or end at once."""
+    """A daemon for all requests that are refused or end at once."""
     root = home.make_folder()
     (root / "MEMORY.md").write_text("# Memory\n\nkeepsake of the first hour\n")
     place = Place(home, daemon, root)
@@ -129,11 +127,17 @@ def send_duplicate_keys(place: Place, is_over: threading.Event) -> None:
 
 
 def throw_bombs(place: Place, is_over: threading.Event) -> None:
-    flood(place, is_over, request("search", query=" OR ".join(["a*"] * 100_000)))
+    """Send a huge query repeatedly; the daemon shortens it and answers, or refuses it by name."""
+    bomb = request("search", query=" OR ".join(["a*"] * 100_000))
+    with connect(place) as sock, sock.makefile("rb") as answers:
+        while not is_over.wait(PAUSE_S):
+            sock.sendall(bomb)
+            reply = json.loads(answers.readline())
+            assert "result" in reply or reply["error"]["data"]["code"], reply
 
 
 def flood(place: Place, is_over: threading.Event, line: bytes) -> None:
-    """Send this repeatedly; each time it is refused by name."""
+    """Send this repeatedly; the daemon must refuse it by name each time."""
     with connect(place) as sock, sock.makefile("rb") as answers:
         while not is_over.wait(PAUSE_S):
             sock.sendall(line)
@@ -156,7 +160,7 @@ HOSTILE_ACTIONS: list[Callable[[Any, threading.Event], None]] = [
 
 
 class HostileThread(threading.Thread):
-    """One of the hostile threads. The daemon may disconnect or refuse it."""
+    """A hostile thread. The daemon may disconnect or refuse it."""
 
     def __init__(
         self, action: Callable[[Any, threading.Event], None], place: Place, is_over: threading.Event
@@ -180,8 +184,8 @@ def test_other_clients_are_served_during_hostile_requests(place: Place) -> None:
     before = place.client.call("status")
     is_over = threading.Event()
     hostile_threads = [HostileThread(action, place, is_over) for action in HOSTILE_ACTIONS]
-    for one in hostile_threads:
-        one.start()
+    for thread in hostile_threads:
+        thread.start()
     slowest_s, n_answers, began_s = 0.0, 0, time.monotonic()
     try:
         while time.monotonic() - began_s < MISCHIEF_S or n_answers <= 10:
@@ -193,9 +197,9 @@ def test_other_clients_are_served_during_hostile_requests(place: Place) -> None:
         place.wait_found("larch", "MEMORY.md")
     finally:
         is_over.set()
-        for one in hostile_threads:
-            one.join()
-    assert [one.failure for one in hostile_threads if one.failure] == []
+        for thread in hostile_threads:
+            thread.join()
+    assert [thread.failure for thread in hostile_threads if thread.failure] == []
     assert slowest_s < ANSWER_S
     wait_until(
         lambda: place.client.call("status")["clients"] == before["clients"],
@@ -276,14 +280,14 @@ def test_an_expensive_request_is_refused_at_once_in_a_short_answer(
 
 
 N_HEAVY, N_PIPELINED, N_CROWD_NOTES = 30, 60, 200
-# In order of arrival it would take the better part of a minute.
+# In order of arrival it would take most of a minute.
 CROWD_GUARD_S = 20.0
 HEAVY = request("search", query=" ".join(f"{a}{b}*" for a in "abcdef" for b in "aeio"), limit=100)
 
 
 @pytest.fixture(scope="module")
 def large(home: Home, daemon: Daemon) -> Iterator[Place]:
-    """Enough chunks for a search to take a while."""
+    """Enough chunks for a search to take some time."""
     root = home.make_folder()
     (root / ".memories").mkdir()
     syllables = [a + b for a in "abcdef" for b in "aeio"]
@@ -312,7 +316,7 @@ def test_clients_that_pipeline_heavy_searches_without_reading_do_not_delay_anoth
             with contextlib.suppress(NotFresh), large.daemon.client() as client:
                 client.call("search", query="keepsake", workspace=large.id, timeout_ms=timeout_ms)
         assert time.monotonic() - began_s < CROWD_GUARD_S
-        # Most were overdue before their turn: those are answered as well, and at once.
+        # Most were overdue before their turn: they too are answered, and at once.
         wait_until(lambda: count_timeouts(large) > N_HEAVY, "overdue searches are not answered")
     wait_until(
         lambda: not large.client.call("metrics")["queue"]["in_threads"],
@@ -321,7 +325,8 @@ def test_clients_that_pipeline_heavy_searches_without_reading_do_not_delay_anoth
 
 
 def count_timeouts(place: Place) -> int:
-    methods = {one["method"]: one for one in place.client.call("metrics")["requests"]}
+    requests = place.client.call("metrics")["requests"]
+    methods = {request["method"]: request for request in requests}
     return int(methods["search"]["failed_total"].get("timeout", 0))
 
 
@@ -333,7 +338,7 @@ def test_a_new_client_beside_two_hundred_idle_and_half_sent_connections_is_answe
             sock = socks.enter_context(socket.socket(socket.AF_UNIX))
             sock.connect(
                 quiet.home.socket_path
-            )  # waits while the queue is full, which one with a time limit does not
+            )  # it waits while the queue is full; with a time limit it would not
             sock.sendall((request("ping"), b'{"id', b"")[number % 3])
         began_s = time.monotonic()
         with quiet.daemon.client() as client:

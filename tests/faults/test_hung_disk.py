@@ -1,5 +1,6 @@
-"""The disk of one workspace does not answer: all others are indexed and found, and the stalled one
-is reported with the reason.
+"""The disk of a workspace does not answer: all others are indexed and found.
+
+The stalled workspace is reported with the reason.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Namespace:
 
     @property
     def prefix(self) -> list[str]:
-        """The beginning of a command that runs inside."""
+        """The beginning of a command that runs inside the namespace."""
         return ["nsenter", "-t", str(self._process.pid), "-m", "--"]
 
     def hang(self, folder: Path) -> None:
@@ -132,7 +133,7 @@ def wait_for_stalled(client: Client, workspace: str) -> dict[str, Any]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Check that it stops cleanly, and soon."""
+    """Check that the daemon stops cleanly, and soon."""
     began_s = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert process.wait(4 * STOP_S) == 0
@@ -140,7 +141,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def refusal_of(action: Callable[[], object]) -> tuple[str, float]:
-    """The error code, and after how long it came."""
+    """Return the error code, and the seconds until it came."""
     began_s = time.monotonic()
     return code_of(action), time.monotonic() - began_s
 
@@ -166,8 +167,8 @@ def test_a_disk_that_hangs_stalls_its_own_workspace_alone(
         assert [hit["path"] for hit in answer["hits"]] == [".memories/first.md"]
         assert answer["freshness"]["state"] == "stalled"
         assert "has not answered for" in answer["freshness"]["reason"]
-        found = client.call("doctor")["findings"]
-        [stalled] = [one for one in found if "has not answered for" in one["what"]]
+        findings = client.call("doctor")["findings"]
+        [stalled] = [finding for finding in findings if "has not answered for" in finding["what"]]
         assert (stalled["level"], stalled["workspace"]) == ("error", a)
         assert stalled["remedy"]
     end(process)
@@ -211,9 +212,10 @@ def test_requests_to_the_stalled_workspace_fail_soon_and_delay_no_other(
         assert (left_out["id"], left_out["code"], answering["failure"]) == (a, "timeout", None)
         assert "has not answered for" in left_out["failure"]
         assert client.call("context", query="maple", **both)["text"]
-        # It reads the indexes alone, which do not lie on the disk that hangs.
+        # It reads only the indexes, which do not lie on the disk that hangs.
         assert not any(
-            one["failure"] for one in client.call("patterns", workspace=[a, b])["workspaces"]
+            workspace["failure"]
+            for workspace in client.call("patterns", workspace=[a, b])["workspaces"]
         )
         # A path may be anywhere: neither the hung disk nor its error may block the loop.
         assert client.call("search", workspace=str(hung / ".memories"), query="larch")["hits"]
@@ -325,9 +327,13 @@ def test_the_doctor_names_a_disk_that_hangs_and_does_not_wait_for_it(
         command, env=patrol.env, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     findings = json.loads(done.stdout)["findings"]
-    silent = [one for one in findings if one["level"] == "error" and one["check"] == "folder"]
+    silent = [
+        finding
+        for finding in findings
+        if finding["level"] == "error" and finding["check"] == "folder"
+    ]
     assert silent, findings
-    assert {one["workspace"] for one in silent} == {a}
+    assert {finding["workspace"] for finding in silent} == {a}
 
 
 def test_an_examination_of_all_notes_that_begins_as_a_disk_hangs_ends_with_the_finding(
@@ -339,15 +345,20 @@ def test_an_examination_of_all_notes_that_begins_as_a_disk_hangs_ends_with_the_f
     with connect(home) as client, connect(home) as other:
         a, b = add(client, hung), add(client, well)
         namespace.hang(hung / ".memories")
-        found = client.call("doctor", verify=True)["findings"]
-        of_hung = [one for one in found if one["workspace"] == a and one["check"] == "verify"]
-        assert of_hung, found
+        findings = client.call("doctor", verify=True)["findings"]
+        of_hung = [
+            finding
+            for finding in findings
+            if finding["workspace"] == a and finding["check"] == "verify"
+        ]
+        assert of_hung, findings
         assert "has not answered for" in of_hung[0]["what"]
         assert status(other, a)["state"] == "stalled"
         save(other, b, well, "hazel")
-        # As for a later one: the disk is a finding, and nothing more is read.
+        # As with a later hang: the disk is a finding, and nothing more is read.
         again = client.call("doctor", verify=True)["findings"]
-        assert any("has not answered for" in one["what"] for one in again if one["workspace"] == a)
+        messages = [finding["what"] for finding in again if finding["workspace"] == a]
+        assert any("has not answered for" in message for message in messages)
 
 
 def test_a_daemon_whose_configuration_names_a_folder_on_a_hung_disk_starts_and_ends(

@@ -1,5 +1,6 @@
-"""The process that indexes for the daemon is seen, killed, stopped and starved of space: nothing is
-lost, nothing is left behind, and the daemon goes on answering.
+"""The process that indexes for the daemon is killed, stopped and starved of space.
+
+Nothing is lost, nothing is left behind, and the daemon goes on answering.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ WORKER = "memsyncd.engine.index_worker"
 
 
 def write_many(root: Path, n_notes: int = N_NOTES) -> None:
-    """More text than the daemon indexes by itself; `larch` is in each note."""
+    """Write more text than the daemon indexes by itself; `larch` is in each note."""
     chance = random.Random(1)
     words = [f"{chance.getrandbits(24):x}" for _ in range(2000)]
     folder = root / ".memories"
@@ -55,7 +56,7 @@ def write_many(root: Path, n_notes: int = N_NOTES) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """False also for one that has ended and that nobody has waited for yet."""
+    """False also for a process that has ended and that nobody has waited for yet."""
     stat = read_file(f"/proc/{pid}/stat")
     return bool(stat) and ") Z " not in stat
 
@@ -69,9 +70,9 @@ def status(client: Client) -> dict[str, Any]:
 
 
 def stop_worker(pid: int, known: Collection[int] = ()) -> int:
-    """Wait for a process that this one starts, and stop it.
+    """Wait until a process has started its worker, and stop the worker.
 
-    Not before it has begun its program: until then the one that starts it does not go on.
+    This waits until the worker runs its own program: before, its parent does not go on.
     """
     found: list[int] = []
 
@@ -138,7 +139,7 @@ def test_a_first_index_answers_with_what_it_has_and_leaves_no_process_behind(own
         worker = stop_worker(pid)
 
         def has_some() -> bool:
-            # In short turns, so that it is not at its end before that is looked at.
+            # It runs in short turns, so that it has not finished before the test looks.
             os.kill(worker, signal.SIGCONT)
             time.sleep(TURN_S)
             os.kill(worker, signal.SIGSTOP)
@@ -211,7 +212,7 @@ def test_removing_a_workspace_ends_its_process(own: Home) -> None:
         client.call("workspace.remove", workspace=status(client)["id"])
         wait_until(lambda: not find_children(daemon.process.pid), "it goes on")
         wait_until(lambda: not is_alive(worker), "the process is left")
-        # Unlike pathlib's, this glob goes on if a folder disappears meanwhile.
+        # Unlike pathlib's glob, this one goes on if a folder disappears meanwhile.
         cache = own.folder / "cache" / "memsyncd"
         wait_until(lambda: not glob(f"{cache}/*/index.db*"), "its index is left")
         assert not client.call("status")["workspaces"]
@@ -270,7 +271,9 @@ def test_a_full_disk_under_the_process_is_reported_and_waited_for(own: Home, mou
     with daemon.client() as client:
         client.call("workspace.add", path=str(root))
         wait_until(
-            lambda: any(one.startswith("the disk is full") for one in status(client)["reasons"]),
+            lambda: any(
+                reason.startswith("the disk is full") for reason in status(client)["reasons"]
+            ),
             "it was not reported",
             limit_s=LIMIT_S,
         )
@@ -326,8 +329,8 @@ def test_a_disk_that_hangs_under_the_process_stalls_its_own_workspace_alone(
             namespace.release(root)
             wait_until(
                 lambda: all(
-                    one["state"] == "ready" and one["files"] == N_NOTES
-                    for one in client.call("status")["workspaces"]
+                    workspace["state"] == "ready" and workspace["files"] == N_NOTES
+                    for workspace in client.call("status")["workspaces"]
                 ),
                 "it did not recover",
                 limit_s=LIMIT_S,
@@ -348,12 +351,12 @@ def test_kills_of_process_and_daemon_at_any_moment_lose_nothing(own: Home, seed:
         client.call("workspace.add", path=str(root))
     for _ in range(4):
         time.sleep(chance.uniform(0, 1.5))
-        found = find_children(daemon.process.pid)
-        if found and chance.random() < 0.5:
-            os.kill(found[0], signal.SIGKILL)
+        children = find_children(daemon.process.pid)
+        if children and chance.random() < 0.5:
+            os.kill(children[0], signal.SIGKILL)
         elif chance.random() < 0.5:
             daemon.kill()
-            wait_until(partial(are_gone, found), "a process is left")
+            wait_until(partial(are_gone, children), "a process is left")
             daemon = own.start()
         else:
             (root / ".memories" / f"{chance.randrange(N_NOTES)}.md").write_text("spruce\n")

@@ -1,8 +1,7 @@
-"""SQLite's n-th system call fails, for each n: commits stay, nothing is damaged, the next try does
-the rest.
+"""SQLite's n-th system call fails, for each n: commits stay, and nothing is damaged.
 
-A failure has its right name: a full disk is waited for, and sound records are not set aside because
-a disk could not read them.
+The next attempt does the rest. A failure has its right name: the daemon waits after a full disk,
+and sound records are not set aside because a disk could not read them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tests.store.conftest import FINGERPRINT, dump_index, put_note
 # Their error classes; SQLite reports damage when the disk cannot read, which is also a kind of
 # failure.
 ERRORS = {errno.EIO: StoreFailed, errno.ENOSPC: StoreFull}
-# In the short run only every n-th call fails, by how much was done before; prime to the periods of
+# In the short run only every n-th call fails, by the work before; prime to the periods of
 # SQLite.
 STRIDES = {0: 31, 5: 17}
 AGE_S = 1e9
@@ -119,7 +118,9 @@ def finish(records: Records) -> None:
 
 
 def purge(records: Records) -> None:
-    doomed = [one.id for one in records.history.find_revisions() if one.old_digest is None]
+    doomed = [
+        revision.id for revision in records.history.find_revisions() if revision.old_digest is None
+    ]
     records.history.purge(revisions=doomed)
 
 
@@ -147,11 +148,14 @@ def open_records(folder: Path) -> Records:
 
 
 def describe_records(records: Records) -> State:
-    """All that can be queried, texts byte for byte."""
+    """Return everything that can be queried, texts byte for byte."""
     history = records.history
     revisions = history.find_revisions(limit=100)
     digests = {
-        digest for one in revisions for digest in (one.old_digest, one.new_digest) if digest
+        digest
+        for revision in revisions
+        for digest in (revision.old_digest, revision.new_digest)
+        if digest
     } | set(history.heads().values())
     texts = {digest: history.read_text(digest) for digest in digests}
     assert not history.damaged
@@ -162,7 +166,7 @@ def describe_records(records: Records) -> State:
 
 
 def is_refused(action: Callable[[], object], kind: type[MemsyncdError], disk: FaultyDisk) -> bool:
-    """Do it; True if it failed with its right name."""
+    """Call the function; return true if it failed with the right name."""
     try:
         action()
     except MemsyncdError as failure:
@@ -174,7 +178,7 @@ def is_refused(action: Callable[[], object], kind: type[MemsyncdError], disk: Fa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario(Generic[S]):
-    """The operations on a store, a commit a step, and its content after each."""
+    """Operations on a store, each a commit, and its content after each."""
 
     open: Callable[[Path], S]
     describe: Callable[[S], State]
@@ -198,7 +202,10 @@ class Scenario(Generic[S]):
     def suffer(
         self, folder: Path, disk: FaultyDisk, fault: Fault, states: Sequence[State], n_done: int
     ) -> bool:
-        """Continue with a fault ahead, and after it to the end. False if the end came first."""
+        """Continue with a fault ahead, and afterwards to the end.
+
+        Returns false if the end came before the fault.
+        """
         kind = ERRORS[fault.error]
         disk.expect(fault)
         opened: list[S] = []
@@ -211,7 +218,7 @@ class Scenario(Generic[S]):
             n_done += 1
         has_failed = disk.repair()
         if opened and fault.at % 2:
-            # As after a crash; else with the connections that met the fault.
+            # Continue as after a crash; otherwise with the connections that met the fault.
             opened.pop().close()
         store = opened[0] if opened else self.open(folder)
         try:
@@ -243,9 +250,7 @@ def run_through(
     n_before: int,
     stride: int,
 ) -> None:
-    """Once for every n-th call of those after the first `n_before` steps; every third time the
-    fault lasts.
-    """
+    """Run once for every n-th call after the first `n_before` steps; each third fault lasts."""
     whole, prepared = folder / "whole", folder / "prepared"
     whole.mkdir()
     states = scenario.tell(whole)

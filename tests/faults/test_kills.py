@@ -1,5 +1,6 @@
-"""The daemon is killed while it indexes or rebuilds: the next one continues, answers at once, and
-leaves no temporary file.
+"""The daemon is killed while it indexes or rebuilds.
+
+The next daemon continues, answers at once, and leaves no temporary file.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ REBUILD_S = 0.15
 
 
 class KillLoop:
-    """A workspace whose daemon is killed repeatedly."""
+    """A workspace whose daemon is killed again and again."""
 
     def __init__(self, home: Home, chance: random.Random) -> None:
         self.home, self.chance = home, chance
@@ -39,7 +40,7 @@ class KillLoop:
         self.n_killed_rebuilding = 0
 
     def save(self, n_notes: int) -> None:
-        """Change so many notes, or create them."""
+        """Change or create so many notes."""
         for number in self.chance.sample(range(N_NOTES), n_notes):
             parts = "\n\n".join(
                 f"## Part {part}\n\nlarch {self.chance.getrandbits(40):x}" for part in range(20)
@@ -55,7 +56,7 @@ class KillLoop:
         return daemon
 
     def die(self, daemon: Daemon, within_s: float) -> None:
-        """At a random moment soon."""
+        """Kill the daemon at a random moment soon."""
         time.sleep(self.chance.uniform(0, within_s))
         daemon.kill()
         self.n_killed_rebuilding += self.new_index.exists()

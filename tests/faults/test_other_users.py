@@ -1,6 +1,4 @@
-"""Another user of the same machine gets nothing: no connection, no byte, no path to block the
-daemon with.
-"""
+"""Another user of the machine gets nothing: no connection, no byte, no path that blocks the daemon."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Faults of the process itself: it is suspended, its log is not read, it has few descriptors, its
-clock is set back.
-"""
+"""Faults of the process: suspension, an unread log, few descriptors, a clock that is set back."""
 
 from __future__ import annotations
 
@@ -105,7 +103,7 @@ def test_without_free_descriptors_the_daemon_serves_its_clients_reports_unreadab
         assert len(find(client, "larch", wait="disk")) == 5
         wait_until(lambda: take_file(own, others, process.pid), "its files did not run out")
         (root / ".memories" / "0.md").write_text("maple\n")
-        # Scanned as far as possible: notes without a known change are kept.
+        # The scan does what it can: notes without a known change are kept.
         for _ in range(3):
             assert client.call("ping")["pid"] == process.pid
             assert {f".memories/{number}.md" for number in range(1, 5)} <= set(
@@ -130,7 +128,7 @@ def test_without_free_descriptors_the_daemon_serves_its_clients_reports_unreadab
 
 
 def take_file(home: Home, others: contextlib.ExitStack, pid: int) -> bool:
-    """Connect again; True if the daemon has no free descriptor."""
+    """Connect again; return true if the daemon has no free descriptor."""
     others.enter_context(Client(home.socket_path, 1.0))
     return len(os.listdir(f"/proc/{pid}/fd")) >= OPEN_FILES_NEEDED
 
@@ -156,7 +154,7 @@ def test_a_clock_set_back_or_forward_hides_no_change(own: Home) -> None:
         client.call("workspace.add", path=str(root))
         find(client, "word000", wait="disk")
         for number, days in enumerate((-1, -400, 1), start=1):
-            # In one step: the daemon reads it whenever it reads its clock.
+            # The file is replaced in one step, because the daemon reads it whenever it reads its clock.
             aside.write_text(str(days * DAY_S))
             aside.replace(offset)
             note.write_text(f"word{number:03}\n")
@@ -164,7 +162,7 @@ def test_a_clock_set_back_or_forward_hides_no_change(own: Home) -> None:
                 lambda number=number: find(client, f"word{number:03}") == ["MEMORY.md"],
                 "a save was not found",
             )
-            # As if the file were from the time of the clock, with its former size.
+            # The file gets the time of the clock and its former size.
             note.write_text(f"more{number:03}\n")
             os.utime(note, (time.time() + days * DAY_S,) * 2)
             assert find(client, f"more{number:03}", wait="disk") == ["MEMORY.md"]

@@ -1,8 +1,7 @@
-"""Everything that people and agents do, all at once, for a while: in the end the index equals the
-disk, and no resource has grown.
+"""Everything that people and agents do, all at once, for some time.
 
-The suite runs some seconds of it, `pytest -m soak` ten minutes, which is the only way to see
-whether memory grows.
+In the end the index equals the disk, and no resource has grown. The suite runs some seconds of it;
+`pytest -m soak` runs ten minutes, which is the only way to see whether memory grows.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class Workload:
     # --- editors
 
     def edit(self, chance: random.Random, number: int) -> None:
-        """An operation on files, as programs do it."""
+        """Make a change of files as programs do it."""
         own = self.root / ".memories" / f"editor{number}"
         note = own / f"{chance.choice('abcd')}" / f"{chance.randrange(12)}.md"
         actions = [
@@ -150,7 +149,7 @@ class Workload:
     # --- agents
 
     def ask(self, chance: random.Random, number: int) -> None:
-        """One connection: some queries and writes, and now and then an invalid one."""
+        """Use a connection: some queries and writes, and sometimes an invalid one."""
         with self.daemon.client() as client:
             if chance.random() < 0.2:
                 client.call("subscribe")
@@ -217,8 +216,9 @@ def find_index(home: Home, client: Client) -> Path:
 def live_through(
     home: Home, *, seconds: float, n_clients: int
 ) -> tuple[ResourceUsage, ResourceUsage]:
-    """The resources of the daemon in the middle and at the end. Everything but memory is compared
-    here.
+    """Return the resources of the daemon in the middle and at the end.
+
+    Everything but memory is compared here.
     """
     home.config.write_text(f"[sync]\nreconcile_s = 5\n[socket]\nmax_clients = {MANY + 16}\n")
     root = home.make_folder()

@@ -1,4 +1,4 @@
-"""The daemon by itself changes nothing in a workspace: not a byte, a mode, a time or a name."""
+"""The daemon by itself changes nothing in a workspace: no byte, no mode, no time and no name."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def read_everything(root: Path) -> dict[str, tuple[object, ...]]:
-    """All that could be changed, except the time of the last read."""
-    found = {}
+    """Return everything that could change, except the time of the last read."""
+    entries = {}
     for path in (root, *root.rglob("*")):
         stat = path.lstat()
         data = path.read_bytes() if path.is_file() else None
-        found[str(path)] = (
+        entries[str(path)] = (
             stat.st_ino,
             stat.st_mode,
             stat.st_mtime_ns,
@@ -27,7 +27,7 @@ def read_everything(root: Path) -> dict[str, tuple[object, ...]]:
             stat.st_nlink,
             data,
         )
-    return found
+    return entries
 
 
 def test_indexing_searching_rebuilding_and_stopping_change_no_file_of_a_workspace(

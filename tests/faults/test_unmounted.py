@@ -1,5 +1,6 @@
-"""The disk of a workspace is unmounted: it is missing and not empty, and answers from its index
-until the disk is back.
+"""The disk of a workspace is unmounted: the workspace is missing and not empty.
+
+It answers from its index until the disk is back.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def list_notes(client: Client) -> dict[str, str]:
 
 
 def write(client: Client, path: str = "written.md") -> str:
-    """The error code of a write, empty if it succeeds."""
+    """Return the error code of a write; empty if it succeeds."""
     return code_of(
         lambda: client.call(
             "memory", command="create", path=f"/memories/{path}", file_text="written\n"
@@ -52,7 +53,7 @@ def write(client: Client, path: str = "written.md") -> str:
 
 
 def move(client: Client, old: str, new: str) -> str:
-    """The error code of a rename, empty if it succeeds."""
+    """Return the error code of a rename; empty if it succeeds."""
     paths = {"old_path": f"/memories/{old}", "new_path": f"/memories/{new}"}
     return code_of(lambda: client.call("memory", command="rename", **paths))
 
@@ -76,7 +77,7 @@ def test_an_unmounted_root_is_missing_and_keeps_its_index(
         client.call("workspace.add", path=str(root))
         client.call("sync")
         unmount(root)
-        # Not even before a scan: the text would be beneath the disk once it is back.
+        # A write is refused even before a scan: the text would lie beneath the disk later.
         assert write(client) == "unwritable"
         wait_until(lambda: status(client)["state"] == "missing", "nobody noticed")
         assert write(client) == "unwritable"
@@ -182,7 +183,7 @@ def test_notes_of_a_disk_beneath_a_root_or_where_a_link_leads_stay_while_it_is_u
         client.call("sync")
         unmount(inside)
         unmount(linked)
-        linked.rmdir()  # as programs do that mount a disk when it is plugged in
+        linked.rmdir()  # as programs do when a disk is plugged in
         wait_until(lambda: status(client)["state"] == "degraded", "nobody noticed")
         client.call("sync", full=True)
         (root / "own.md").unlink()
@@ -193,7 +194,7 @@ def test_notes_of_a_disk_beneath_a_root_or_where_a_link_leads_stay_while_it_is_u
             problem["path"]: problem["code"] for problem in client.call("problems")["problems"]
         }
         assert problems["with space"] == problems["link"] == "not_mounted"
-        assert [one["path"] for one in client.call("history")["revisions"]] == ["own.md"]
+        assert [revision["path"] for revision in client.call("history")["revisions"]] == ["own.md"]
         check_nothing_is_written_to(inside, client)
     assert daemon.stop() == 0
     again = own.start()

@@ -1,6 +1,4 @@
-"""The system gives no watch, or no way to watch. That is reported, and saves are found by
-reconciles.
-"""
+"""The system gives no watch, or no way to watch: it is reported, and reconciles find saves."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from tests.faults.conftest import Launch
 
 OWN_USERS = ["unshare", "--user", "--map-root-user"]
-# Of the test's own namespace, and their names in the system's one.
+# The limits of the test's own namespace, and their names in the system's namespace.
 LIMITS = {"max_inotify_watches": "max_user_watches", "max_inotify_instances": "max_user_instances"}
 
 

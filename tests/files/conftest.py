@@ -40,7 +40,7 @@ def before(
 
 @pytest.fixture(params=["best", "plain"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Open and rename in the best way of this system, and without openat2 and rename flags."""
+    """Open and rename in the best way of this system, and then without openat2 and rename flags."""
     if request.param == "plain":
         monkeypatch.setattr(confined, "choose_opener", lambda: confined.open_part_by_part)
         monkeypatch.setattr(write, "choose_rename", lambda: None)
@@ -57,7 +57,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def exchanging(root: Path) -> None:
-    """Skip the test where two names cannot be exchanged in one step."""
+    """Skip the test if the system cannot exchange two names in one step."""
     folder = os.open(root, os.O_RDONLY)
     for name in ("x", "y"):
         (root / name).mkdir()

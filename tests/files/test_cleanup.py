@@ -1,4 +1,4 @@
-"""Temporary files of a killed process: removed if known, restored if another program wrote them."""
+"""Temporary files of a killed process are removed, or restored if another program wrote them."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def test_a_save_just_before_the_kill_gets_its_name_back_or_one_beside_it(root: P
     (root / f".memories/{LEFT}").write_text("theirs, too")
     (root / f".memories/{LEFT.replace('0', 'f')}").write_text("ne")
     remove_temporary_files(scope, note, [b"old", b"new"])
-    found = {
+    texts = {
         is_conflict_copy(place.name): place.read_text() for place in (root / ".memories").iterdir()
     }
-    assert found == {False: "theirs", True: "theirs, too"}
+    assert texts == {False: "theirs", True: "theirs, too"}
     assert (root / note.text).read_text() == "theirs"
 
 

@@ -1,4 +1,4 @@
-"""Deleting and renaming files and folders: only as they were read, and all or nothing."""
+"""Files and folders are deleted and renamed only if they are unchanged, and all or nothing."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ FOLDER = NotePath(".memories/a")
 
 def read_all(root: Path, path: NotePath) -> dict[NotePath, TextFile]:
     scope = parse_scope(str(root))
-    found = [path] if (root / path.text).is_file() else find_files(scope, path)
-    files = {one: read_text_file(scope, one) for one in found}
-    return {one: file for one, file in files.items() if file is not None}
+    paths = [path] if (root / path.text).is_file() else find_files(scope, path)
+    files = {path_inside: read_text_file(scope, path_inside) for path_inside in paths}
+    return {path_inside: file for path_inside, file in files.items() if file is not None}
 
 
 def delete(root: Path, path: NotePath, was: dict[NotePath, TextFile] | None = None) -> None:
@@ -45,7 +45,7 @@ def list_all(root: Path) -> list[str]:
 
 @pytest.fixture
 def tree(root: Path) -> Path:
-    """A workspace with two notes in a folder, one of them deeper, and one beside it."""
+    """A workspace with two notes in a folder, the second in a subfolder, and a note beside it."""
     for path in (".memories/a/one.md", ".memories/a/b/two.json", ".memories/three.md"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(path)
@@ -276,11 +276,11 @@ class TestRenaming:
         ],
     )
     def test_files_and_folders_are_renamed(self, tree: Path, old: str, new: str) -> None:
-        held = list_all(tree / old)
-        text = (tree / old).read_text() if not held else ""
+        content = list_all(tree / old)
+        text = (tree / old).read_text() if not content else ""
         rename(tree, old, new)
         assert not (tree / old).exists()
-        assert list_all(tree / new) == held
+        assert list_all(tree / new) == content
         assert not text or (tree / new).read_text() == text
 
     def test_a_rename_replaces_nothing(self, tree: Path) -> None:

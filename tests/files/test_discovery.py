@@ -1,4 +1,4 @@
-"""The places that tools know of, in a home written by the test."""
+"""The places with notes that tools know, in a home that the test writes."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def test_vaults_are_found_in_the_lists_of_their_tools_each_once(home: Path) -> N
     coded = f"{home}/graph".replace("/", "++")
     write(home / f".logseq/graphs/logseq_local_{coded}.transit")
     write(home / ".config/zk/config.toml", '[notebook]\ndir = "~/zk"\n')
-    found = {
+    expected = {
         "notes": ("a/notes", "Obsidian vault"),
         "notes-2": ("b/notes", "Obsidian vault"),
         "graph": ("graph", "Logseq vault"),
         "zk": ("zk", "zk vault"),
     }
-    assert find(home) == found
-    assert find(home, zk=f"{home}/graph") == {key: found[key] for key in found if key != "zk"}
+    assert find(home) == expected
+    assert find(home, zk=f"{home}/graph") == {key: expected[key] for key in expected if key != "zk"}
 
 
 def test_the_rules_of_the_repository_around_a_folder_are_found(home: Path) -> None:

@@ -152,14 +152,13 @@ def test_a_fifo_in_place_of_the_settings_of_an_editor_does_not_hold_up(tmp_path:
         ("logseq/config.edn", ":hidden [", []),
     ],
 )
-def test_what_the_settings_of_a_vault_hide_is_left_out(
+def test_pages_that_the_settings_of_a_vault_hide_are_left_out(
     tmp_path: Path, path: str, settings: str, excluded: list[str]
 ) -> None:
     write(tmp_path / path, settings)
     place = recognise_place(str(tmp_path))
-    assert [one for one in place.exclude if one not in ("logseq/bak", "logseq/version-files")] == (
-        excluded
-    )
+    backups = ("logseq/bak", "logseq/version-files")
+    assert [path for path in place.exclude if path not in backups] == excluded
 
 
 def test_a_fifo_in_place_of_the_settings_of_a_vault_does_not_hold_up(tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ def write(root: Path, *paths: str) -> None:
 
 
 def show(scope: Scope, path: str | None, *, depth: int = 2) -> list[tuple[str, int]]:
-    found = list_folder(scope, None if path is None else NotePath(path), depth=depth)
-    return [(one.path.text + "/" * one.is_folder, one.size_bytes) for one in found]
+    entries = list_folder(scope, None if path is None else NotePath(path), depth=depth)
+    return [(entry.path.text + "/" * entry.is_folder, entry.size_bytes) for entry in entries]
 
 
 def find(scope: Scope, path: str | None) -> list[str]:
-    return [one.text for one in find_files(scope, None if path is None else NotePath(path))]
+    return [file.text for file in find_files(scope, None if path is None else NotePath(path))]
 
 
 def test_a_listing_has_files_of_any_suffix_to_the_given_depth_and_sizes_of_whole_folders(
@@ -100,16 +100,16 @@ def test_links_to_allowed_targets_are_listed_as_their_targets_and_not_found_as_f
     ):
         (root / ".memories" / name).symlink_to(target)
     scope = parse_scope(str(root), allow_links_to=[shared])
-    shown = [path for path, _ in show(scope, ".memories", depth=9)]
-    assert ".memories/docs/real.md" in shown
-    assert ".memories/file.md" in shown
-    assert ".memories/team/team.md" in shown
+    paths = [path for path, _ in show(scope, ".memories", depth=9)]
+    assert ".memories/docs/real.md" in paths
+    assert ".memories/file.md" in paths
+    assert ".memories/team/team.md" in paths
     assert not [
         path
-        for path in shown
+        for path in paths
         if "secret" in path or "broken" in path or "out" in path or "self" in path
     ]
-    assert not [path for path in shown if path.startswith(".memories/loop")]
+    assert not [path for path in paths if path.startswith(".memories/loop")]
     assert find(scope, ".memories") == [".memories/sub/own.md"]
 
 
@@ -133,11 +133,11 @@ def test_a_link_to_a_folder_of_the_workspace_is_a_folder(root: Path) -> None:
     write(root, "docs/a.md", ".memories/a.md")
     (root / ".memories/docs").symlink_to("../docs")
     os.mkfifo(root / ".memories/fifo")
-    found = {
+    is_folder_by_name = {
         name: is_folder(scope, NotePath(f".memories/{name}"))
         for name in ("docs", "a.md", "fifo", "gone")
     }
-    assert found == {"docs": True, "a.md": False, "fifo": False, "gone": False}
+    assert is_folder_by_name == {"docs": True, "a.md": False, "fifo": False, "gone": False}
     assert is_folder(scope, NotePath(".memories"))
 
 

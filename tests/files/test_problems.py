@@ -20,10 +20,10 @@ def test_every_reason_of_an_unread_note_is_a_known_problem_except_the_two_withou
 
 @pytest.mark.parametrize("code", sorted(PROBLEMS))
 def test_every_problem_has_a_description_and_a_remedy(code: str) -> None:
-    found = problem("a.md", code, why="because")
-    assert (found.path, found.line, found.code) == ("a.md", 0, code)
-    assert found.problem.endswith("(because)")
-    assert found.hint
+    made = problem("a.md", code, why="because")
+    assert (made.path, made.line, made.code) == ("a.md", 0, code)
+    assert made.problem.endswith("(because)")
+    assert made.hint
 
 
 def test_a_path_that_is_not_utf8_can_be_encoded_as_the_path_of_a_problem() -> None:

@@ -28,27 +28,30 @@ def read_note(root: Path, path: str, *, max_file_bytes: int = 1000) -> ReadFile 
 
 
 def read_whole_note(root: Path, path: str, *, max_file_bytes: int = 1000) -> ReadFile:
-    found = read_note(root, path, max_file_bytes=max_file_bytes)
-    assert isinstance(found, ReadFile)
-    return found
+    file = read_note(root, path, max_file_bytes=max_file_bytes)
+    assert isinstance(file, ReadFile)
+    return file
 
 
 def find_reason(root: Path, path: str) -> str:
-    found = read_note(root, path)
-    assert isinstance(found, Unread)
-    assert found.problem is None or (found.problem.code, found.problem.path) == (found.reason, path)
-    return found.reason
+    unread = read_note(root, path)
+    assert isinstance(unread, Unread)
+    assert unread.problem is None or (unread.problem.code, unread.problem.path) == (
+        unread.reason,
+        path,
+    )
+    return unread.reason
 
 
 @pytest.mark.parametrize("data", [b"", b"# hi\n", b"\xff\x00\r", b"x" * 1000])
 def test_a_note_is_read_as_its_bytes(root: Path, data: bytes) -> None:
     (root / "MEMORY.md").write_bytes(data)
-    found = read_whole_note(root, "MEMORY.md")
-    assert found.data == data
-    assert found.record.digest == digest_bytes(data)
-    assert found.record.read_at_ns == 7
-    assert found.record.stat == scan(parse_scope(str(root))).files["MEMORY.md"]
-    assert not found.is_unstable
+    file = read_whole_note(root, "MEMORY.md")
+    assert file.data == data
+    assert file.record.digest == digest_bytes(data)
+    assert file.record.read_at_ns == 7
+    assert file.record.stat == scan(parse_scope(str(root))).files["MEMORY.md"]
+    assert not file.is_unstable
 
 
 def test_a_note_over_the_limit_is_refused_and_no_more_than_the_limit_is_read(root: Path) -> None:
@@ -100,8 +103,8 @@ def test_a_note_that_changes_once_while_it_is_read_is_read_again(
     note = root / "MEMORY.md"
     note.write_bytes(b"old")
     change_after_reads(monkeypatch, note, [b"newer"])
-    found = read_whole_note(root, "MEMORY.md")
-    assert (found.data, found.is_unstable) == (b"newer", False)
+    file = read_whole_note(root, "MEMORY.md")
+    assert (file.data, file.is_unstable) == (b"newer", False)
 
 
 def test_a_note_that_keeps_changing_is_unstable_and_its_stat_differs_from_the_next_scans(
@@ -110,9 +113,9 @@ def test_a_note_that_keeps_changing_is_unstable_and_its_stat_differs_from_the_ne
     note = root / "MEMORY.md"
     note.write_bytes(b"0")
     change_after_reads(monkeypatch, note, [b"x" * n for n in range(2, 20)])
-    found = read_whole_note(root, "MEMORY.md")
-    assert found.is_unstable
-    assert not found.record.stat.is_same_as(scan(parse_scope(str(root))).files["MEMORY.md"])
+    file = read_whole_note(root, "MEMORY.md")
+    assert file.is_unstable
+    assert not file.record.stat.is_same_as(scan(parse_scope(str(root))).files["MEMORY.md"])
 
 
 def change_after_reads(monkeypatch: pytest.MonkeyPatch, note: Path, texts: list[bytes]) -> None:
@@ -150,15 +153,17 @@ def test_a_note_replaced_while_others_read_it_is_always_seen_whole(root: Path) -
     assert seen <= {b"a" * 900, b"b" * 900}
 
 
-def test_an_evicted_note_that_the_system_does_not_fetch_is_reported(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (root / "MEMORY.md").write_text("x")
-
+@pytest.fixture
+def evicted_note(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> bytes:
         raise OSError(errno.EDEADLK, "would deadlock")
 
+    (root / "MEMORY.md").write_text("x")
     monkeypatch.setattr(os, "pread", refuse)
+
+
+@pytest.mark.usefixtures("evicted_note")
+def test_an_evicted_note_that_the_system_does_not_fetch_is_reported(root: Path) -> None:
     assert find_reason(root, "MEMORY.md") == "evicted"
 
 
@@ -284,28 +289,14 @@ def test_a_file_that_keeps_changing_is_read_as_it_was_at_the_last_attempt(
 ) -> None:
     note = root / "MEMORY.md"
     note.write_bytes(b"0")
-    real, texts = read.read_bounded, [b"x" * n for n in range(2, 20)]
-
-    def read_then_change(fd: int, size_bytes: int, *, limit_bytes: int) -> bytes:
-        data = real(fd, size_bytes, limit_bytes=limit_bytes)
-        note.write_bytes(texts.pop(0))
-        return data
-
-    monkeypatch.setattr(read, "read_bounded", read_then_change)
+    change_after_reads(monkeypatch, note, [b"x" * n for n in range(2, 20)])
     file = read_text(parse_scope(str(root)), "MEMORY.md")
     assert file is not None
     assert file.data == b"xxx"
 
 
-def test_an_evicted_file_raises_and_leaves_no_descriptor_open(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (root / "MEMORY.md").write_text("x")
-
-    def refuse(*_: object) -> bytes:
-        raise OSError(errno.EDEADLK, "would deadlock")
-
-    monkeypatch.setattr(os, "pread", refuse)
+@pytest.mark.usefixtures("evicted_note")
+def test_an_evicted_file_raises_and_leaves_no_descriptor_open(root: Path) -> None:
     n_before = len(os.listdir("/dev/fd"))
     with pytest.raises(MemsyncdError, match="deadlock"):
         read_text(parse_scope(str(root)), "MEMORY.md")

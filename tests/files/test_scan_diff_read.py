@@ -45,11 +45,11 @@ class Records:
         self.missing = track_missing(
             self.missing, self.notes, snapshot, suspects.vanished, now_s=now_ns / 1e9
         )
-        found = [
+        results = [
             read_note_file(self.scope, parse_note_path(path), now_ns=now_ns)
             for path in suspects.to_read
         ]
-        read = {file.path.text: file.record for file in found if isinstance(file, ReadFile)}
+        read = {file.path.text: file.record for file in results if isinstance(file, ReadFile)}
         changes = plan_changes(self.notes, read, self.missing, now_s=now_ns / 1e9, grace_s=grace_s)
         for path in (*changes.gone, *(old for old, _ in changes.moved)):
             del self.notes[path]
@@ -188,9 +188,9 @@ ABOVE = (".memories", ".memories/d", "docs", "")
 
 
 def make_way(place: Path, root: Path) -> list[str]:
-    """Remove the note, folder or file above that keeps a note from being written at `place`."""
+    """Remove the note, folder or file that keeps a note from being written at `place`."""
     above = (folder for folder in place.parents if folder.is_relative_to(root))
-    ways = [one for one in (place, *above) if one.is_file() or (one == place and one.is_dir())]
+    ways = [path for path in (place, *above) if path.is_file() or (path == place and path.is_dir())]
     for way in ways:
         if way.is_dir():
             shutil.rmtree(way)
@@ -246,7 +246,7 @@ def test_partial_scans_follow_notes_and_folders_that_take_each_others_names(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[Operation, tuple[str, list[str]]]],
 ) -> None:
-    """Every change is scanned once, at its path or above, at once or later, with other paths."""
+    """Every change is scanned once: at its path or above, at once or later, alone or with others."""
     root = Path(os.path.realpath(tmp_path_factory.mktemp("w"))) / "root"
     root.mkdir()
     scope = parse_scope(str(root), include=["docs/**/*.md"])

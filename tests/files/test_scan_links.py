@@ -29,10 +29,10 @@ def find_codes(snapshot: Snapshot) -> list[tuple[str, str]]:
 
 
 def read_all(scope: Scope, snapshot: Snapshot) -> dict[str, bytes]:
-    found = {
+    files = {
         path: read_note_file(scope, parse_note_path(path), now_ns=0) for path in snapshot.files
     }
-    return {path: file.data for path, file in found.items() if isinstance(file, ReadFile)}
+    return {path: file.data for path, file in files.items() if isinstance(file, ReadFile)}
 
 
 def test_a_link_to_a_file_of_the_workspace_is_followed_and_read(root: Path) -> None:

@@ -87,9 +87,9 @@ def test_an_id_depends_on_the_path_alone_and_the_name_is_the_folders(root: Path)
     ],
 )
 def test_an_id_is_a_valid_folder_name_for_any_name_of_the_root(folder: str, slug: str) -> None:
-    found = make_root(f"/nowhere/{folder}").id
-    assert found.startswith(f"{slug}-")
-    assert len(found) == len(slug) + 9
+    id_ = make_root(f"/nowhere/{folder}").id
+    assert id_.startswith(f"{slug}-")
+    assert len(id_) == len(slug) + 9
 
 
 @given(st.text())

@@ -1,4 +1,4 @@
-"""Whole folders of notes: what a scan finds in them, with git and a plain walk as references."""
+"""Scans of whole folders of notes, compared with git and with a plain walk."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ def test_pruned_folders_are_named_once_and_without_those_whose_name_says_it(root
 def hash_stats(root: Path, paths: Collection[str]) -> KnownStats:
     stats = {path: os.lstat(root / path) for path in paths}
     return KnownStats(
-        (path, hash_stat((one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino)))
-        for path, one in stats.items()
+        (path, hash_stat((stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)))
+        for path, stat in stats.items()
     )
 
 
@@ -164,11 +164,11 @@ def test_known_notes_are_matched_again_when_a_rule_changes(root: Path) -> None:
     for path in paths:
         write(root, path)
     scope, ignore_rules = parse_scope(str(root), include=["**"]), WorkspaceRules()
-    known = hash_stats(root, paths)
+    stats = hash_stats(root, paths)
     for text, expected in (
         ("", paths),
         ("c.md\n", ["a/b.md", "d.md"]),
-        # The index forgets a note only after its grace: until then it is known.
+        # The index forgets a note only after its grace; until then the note is known.
         ("c.md\n", ["a/b.md", "d.md"]),
         ("", paths),
         ("a/\n", ["d.md"]),
@@ -176,9 +176,9 @@ def test_known_notes_are_matched_again_when_a_rule_changes(root: Path) -> None:
         ("a/*\n!b.md\n", ["a/b.md", "d.md"]),
     ):
         write(root, ".gitignore", text)
-        assert all_of(scan(scope, known=known, ignore_rules=ignore_rules), known) == expected
+        assert all_of(scan(scope, known=stats, ignore_rules=ignore_rules), stats) == expected
     write(root, "a/.gitignore", "*\n")
-    assert all_of(scan(scope, known=known, ignore_rules=ignore_rules), known) == ["d.md"]
+    assert all_of(scan(scope, known=stats, ignore_rules=ignore_rules), stats) == ["d.md"]
 
 
 def test_a_count_is_complete_or_ends_at_its_limit(root: Path) -> None:
@@ -251,7 +251,7 @@ def fill(root: Path, files: list[str], ignores: dict[str, str]) -> None:
         if entry.name != ".git":
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     for path in files:
-        # Some names are of a file here and of a folder there.
+        # Some names are a file in one place and a folder in another.
         try:
             write(root, path)
         except OSError:
@@ -277,7 +277,7 @@ SOME_FILES = ["x.md", "kept.md", "a/x.md", "a/kept.md", "a/b/y.md", "docs/x.md",
 @pytest.mark.needs("git")
 @settings(max_examples=150)
 @given(files=st.lists(FILES, max_size=10), ignores=IGNORES)
-# What people write: everything but some notes; a folder but one note in it; a folder's name.
+# Patterns as people write them: all but some notes; a folder but a note in it; a folder's name.
 @example(files=SOME_FILES, ignores={"": "*\n!*/\n!kept.md"})
 @example(files=SOME_FILES, ignores={"": "x.md/\nkept.md/"})
 @example(files=SOME_FILES, ignores={"": "docs/*\n!docs/kept.md\n/a/b"})
@@ -293,7 +293,7 @@ def test_a_scan_finds_the_notes_that_git_would_add(
     every = [path for path in files if is_note_name(path.rpartition("/")[2])]
     for path in every:
         assert sorted(scan(scope, [path]).files) == [
-            one for one in expected if f"{one}/".startswith(f"{path}/")
+            note for note in expected if f"{note}/".startswith(f"{path}/")
         ]
 
 
@@ -304,14 +304,14 @@ def test_scans_with_known_notes_find_what_a_first_scan_finds(
     repository: Path, files: list[str], ignores: list[dict[str, str]]
 ) -> None:
     scope, ignore_rules = parse_scope(str(repository), include=["**"]), WorkspaceRules()
-    known = KnownStats()
-    for one in ignores:
+    stats = KnownStats()
+    for rules in ignores:
         for path in repository.rglob(".gitignore"):
             path.unlink()
-        fill(repository, files, one)
+        fill(repository, files, rules)
         first = sorted(scan(scope).files)
         for _ in range(2):
-            assert all_of(scan(scope, known=known, ignore_rules=ignore_rules), known) == first
-            known.update(hash_stats(repository, first))
-            for path in [path for path in known if not (repository / path).is_file()]:
-                del known[path]
+            assert all_of(scan(scope, known=stats, ignore_rules=ignore_rules), stats) == first
+            stats.update(hash_stats(repository, first))
+            for path in [path for path in stats if not (repository / path).is_file()]:
+                del stats[path]

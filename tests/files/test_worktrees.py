@@ -53,9 +53,9 @@ def linked(main: Path) -> Path:
 
 def test_a_linked_worktree_leads_to_the_main_one_from_any_depth(main: Path, linked: Path) -> None:
     (linked / "a/b").mkdir(parents=True)
-    found = find_worktree(str(linked / "a/b"))
-    assert found == Worktree(top=str(linked), main=str(main), repository=f"{main}/.git")
-    assert found.in_tree(str(linked / "a/b"), str(main)) == str(main / "a/b")
+    worktree = find_worktree(str(linked / "a/b"))
+    assert worktree == Worktree(top=str(linked), main=str(main), repository=f"{main}/.git")
+    assert worktree.in_tree(str(linked / "a/b"), str(main)) == str(main / "a/b")
 
 
 def test_a_main_worktree_and_a_folder_without_git_are_no_linked_worktrees(

@@ -1,4 +1,4 @@
-"""Creating and replacing files: all or nothing, and never over the save of another program."""
+"""Files are created and replaced all or nothing, and never over the save of another program."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def put_over(root: Path, data: bytes, path: NotePath = NOTE) -> None:
 
 
 def list_all(root: Path) -> list[str]:
-    """Every name beneath the root, including hidden ones."""
+    """Return every name beneath the root, including hidden names."""
     return sorted(str(place.relative_to(root)) for place in root.rglob("*"))
 
 
@@ -91,7 +91,7 @@ Contents = dict[str, bytes | None]
 
 
 def read_folder(fd: int) -> Contents:
-    """Content of an open folder by name: the bytes of files, None for a folder."""
+    """Return the content of an open folder by name: the bytes of files, None for a folder."""
     contents: Contents = dict.fromkeys(os.listdir(fd))
     for name in contents:
         if not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode):
@@ -102,15 +102,15 @@ def read_folder(fd: int) -> Contents:
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> dict[int, Contents]:
-    """Content of each folder when it was last synced, by the folder's inode."""
+    """The content of each folder at its last sync, by the folder's inode."""
     synced: dict[int, Contents] = {}
     fsync = os.fsync
 
     def sync_and_record(fd: int) -> None:
         fsync(fd)
-        found = os.fstat(fd)
-        if stat.S_ISDIR(found.st_mode):
-            synced[found.st_ino] = read_folder(fd)
+        status = os.fstat(fd)
+        if stat.S_ISDIR(status.st_mode):
+            synced[status.st_ino] = read_folder(fd)
 
     monkeypatch.setattr(os, "fsync", sync_and_record)
     return synced
@@ -202,8 +202,8 @@ class TestReplacing:
         attributes = Attributes(mode=0o640, mtime_ns=1_700_000_000_123_456_789)
         scope = parse_scope(str(root))
         file = put_text_file(scope, NOTE, b"x", was=None, attributes=attributes)
-        found = (root / NOTE.text).stat()
-        assert (found.st_mode & 0o777, found.st_mtime_ns) == attributes
+        status = (root / NOTE.text).stat()
+        assert (status.st_mode & 0o777, status.st_mtime_ns) == attributes
         assert file.attributes == read(root).attributes == attributes
 
     @pytest.mark.parametrize(
@@ -592,7 +592,7 @@ def test_a_save_just_before_the_exchange_is_restored(
 
 
 @pytest.mark.usefixtures("exchanging")
-def test_of_two_saves_around_the_exchange_the_last_is_in_place_and_the_first_is_recorded(
+def test_after_two_saves_around_the_exchange_the_last_is_in_place_and_the_first_is_recorded(
     root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded = []
@@ -611,7 +611,7 @@ def test_of_two_saves_around_the_exchange_the_last_is_in_place_and_the_first_is_
 
 
 @pytest.mark.usefixtures("exchanging")
-def test_of_two_saves_around_the_exchange_both_stay_on_the_disk_without_a_history(
+def test_without_a_history_two_saves_around_the_exchange_both_stay_on_the_disk(
     root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before(monkeypatch, "exchange", lambda: replace(note, b"first"))
@@ -640,16 +640,16 @@ def test_a_rename_of_the_new_note_just_after_the_exchange_leaves_the_save_before
 def test_nothing_is_lost_while_another_program_keeps_replacing_the_note(
     root: Path, note: Path, has_history: bool
 ) -> None:
-    """Each version is known to the program that displaced it, recorded, or on the disk at the end.
+    """In the end each version is recorded, on the disk, or known to the program that displaced it.
 
     The other program learns which text it displaces, because it exchanges names too.
     """
-    known, written = set(), {b"old\n"}
+    safe, written = set(), {b"old\n"}
     stop = threading.Event()
 
     def keep(_path: NotePath, data: bytes) -> bool:
         if has_history:
-            known.add(data)
+            safe.add(data)
         return has_history
 
     def replace_often() -> None:
@@ -662,7 +662,7 @@ def test_nothing_is_lost_while_another_program_keeps_replacing_the_note(
             with contextlib.suppress(FileNotFoundError):
                 write.exchange(folder, "theirs.tmp", "a.md")
                 written.add(b"theirs %d" % number)
-                known.add(theirs.read_bytes())
+                safe.add(theirs.read_bytes())
             time.sleep(0.0002 * (number % 7))
         os.close(folder)
 
@@ -677,14 +677,14 @@ def test_nothing_is_lost_while_another_program_keeps_replacing_the_note(
             with contextlib.suppress(Conflict):
                 put(root, b"ours %d" % number, was=was, keep=keep)
                 written.add(b"ours %d" % number)
-                known.add(was.data)
+                safe.add(was.data)
                 n_done += 1
     finally:
         stop.set()
         other.join()
     copies = {place.read_bytes() for place in (root / ".memories").glob("a_*.md")}
     assert n_done > 0
-    assert written <= known | copies | {note.read_bytes()}
+    assert written <= safe | copies | {note.read_bytes()}
 
 
 # --- displaced files ----------------------------------------------------------------------------
@@ -763,13 +763,13 @@ def test_a_folder_without_write_permission_is_unwritable_and_nothing_changes(
     (plain_root / NOTE.text).write_bytes(b"old\n")
     was = read(plain_root)
     (plain_root / ".memories").chmod(0o500)
-    for path, known in (
+    for path, read_before in (
         (NOTE, was),
         (NotePath(".memories/new.md"), None),
         (NotePath(".memories/b/c.md"), None),
     ):
         with pytest.raises(Unwritable, match="denied"):
-            put(plain_root, b"new", was=known, path=path)
+            put(plain_root, b"new", was=read_before, path=path)
     assert list_all(plain_root) == [".memories", ".memories/a.md"]
     assert read(plain_root).data == b"old\n"
 

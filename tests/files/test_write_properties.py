@@ -70,12 +70,14 @@ def test_no_path_reads_or_changes_a_file_outside_the_workspace(
             rename_path(scope, path, parse_note_path(new))
         with contextlib.suppress(MemsyncdError):
             path = parse_note_path(new)
-            found = find_files(scope, path)
+            paths = find_files(scope, path)
             delete_path(
                 scope,
                 path,
                 was={
-                    one: file for one in found if (file := read_text_file(scope, one)) is not None
+                    file_path: file
+                    for file_path in paths
+                    if (file := read_text_file(scope, file_path)) is not None
                 },
             )
     assert [item for item in list_all(top) if not item[0].startswith("root/")] == [
@@ -140,7 +142,7 @@ def apply_operation(
 
 
 def has_room(model: dict[str, bytes], name: str) -> bool:
-    """True unless a file is in the place of a folder of the path."""
+    """True unless a file has the place of a folder in the path."""
     return not any(name.startswith(f"{path}/") for path in model)
 
 
@@ -159,8 +161,12 @@ def apply_on_disk(scope: Scope, command: str, name: str, other: str, data: bytes
             raise Conflict(name)
         rename_path(scope, path, NotePath(f".memories/{other}"))
     else:
-        found = find_files(scope, path) if is_folder(scope, path) else [path]
-        files = {one: file for one in found if (file := read_text_file(scope, one)) is not None}
+        paths = find_files(scope, path) if is_folder(scope, path) else [path]
+        files = {
+            file_path: file
+            for file_path in paths
+            if (file := read_text_file(scope, file_path)) is not None
+        }
         if not files:
             raise Conflict(name)
         delete_path(scope, path, was=files)

@@ -19,7 +19,7 @@ from memsyncd.semantic.vector_client import IndexState, VectorService, Workspace
 from memsyncd.store.index import DropNote, Index
 from tests.store.conftest import FINGERPRINT, put_note
 
-# Vectors are made with the lowest priority, which a busy machine keeps waiting.
+# Vectors are made with the lowest priority, so on a busy machine they take long.
 LIMIT_S = 150.0
 CONCEPTS = (
     ("car", "cars", "automobile", "vehicle"),
@@ -37,13 +37,13 @@ def wait_until(is_so: Callable[[], object], complaint: str) -> None:
 
 
 def embed(text: str) -> list[float]:
-    """How often each concept is named, and a constant, so that none is zero."""
+    """Return how often each concept is named, and a constant, so that no vector is zero."""
     words = text.lower().replace("#", " ").split()
-    return [*(float(sum(word in one for word in words)) for one in CONCEPTS), 0.1]
+    return [*(float(sum(word in concept for word in words)) for concept in CONCEPTS), 0.1]
 
 
 class EmbeddingServer:
-    """The API of OpenAI on a loopback port. `answer` may be replaced by what misbehaves."""
+    """The API of OpenAI on a loopback port. A test may replace `answer` by a faulty one."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -139,7 +139,7 @@ class Notes:
         self.index.apply([DropNote(f".memories/{name}.md")])
 
     def rebuild(self, **texts: str) -> None:
-        """Replace the file by another one, with other ids."""
+        """Replace the file by another, with other ids."""
         self.index.close()
         self.index_path.unlink()
         self.index = Index(self.index_path, FINGERPRINT)
@@ -147,7 +147,7 @@ class Notes:
         self.put(**texts)
 
     def chunks(self) -> dict[int, str]:
-        """The note of each chunk."""
+        """The note of each chunk, by id."""
         with self.index.pool.acquire(5) as reader:
             rows = reader.rows("SELECT c.id, f.path FROM chunks c JOIN files f ON f.id = c.file")
         return {chunk: path.removeprefix(".memories/").removesuffix(".md") for chunk, path in rows}
@@ -165,14 +165,14 @@ class Notes:
         return self.services[-1]
 
     def refresh(self, **options: Any) -> Report:
-        """Have vectors made, and wait for the last report."""
+        """Make vectors, and wait for the last report."""
         self.reports.clear()
         self.service.refresh("w", **options)
-        wait_until(lambda: any(one.is_over for one in self.reports), "it is not over")
-        return next(one for one in self.reports if one.is_over)
+        wait_until(lambda: any(report.is_over for report in self.reports), "it is not over")
+        return next(report for report in self.reports if report.is_over)
 
     def refresh_until_complete(self) -> None:
-        """After a failure, whose report may still be under way, and be taken for the last one."""
+        """Refresh after a failure, whose report may still come and be taken for the last one."""
         wait_until(lambda: self.refresh().pending == 0, "vectors are missing")
 
     def ask(self, vectors: WorkspaceVectors, question: str, **options: Any) -> dict[str, float]:
@@ -207,5 +207,5 @@ def endpoint(server: EmbeddingServer) -> SemanticConfig:
 
 
 def make_config(server: EmbeddingServer, **fields: Any) -> SemanticConfig:
-    known = {"enabled": True, "embedder": "endpoint", "url": server.url, "model": "tiny"}
-    return SemanticConfig(**{**known, "question_ms": 20_000, **fields})
+    defaults = {"enabled": True, "embedder": "endpoint", "url": server.url, "model": "tiny"}
+    return SemanticConfig(**{**defaults, "question_ms": 20_000, **fields})

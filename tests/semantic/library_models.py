@@ -1,8 +1,7 @@
-"""Write tiny models of fastembed and model2vec where their libraries keep those that they have
-downloaded.
+"""Write tiny models of fastembed and model2vec to the places of downloaded models.
 
-A model for onnxruntime is written as the protocol buffer that it is: the library that makes such
-files takes more room than all others together.
+A model for onnxruntime is written as a protocol buffer: the library that makes such files takes
+more room than all others together.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _REVISION = "0" * 40
 
 
 def write_fastembed_cache(cache: Path) -> None:
-    """Write what a downloaded FASTEMBED_MODEL looks like."""
+    """Write FASTEMBED_MODEL as if it were downloaded."""
     write_fastembed_model(make_snapshot(cache, _FASTEMBED_SOURCE))
 
 
@@ -40,7 +39,7 @@ def write_fastembed_model(folder: Path, rows: NDArray[np.float32] = ROWS) -> Non
 
 
 def write_model2vec_cache(cache: Path, name: str) -> None:
-    """Write what a static model that was downloaded by its name looks like."""
+    """Write a static model as if it were downloaded by its name."""
     import model2vec
     from tokenizers import Tokenizer
 

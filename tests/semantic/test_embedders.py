@@ -31,8 +31,8 @@ def test_an_endpoint_is_sent_texts_with_their_prefixes_over_one_connection(
 ) -> None:
     config = make_config(server, question_prefix="ask: ", text_prefix="say: ")
     embedder = make_embedder(config)
-    found = embedder.embed(["a car", "a dog"], "text", 10)
-    np.testing.assert_allclose(found, [embed("a car"), embed("a dog")], rtol=1e-6)
+    vectors = embedder.embed(["a car", "a dog"], "text", 10)
+    np.testing.assert_allclose(vectors, [embed("a car"), embed("a dog")], rtol=1e-6)
     embedder.embed(["rain"], "question", 10)
     assert server.texts == ["say: a car", "say: a dog", "ask: rain"]
     assert "tiny" in embedder.identify()
@@ -59,12 +59,12 @@ def test_an_endpoint_that_is_not_there_is_named(server: EmbeddingServer) -> None
 
 
 @pytest.mark.parametrize("rows", [[[1.0, float("inf")]], [[1.0]] * 2, [1.0], [[]]])
-def test_what_is_no_vector_of_a_text_is_refused(rows: object) -> None:
+def test_an_array_that_has_no_finite_vector_for_each_text_is_refused(rows: object) -> None:
     with pytest.raises(EmbedderFailed):
         normalise(np.array(rows, dtype=np.float32), 1)
 
 
-def test_zeros_for_a_text_of_which_a_model_knows_no_word_are_near_nothing() -> None:
+def test_zeros_for_a_text_without_known_words_are_near_nothing() -> None:
     rows = normalise(np.array([[0.0, 0.0], [3.0, 4.0]], dtype=np.float32), 2)
     np.testing.assert_allclose(rows, [[0.0, 0.0], [0.6, 0.8]], rtol=1e-6)
     matrix = Matrix(2)
@@ -106,7 +106,7 @@ def test_texts_are_embedded_in_slices_that_give_way_to_questions() -> None:
     texts += ["the vehicle " * (SLICE_CHARS // 12)] * 3
     paused: list[int] = []
     vectors = embed_texts(embedder, texts, 1.0, lambda: paused.append(1))
-    # The three short texts are one slice with none of the long ones, or with one of them.
+    # The three short texts are a slice, alone or with one of the long texts.
     assert len(paused) in (3, 4)
     alone = [normalise(embedder.embed([text], "text", 1.0), 1)[0] for text in texts]
     assert np.allclose(vectors, np.stack(alone), atol=1e-5)
@@ -124,7 +124,7 @@ def test_an_endpoint_is_sent_a_batch_at_once(server: EmbeddingServer) -> None:
 
 
 @pytest.mark.parametrize("n_matrices", PACKED_MATRICES)
-def test_packed_weights_multiply_as_the_matrix_of_which_they_are_made(n_matrices: int) -> None:
+def test_packed_weights_multiply_like_their_matrix(n_matrices: int) -> None:
     chance = np.random.default_rng(1)
     values = chance.integers(-127, 128, (700, 192 * n_matrices)).astype(np.float32)
     values[0] = 127.0
@@ -155,7 +155,7 @@ def test_the_default_model_has_packed_weights_and_embeds_as_without() -> None:
 
 
 class _OtherModel:
-    """A model of another version, which does more with its matrix than to multiply by it."""
+    """A model of another version, which does more with its matrix than multiply by it."""
 
     def __init__(self) -> None:
         values = np.random.default_rng(1).integers(-127, 128, (512, 256)).astype(np.float32)
@@ -192,7 +192,7 @@ def test_a_giant_line_is_embedded_in_parts_which_bounds_the_memory() -> None:
         tracemalloc.stop()
     assert np.allclose((vectors * whole).sum(axis=1), [1.0, 1.0, 1.0], atol=0.02)
     assert np.allclose(vectors[::2], whole[::2], atol=1e-4)
-    # At once it takes 68 MB, and a line of 64 K four times as much.
+    # All at once it takes 68 MB, and a line of 64 K takes four times as much.
     assert peak < 30_000_000
 
 

@@ -1,5 +1,6 @@
-"""The vector process loads models of fastembed and model2vec by their names, or from a folder,
-without a network.
+"""The vector process loads models of fastembed and model2vec without a network.
+
+It finds them by their names or in a folder.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ TEXTS = {"garage": "the vehicle", "kennel": "the hound", "oven": "a loaf"}
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of downloaded models, for the vector process too."""
+    """The folder of downloaded models, also for the vector process."""
     cache = tmp_path / "models"
     monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(cache))
     monkeypatch.setenv("HF_HUB_CACHE", str(cache))
@@ -52,14 +53,14 @@ def test_a_downloaded_model_is_loaded_by_its_name(
     notes.put(**{note: f"# {note}\n\n{text}" for note, text in TEXTS.items()})
     config = SemanticConfig(enabled=True, embedder=library, model=name, question_ms=20_000)  # type: ignore[arg-type]
     vectors = notes.serve(config)
-    # As a question does: it loads the library with the usual priority, not the lowest.
+    # As after a question, the library is loaded with the usual priority, not the lowest.
     report = notes.refresh(is_asked=True)
     assert (report.pending, report.total, report.fault) == (0, 3, "")
     assert report.embedder == name
     cosines = notes.ask(vectors, "car")
     assert max(cosines, key=cosines.__getitem__) == "garage"
     assert cosines["garage"] > cosines["kennel"] + 0.2
-    notes.ask(vectors, "unheard of")  # no word of which the model knows
+    notes.ask(vectors, "unheard of")  # the model knows none of its words
     assert vectors.status().state == "ready"
 
 
@@ -80,7 +81,7 @@ def test_a_model_that_is_not_there_is_named_and_used_once_it_is(
         write_fastembed_cache(cache)
     else:
         write_model2vec_cache(cache, STATIC_MODEL)
-    # A report of the failure may still be under way.
+    # A report of the failure may still come.
     wait_until(lambda: not notes.refresh(is_asked=True).fault, "the model is not used")
     wait_until(lambda: vectors.status().state == "ready", "it is not ready")
     assert max(notes.ask(vectors, "car"), key=notes.ask(vectors, "car").__getitem__) == "garage"

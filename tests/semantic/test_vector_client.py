@@ -1,5 +1,7 @@
-"""A process of its own makes vectors and compares them: it resumes, heals and never holds up a
-question."""
+"""A separate process makes vectors and compares them.
+
+It resumes, heals, and never holds up a question.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ TEXTS = {
 
 @pytest.fixture
 def vectors(notes: Notes, endpoint: SemanticConfig) -> WorkspaceVectors:
-    """The vectors of TEXTS, all of them made."""
+    """The vectors of TEXTS, all complete."""
     notes.put(**TEXTS)
     vectors = notes.serve(endpoint)
     assert notes.refresh().pending == 0
@@ -91,13 +93,13 @@ def test_only_allowed_chunks_are_compared_and_candidates_are_among_the_answer(
     of_note = {name: chunk for chunk, name in notes.chunks().items()}
     allowed = {of_note["kennel"], of_note["oven"], 999}
     assert notes.ask(vectors, "automobile", allowed=allowed).keys() == {"kennel", "oven"}
-    asked = [of_note["oven"], of_note["garage"], 999]
-    assert notes.ask(vectors, "automobile", candidates=asked, nearest=0).keys() == {
+    candidates = [of_note["oven"], of_note["garage"], 999]
+    assert notes.ask(vectors, "automobile", candidates=candidates, nearest=0).keys() == {
         "oven",
         "garage",
     }
-    found = notes.ask(vectors, "automobile", candidates=asked, nearest=0, allowed=allowed)
-    assert found.keys() == {"oven"}
+    cosines = notes.ask(vectors, "automobile", candidates=candidates, nearest=0, allowed=allowed)
+    assert cosines.keys() == {"oven"}
 
 
 def test_chunks_are_compared_with_the_mean_of_others_and_with_each_other(
@@ -167,7 +169,7 @@ def test_a_question_that_was_begun_before_a_rebuild_gets_no_answer_of_the_old_in
     assert begun.reason == UNCHECKED
 
 
-def test_a_killed_process_goes_on_with_what_is_missing(
+def test_after_a_kill_the_process_makes_the_missing_vectors(
     notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
 ) -> None:
     notes.put(**{f"n{number}": f"# Car {number}\n\ncar" for number in range(200)})
@@ -177,11 +179,11 @@ def test_a_killed_process_goes_on_with_what_is_missing(
     wait_until(lambda: len(server.texts) >= 64, "nothing is embedded")
     (pid,) = notes.service.pids
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: any(one.is_over for one in notes.reports), "it is not over")
+    wait_until(lambda: any(report.is_over for report in notes.reports), "it is not over")
     assert notes.reports[-1].pending == 0
-    assert sum("was killed by signal 9" in one.notice for one in notes.reports) == 1
+    assert sum("was killed by signal 9" in report.notice for report in notes.reports) == 1
     assert count_rows(notes.vectors_path) == 200
-    assert 200 <= len(server.texts) <= 264  # what was embedded but not committed
+    assert 200 <= len(server.texts) <= 264  # a batch that was embedded but not committed
 
 
 def test_a_process_that_keeps_dying_is_left_alone_and_words_answer(
@@ -292,13 +294,13 @@ def test_an_endpoint_that_answers_with_something_else_is_reported_and_words_answ
         wait_until(lambda: vectors.status().state == "off", f"it is not said: {name}")
         assert reason in str(vectors.status().reason)
         assert vectors.status().failed
-        asked = len(server.texts)
+        n_before = len(server.texts)
         assert ask_once(vectors, "car") is None, name
-        assert len(server.texts) == asked, "it is not left alone"
+        assert len(server.texts) == n_before, "it is not left alone"
         assert count_rows(notes.vectors_path) == 3
         assert notes.refresh().fault, name  # although no chunk is missing
         server.answer = server.answer_well
-        # The report of the question may come after its state, and be taken for that of a refresh.
+        # The report of the question may come after its state, and be taken for the report of a refresh.
         wait_until(lambda: not notes.refresh().fault, f"it is not tried again: {name}")
         assert notes.ask(vectors, "automobile")
         assert vectors.status().state == "ready"
@@ -400,7 +402,7 @@ def test_an_idle_process_ends_and_the_next_question_starts_it_again(
     assert "the next question loads it" in str(vectors.status().reason)
     assert ask_once(vectors, "car") is None
     assert notes.ask(vectors, "automobile")
-    assert not [one for one in notes.reports if one.fault or one.notice]
+    assert not [report for report in notes.reports if report.fault or report.notice]
 
 
 def test_a_model_is_loaded_for_new_chunks_and_for_questions_and_not_at_a_start(
@@ -438,7 +440,7 @@ def test_a_question_that_was_just_asked_is_not_embedded_again(
     assert server.texts[-1] == "automobile"
 
 
-def test_a_question_that_was_just_asked_finds_what_was_embedded_since(
+def test_a_repeated_question_finds_notes_that_were_embedded_since(
     notes: Notes, vectors: WorkspaceVectors
 ) -> None:
     first = notes.ask(vectors, "automobile")
@@ -466,13 +468,15 @@ def test_a_question_that_comes_twice_is_compared_once(
     sent: list[Reply] = []
     worker = vector_worker.VectorWorker(endpoint, sent.append)
     worker.accept(notes.serve(endpoint).make_refresh())
-    wait_until(lambda: any(isinstance(one, Report) and one.is_over for one in sent), "it waits")
+    wait_until(
+        lambda: any(isinstance(message, Report) and message.is_over for message in sent), "it waits"
+    )
     for number, text in enumerate(("automobile", "automobile", "hound")):
         opening = notes.index.opening
         worker.accept(EmbedRequest(number=number, workspace="w", opening=opening, text=text))
         worker.accept(CosinesRequest(number=number, candidates=b"", allowed=None, nearest=5))
     assert len(compared) == 2
-    answers = [one.cosines for one in sent if isinstance(one, CosinesReply)]
+    answers = [message.cosines for message in sent if isinstance(message, CosinesReply)]
     assert len(answers) == 3
     assert answers[0] == answers[1] != answers[2]
 
@@ -510,11 +514,13 @@ def test_no_text_is_embedded_while_a_question_is_answered(
     refresh = notes.serve(endpoint).make_refresh()
     worker.accept(PrepareRequest(text="automobile"))
     worker.accept(refresh)
-    wait_until(lambda: any(isinstance(one, Report) for one in sent), "nothing is read")
-    time.sleep(0.2)  # in which it would embed the texts
+    wait_until(lambda: any(isinstance(message, Report) for message in sent), "nothing is read")
+    time.sleep(0.2)  # meanwhile it would embed the texts
     assert server.texts == ["automobile"]
     worker.accept(CosinesRequest(number=1, candidates=b"", allowed=None, nearest=5))
-    wait_until(lambda: any(isinstance(one, Report) and one.is_over for one in sent), "it waits")
+    wait_until(
+        lambda: any(isinstance(message, Report) and message.is_over for message in sent), "it waits"
+    )
     assert len(server.texts) == 1 + len(TEXTS)
 
 
@@ -543,11 +549,11 @@ def test_a_process_that_is_killed_while_a_question_waits_ends_the_waiting(
     # `question_ms` is 20 seconds: it was woken, not late.
     assert "has just ended" in pending.reason
     assert notes.ask(vectors, "car") == first
-    assert sum("was killed by signal 9" in one.notice for one in notes.reports) == 1
+    assert sum("was killed by signal 9" in report.notice for report in notes.reports) == 1
     assert not vectors.status().failed
 
 
-def test_what_is_asked_for_while_the_process_is_started_is_done(
+def test_requests_during_the_start_of_the_process_are_carried_out(
     notes: Notes, endpoint: SemanticConfig
 ) -> None:
     notes.put(**TEXTS)
@@ -585,10 +591,10 @@ def test_switched_off_it_starts_nothing_and_deletes_the_vectors(
 def test_an_absent_library_is_named_with_what_to_do() -> None:
     for embedder, module in (("fastembed", "fastembed"), ("model2vec", "model2vec")):
         config = SemanticConfig(enabled=True, embedder=embedder, model="m")  # type: ignore[arg-type]
-        found = find_missing_package(config)
+        reason = find_missing_package(config)
         try:
             __import__(module)
         except ImportError:
-            assert f"pip install 'memsyncd[{module}]'" in found
+            assert f"pip install 'memsyncd[{module}]'" in reason
         else:
-            assert not found
+            assert not reason

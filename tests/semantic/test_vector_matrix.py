@@ -79,11 +79,11 @@ IDS = st.lists(st.integers(0, 40), max_size=30)
     st.integers(0, 50),
     st.randoms(use_true_random=False),
 )
-def test_the_choice_is_that_of_a_plain_search(
+def test_a_plain_search_makes_the_same_choice(
     ids: set[int], candidates: list[int], allowed: list[int] | None, nearest: int, chance: Any
 ) -> None:
     # Few values, so that many are equal.
-    cosine_of = {one: chance.randrange(8) / 8 for one in sorted(ids)}
+    cosine_of = {id_: chance.randrange(8) / 8 for id_ in sorted(ids)}
     compared = Compared(
         np.array(sorted(ids), dtype=np.int64), np.array([*cosine_of.values()], dtype=np.float32)
     )
@@ -96,12 +96,12 @@ def test_the_choice_is_that_of_a_plain_search(
     if not open_to:
         assert chosen is None
         return
-    best = sorted(open_to, key=lambda one: (-cosine_of[one], one))[:nearest]
+    best = sorted(open_to, key=lambda id_: (-cosine_of[id_], id_))[:nearest]
     assert chosen is not None
     assert set(chosen[0].tolist()) == set(best) | (open_to & set(candidates))
-    assert chosen[1].tolist() == [cosine_of[one] for one in chosen[0].tolist()]
-    assert chosen[2] == pytest.approx(np.median([cosine_of[one] for one in open_to]), abs=1e-5)
-    assert chosen[3] == pytest.approx(max(cosine_of[one] for one in open_to), abs=1e-5)
+    assert chosen[1].tolist() == [cosine_of[id_] for id_ in chosen[0].tolist()]
+    assert chosen[2] == pytest.approx(np.median([cosine_of[id_] for id_ in open_to]), abs=1e-5)
+    assert chosen[3] == pytest.approx(max(cosine_of[id_] for id_ in open_to), abs=1e-5)
 
 
 def test_the_mean_of_chunks_has_length_one_and_is_none_without_vectors() -> None:
@@ -128,7 +128,7 @@ def test_the_nearest_pairs_are_found_once_each(n: int) -> None:
     assert len({*zip(first.tolist(), second.tolist(), strict=True)}) == len(best)
 
 
-def test_of_equally_near_chunks_the_first_are_chosen() -> None:
+def test_among_equally_near_chunks_the_first_are_chosen() -> None:
     ids = np.arange(1, 5001)
     compared = Compared(ids, np.where(ids % 2, 0.25, 0.5).astype(np.float32))
     chosen = compared.choose(np.empty(0, np.int64), None, 7)

@@ -23,7 +23,7 @@ FINGERPRINT = compute_fingerprint("chunks of a test")
 def put_note(
     path: str, text: str | bytes, *, moved_from: str | None = None, tick: int = 1
 ) -> PutNote:
-    """The update of a sync for a note with these bytes; `tick` sets all fields of its stat."""
+    """Return the update of a sync for a note with these bytes; `tick` sets all fields of its stat."""
     data = text.encode() if isinstance(text, str) else text
     stat = FileStat(size_bytes=len(data), mtime_ns=tick, ctime_ns=tick, inode=tick, device=1)
     return PutNote(
@@ -35,7 +35,7 @@ def put_note(
 
 
 def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """The content of an index file, without ids, so that two indexes of the same notes are equal."""
+    """Return the content of an index without ids; it is equal for indexes of the same notes."""
     statements = {
         "files": "SELECT path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, day, kind,"
         " tags, extra FROM files",
@@ -82,7 +82,7 @@ def dump() -> Callable[[Path], dict[str, list[tuple[object, ...]]]]:
 
 @pytest.fixture
 def open_index(tmp_path: Path) -> Iterator[Callable[..., Index]]:
-    """Opens an index in a temporary folder; all that were opened are closed at the end."""
+    """Open indexes in a temporary folder, and close them at the end."""
     opened: list[Index] = []
 
     def open_one(name: str = "index.db", fingerprint: str = FINGERPRINT, **more: int) -> Index:
@@ -90,8 +90,8 @@ def open_index(tmp_path: Path) -> Iterator[Callable[..., Index]]:
         return opened[-1]
 
     yield open_one
-    for one in opened:
-        one.close()
+    for store in opened:
+        store.close()
 
 
 @pytest.fixture

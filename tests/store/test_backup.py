@@ -1,4 +1,4 @@
-"""A records.db that is copied while it is written, and files that replace it, or must not."""
+"""A records.db is copied while it is written, and files replace it, or are refused."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def open_records(tmp_path: Path) -> Iterator[Open]:
         return opened[-1]
 
     yield open_one
-    for one in opened:
-        one.close()
+    for store in opened:
+        store.close()
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def adopt_here(staged: Path) -> None:
 
 
 def read_paths(path: Path) -> list[str]:
-    """The notes of all revisions, in order; everything has to be readable."""
+    """Return the notes of all revisions, in order; every text must be readable."""
     assert find_damage(path, is_thorough=True) == []
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
@@ -134,7 +134,7 @@ def test_a_backup_is_consistent_though_the_history_is_written_meanwhile(
     kept = Records(made.path, workspace="here", root="/here", now_s=1.0)
     try:
         revisions = kept.history.find_revisions(limit=50)
-        texts = [kept.history.read_text(str(one.new_digest)) for one in revisions]
+        texts = [kept.history.read_text(str(revision.new_digest)) for revision in revisions]
     finally:
         kept.close()
     assert len(texts) == 7
@@ -282,7 +282,7 @@ def test_a_backup_of_another_workspace_is_adopted(here: Records, open_records: O
     there.history.begin(at_s=9.0, client="", command="create", path="half.md", changes=[change])
     staged = stage(take(back_up(there.path)).path, here.path)
     adopt_here(staged)
-    assert [(one.id, one.root) for one in peek_owners(staged, newest_version=99)] == [
+    assert [(owner.id, owner.root) for owner in peek_owners(staged, newest_version=99)] == [
         ("here", "/here")
     ]
     here.close()
@@ -367,13 +367,13 @@ def test_a_kill_at_any_line_of_a_restore_leaves_the_old_or_the_new_history_whole
         assert again.set_aside is None
         assert again.foreign is None
         names = {file.name for file in here.path.parent.iterdir()}
-        found = read_paths(here.path)
-        assert found in (former, ["0.md", "3.md"]), n_lines
-        is_new = found != former
+        paths = read_paths(here.path)
+        assert paths in (former, ["0.md", "3.md"]), n_lines
+        is_new = paths != former
         seen.add((is_killed, is_new, bool(aside)))
-        kept = [one for one in aside if one.exists()]
-        assert [read_paths(one) for one in kept] == ([former] if is_new else []), n_lines
-        assert names == {"records.db", "records.db-check", *(one.name for one in kept)}
+        kept = [file for file in aside if file.exists()]
+        assert [read_paths(file) for file in kept] == ([former] if is_new else []), n_lines
+        assert names == {"records.db", "records.db-check", *(file.name for file in kept)}
         if not is_killed:
             break
     # Killed before the file is kept, after that, after the rename, and not at all.
@@ -386,8 +386,9 @@ def test_a_kill_at_any_line_of_a_restore_leaves_the_old_or_the_new_history_whole
 
 
 def restore_and_kill(staged: Path, records: Path, n_lines: int) -> bool:
-    """Restore in a process that kills itself before a line of backup.py; False if it ran to its
-    end.
+    """Restore in a process that kills itself before a line of backup.py.
+
+    Returns false if the process ran to its end.
     """
     child = os.fork()
     if child == 0:
@@ -420,5 +421,5 @@ def make_killer(n_lines: int) -> Callable[[FrameType, str, object], Any]:
     return trace
 
 
-def test_the_number_of_revisions_is_that_of_the_file(here: Records) -> None:
+def test_the_revisions_of_a_file_are_counted(here: Records) -> None:
     assert count_revisions(here.path) == 2

@@ -1,4 +1,4 @@
-"""What is known of a database before it is opened, and what the parts of a full check find."""
+"""What is known about a database before it is opened, and what each part of a full check finds."""
 
 from __future__ import annotations
 
@@ -61,13 +61,11 @@ def test_opening_an_index_that_was_closed_reads_as_little_however_much_it_holds(
         assert index.checks.ending is Ending.CLEAN
         assert index.counts.files == n_notes
         read[name] = count_pages_read(index)
-    # A b-tree of more rows has one level more.
+    # A b-tree with more rows has a further level.
     assert read["large.db"] <= read["small.db"] + 10
 
 
-def test_the_counts_are_those_of_the_rows_though_they_are_not_counted(
-    open_index: Open, put: Put
-) -> None:
+def test_the_counts_are_right_although_the_rows_are_not_counted(open_index: Open, put: Put) -> None:
     index = open_index()
     fill(index, put)
     index.close()
@@ -87,7 +85,7 @@ def test_an_index_that_another_program_changed_after_it_was_closed_is_checked_wh
     write_raw(index.path, PART_TEXT)
     with pytest.raises(IndexUnfit, match="damaged"):
         open_index()
-    # Nobody has rebuilt it: it is still known to be damaged.
+    # Nobody has rebuilt the file, so it still counts as damaged.
     with pytest.raises(IndexUnfit, match="damaged"):
         open_index()
 
@@ -98,13 +96,13 @@ def test_an_index_that_was_not_closed_is_opened_and_all_of_it_is_due(
     index = open_index()
     fill(index, put)
     assert index.checks.due() == []
-    # As after a kill: nothing was said about the end.
+    # As after a kill, nothing was saved about the end.
     again = open_index()
     assert again.checks.ending is Ending.UNCLEAN
     assert again.checks.due() == [PAGES, "chunks_fts", "chunks_exact"]
 
 
-def test_what_was_checked_is_remembered_by_the_next_run_for_a_day(
+def test_the_next_run_remembers_checked_parts_for_a_day(
     open_index: Open, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = open_index()
@@ -124,7 +122,7 @@ def test_what_was_checked_is_remembered_by_the_next_run_for_a_day(
     assert later.checks.due() == [PAGES, "chunks_fts", "chunks_exact"]
 
 
-def test_what_was_checked_is_due_in_the_next_run_if_somebody_has_written_since(
+def test_checked_parts_are_due_in_the_next_run_if_somebody_has_written_since(
     open_index: Open, put: Put
 ) -> None:
     index = open_index()
@@ -186,7 +184,7 @@ def test_how_it_ended_is_told_by_the_file(
     index.close()
     change(index.path)
     assert CheckState(index.path).ending is ending
-    # Whoever opened it has the word from then on.
+    # From now on the process that opened it decides.
     assert not Path(f"{index.path}-check").exists()
 
 

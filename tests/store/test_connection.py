@@ -41,11 +41,11 @@ def test_a_writer_is_set_as_the_file_needs_it(
     tmp_path: Path, durability: Durability, level: int
 ) -> None:
     writer = open_writer(str(tmp_path / "a.db"), durability)
-    found = {
+    pragmas = {
         name: writer.pragma(name)
         for name in ("journal_mode", "synchronous", "secure_delete", "foreign_keys")
     }
-    assert found == {
+    assert pragmas == {
         "journal_mode": "wal",
         "synchronous": level,
         "secure_delete": 1,
@@ -239,7 +239,7 @@ READS: dict[str, Callable[[Reader], object]] = {
 def begin_long_read(
     threads: ThreadPoolExecutor, index: Index, read: Callable[[Reader], object], ended: list[str]
 ) -> Future[None]:
-    """Run a long read on a thread; it adds its end to `ended`."""
+    """Run a long read on a thread; at its end the thread adds to `ended`."""
 
     def read_long() -> None:
         with index.pool.acquire(LONG_S) as reader:

@@ -1,6 +1,4 @@
-"""Any sequence of writes, external changes, crashes and purges, compared with a plain model of the
-expected state.
-"""
+"""Any sequence of writes, external changes, crashes and purges, compared with a plain model."""
 
 from __future__ import annotations
 
@@ -54,7 +52,10 @@ class Model:
 
 
 class HistoryMachine(RuleBasedStateMachine):
-    """At times the machine "crashes": the file is reopened, and intended change sets are settled."""
+    """Writes to a history, which sometimes "crashes".
+
+    Then the file is reopened, and intended change sets are settled.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +67,7 @@ class HistoryMachine(RuleBasedStateMachine):
 
     def open(self) -> Records:
         records = Records(self.folder / "records.db", workspace="w", root="/w", now_s=1.0)
-        # No power fails here, and thousands of commits need not wait for the disk.
+        # No power fails here, so thousands of commits need not wait for the disk.
         records._writer.pragma("synchronous", "OFF")
         return records
 
@@ -78,7 +79,7 @@ class HistoryMachine(RuleBasedStateMachine):
     def begin(self, changes: list[Intended]) -> int:
         self.model.now_s += 1
         self.model.forgotten -= {
-            text for one in changes for text in (one.old, one.new) if text is not None
+            text for change in changes for text in (change.old, change.new) if text is not None
         }
         return self.records.history.begin(
             at_s=self.model.now_s,
@@ -96,21 +97,21 @@ class HistoryMachine(RuleBasedStateMachine):
             None if old is None else digest_bytes(old),
             None if new is None else digest_bytes(new),
         )
-        known = {kept.id for kept in self.model.revisions}
-        found = [
-            one.id
-            for one in newest
-            if one.id not in known
-            and (one.path, one.old_path, one.old_digest, one.new_digest)
+        known_ids = {kept.id for kept in self.model.revisions}
+        ids = [
+            revision.id
+            for revision in newest
+            if revision.id not in known_ids
+            and (revision.path, revision.old_path, revision.old_digest, revision.new_digest)
             == (path, old_path, *digests)
         ]
-        assert found, f"the change of {path} is not recorded"
-        kept = StoredState(found[-1], path, old_path, old, new, self.model.now_s, client)
+        assert ids, f"the change of {path} is not recorded"
+        kept = StoredState(ids[-1], path, old_path, old, new, self.model.now_s, client)
         self.model.revisions.append(kept)
 
     @rule(path=paths, text=st.none() | contents, happens=st.booleans())
     def write(self, path: str, text: bytes | None, happens: bool) -> None:
-        """`see` records first what others did, as a writer does."""
+        """Write a change set; `see` first records the changes of others, as a writer does."""
         self.observe([path])
         old = self.model.files.get(path)
         number = self.begin([Intended(path=path, old=old, new=text)])
@@ -149,10 +150,10 @@ class HistoryMachine(RuleBasedStateMachine):
         ]
         number = self.begin(changes)
         self.reopen()
-        [(found, revisions)] = self.records.history.find_intended()
-        assert found == number
-        assert [(one.path, one.new_digest) for one in revisions] == [
-            (one.path, digest_bytes(one.new or b"")) for one in changes
+        [(intended, revisions)] = self.records.history.find_intended()
+        assert intended == number
+        assert [(revision.path, revision.new_digest) for revision in revisions] == [
+            (change.path, digest_bytes(change.new or b"")) for change in changes
         ]
         self.records.history.settle(number, [revisions[0].id] if is_first_done else [])
         if is_first_done:
@@ -192,7 +193,8 @@ class HistoryMachine(RuleBasedStateMachine):
         model.revisions = [
             kept
             for kept in young
-            if sum(one.path == kept.path and one.id > kept.id for one in young) < max_revisions
+            if sum(later.path == kept.path and later.id > kept.id for later in young)
+            < max_revisions
         ]
 
     @rule(data=st.data())
@@ -202,10 +204,10 @@ class HistoryMachine(RuleBasedStateMachine):
         chosen = data.draw(
             st.lists(st.sampled_from(self.model.revisions), min_size=1, max_size=3, unique_by=id)
         )
-        done = self.records.history.purge(revisions=[one.id for one in chosen])
+        done = self.records.history.purge(revisions=[kept.id for kept in chosen])
         assert (done.n_revisions, done.is_clean) == (len(chosen), True)
-        held = {text for one in chosen for text in (one.old, one.new) if text is not None}
-        self.model.forgotten |= held - set(self.model.heads.values())
+        texts = {text for kept in chosen for text in (kept.old, kept.new) if text is not None}
+        self.model.forgotten |= texts - set(self.model.heads.values())
         self.model.revisions = [kept for kept in self.model.revisions if kept not in chosen]
 
     @rule()
@@ -217,11 +219,11 @@ class HistoryMachine(RuleBasedStateMachine):
     @invariant()
     def everything_that_is_kept_reads_back_byte_for_byte(self) -> None:
         history = self.records.history
-        found = history.find_revisions(limit=1000)
-        assert [one.id for one in found] == sorted(
-            (one.id for one in self.model.revisions), reverse=True
+        revisions = history.find_revisions(limit=1000)
+        assert [revision.id for revision in revisions] == sorted(
+            (revision.id for revision in self.model.revisions), reverse=True
         )
-        by_id = {one.id: one for one in found}
+        by_id = {revision.id: revision for revision in revisions}
         for kept in self.model.revisions:
             self.check(by_id[kept.id], kept)
         assert history.damaged == frozenset()

@@ -51,7 +51,7 @@ def tidy(index: Index) -> None:
 
 
 def write_raw(path: Path, *statements: str) -> None:
-    """As another program would."""
+    """Write to the file as another program would."""
     connection = apsw.Connection(str(path))
     for statement in statements:
         connection.execute(statement)
@@ -73,7 +73,7 @@ UPDATE = st.one_of(
 PUT_OLD = st.tuples(st.just("put"), OLD_PATH, st.none(), st.integers(1, 9), GRAIN_TICKS)
 
 BATCH = st.lists(
-    UPDATE | PUT_OLD, max_size=4, unique_by=(lambda one: one[1], lambda one: one[2] or one[1])
+    UPDATE | PUT_OLD, max_size=4, unique_by=(lambda row: row[1], lambda row: row[2] or row[1])
 )
 
 
@@ -91,7 +91,9 @@ def make_update(kind: str, path: str, old: str | None, tick: int, ahead: int) ->
 
 
 def read_known(recorded: dict[str, Recorded]) -> dict[str, int]:
-    return {path: hash_record(path, one.stat, one.read_at_ns) for path, one in recorded.items()}
+    return {
+        path: hash_record(path, record.stat, record.read_at_ns) for path, record in recorded.items()
+    }
 
 
 @given(st.lists(st.tuples(BATCH, st.booleans()), max_size=6))
@@ -101,7 +103,7 @@ def test_the_known_stats_are_those_in_the_file_after_any_updates_and_failures(
     with tempfile.TemporaryDirectory() as folder:
         index = Index(Path(folder) / "index.db", "f" * 32)
         for batch, must_fail in batches:
-            updates: list[Update] = [make_update(*one) for one in batch]
+            updates: list[Update] = [make_update(*row) for row in batch]
             if must_fail:
                 with pytest.raises(AssertionError):
                     index.apply([*updates, object()])  # type: ignore[list-item]
@@ -334,15 +336,6 @@ def test_every_stat_survives_storage_in_64_bit_integers(
     assert read_stat_row(row) == file_stat
 
 
-def test_a_note_with_extreme_times_and_inode_is_indexed(index: Index, put: Put) -> None:
-    update = put("MEMORY.md", "one")
-    unusual = FileStat(3, 13_569_465_600 * 10**9, -1, 2**63 + 5, 2**40)
-    index.apply([PutNote(note=update.note, stat=unusual, read_at_ns=1)])
-    assert index.recorded()["MEMORY.md"].stat == unusual
-    index.apply([TouchNote(path="MEMORY.md", stat=unusual, read_at_ns=2)])
-    assert index.recorded()["MEMORY.md"].stat == unusual
-
-
 # --- transactions ---------------------------------------------------------------------------------
 
 
@@ -428,7 +421,7 @@ def make_text(number: int, n_appended: int = 0) -> str:
 
 
 def find_traces(index: Index, word: str) -> list[str]:
-    """The files that hold the word, perhaps without the letters that it shares with another."""
+    """Return the files that hold the word, perhaps without letters that another word shares."""
     return [
         suffix
         for suffix in SUFFIXES
@@ -437,7 +430,7 @@ def find_traces(index: Index, word: str) -> list[str]:
 
 
 def count_written(index: Index, act: Callable[[], object]) -> int:
-    """The pages that the writer writes meanwhile."""
+    """Count the pages that the writer writes in the block."""
     before = index._writer.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
     act()
     return int(index._writer.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] - before)
@@ -537,7 +530,7 @@ def test_deleted_words_leave_the_files_once_a_share_of_all_has_changed(open_inde
 
 
 def test_a_save_costs_as_much_in_an_index_of_ten_times_the_size(open_index: Open) -> None:
-    """Pages written by saves and the maintenance after each, the first and many."""
+    """The pages that saves and their maintenance write are compared."""
     first, all_saves = {}, {}
     for n_notes in (40, 400):
         index = open_index(f"{n_notes}.db")

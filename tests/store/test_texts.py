@@ -36,7 +36,7 @@ def test_the_blocks_of_a_text_hold_each_of_its_lines_once(lines: list[str], has_
     assert done == len(lines)
 
 
-def test_the_text_of_a_chunk_is_that_of_its_lines_though_they_are_in_several_blocks(
+def test_the_text_of_a_chunk_is_the_text_of_its_lines_in_one_block_or_several(
     index: Index, put: Put
 ) -> None:
     update = put("MEMORY.md", "".join(f"- {n} {'word ' * 20}\n" for n in range(500)))
@@ -45,7 +45,7 @@ def test_the_text_of_a_chunk_is_that_of_its_lines_though_they_are_in_several_blo
         assert len(reader.rows("SELECT id FROM texts")) > 4
         texts = read_texts(reader, [row[0] for row in reader.rows("SELECT id FROM chunks")])
         assert read_note_text(reader, "MEMORY.md") == update.note.text.rstrip("\n")
-        # The blocks that are remembered are read further with each of them, or no further.
+        # With each chunk the remembered blocks are read further, or not at all.
         for chunks in (sorted(texts), sorted(texts, reverse=True)):
             reader.memo.clear()
             for chunk in chunks:

@@ -59,7 +59,7 @@ def test_a_vector_of_another_length_is_damage(tmp_path: Path) -> None:
     file.close()
 
 
-def test_what_is_no_file_of_vectors_is_damage_and_is_set_aside(tmp_path: Path) -> None:
+def test_a_file_that_holds_no_vectors_counts_as_damaged_and_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "vectors.db"
     with contextlib.closing(apsw.Connection(str(tmp_path / "other.db"))) as other:
         other.execute("CREATE TABLE vectors(id)")
@@ -93,8 +93,8 @@ def test_secrets_are_not_embedded(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", text)])
     with index.pool.acquire(5) as reader:
         chunks = [chunk for chunk, _ in read_chunk_digests(reader)]
-        found = " ".join(text for _, text in read_embedded_texts(reader, chunks).values())
+        embedded = " ".join(text for _, text in read_embedded_texts(reader, chunks).values())
     assert len(chunks) > 1
-    assert "the end" in found
-    assert "hunter2" not in found
-    assert "q2F0" not in found
+    assert "the end" in embedded
+    assert "hunter2" not in embedded
+    assert "q2F0" not in embedded

@@ -80,7 +80,7 @@ def is_folder(path: str) -> bool:
 
 
 class Watched:
-    """One workspace of a watcher."""
+    """A workspace of a watcher."""
 
     def __init__(
         self, watcher: Watcher, recorder: Recorder, root: Path, *, workspace_id: str = "ws"
@@ -94,8 +94,7 @@ class Watched:
         self.includes = NO_INCLUDES
 
     def plan(self, *patterns: str, link_folders: tuple[str, ...] = ()) -> bool:
-        """Plan by the folders that exist now and watch them, as the daemon does after lost
-        events."""
+        """Plan by the folders that exist now and watch them, as the daemon does after lost events."""
         if patterns:
             self.includes = Includes.parse(patterns)
         watches = plan_watches(

@@ -18,12 +18,12 @@ OVERFLOW = InotifyEvent(WatchDescriptor(-1), InotifyConstants.IN_Q_OVERFLOW, 0, 
 
 
 def find_reader(watcher: Watcher) -> Any:
-    """The thread that reads inotify for this watcher; None while there is none."""
+    """Return the thread that reads inotify for this watcher; None while there is none."""
     return getattr(watcher._targets.observer, "reader", None)
 
 
 def kill_reader(watcher: Watcher) -> None:
-    """Have the reading thread end by an exception, unless it has ended."""
+    """Make the reading thread end by an exception, unless it has ended."""
     reader = find_reader(watcher)
     if reader is None:
         return
@@ -38,7 +38,7 @@ def kill_reader(watcher: Watcher) -> None:
 
 
 def fake_overflow(watcher: Watcher) -> None:
-    """Have the reader handle an overflow of the kernel's queue."""
+    """Make the reader handle an overflow of the kernel's queue."""
     reader = find_reader(watcher)
     if reader is not None:
         reader.handle_event(OVERFLOW)

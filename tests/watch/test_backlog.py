@@ -1,4 +1,4 @@
-"""A backlog handles its items in order, on the threads that it is given."""
+"""A backlog handles its items in order, on the threads that it gets."""
 
 from __future__ import annotations
 

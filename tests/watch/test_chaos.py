@@ -1,5 +1,4 @@
-"""A reader that scans dirty paths only ends with the content of the disk, whatever happens to
-it."""
+"""A reader that scans only dirty paths ends with the content of the disk, whatever happens."""
 
 from __future__ import annotations
 
@@ -40,13 +39,13 @@ def read_note(path: Path) -> str | None:
 
 
 def read_disk(root: Path) -> dict[str, str]:
-    """The notes on the disk now, by path."""
-    found = {"MEMORY.md": read_note(root / "MEMORY.md")}
+    """Return the notes that are on the disk now, by path."""
+    notes = {"MEMORY.md": read_note(root / "MEMORY.md")}
     for folder, _, names in os.walk(root / ".memories"):
         for name in filter(is_note_name, names):
             path = Path(folder) / name
-            found[str(path.relative_to(root))] = read_note(path)
-    return {path: text for path, text in found.items() if text is not None}
+            notes[str(path.relative_to(root))] = read_note(path)
+    return {path: text for path, text in notes.items() if text is not None}
 
 
 class Mirror:

@@ -61,7 +61,7 @@ def test_deferred_calls_are_made_when_the_reader_ends(
 
 
 def defer_on_events(watched: Any, calls: Calls) -> None:
-    """Have each event defer a call."""
+    """Make each event defer a call."""
 
     def on_event(*_event: object) -> None:
         watched.watcher.defer(lambda: calls.add("deferred"))

@@ -1,4 +1,4 @@
-"""The dirty paths of an event, and the workspaces that they belong to."""
+"""The dirty paths of an event, and the workspaces to which they belong."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ def test_a_link_counts_as_a_folder_unless_it_has_the_name_of_a_note(tmp_path: Pa
 
     def check(name: str) -> list[tuple[bool, DirtyPath]]:
         created = dirty_paths(FileCreatedEvent(f"{tmp_path}/{name}"))
-        return [(one.may_be_link, check_link(one) if one.may_be_link else one) for one in created]
+        return [
+            (dirty.may_be_link, check_link(dirty) if dirty.may_be_link else dirty)
+            for dirty in created
+        ]
 
     assert check("linked") == [(True, dirty(f"{tmp_path}/linked", is_folder=True))]
     assert check("note.md") == [(False, dirty(f"{tmp_path}/note.md"))]
@@ -87,7 +90,7 @@ def test_a_link_counts_as_a_folder_unless_it_has_the_name_of_a_note(tmp_path: Pa
 def test_only_a_path_that_is_new_and_no_note_may_be_a_link(
     event: FileSystemEvent, may_be_link: list[bool]
 ) -> None:
-    assert [one.may_be_link for one in dirty_paths(event)] == may_be_link
+    assert [dirty.may_be_link for dirty in dirty_paths(event)] == may_be_link
 
 
 def test_a_path_beneath_the_root_is_relative_to_it() -> None:

@@ -79,7 +79,7 @@ def test_a_file_moved_out_delays_no_later_event(
         watched.expect_event(".memories/b.md")
         return time.monotonic() - started_s < 0.4
 
-    # A busy machine delays one; waiting for the other half of the move delays each.
+    # A busy machine delays a single event; the wait for the other half of a move delays each.
     recorder.wait_until(is_quick)
 
 
@@ -114,7 +114,7 @@ def test_watched_folders_need_no_threads(
         )
         (more.root / ".memories").mkdir(parents=True)
         assert more.plan()
-    assert set(threading.enumerate()) <= before  # what an earlier test left may end meanwhile
+    assert set(threading.enumerate()) <= before  # threads of an earlier test may end meanwhile
     more.expect_event(".memories/x.md")
 
 

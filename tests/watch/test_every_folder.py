@@ -1,7 +1,8 @@
 """After any sequence of moves, exchanges, overflows and root renames, every folder is watched.
 
 The reference is the kernel: /proc/self/fdinfo lists the inode of each watch. Each folder on the
-disk must have one, no other folder may, and the watcher's table must name each by its path.
+disk must have a watch, no other folder may have one, and the watcher's table must name each by its
+path.
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ STOP = object()
 
 
 class WatchedRoot:
-    """Keeps one root watched as the daemon does: plans, walks and checks when an event asks for
-    it."""
+    """Keeps a root watched as the daemon does.
+
+    It plans, walks and checks when an event asks for it.
+    """
 
     def __init__(self, root: Path, includes: Includes) -> None:
         self.root, self.includes = root, includes
@@ -96,7 +99,7 @@ class WatchedRoot:
 
 
 def find_watched_inodes(watcher: Watcher) -> set[Entry]:
-    """Device and inode of each of the kernel's watches."""
+    """Return device and inode of each watch in the kernel."""
     reader = find_reader(watcher)
     info = Path(f"/proc/self/fdinfo/{reader._inotify_fd}").read_text()
     lines = re.findall(r"^inotify wd:\w+ ino:(\w+) sdev:(\w+)", info, re.MULTILINE)
@@ -104,7 +107,7 @@ def find_watched_inodes(watcher: Watcher) -> set[Entry]:
 
 
 def find_known_paths(watcher: Watcher) -> dict[str, Entry]:
-    """Device and inode of each watched folder, by the path in the watcher's table."""
+    """Return device and inode of each watched folder, by its path in the watcher's table."""
     observer = watcher._targets.observer
     assert observer is not None
     groups = [emitter._group for emitter in observer.emitters]
@@ -117,17 +120,17 @@ def find_known_paths(watcher: Watcher) -> dict[str, Entry]:
 
 
 def find_folders(root: Path, *, is_whole: bool) -> dict[str, Entry]:
-    """All folders that must be watched: the root, and the memories with all beneath.
+    """Return all folders that must be watched: the root, and the memories with all beneath.
 
-    Of a whole folder everything else beneath too, without pruned folders.
+    In a whole folder all other folders count too, without pruned folders.
     """
-    found = [str(root)]
+    folders = [str(root)]
     for folder, _, _ in os.walk(root / ".memories"):
-        found.append(folder)
+        folders.append(folder)
     for folder, names, _ in os.walk(root) if is_whole else ():
         names[:] = [name for name in names if not is_pruned_path(name)]
-        found += [os.path.join(folder, name) for name in names]
-    return {folder: (os.stat(folder).st_dev, os.stat(folder).st_ino) for folder in found}
+        folders += [os.path.join(folder, name) for name in names]
+    return {folder: (os.stat(folder).st_dev, os.stat(folder).st_ino) for folder in folders}
 
 
 def to_kernel_device(device: int) -> int:
@@ -247,7 +250,7 @@ class FolderScenario(RuleBasedStateMachine):
 
     @rule()
     def hold_the_reader(self) -> None:
-        """Hold up the reader until `let_go`: it then reads all events at once."""
+        """Hold up the reader until `let_go`; then it reads all events at once."""
         reader = find_reader(self.watched_root.watcher)
         if self._held is None and reader is not None:
             self._held = reader._lock
@@ -283,15 +286,15 @@ class FolderScenario(RuleBasedStateMachine):
             return "nothing is watched"
         try:
             watched = find_watched_inodes(self.watched_root.watcher)
-            known = find_known_paths(self.watched_root.watcher)
+            known_paths = find_known_paths(self.watched_root.watcher)
         except (OSError, AssertionError):
             return "the watcher is being rebuilt"
         there = find_folders(self.root, is_whole=bool(self.includes.whole.patterns))
         inodes = {(to_kernel_device(device), inode) for device, inode in there.values()}
-        if watched != inodes or known != there:
+        if watched != inodes or known_paths != there:
             return (
                 f"not watched {inodes - watched}, too many {watched - inodes},\n"
-                f"known as {known},\nand there are {there}"
+                f"known as {known_paths},\nand there are {there}"
             )
         return ""
 
@@ -365,7 +368,7 @@ def test_every_folder_is_watched_through_long_sequences_of_changes(tmp_path: Pat
     run_scenarios(tmp_path, n_scenarios=2000, n_steps=50, scenario=WholeFolderScenario)
 
 
-def test_what_left_a_folder_before_it_moved_is_not_watched(tmp_path: Path) -> None:
+def test_a_folder_that_left_another_before_that_moved_is_not_watched(tmp_path: Path) -> None:
     FolderScenario.base = tmp_path.resolve()
     folders = FolderScenario()
     folders.make("b/c/e")
@@ -373,7 +376,7 @@ def test_what_left_a_folder_before_it_moved_is_not_watched(tmp_path: Path) -> No
     folders.hold_the_reader()
     folders.make("a/d")
     folders.move_out("b/c", "x")
-    # The walk that follows the first event meets it at its new place.
+    # The walk that follows the first event meets the folder at its new place.
     folders.move("b", "a/d")
     assert folders.steps[-1] == "move b to a/d"
     folders.teardown()

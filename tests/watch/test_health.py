@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memsyncd.watch.health import MissedChanges, describe_health, describe_limit
 
 FOLDERS = st.sampled_from(["", "a", "b"])
-# For each timed scan: the folders that had events before it, and those with unannounced changes.
+# For each timed scan: folders with events before it, and folders with changes without an event.
 SCANS = st.lists(st.tuples(st.lists(FOLDERS), st.frozensets(FOLDERS)), max_size=30)
 
 
@@ -79,7 +79,7 @@ def test_the_events_of_other_folders_or_their_absence_change_nothing_for_one(
     alone = [
         requested_rebuilds(
             [
-                ([one for one in with_events if one == folder], missed & {folder})
+                ([name for name in with_events if name == folder], missed & {folder})
                 for with_events, missed in scans
             ]
         )
@@ -92,7 +92,7 @@ def test_the_events_of_other_folders_or_their_absence_change_nothing_for_one(
 def test_three_scans_in_a_row_that_miss_something_in_a_folder_ask_for_a_rebuild(
     before: list[tuple[list[str], frozenset[str]]], folder: str, with_events: list[list[str]]
 ) -> None:
-    # An event from there, and a scan that finds nothing: the row begins again.
+    # After an event from there and a scan that finds nothing, the row begins again.
     clean: list[tuple[list[str], frozenset[str]]] = [([folder], frozenset())]
     missed = [(folders, frozenset({folder})) for folders in with_events]
     assert requested_rebuilds([*before, *clean, *missed])[-1]

@@ -1,4 +1,4 @@
-"""What the reader makes of the events that it has read."""
+"""How the reader treats the events that it has read."""
 
 from __future__ import annotations
 

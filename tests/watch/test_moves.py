@@ -1,7 +1,7 @@
 """Folders stay watched if they move while the queue is not read, or while they are being watched.
 
-Each test holds up the reader, or acts amid its work, so that a fault that depends on timing occurs
-each time.
+Each test holds up the reader, or acts during its work, so that a fault that depends on timing
+occurs each time.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ HANG_LIMIT_S = 60.0
 
 @contextmanager
 def unread(watched: Watched) -> Iterator[None]:
-    """Hold up the reader: it reads the events of the block afterwards, all at once."""
+    """Hold up the reader; after the block it reads all events at once."""
     reader = find_reader(watched.watcher)
     with reader._lock:
-        os.utime(watched.root / ".memories")  # so that the reader waits for the lock
+        os.utime(watched.root / ".memories")  # now the reader waits for the lock
         yield
 
 
@@ -46,14 +46,14 @@ def catch_up(watched: Watched) -> None:
 
 
 def recover(watched: Watched) -> None:
-    """Do what the daemon does after lost events and at each reconcile."""
+    """Do the same as the daemon after lost events and at each reconcile."""
     watched.plan()
     watched.watcher.walk()
     assert watched.watcher.check(0) == ()
 
 
 def make(watched: Watched, *names: str) -> list[Path]:
-    """Make folders among the memories; they are watched once this returns."""
+    """Make folders among the memories; they are watched when this returns."""
     folders = [watched.root / ".memories" / name for name in names]
     for folder in folders:
         folder.mkdir(parents=True)
@@ -71,7 +71,7 @@ def test_two_exchanged_folders_have_events_under_their_new_names(
     for number, folder in enumerate(("a", "b", "a/in-b", "b/in-a")):
         path = f".memories/{folder}/{number}.md"
         watched.expect_event(path)
-        assert {one for one in recorder.paths() if one.endswith(f"/{number}.md")} == {path}
+        assert {path for path in recorder.paths() if path.endswith(f"/{number}.md")} == {path}
 
 
 def test_a_folder_exchanged_with_one_outside_leaves_events_only_for_the_one_inside(
@@ -138,7 +138,7 @@ def test_a_folder_made_while_the_root_is_away_is_watched(
 def test_a_folder_made_while_a_folder_above_the_root_is_away_counts_as_lost_events(
     watched: Watched, recorder: Recorder
 ) -> None:
-    """That rename has no event: the kernel reports it to watches of the moved folder alone."""
+    """The rename has no event: the kernel reports it only to watches of the moved folder."""
     make(watched, "a")
     above = watched.root.parent
     with unread(watched):

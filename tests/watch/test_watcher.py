@@ -40,7 +40,7 @@ def test_a_folder_moved_out_and_made_again_does_not_end_the_reader(
     folder.rename(outside)
     folder.mkdir()
     (folder / "new.md").write_text("x")
-    # it is watched now, beside the one that left
+    # it is watched now, and so is the folder that left
     recorder.wait_for_event(".memories/a/new.md")
     shutil.rmtree(folder)
     shutil.rmtree(outside)
@@ -59,7 +59,9 @@ def test_a_folder_moved_out_has_no_more_events(
     recorder.wait_for_event(".memories/a/b")
     folder.rename(outside)
     recorder.clear()
-    watched.expect_event(".memories/x.md")  # behind the half of the move that waits for the other
+    watched.expect_event(
+        ".memories/x.md"
+    )  # after the half of the move that waits for the other half
 
     def is_unwatched() -> bool:
         (outside / "b" / "y.md").write_text("x")
@@ -285,7 +287,7 @@ def test_rebuilding_dead_readers_leaks_neither_threads_nor_descriptors(
         kill_reader(watched.watcher)
         recorder.wait_for_loss("reader failed")
         watched.watcher.rebuild(number * 1000)
-    # What an earlier test left may end meanwhile.
+    # Threads of an earlier test may end meanwhile.
     end_s = time.monotonic() + 30
     while any(now > limit for now, limit in zip(count(), before, strict=True)):
         assert time.monotonic() < end_s, (count(), before)
@@ -322,7 +324,7 @@ def test_a_callback_that_raises_does_not_end_the_watching(
 def fail_watching(
     monkeypatch: pytest.MonkeyPatch, code: int, is_refused: Callable[[bytes], bool]
 ) -> None:
-    """Have the kernel refuse these folders with this errno."""
+    """Make the kernel refuse these folders with this errno."""
     add_watch: Any = inotify_c.inotify_add_watch
 
     def refuse(fd: int, path: bytes, mask: int) -> int:
@@ -510,15 +512,6 @@ def test_a_scan_that_finds_nothing_ends_the_row_only_after_an_event(watched: Wat
     assert [watched.watcher.note_scan("ws", missed) for _ in range(3)] == [False, False, True]
 
 
-def test_an_event_of_one_folder_ends_no_row_of_another(watched: Watched) -> None:
-    requested = []
-    for _ in range(3):
-        requested.append(watched.watcher.note_scan("ws", [".memories/x.md"]))
-        watched.expect_event("MEMORY.md")
-        requested.append(watched.watcher.note_scan("ws", []))
-    assert requested == [False, False, False, False, True, False]
-
-
 def test_the_row_of_a_deleted_folder_ends(watched: Watched) -> None:
     for _ in range(6):
         watched.watcher.note_scan("ws", [".memories/gone/x.md"])
@@ -538,8 +531,10 @@ def test_a_stopped_watcher_has_no_threads_and_watches_nothing_more(
     watched.watcher.stop()
     watched.watcher.stop()
     names = ("memsyncd-inotify", "memsyncd-events")
-    # Those of an earlier test may still be ending.
-    recorder.wait_until(lambda: not [one for one in threading.enumerate() if one.name in names])
+    # Threads of an earlier test may still be ending.
+    recorder.wait_until(
+        lambda: not [thread for thread in threading.enumerate() if thread.name in names]
+    )
     assert not watched.plan()
     assert watched.watcher.rebuild(0) is None
     assert watched.watcher.check(0) == ()

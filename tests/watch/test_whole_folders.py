@@ -126,7 +126,7 @@ def test_over_the_limit_one_reason_is_reported_and_room_is_used_again(vault: Vau
             folder.rmdir()
 
     def has_room() -> bool:
-        vault.watcher.walk()  # as each check does, until the last removal is known
+        vault.watcher.walk()  # as each check does, until the watcher knows the last removal
         return vault.watched == {".", "g", "g/x", "h", "h/x"}
 
     vault.recorder.wait_until(has_room)
