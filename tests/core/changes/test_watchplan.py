@@ -29,7 +29,7 @@ INCLUDES = Includes.parse(["README.md", "docs/**/*.md", "notes/plans/*.md"])
 def plan(
     *folders: str, includes: Includes = NO_INCLUDES, link_folders: tuple[str, ...] = ()
 ) -> set[tuple[str, str]]:
-    """The plan as pairs of a folder below the root and how it is watched, if these folders exist."""
+    """The plan as pairs of a folder below the root and how it is watched; these folders exist."""
     existing = {ROOT, *(f"{ROOT}/{folder}" for folder in folders), *link_folders}
     watches = plan_watches(
         ROOT, includes, is_folder=existing.__contains__, link_folders=link_folders
@@ -43,10 +43,13 @@ def _how(watch: Watch) -> str:
     return "link" if watch.is_link_target else "deep" if watch.is_recursive else "flat"
 
 
+def test_the_root_is_watched_without_its_subfolders_and_the_memories_recursively() -> None:
+    assert plan(".memories", "src", "node_modules") == {("", "flat"), ("/.memories", "deep")}
+
+
 @pytest.mark.parametrize(
     ("includes", "folders", "watched"),
     [
-        ("", ".memories src node_modules", ".memories:deep"),
         ("docs/**/*.md", "docs", "docs:deep"),
         ("docs/*.md", "docs", "docs:flat"),
         ("README.md", "", ""),
