@@ -87,7 +87,7 @@ def test_an_include_over_every_folder_has_the_whole_root_watched_without_pruned_
     }
 
 
-def test_a_whole_root_is_watched_only_once_a_scan_knows_what_is_pruned() -> None:
+def test_a_whole_root_is_watched_only_once_a_scan_knows_the_pruned_folders() -> None:
     watches = plan_watches(
         ROOT, Includes.parse(["**"]), is_folder={ROOT}.__contains__, is_scanned=False
     )
