@@ -16,7 +16,6 @@ from memsyncd.core.scheduling import (
     Started,
     Step,
     choose_key,
-    describe_stall,
     find_next_check_s,
     find_overdue,
     find_stalled,
@@ -68,12 +67,6 @@ def test_the_next_check_comes_in_time_for_every_limit_and_never_at_once_again(
         for limit_s in (POLICY.takeover_s, POLICY.stalled_s):
             age_s = now_s - step.since_s
             assert age_s >= limit_s or age_s + delay_s <= limit_s + 1e-6
-
-
-def test_a_stalled_disk_is_described_with_its_folder_and_duration() -> None:
-    message = describe_stall("/home/ann/notes", 42.4)
-    assert message.startswith("the disk under /home/ann/notes has not answered for 42 s: ")
-    assert "check the mount" in message
 
 
 Numbered = tuple[int, int]
