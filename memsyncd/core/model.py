@@ -340,7 +340,7 @@ def find_choice(name: str, value: str) -> str | None:
 
 
 # --- A note before an edit, and its change --------------------------------------------------------
-# `rechunk_note` in `core/markdown/parse` makes these values. They are defined here, because the
+# `rechunk_note` in `core/markdown/parse` uses these values. They are defined here, because the
 # store keeps them and needs no parser.
 
 

@@ -143,7 +143,7 @@ def is_rule_path(path: str) -> bool:
 
 
 def is_instruction(path: str) -> bool:
-    """True if the file's name is a usual name of instructions for agents, such as `AGENTS.md`."""
+    """True if the file has a name of instructions for agents, such as `AGENTS.md`."""
     return path.rpartition("/")[2].lower() in INSTRUCTION_NAMES
 
 

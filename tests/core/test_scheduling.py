@@ -16,7 +16,6 @@ from memsyncd.core.scheduling import (
     Started,
     Step,
     choose_key,
-    describe_stall,
     find_next_check_s,
     find_overdue,
     find_stalled,
@@ -68,12 +67,6 @@ def test_the_next_check_comes_in_time_for_every_limit_and_never_at_once_again(
         for limit_s in (POLICY.takeover_s, POLICY.stalled_s):
             age_s = now_s - step.since_s
             assert age_s >= limit_s or age_s + delay_s <= limit_s + 1e-6
-
-
-def test_a_stalled_disk_is_described_with_its_folder_and_duration() -> None:
-    message = describe_stall("/home/ann/notes", 42.4)
-    assert message.startswith("the disk under /home/ann/notes has not answered for 42 s: ")
-    assert "check the mount" in message
 
 
 Numbered = tuple[int, int]
@@ -180,6 +173,15 @@ def test_a_quick_client_starts_at_once_or_with_the_first_slot_among_any_number_o
     assert first.job == (-1, 0)
 
 
+def drain(queue: FairQueue[str], took_s: float | None = None) -> list[str]:
+    """Start and end all jobs, one after another; return them in their order."""
+    jobs = []
+    while (started := queue.start_next()) is not None:
+        jobs.append(started.job)
+        queue.finish(started, took_s)
+    return jobs
+
+
 def test_a_new_client_with_many_jobs_waits_for_a_new_client_with_one() -> None:
     queue: FairQueue[str] = FairQueue(1)
     many: Flow[str] = Flow()
@@ -187,11 +189,8 @@ def test_a_new_client_with_many_jobs_waits_for_a_new_client_with_one() -> None:
     for job in ("m1", "m2", "m3"):
         queue.push(many, job)
     queue.push(one, "o1")
-    seen = []
-    while (started := queue.start_next()) is not None:
-        seen.append(started.job)
-        queue.finish(started)
-    assert seen == ["o1", "m1", "m2", "m3"]
+    jobs = drain(queue)
+    assert jobs == ["o1", "m1", "m2", "m3"]
 
 
 def test_slow_clients_take_turns() -> None:
@@ -200,12 +199,9 @@ def test_slow_clients_take_turns() -> None:
     for name, n_jobs in (("a", 30), ("b", 6), ("c", 10)):
         for number in range(n_jobs):
             queue.push(flows[name], f"{name}{number}")
-    seen = []
-    while (started := queue.start_next()) is not None:
-        seen.append(started.job)
-        queue.finish(started, 1.0)
-    assert seen[:12] == [f"{name}{number}" for number in range(4) for name in "abc"]
-    assert len(seen) == 46
+    jobs = drain(queue, 1.0)
+    assert jobs[:12] == [f"{name}{number}" for number in range(4) for name in "abc"]
+    assert len(jobs) == 46
 
 
 def test_a_client_with_somewhat_long_jobs_does_not_wait_for_clients_with_many_jobs() -> None:

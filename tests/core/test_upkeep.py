@@ -61,7 +61,7 @@ def test_a_section_is_archived_and_restored_to_the_same_bytes(data: bytes) -> No
         b"# A\n<!-- memory: {kind: note, status: Archived} -->\n",
     ],
 )
-def test_what_cannot_be_restored_exactly_stays_as_it_is(data: bytes) -> None:
+def test_a_section_that_could_not_be_restored_exactly_is_not_archived(data: bytes) -> None:
     anchor = "a.md#a" if data.startswith(b"#") else "a.md#"
     archived, refused = archive_sections(PATH, data, [anchor])
     assert archived == data
@@ -76,7 +76,7 @@ def test_a_status_that_a_person_wrote_is_taken_out() -> None:
     )
 
 
-def test_what_is_not_archived_by_itself_is_not_restored() -> None:
+def test_a_section_that_its_note_archives_is_not_restored() -> None:
     data = b"---\nstatus: archived\n---\n# A\n\nx\n"
     restored, refused = restore_sections(PATH, data, ["a.md#a", "a.md#b"])
     assert restored == data

@@ -55,7 +55,7 @@ def test_a_worktree_without_its_repository_says_so_and_a_submodule_does_not() ->
 @given(
     texts=st.lists(st.text(max_size=40) | st.sampled_from([*LINKED.values()]), min_size=4),
 )
-def test_whatever_the_files_say_a_main_worktree_is_one_whose_repository_lists_this_one(
+def test_a_main_worktree_belongs_to_a_repository_that_lists_this_one_for_any_files(
     texts: list[str],
 ) -> None:
     files = dict(zip(LINKED, texts, strict=False))

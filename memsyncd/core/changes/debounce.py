@@ -259,7 +259,7 @@ class AnnouncedPaths:
         self._first_s.pop(path, None)
 
     def settle(self, paths: Collection[str] | None, began_s: float) -> None:
-        """A scan of these paths, or of everything, that began at `began_s` is over."""
+        """Record the end of a scan that began at `began_s`; `paths` None means a full scan."""
         if not self._announced_s:
             return
         for path in list(self._announced_s if paths is None else paths):

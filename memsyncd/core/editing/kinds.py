@@ -20,14 +20,14 @@ _KIND = re.compile(r"\w[\w-]*")
 
 
 class KindDefaults(msgspec.Struct, frozen=True):
-    """A kind of memory; the configuration has a table `[kinds.NAME]` for each. A key that is left
-    out has the value of the predefined kind of this name, else of a memory without a kind.
+    """A kind of memory, with one table `[kinds.NAME]` for each kind. A key that is left out has the
+    value of the predefined kind of this name, else of a memory without a kind.
     """
 
     # The note to which memories of this kind are appended, relative to a workspace's root. A name
     # alone names a note in .memories/.
     append_to: Annotated[str, msgspec.Meta(min_length=1)]
-    # From 0 to 1, unless the writer gives one.
+    # The importance of such memories, from 0 to 1, if the writer gives none.
     importance: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
     # In days: how fast such memories age.
     half_life: Annotated[float, msgspec.Meta(ge=0.01, le=36_500)] = 30.0

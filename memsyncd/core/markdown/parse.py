@@ -329,9 +329,7 @@ def rechunk_note(
     policy: ChunkPolicy,
     guard: GuardPolicy | None = None,
 ) -> NotePatch | None:
-    """Parse only the sections that differ from the note before the edit (`old`); None if the whole
-    note must be parsed.
-    """
+    """Parse only the sections that the edit changed; None if the whole note must be parsed."""
     if is_plain(path.text) or not old.problems <= _WHOLE_PROBLEMS:
         return None
     decoded = decode_note(path.text, data)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BLANKS: Final = " \t"
 
-# A line is certainly text of a paragraph unless it begins with one of these characters.
+# A line that begins with one of these characters may be more than text of a paragraph.
 SPECIAL_STARTS: Final = frozenset("#>*-+_=~`<|:[0123456789 \t")
 
 # Characters that markdown-it strips from the ends of a table's row and cells.

@@ -20,139 +20,87 @@ from memsyncd.core.changes.debounce import (
     describe_overdue,
 )
 
-QUIET_S = 0.1
 CAP_S = 1.0
 POLICY = SyncConfig(debounce_ms=100, max_wait_ms=1000)
 WS = "ws"
 
 
-@pytest.fixture
-def debouncer() -> Debouncer[str]:
-    return Debouncer(POLICY)
+def many(what: str, first: int, after: int, at_s: float) -> list[str]:
+    return [f"{at_s} {what} {number}" for number in range(first, after)]
 
 
-def save(debouncer: Debouncer[str], path: str, now_s: float) -> None:
-    debouncer.push(WS, path, now_s, is_finished=True, is_folder=False)
+# Each event is a time in seconds, a word and paths. `due` pops and names the paths that are due at
+# that time: `-` stands for none, `*` for a full scan.
+EXAMPLES = {
+    "a finished save in a quiet workspace is due at once": "5 saved a, 5 due a, 99 due -",
+    "a save in place is due when it is closed": (
+        "5 modified a, 5 due -, 5.001 saved a, 5.001 due a, 99 due -"
+    ),
+    "events after a save are gathered until quiet": (
+        "0 saved a, 0 due a, 0.05 saved b, 0.12 saved c, 0.2 due -, 0.22 due b c"
+    ),
+    "the workspace is quiet again after the pause": (
+        "0 saved a, 0 due a, 0.101 saved a, 0.101 due a"
+    ),
+    "a file appended without end is due at the cap": ", ".join(
+        [*(f"{step * 0.05} modified a" for step in range(30)), "0.99 due -, 1.0 due a"]
+    ),
+    "an unfinished file keeps waiting while another is finished": (
+        "0 modified a, 0.01 saved b, 0.01 due b, 0.09 due -, 0.1 due a"
+    ),
+    "a file written again before it was taken is unfinished": (
+        "0 saved a, 0.001 modified a, 0.001 due -, 0.05 saved b, 0.05 due -, 0.101 due a b"
+    ),
+    "events after a scan are gathered until quiet": (
+        "0 folder f, 0.1 due *, 0.15 saved a, 0.15 due -, 0.25 due a"
+    ),
+    "a folder asks for a full scan once quiet": (
+        "0 folder f, 0.02 saved f/a, 0.02 due f/a, 0.1 due *"
+    ),
+    "a rescan is due at once in the middle of a burst": (
+        "0 saved a, 0 due a, 0.01 saved a, 0.02 modified b, 0.03 all -, 0.03 due a *, 0.13 due b"
+    ),
+    "a storm of paths becomes one full scan": ", ".join(
+        [*many("modified", 0, PATHS_LIMIT + 1, 0), "0.05 due -, 0.1 due *"]
+    ),
+    "a storm with a finished save is scanned at once": ", ".join(
+        ["0 saved a", *many("modified", 0, PATHS_LIMIT, 0.001), "0.001 due *"]
+    ),
+    "as many paths as the limit stay single": ", ".join(
+        [*many("saved", 0, PATHS_LIMIT, 0), "0 due " + " ".join(map(str, range(PATHS_LIMIT)))]
+    ),
+    "a dropped workspace has nothing pending": "0 saved a, 0 drop -, 99 due -",
+}
 
 
-def modify(debouncer: Debouncer[str], path: str, now_s: float) -> None:
-    debouncer.push(WS, path, now_s, is_finished=False, is_folder=False)
-
-
-def touch_folder(debouncer: Debouncer[str], now_s: float) -> None:
-    debouncer.push(WS, "folder", now_s, is_finished=True, is_folder=True)
-
-
-def settled(*paths: str, is_wide: bool = False) -> list[Settled[str]]:
-    return [Settled(key=WS, paths=frozenset(paths), is_wide=is_wide)]
-
-
-def test_a_finished_save_in_a_quiet_workspace_is_due_at_once(debouncer: Debouncer[str]) -> None:
-    save(debouncer, "a", 5)
-    assert debouncer.next_deadline_s() == 5
-    assert debouncer.pop_settled(5) == settled("a")
+@pytest.mark.parametrize("events", EXAMPLES.values(), ids=EXAMPLES)
+def test_events_are_due(events: str) -> None:
+    debouncer = Debouncer[str](POLICY)
+    for event in events.split(", "):
+        time, what, *paths = event.split()
+        now_s = float(time)
+        if what == "due":
+            settled = debouncer.pop_settled(now_s)
+            due = [path for result in settled for path in sorted(result.paths)]
+            due += ["*" for result in settled if result.is_wide]
+            assert sorted(due or ["-"]) == sorted(paths), event
+        elif what == "all":
+            debouncer.push_all(WS, now_s)
+        elif what == "drop":
+            debouncer.drop(WS)
+            debouncer.drop("never heard of")
+        else:
+            is_finished = what in ("saved", "folder")
+            debouncer.push(WS, paths[0], now_s, is_finished=is_finished, is_folder=what == "folder")
     assert debouncer.next_deadline_s() is None
 
 
-def test_a_save_in_place_is_due_when_it_is_closed(debouncer: Debouncer[str]) -> None:
-    modify(debouncer, "a", 5)
-    assert debouncer.pop_settled(5) == []
-    save(debouncer, "a", 5.001)
-    assert debouncer.pop_settled(5.001) == settled("a")
-    assert debouncer.next_deadline_s() is None
-
-
-def test_events_after_a_save_are_gathered_until_quiet(debouncer: Debouncer[str]) -> None:
-    save(debouncer, "a", 0)
-    debouncer.pop_settled(0)
-    save(debouncer, "b", 0.05)
-    save(debouncer, "c", 0.12)
-    assert debouncer.next_deadline_s() == pytest.approx(0.22)
-    assert debouncer.pop_settled(0.2) == []
-    assert debouncer.pop_settled(0.22) == settled("b", "c")
-
-
-def test_the_workspace_is_quiet_again_after_the_pause(debouncer: Debouncer[str]) -> None:
-    save(debouncer, "a", 0)
-    debouncer.pop_settled(0)
-    save(debouncer, "a", 0.101)
-    assert debouncer.pop_settled(0.101) == settled("a")
-
-
-def test_a_file_appended_without_end_is_due_at_the_cap(debouncer: Debouncer[str]) -> None:
-    for step in range(30):
-        modify(debouncer, "a", step * 0.05)
-    assert debouncer.pop_settled(0.99) == []
-    assert debouncer.pop_settled(1.0) == settled("a")
-
-
-def test_an_unfinished_file_keeps_waiting_while_another_is_finished(
-    debouncer: Debouncer[str],
-) -> None:
-    modify(debouncer, "a", 0)
-    save(debouncer, "b", 0.01)
-    assert debouncer.pop_settled(0.01) == settled("b")
-    assert debouncer.next_deadline_s() == pytest.approx(QUIET_S)
-    assert debouncer.pop_settled(0.1) == settled("a")
-
-
-def test_a_file_written_again_before_it_was_taken_is_unfinished(debouncer: Debouncer[str]) -> None:
-    save(debouncer, "a", 0)
-    modify(debouncer, "a", 0.001)
-    assert debouncer.pop_settled(0.001) == []
-    assert debouncer.pop_settled(0.101) == settled("a")
-
-
-def test_a_folder_asks_for_a_full_walk_once_quiet(debouncer: Debouncer[str]) -> None:
-    touch_folder(debouncer, 0)
-    save(debouncer, "folder/a", 0.02)
-    assert debouncer.pop_settled(0.02) == settled("folder/a")
-    assert debouncer.pop_settled(0.1) == settled(is_wide=True)
-
-
-def test_a_rescan_is_due_at_once_in_the_middle_of_a_burst(debouncer: Debouncer[str]) -> None:
-    save(debouncer, "a", 0)
-    debouncer.pop_settled(0)
-    save(debouncer, "a", 0.01)
-    modify(debouncer, "b", 0.02)
-    debouncer.push_all(WS, 0.03)
-    assert debouncer.pop_settled(0.03) == settled("a", is_wide=True)
-    assert debouncer.pop_settled(0.13) == settled("b")
-
-
-def test_a_storm_of_paths_becomes_one_full_walk(debouncer: Debouncer[str]) -> None:
-    for number in range(PATHS_LIMIT + 1):
-        modify(debouncer, f"{number}", 0)
-    assert debouncer.pop_settled(0.05) == []
-    assert debouncer.pop_settled(0.1) == settled(is_wide=True)
-
-
-def test_a_storm_that_held_a_finished_save_is_walked_at_once(debouncer: Debouncer[str]) -> None:
-    save(debouncer, "a", 0)
-    for number in range(PATHS_LIMIT):
-        modify(debouncer, f"{number}", 0.001)
-    assert debouncer.pop_settled(0.001) == settled(is_wide=True)
-
-
-def test_as_many_paths_as_the_limit_stay_single(debouncer: Debouncer[str]) -> None:
-    for number in range(PATHS_LIMIT):
-        save(debouncer, f"{number}", 0)
-    assert debouncer.pop_settled(0) == settled(*(f"{number}" for number in range(PATHS_LIMIT)))
-
-
-def test_workspaces_do_not_wait_for_each_other(debouncer: Debouncer[str]) -> None:
-    save(debouncer, "a", 0)
+def test_workspaces_do_not_wait_for_each_other() -> None:
+    debouncer = Debouncer[str](POLICY)
+    debouncer.push(WS, "a", 0, is_finished=True, is_folder=False)
     debouncer.push("other", "b", 0, is_finished=False, is_folder=False)
     assert [result.key for result in debouncer.pop_settled(0)] == [WS]
     assert [result.key for result in debouncer.pop_settled(0.1)] == ["other"]
-
-
-def test_a_dropped_workspace_has_nothing_pending(debouncer: Debouncer[str]) -> None:
-    save(debouncer, "a", 0)
-    debouncer.drop(WS)
-    debouncer.drop("never heard of")
-    assert debouncer.next_deadline_s() is None
-    assert debouncer.pop_settled(1) == []
 
 
 def test_a_negative_time_is_no_policy() -> None:

@@ -29,7 +29,7 @@ INCLUDES = Includes.parse(["README.md", "docs/**/*.md", "notes/plans/*.md"])
 def plan(
     *folders: str, includes: Includes = NO_INCLUDES, link_folders: tuple[str, ...] = ()
 ) -> set[tuple[str, str]]:
-    """The plan as pairs of a folder below the root and how it is watched, if these folders exist."""
+    """The plan as pairs of a folder below the root and how it is watched; these folders exist."""
     existing = {ROOT, *(f"{ROOT}/{folder}" for folder in folders), *link_folders}
     watches = plan_watches(
         ROOT, includes, is_folder=existing.__contains__, link_folders=link_folders
@@ -47,41 +47,32 @@ def test_the_root_is_watched_without_its_subfolders_and_the_memories_recursively
     assert plan(".memories", "src", "node_modules") == {("", "flat"), ("/.memories", "deep")}
 
 
+@pytest.mark.parametrize(
+    ("includes", "folders", "watched"),
+    [
+        ("docs/**/*.md", "docs", "docs:deep"),
+        ("docs/*.md", "docs", "docs:flat"),
+        ("README.md", "", ""),
+        # Each folder on the way is watched for its renaming.
+        ("a/b/c/*/x.md", "a a/b a/b/c", "a:flat a/b:flat a/b/c:deep"),
+        # For a missing folder the nearest folder above is watched.
+        ("a/b/c/*.md", "a", "a:flat"),
+        # A folder below a recursive watch is not watched again.
+        ("docs/*.md docs/** docs/api/*.md", "docs docs/api", "docs:deep"),
+    ],
+)
+def test_an_include_is_watched_where_its_fixed_part_ends(
+    includes: str, folders: str, watched: str
+) -> None:
+    planned = plan(*folders.split(), includes=Includes.parse(includes.split()))
+    expected = {(f"/{folder}", how) for folder, how in (w.split(":") for w in watched.split())}
+    assert planned == {("", "flat"), *expected}
+
+
 def test_for_a_missing_root_the_nearest_folder_above_is_watched() -> None:
-    assert plan_watches(ROOT, INCLUDES, is_folder={"/", "/home"}.__contains__) == {
-        Watch("/home", is_recursive=False)
-    }
-    assert plan_watches(ROOT, INCLUDES, is_folder={"/"}.__contains__) == {
-        Watch("/", is_recursive=False)
-    }
-
-
-def test_an_include_is_watched_where_its_fixed_part_ends() -> None:
-    assert plan("docs", includes=Includes.parse(["docs/**/*.md"])) == {
-        ("", "flat"),
-        ("/docs", "deep"),
-    }
-    assert plan("docs", includes=Includes.parse(["docs/*.md"])) == {("", "flat"), ("/docs", "flat")}
-    assert plan(includes=Includes.parse(["README.md"])) == {("", "flat")}
-
-
-def test_each_folder_on_the_way_to_an_include_is_watched_for_its_renaming() -> None:
-    includes = Includes.parse(["a/b/c/*/x.md"])
-    assert plan("a", "a/b", "a/b/c", includes=includes) == {
-        ("", "flat"),
-        ("/a", "flat"),
-        ("/a/b", "flat"),
-        ("/a/b/c", "deep"),
-    }
-
-
-def test_for_a_missing_include_the_nearest_folder_is_watched() -> None:
-    assert plan("a", includes=Includes.parse(["a/b/c/*.md"])) == {("", "flat"), ("/a", "flat")}
-
-
-def test_a_folder_below_a_recursive_watch_is_not_watched_again() -> None:
-    includes = Includes.parse(["docs/*.md", "docs/**", "docs/api/*.md"])
-    assert plan("docs", "docs/api", includes=includes) == {("", "flat"), ("/docs", "deep")}
+    for existing, nearest in (({"/", "/home"}, "/home"), ({"/"}, "/")):
+        watches = plan_watches(ROOT, INCLUDES, is_folder=existing.__contains__)
+        assert watches == {Watch(nearest, is_recursive=False)}
 
 
 @pytest.mark.parametrize("pattern", ["**", "**/*.md", "*/README.md", "doc?/x.md"])
@@ -96,7 +87,7 @@ def test_an_include_over_every_folder_has_the_whole_root_watched_without_pruned_
     }
 
 
-def test_a_whole_root_is_watched_only_once_a_scan_knows_what_is_pruned() -> None:
+def test_a_whole_root_is_watched_only_once_a_scan_knows_the_pruned_folders() -> None:
     watches = plan_watches(
         ROOT, Includes.parse(["**"]), is_folder={ROOT}.__contains__, is_scanned=False
     )

@@ -141,7 +141,7 @@ def test_no_secret_is_captured(place: str, around: str) -> None:
 
 
 @given(TEXTS, st.text(st.characters(exclude_categories=["Cs"]), max_size=60), TEXTS)
-def test_what_a_note_holds_is_not_new(content: str, error: str, before: str) -> None:
+def test_a_section_in_the_note_is_not_new(content: str, error: str, before: str) -> None:
     result = StepResult(
         step="research",
         artifacts=(Artifact(content=content), Artifact(content=content)),

@@ -112,7 +112,7 @@ def test_sections_that_one_version_has_changed_are_taken_from_it(
         (f"{ONE}\n{TWO}\n{NEW}", f"{NEW}\n{ONE}\n{TWO}", f"{TWO}\n{ONE}\n{NEW}", None),
     ],
 )
-def test_what_both_have_changed_is_a_conflict(
+def test_different_changes_of_the_same_lines_are_a_conflict(
     base: str, ours: str, theirs: str, named: tuple[str, ...] | None
 ) -> None:
     conflicts = find_conflicts(base, ours, theirs)

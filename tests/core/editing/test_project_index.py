@@ -100,7 +100,7 @@ def test_a_readme_becomes_its_first_paragraph_and_an_item_for_each_heading() -> 
         ("NOTES.cfg", "a = 1\n\nb = 2\n", ["    a = 1", "    b = 2"]),
     ],
 )
-def test_each_format_says_what_the_project_is_and_how_it_is_run(
+def test_each_format_gives_the_name_and_the_commands_of_a_project(
     path: str, text: str, expected: list[str]
 ) -> None:
     assert summarize_source(path, text).split("\n") == expected
@@ -165,7 +165,7 @@ def test_other_tags_make_the_section_new() -> None:
     assert changes == [SectionChange("a.md", "updated")]
 
 
-def test_the_section_of_a_file_that_is_gone_goes_and_that_of_an_unreadable_one_stays() -> None:
+def test_a_deleted_file_loses_its_section_and_an_unreadable_one_keeps_it() -> None:
     files = [make_file("a.md", "one"), make_file("b.md", "two")]
     made, _ = plan_index(NOTE, None, files, at=AT)
     kept, changes = plan_index(NOTE, made, [SourceFile("b.md", (), None)], at=LATER)
@@ -187,7 +187,7 @@ SOURCES = st.dictionaries(
 
 
 @given(before=SOURCES, after=SOURCES, own=st.sampled_from(["", "# Ours\n\ntext\n", "## Ours\r\n"]))
-def test_indexing_twice_equals_once_and_keeps_what_people_wrote(
+def test_indexing_twice_equals_once_and_keeps_the_text_of_people(
     before: dict[str, str], after: dict[str, str], own: str
 ) -> None:
     data: bytes | None = own.encode() or None

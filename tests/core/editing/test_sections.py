@@ -121,7 +121,7 @@ def test_the_bytes_of_utf16_have_no_sections(encoding: str) -> None:
 
 
 @given(notes(), st.sampled_from(["n.md", "n.txt"]))
-def test_sections_are_those_of_the_parser_and_their_bytes_read_as_their_lines(
+def test_an_edit_sees_the_sections_of_the_parser_and_their_bytes_read_as_their_lines(
     data: bytes, path: str
 ) -> None:
     lines = decode_note(path, data).lines

@@ -159,7 +159,7 @@ def test_a_section_of_any_form_takes_a_value_and_keeps_its_text(section: bytes) 
     assert b"in a fence" not in section or b"in a fence" in data
 
 
-def test_metadata_of_another_form_stays_or_refuses_what_it_cannot_take() -> None:
+def test_metadata_of_another_form_stays_and_refuses_an_addition() -> None:
     note = b"# T\n\n## Status\n<!-- memory: {kind: note, source: [{a: b}]} -->\ntext\n"
     assert b"source: [{a: b}]} -->\n- 2026" in append(note, "new")
     with pytest.raises(EditRefused, match="metadata of the section has another form"):

@@ -75,7 +75,7 @@ def test_parsing_a_note_reports_it_at_any_place() -> None:
         )
     )
 )
-def test_lines_are_those_of_the_note(lines: list[str]) -> None:
+def test_the_lines_of_a_secret_are_lines_of_the_note(lines: list[str]) -> None:
     text = "\n".join(lines)
     for secret in find_warnings(PATH, text, GuardConfig()).secrets:
         lines_of_secret = "\n".join(text.split("\n")[secret.span.start - 1 : secret.span.end])

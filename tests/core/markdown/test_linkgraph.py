@@ -223,7 +223,7 @@ def test_a_walk_ends_and_finds_each_edge_once_and_nearest_first(
     assert walks[1] == [edge for edge in walks[2] if edge.depth <= 2]
 
 
-def test_a_walk_from_a_section_holds_those_beneath_it_and_no_others() -> None:
+def test_a_walk_from_a_section_covers_the_sections_beneath_it_and_no_others() -> None:
     edges = [
         Edge("a.md#x", "b.md", "", "", "", (1,)),
         Edge("a.md#x/y", "c.md", "", "", "", (2,)),

@@ -164,7 +164,7 @@ OTHERS = [
 
 
 @given(st.lists(st.sampled_from([*DEFINITIONS, *OTHERS]), max_size=8))
-def test_definitions_are_those_of_the_lines_one_by_one(lines: list[str]) -> None:
+def test_a_text_has_the_definitions_of_its_lines(lines: list[str]) -> None:
     expected: dict[str, str] = {}
     for line in lines:
         for label, target in find_definitions(line).items():

@@ -60,7 +60,7 @@ def test_no_markup_of_a_note_reaches_the_page(text: str) -> None:
 
 
 @given(texts, st.integers(1, 1000))
-def test_each_number_is_that_of_a_line_of_the_text(text: str, first_line: int) -> None:
+def test_each_number_names_a_line_of_the_text(text: str, first_line: int) -> None:
     n_lines = text.count("\n") + 1
     for _, attributes in Page(render(text, first_line)).tags:
         if (line := attributes.get("data-line")) is not None:
