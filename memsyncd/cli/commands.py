@@ -33,6 +33,7 @@ class Entry:
         self.summary: Final = summary
 
 
+# These commands stand first under their heading.
 _FIRST = frozenset({"init", "doctor"})
 _GROUPS: dict[str, dict[str, Entry]] = {
     "Find": {

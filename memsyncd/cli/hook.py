@@ -418,7 +418,7 @@ def _print_instructions(_args: Args, console: Console) -> int:
 _OPTIONS = (
     Option(
         "--client CLIENT",
-        "whose JSON is read and printed; by default it is told by the JSON's fields",
+        "the client whose JSON is read and printed; by default the fields of the JSON decide",
         choices=CLIENTS,
     ),
     make_workspace_option("use this workspace"),

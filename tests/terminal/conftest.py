@@ -80,6 +80,9 @@ def show(
     async def run() -> None:
         app = TerminalApp(env, workspace)
         async with app.run_test(size=size) as pilot:
-            await scenario(Screen(app, pilot))
+            screen = Screen(app, pilot)
+            # The query gets the focus a moment after the start; an earlier Tab would lead into it.
+            await screen.wait(lambda: app.focused is not None, "nothing has the focus")
+            await scenario(screen)
 
     asyncio.run(run())
