@@ -1,4 +1,4 @@
-"""Which socket a daemon creates, refuses and removes."""
+"""The sockets and tokens that a daemon creates, refuses and removes."""
 
 from __future__ import annotations
 
