@@ -28,8 +28,8 @@ FIELDS = Path(__file__).parents[1] / "protocol" / "_generated.py"
 WIDTH = 100
 ALL_WORKSPACES = "*"
 
-# The parameters that methods written by hand take as keyword arguments, by their names there, each
-# with the fields that these methods fill in themselves.
+# Types of the keyword arguments of methods that are written by hand: the name of the type, its
+# struct, and the fields that the method fills in itself.
 PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
     "NewSection": (NewSection, frozenset()),
     "MemoryCommand": (
@@ -59,40 +59,45 @@ Words = str | Sequence[str]
 
 def generate_types(operations: Iterable[Operation], notifications: Iterable[Notification]) -> str:
     """Return the text of the module with the types."""
-    # The names of an OpenRPC document are no names of Python.
-    every = [one for one in operations if one.name != "rpc.discover"]
-    inner = _find_structs(one.params for one in every)
-    given = {
-        one.__name__: (one, frozenset[str]())
-        for one in inner
-        if not one.__name__.endswith("Params")
+    # Some names in an OpenRPC document are no valid names in Python.
+    operations = [operation for operation in operations if operation.name != "rpc.discover"]
+    inner = _find_structs(operation.params for operation in operations)
+    arguments = {
+        struct.__name__: (struct, frozenset[str]())
+        for struct in inner
+        if not struct.__name__.endswith("Params")
     }
     results = _find_structs(
-        [*(one.result for one in every), *(one.params for one in notifications)]
+        [
+            *(operation.result for operation in operations),
+            *(notification.params for notification in notifications),
+        ]
     )
     parts = [HEAD, "\n# --- parameters ---\n"]
-    parts += [_render_parameters(name, *shape) for name, shape in {**given, **PARAMETERS}.items()]
+    parts += [
+        _render_parameters(name, *shape) for name, shape in {**arguments, **PARAMETERS}.items()
+    ]
     parts += [_render_words(name, kind) for name, kind in WORDS.items()]
     parts += ["\n# --- results ---\n"]
-    parts += [_render_result(struct) for struct in results if struct.__name__ not in given]
+    parts += [_render_result(struct) for struct in results if struct.__name__ not in arguments]
     return "\n".join(parts)
 
 
 def _find_structs(structs: Iterable[type[msgspec.Struct]]) -> list[type[msgspec.Struct]]:
-    """Return the structs, their bases and those that their fields contain, each after the ones that
-    it needs.
+    """Return the structs, their bases and the structs in their fields. Each struct comes after the
+    structs that it needs.
     """
-    found: dict[type[msgspec.Struct], None] = {}
+    ordered: dict[type[msgspec.Struct], None] = {}
     for struct in structs:
         needed = [*_list_parents(struct)]
         needed += [kind for field in msgspec.structs.fields(struct) for kind in _walk(field.type)]
-        found |= dict.fromkeys(_find_structs(needed))
-        found[struct] = None
-    return list(found)
+        ordered |= dict.fromkeys(_find_structs(needed))
+        ordered[struct] = None
+    return list(ordered)
 
 
 def _list_parents(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
-    """Return the bases with fields; `Result` and its like have none."""
+    """Return the bases that have fields; `Result` and similar bases have none."""
     return [
         base
         for base in struct.__bases__
@@ -140,7 +145,7 @@ def _render_result(struct: type[msgspec.Struct]) -> str:
 
 
 def _render_parameter_type(kind: Any) -> str:
-    """Render a type that also accepts what is convenient to write: one word for a list of words."""
+    """Render a type for arguments: one word is accepted in place of a list of words."""
     if get_origin(kind) is Annotated:
         return _render_parameter_type(get_args(kind)[0])
     if get_origin(kind) in (list, tuple):
@@ -159,7 +164,7 @@ def _render_type(kind: Any, render: Any = None) -> str:
     if origin in (list, dict):
         return f"{origin.__name__}[{', '.join(map(render, args))}]"
     if args:
-        return " | ".join(render(one) for one in args if one is not msgspec.UnsetType)
+        return " | ".join(render(arg) for arg in args if arg is not msgspec.UnsetType)
     return "None" if kind is NoneType else str(kind.__name__)
 
 
@@ -211,8 +216,8 @@ if TYPE_CHECKING:
 
 
 class GeneratedMethods(Closing):
-    """Calls of operations about one workspace. `session` names the caller's session. Each method
-    raises what `Memsyncd` raises.
+    """Calls of operations about one workspace. `session` names the caller's session. The methods
+    raise the errors of `Memsyncd`.
     """
 
     def __init__(self, connection: WorkspaceConnection, session: str | None) -> None:
@@ -244,33 +249,33 @@ class _Parameter(NamedTuple):
 
 
 def _render_method(operation: Operation, python: Python) -> str:
-    made = {one.name.lstrip("*"): one for one in _list_parameters(operation, python)}
-    placed = [made.pop(name.lstrip("*")) for name in python.positional]
-    # Python demands that keyword arguments of any name come last.
-    named = sorted(made.values(), key=lambda one: one.name.startswith("**"))
+    by_name = {part.name.lstrip("*"): part for part in _list_parameters(operation, python)}
+    placed = [by_name.pop(name.lstrip("*")) for name in python.positional]
+    # In Python, `**` parameters come last.
+    named = sorted(by_name.values(), key=lambda part: part.name.startswith("**"))
     lines = [f"    def {python.name}(", "        self,"]
     is_starred = bool(python.positional) and python.positional[-1].startswith("*")
-    lines += [f"        {one.render()}," for one in placed]
+    lines += [f"        {part.render()}," for part in placed]
     if named and not is_starred and not named[0].name.startswith("**"):
         lines.append("        *,")
-    lines += [f"        {one.render()}," for one in named]
+    lines += [f"        {part.render()}," for part in named]
     whole = f"types.{operation.result.__name__}"
     result = whole if not python.returns else _name_result(operation, python.returns)
     lines.append(f"    ) -> {result}:")
     docs = [operation.summary, *([python.doc] if python.doc else [])]
-    lines += _render_text(" ".join(docs), [one for one in (*placed, *named) if one.doc])
+    lines += _render_text(" ".join(docs), [part for part in (*placed, *named) if part.doc])
     lines.append("        params: dict[str, Any] = {")
-    fields_of = {one.encode_name for one in msgspec.structs.fields(operation.params)}
-    entries = [one.entry for one in (*placed, *named) if one.entry]
-    if "caller_session" in fields_of:
+    fields = {field.encode_name for field in msgspec.structs.fields(operation.params)}
+    entries = [part.entry for part in (*placed, *named) if part.entry]
+    if "caller_session" in fields:
         entries.append('"caller_session": self._session')
-    is_write = {"client", "timeout_ms"} <= fields_of
-    if "client" in fields_of and not is_write:
+    is_write = {"client", "timeout_ms"} <= fields
+    if "client" in fields and not is_write:
         entries.append('"client": self._connection.client_name')
     lines += [f"            {entry}," for entry in entries]
     lines.append("        }")
     call = "write" if is_write else "ask"
-    time = ", time_s=timeout_s" if "timeout_ms" in fields_of and not is_write else ""
+    time = ", time_s=timeout_s" if "timeout_ms" in fields and not is_write else ""
     select = f'["{python.returns}"]' if python.returns else ""
     request = f'self._connection.{call}("{operation.name}", params{time}){select}'
     lines.append(f"        answer: {result} = {request}")
@@ -279,7 +284,7 @@ def _render_method(operation: Operation, python: Python) -> str:
 
 
 def _render_text(text: str, parameters: list[_Parameter]) -> list[str]:
-    body = [f"`{one.name.lstrip('*')}`: {one.doc}" for one in parameters]
+    body = [f"`{part.name.lstrip('*')}`: {part.doc}" for part in parameters]
     lines = textwrap.wrap(f'"""{text}', WIDTH - 8, break_on_hyphens=False)
     if body:
         lines.append("")
@@ -289,9 +294,8 @@ def _render_text(text: str, parameters: list[_Parameter]) -> list[str]:
 
 
 def _name_result(operation: Operation, field: str) -> str:
-    kind = next(
-        one.type for one in msgspec.structs.fields(operation.result) if one.encode_name == field
-    )
+    fields = {each.encode_name: each.type for each in msgspec.structs.fields(operation.result)}
+    kind = fields[field]
     return _render_type(kind, _render_qualified)
 
 
@@ -307,7 +311,7 @@ _OWN = frozenset({"workspace", "client", "timeout_ms", "caller_session", "min_ge
 def _list_parameters(operation: Operation, python: Python) -> Iterator[_Parameter]:
     """Yield the parameters of a method."""
     docs = read_field_docs(operation.params)
-    all_fields = {one.encode_name: one for one in msgspec.structs.fields(operation.params)}
+    all_fields = {field.encode_name: field for field in msgspec.structs.fields(operation.params)}
     if "target" in python.positional:
         doc = "A section, `path#heading`, or a note."
         yield _Parameter("target", "str | None", "None", "**read_target(target)", doc)
@@ -316,7 +320,7 @@ def _list_parameters(operation: Operation, python: Python) -> Iterator[_Paramete
             continue
         doc = docs.get(field.name, "")
         if name == "workspace" and takes_list(field.type):
-            doc = "Others in place of this one: names, ids or paths, or `*` for all."
+            doc = "Other workspaces in place of this one: names, ids or paths, or `*` for all."
             entry = "**convert_workspaces(workspaces)"
             if field.default == ALL_WORKSPACES:
                 doc = "By default all; else names, ids or paths."
@@ -331,55 +335,63 @@ def _list_parameters(operation: Operation, python: Python) -> Iterator[_Paramete
 
 def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) -> _Parameter:
     name = field.encode_name
-    shown = python.rename.get(name, name)
+    python_name = python.rename.get(name, name)
     plain = find_plain_type(field.type)
     if isinstance(plain, type) and issubclass(plain, msgspec.Struct):
-        if shown == python.kwargs:
-            entry = f'"{name}": convert_filters({shown})'
-            return _Parameter(f"**{shown}", f"Unpack[{plain.__name__}]", None, entry, "")
-        entry = f'"{name}": convert_filters({shown} or {{}})'
-        return _Parameter(shown, f"{plain.__name__} | None", "None", entry, doc)
+        if python_name == python.kwargs:
+            entry = f'"{name}": convert_filters({python_name})'
+            return _Parameter(f"**{python_name}", f"Unpack[{plain.__name__}]", None, entry, "")
+        entry = f'"{name}": convert_filters({python_name} or {{}})'
+        return _Parameter(python_name, f"{plain.__name__} | None", "None", entry, doc)
     is_starred = f"*{name}" in python.positional
     item = find_plain_type(get_args(plain)[0]) if is_starred else None
     if is_starred and not (isinstance(item, type) and issubclass(item, msgspec.Struct)):
         kind = _render_type(item)
-        return _Parameter(f"*{shown}", kind, None, f'"{name}": [*{shown}] or None', doc)
+        return _Parameter(f"*{python_name}", kind, None, f'"{name}": [*{python_name}] or None', doc)
     if name == "wait":
         doc = "Index everything that is on the disk now first."
         return _Parameter("wait", "bool", "False", "**convert_wait(is_wanted=wait)", doc)
     if get_origin(plain) is list:
-        return _make_list_parameter(field, plain, shown, doc, is_starred=is_starred)
+        return _make_list_parameter(field, plain, python_name, doc, is_starred=is_starred)
     if get_origin(plain) is dict:
         kind = f"Mapping[{', '.join(map(_render_type, get_args(plain)))}]"
         empty = None if field.required else "None"
-        entry = f'"{name}": dict({shown} or {{}}) or None'
+        entry = f'"{name}": dict({python_name} or {{}}) or None'
         if NoneType in get_args(field.type):
-            # An empty mapping is not the same as none.
-            entry = f'"{name}": None if {shown} is None else dict({shown})'
-        return _Parameter(shown, f"{kind} | None", empty, entry, doc)
+            # An empty mapping differs from None.
+            entry = f'"{name}": None if {python_name} is None else dict({python_name})'
+        return _Parameter(python_name, f"{kind} | None", empty, entry, doc)
     kind = _render_parameter_type(field.type).replace("str | Words", "Words")
     default = None if field.required else repr(field.default).replace("'", '"')
-    return _Parameter(shown, kind, default, f'"{name}": {python.sends.get(name, shown)}', doc)
+    return _Parameter(
+        python_name, kind, default, f'"{name}": {python.sends.get(name, python_name)}', doc
+    )
 
 
 def _make_list_parameter(
-    field: msgspec.structs.FieldInfo, plain: Any, shown: str, doc: str, *, is_starred: bool
+    field: msgspec.structs.FieldInfo, plain: Any, python_name: str, doc: str, *, is_starred: bool
 ) -> _Parameter:
     name, item = field.encode_name, find_plain_type(get_args(plain)[0])
     if isinstance(item, type) and issubclass(item, msgspec.Struct):
-        main = next(one.encode_name for one in msgspec.structs.fields(item) if one.required)
-        kind, entry = f"types.{item.__name__} | str", f'"{name}": convert_items({shown}, "{main}")'
+        inner = msgspec.structs.fields(item)
+        main = next(field.encode_name for field in inner if field.required)
+        kind, entry = (
+            f"types.{item.__name__} | str",
+            f'"{name}": convert_items({python_name}, "{main}")',
+        )
         if is_starred:
-            return _Parameter(f"*{shown}", kind, None, entry, doc)
+            return _Parameter(f"*{python_name}", kind, None, entry, doc)
         default = None if field.required else "()"
-        return _Parameter(shown, f"Iterable[{kind}]", default, entry, doc)
+        return _Parameter(python_name, f"Iterable[{kind}]", default, entry, doc)
     kind = "Words" if item is str else f"Iterable[{_render_type(item)}]"
     may_be_none = NoneType in get_args(field.type)
     convert = "convert_list" if may_be_none else "convert_words"
     if may_be_none:
-        return _Parameter(shown, f"{kind} | None", "None", f'"{name}": {convert}({shown})', doc)
+        return _Parameter(
+            python_name, f"{kind} | None", "None", f'"{name}": {convert}({python_name})', doc
+        )
     default = None if field.required else "()"
-    return _Parameter(shown, kind, default, f'"{name}": {convert}({shown})', doc)
+    return _Parameter(python_name, kind, default, f'"{name}": {convert}({python_name})', doc)
 
 
 # --- descriptions -------------------------------------------------------------------------------
@@ -394,15 +406,18 @@ Generated by `python -m memsyncd.operations.generate`; do not edit.
 
 
 def generate_fields(operations: Iterable[Operation], notifications: Iterable[Notification]) -> str:
-    """Return the text of the module with the descriptions. Reading sources takes too long for a
-    daemon that is asked for its documents.
+    """Return the text of the module with the descriptions. They are generated, because reading the
+    sources takes too long for a daemon that must answer with its documents.
     """
-    structs = [struct for one in operations for struct in (one.params, one.result)]
-    structs += [one.params for one in notifications]
+    structs = [
+        struct for operation in operations for struct in (operation.params, operation.result)
+    ]
+    structs += [notification.params for notification in notifications]
     lines = [FIELDS_HEAD + "FIELDS: dict[str, dict[str, str]] = {"]
     for struct in _find_structs(structs):
         docs = read_field_docs(struct)
-        named = {one.encode_name: docs.get(one.name) for one in msgspec.structs.fields(struct)}
+        fields = msgspec.structs.fields(struct)
+        named = {field.encode_name: docs.get(field.name) for field in fields}
         lines.append(f"    {struct.__name__!r}: {{")
         lines += [f"        {name!r}: {text!r}," for name, text in named.items() if text]
         lines.append("    },")
