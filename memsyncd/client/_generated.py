@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class GeneratedMethods(Closing):
-    """Calls of operations about one workspace. `session` names the caller's session. Each method
-    raises what `Memsyncd` raises.
+    """Calls of operations about one workspace. `session` names the caller's session. The methods
+    raise the errors of `Memsyncd`.
     """
 
     def __init__(self, connection: WorkspaceConnection, session: str | None) -> None:

@@ -105,8 +105,7 @@ def with_memory(
     timeout_s: float = CONTEXT_S,
     on_failure: OnFailure | None = None,
 ) -> ClientT:
-    """Return a client that puts memory into its requests. The parameters are those of
-    `MemoryContext`.
+    """Return a client that puts memory into its requests; `MemoryContext` has the same parameters.
 
     `client` does not change, nor do the messages that a program passes. The memory is looked up
     again for each request, also within a loop of tools.

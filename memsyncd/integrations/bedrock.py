@@ -179,7 +179,7 @@ def with_memory(
     on_failure: OnFailure | None = None,
 ) -> ClientT:
     """Let this client of boto3 put memory into its requests, and return the client. A second call
-    replaces the settings of the first. The parameters are those of `MemoryContext`.
+    replaces the settings of the first. `MemoryContext` has the same parameters.
     """
     context = MemoryContext(
         workspace, query=query, max_tokens=max_tokens, timeout_s=timeout_s, on_failure=on_failure

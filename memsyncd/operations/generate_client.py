@@ -28,8 +28,8 @@ FIELDS = Path(__file__).parents[1] / "protocol" / "_generated.py"
 WIDTH = 100
 ALL_WORKSPACES = "*"
 
-# Types of the keyword arguments of methods that are written by hand: a struct, and its fields
-# that these methods fill in themselves.
+# Types of the keyword arguments of methods that are written by hand: the name of the type, its
+# struct, and the fields that the method fills in itself.
 PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
     "NewSection": (NewSection, frozenset()),
     "MemoryCommand": (
@@ -38,7 +38,7 @@ PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
     ),
 }
 WORDS: dict[str, Any] = {"Sort": sections.Sort}
-"""Types of words that parameters accept, by name."""
+"""Words that parameters accept."""
 HEAD = '''\
 """Types of the parameters and results of `Memsyncd`, for type checkers; unused at run time.
 
@@ -59,26 +59,33 @@ Words = str | Sequence[str]
 
 def generate_types(operations: Iterable[Operation], notifications: Iterable[Notification]) -> str:
     """Return the text of the module with the types."""
-    # Some names in an OpenRPC document are not valid in Python.
-    described = [operation for operation in operations if operation.name != "rpc.discover"]
-    inner = {
+    # Some names in an OpenRPC document are no valid names in Python.
+    operations = [operation for operation in operations if operation.name != "rpc.discover"]
+    inner = _find_structs(operation.params for operation in operations)
+    arguments = {
         struct.__name__: (struct, frozenset[str]())
-        for struct in _find_structs(operation.params for operation in described)
+        for struct in inner
         if not struct.__name__.endswith("Params")
     }
-    answers = [operation.result for operation in described]
-    results = _find_structs([*answers, *(notification.params for notification in notifications)])
+    results = _find_structs(
+        [
+            *(operation.result for operation in operations),
+            *(notification.params for notification in notifications),
+        ]
+    )
     parts = [HEAD, "\n# --- parameters ---\n"]
-    parts += [_render_parameters(name, *shape) for name, shape in {**inner, **PARAMETERS}.items()]
+    parts += [
+        _render_parameters(name, *shape) for name, shape in {**arguments, **PARAMETERS}.items()
+    ]
     parts += [_render_words(name, kind) for name, kind in WORDS.items()]
     parts += ["\n# --- results ---\n"]
-    parts += [_render_result(struct) for struct in results if struct.__name__ not in inner]
+    parts += [_render_result(struct) for struct in results if struct.__name__ not in arguments]
     return "\n".join(parts)
 
 
 def _find_structs(structs: Iterable[type[msgspec.Struct]]) -> list[type[msgspec.Struct]]:
-    """Return the structs, their bases and the structs in their fields. Each comes after the structs
-    that it needs.
+    """Return the structs, their bases and the structs in their fields. Each struct comes after the
+    structs that it needs.
     """
     ordered: dict[type[msgspec.Struct], None] = {}
     for struct in structs:
@@ -90,7 +97,7 @@ def _find_structs(structs: Iterable[type[msgspec.Struct]]) -> list[type[msgspec.
 
 
 def _list_parents(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
-    """Return the bases that have fields, so not `Result` and `Params`."""
+    """Return the bases that have fields; `Result` and similar bases have none."""
     return [
         base
         for base in struct.__bases__
@@ -138,7 +145,7 @@ def _render_result(struct: type[msgspec.Struct]) -> str:
 
 
 def _render_parameter_type(kind: Any) -> str:
-    """Render the type of a parameter, which also accepts one word in place of a list of words."""
+    """Render a type for arguments: one word is accepted in place of a list of words."""
     if get_origin(kind) is Annotated:
         return _render_parameter_type(get_args(kind)[0])
     if get_origin(kind) in (list, tuple):
@@ -209,8 +216,8 @@ if TYPE_CHECKING:
 
 
 class GeneratedMethods(Closing):
-    """Calls of operations about one workspace. `session` names the caller's session. Each method
-    raises what `Memsyncd` raises.
+    """Calls of operations about one workspace. `session` names the caller's session. The methods
+    raise the errors of `Memsyncd`.
     """
 
     def __init__(self, connection: WorkspaceConnection, session: str | None) -> None:
@@ -242,33 +249,33 @@ class _Parameter(NamedTuple):
 
 
 def _render_method(operation: Operation, python: Python) -> str:
-    by_name = {each.name.lstrip("*"): each for each in _list_parameters(operation, python)}
+    by_name = {part.name.lstrip("*"): part for part in _list_parameters(operation, python)}
     placed = [by_name.pop(name.lstrip("*")) for name in python.positional]
-    # In Python, `**kwargs` must come last.
-    named = sorted(by_name.values(), key=lambda each: each.name.startswith("**"))
+    # In Python, `**` parameters come last.
+    named = sorted(by_name.values(), key=lambda part: part.name.startswith("**"))
     lines = [f"    def {python.name}(", "        self,"]
     is_starred = bool(python.positional) and python.positional[-1].startswith("*")
-    lines += [f"        {parameter.render()}," for parameter in placed]
+    lines += [f"        {part.render()}," for part in placed]
     if named and not is_starred and not named[0].name.startswith("**"):
         lines.append("        *,")
-    lines += [f"        {parameter.render()}," for parameter in named]
+    lines += [f"        {part.render()}," for part in named]
     whole = f"types.{operation.result.__name__}"
     result = whole if not python.returns else _name_result(operation, python.returns)
     lines.append(f"    ) -> {result}:")
     docs = [operation.summary, *([python.doc] if python.doc else [])]
-    lines += _render_text(" ".join(docs), [each for each in (*placed, *named) if each.doc])
+    lines += _render_text(" ".join(docs), [part for part in (*placed, *named) if part.doc])
     lines.append("        params: dict[str, Any] = {")
-    fields_of = {field.encode_name for field in msgspec.structs.fields(operation.params)}
-    entries = [parameter.entry for parameter in (*placed, *named) if parameter.entry]
-    if "caller_session" in fields_of:
+    fields = {field.encode_name for field in msgspec.structs.fields(operation.params)}
+    entries = [part.entry for part in (*placed, *named) if part.entry]
+    if "caller_session" in fields:
         entries.append('"caller_session": self._session')
-    is_write = {"client", "timeout_ms"} <= fields_of
-    if "client" in fields_of and not is_write:
+    is_write = {"client", "timeout_ms"} <= fields
+    if "client" in fields and not is_write:
         entries.append('"client": self._connection.client_name')
     lines += [f"            {entry}," for entry in entries]
     lines.append("        }")
     call = "write" if is_write else "ask"
-    time = ", time_s=timeout_s" if "timeout_ms" in fields_of and not is_write else ""
+    time = ", time_s=timeout_s" if "timeout_ms" in fields and not is_write else ""
     select = f'["{python.returns}"]' if python.returns else ""
     request = f'self._connection.{call}("{operation.name}", params{time}){select}'
     lines.append(f"        answer: {result} = {request}")
@@ -277,7 +284,7 @@ def _render_method(operation: Operation, python: Python) -> str:
 
 
 def _render_text(text: str, parameters: list[_Parameter]) -> list[str]:
-    body = [f"`{each.name.lstrip('*')}`: {each.doc}" for each in parameters]
+    body = [f"`{part.name.lstrip('*')}`: {part.doc}" for part in parameters]
     lines = textwrap.wrap(f'"""{text}', WIDTH - 8, break_on_hyphens=False)
     if body:
         lines.append("")
@@ -287,9 +294,8 @@ def _render_text(text: str, parameters: list[_Parameter]) -> list[str]:
 
 
 def _name_result(operation: Operation, field: str) -> str:
-    kind = next(
-        each.type for each in msgspec.structs.fields(operation.result) if each.encode_name == field
-    )
+    fields = {each.encode_name: each.type for each in msgspec.structs.fields(operation.result)}
+    kind = fields[field]
     return _render_type(kind, _render_qualified)
 
 
@@ -317,7 +323,7 @@ def _list_parameters(operation: Operation, python: Python) -> Iterator[_Paramete
             doc = "Other workspaces in place of this one: names, ids or paths, or `*` for all."
             entry = "**convert_workspaces(workspaces)"
             if field.default == ALL_WORKSPACES:
-                doc = "Workspaces by their names, ids or paths; by default all."
+                doc = "By default all; else names, ids or paths."
                 entry = f'**(convert_workspaces(workspaces) or {{"workspace": "{ALL_WORKSPACES}"}})'
             yield _Parameter("workspaces", "WorkspaceNames", "None", entry, doc)
         elif name == "timeout_ms" and "client" not in all_fields:
@@ -329,58 +335,63 @@ def _list_parameters(operation: Operation, python: Python) -> Iterator[_Paramete
 
 def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) -> _Parameter:
     name = field.encode_name
-    own_name = python.rename.get(name, name)
+    python_name = python.rename.get(name, name)
     plain = find_plain_type(field.type)
     if isinstance(plain, type) and issubclass(plain, msgspec.Struct):
-        if own_name == python.kwargs:
-            entry = f'"{name}": convert_filters({own_name})'
-            return _Parameter(f"**{own_name}", f"Unpack[{plain.__name__}]", None, entry, "")
-        entry = f'"{name}": convert_filters({own_name} or {{}})'
-        return _Parameter(own_name, f"{plain.__name__} | None", "None", entry, doc)
+        if python_name == python.kwargs:
+            entry = f'"{name}": convert_filters({python_name})'
+            return _Parameter(f"**{python_name}", f"Unpack[{plain.__name__}]", None, entry, "")
+        entry = f'"{name}": convert_filters({python_name} or {{}})'
+        return _Parameter(python_name, f"{plain.__name__} | None", "None", entry, doc)
     is_starred = f"*{name}" in python.positional
     item = find_plain_type(get_args(plain)[0]) if is_starred else None
     if is_starred and not (isinstance(item, type) and issubclass(item, msgspec.Struct)):
         kind = _render_type(item)
-        return _Parameter(f"*{own_name}", kind, None, f'"{name}": [*{own_name}] or None', doc)
+        return _Parameter(f"*{python_name}", kind, None, f'"{name}": [*{python_name}] or None', doc)
     if name == "wait":
-        doc = "First index everything that is on the disk now."
+        doc = "Index everything that is on the disk now first."
         return _Parameter("wait", "bool", "False", "**convert_wait(is_wanted=wait)", doc)
     if get_origin(plain) is list:
-        return _make_list_parameter(field, plain, own_name, doc, is_starred=is_starred)
+        return _make_list_parameter(field, plain, python_name, doc, is_starred=is_starred)
     if get_origin(plain) is dict:
         kind = f"Mapping[{', '.join(map(_render_type, get_args(plain)))}]"
         empty = None if field.required else "None"
-        entry = f'"{name}": dict({own_name} or {{}}) or None'
+        entry = f'"{name}": dict({python_name} or {{}}) or None'
         if NoneType in get_args(field.type):
-            # An empty mapping and None mean different things.
-            entry = f'"{name}": None if {own_name} is None else dict({own_name})'
-        return _Parameter(own_name, f"{kind} | None", empty, entry, doc)
+            # An empty mapping differs from None.
+            entry = f'"{name}": None if {python_name} is None else dict({python_name})'
+        return _Parameter(python_name, f"{kind} | None", empty, entry, doc)
     kind = _render_parameter_type(field.type).replace("str | Words", "Words")
     default = None if field.required else repr(field.default).replace("'", '"')
-    return _Parameter(own_name, kind, default, f'"{name}": {python.sends.get(name, own_name)}', doc)
+    return _Parameter(
+        python_name, kind, default, f'"{name}": {python.sends.get(name, python_name)}', doc
+    )
 
 
 def _make_list_parameter(
-    field: msgspec.structs.FieldInfo, plain: Any, own_name: str, doc: str, *, is_starred: bool
+    field: msgspec.structs.FieldInfo, plain: Any, python_name: str, doc: str, *, is_starred: bool
 ) -> _Parameter:
     name, item = field.encode_name, find_plain_type(get_args(plain)[0])
     if isinstance(item, type) and issubclass(item, msgspec.Struct):
-        main = next(each.encode_name for each in msgspec.structs.fields(item) if each.required)
-        kind = f"types.{item.__name__} | str"
-        entry = f'"{name}": convert_items({own_name}, "{main}")'
+        inner = msgspec.structs.fields(item)
+        main = next(field.encode_name for field in inner if field.required)
+        kind, entry = (
+            f"types.{item.__name__} | str",
+            f'"{name}": convert_items({python_name}, "{main}")',
+        )
         if is_starred:
-            return _Parameter(f"*{own_name}", kind, None, entry, doc)
+            return _Parameter(f"*{python_name}", kind, None, entry, doc)
         default = None if field.required else "()"
-        return _Parameter(own_name, f"Iterable[{kind}]", default, entry, doc)
+        return _Parameter(python_name, f"Iterable[{kind}]", default, entry, doc)
     kind = "Words" if item is str else f"Iterable[{_render_type(item)}]"
     may_be_none = NoneType in get_args(field.type)
     convert = "convert_list" if may_be_none else "convert_words"
     if may_be_none:
         return _Parameter(
-            own_name, f"{kind} | None", "None", f'"{name}": {convert}({own_name})', doc
+            python_name, f"{kind} | None", "None", f'"{name}": {convert}({python_name})', doc
         )
     default = None if field.required else "()"
-    return _Parameter(own_name, kind, default, f'"{name}": {convert}({own_name})', doc)
+    return _Parameter(python_name, kind, default, f'"{name}": {convert}({python_name})', doc)
 
 
 # --- descriptions -------------------------------------------------------------------------------
@@ -395,10 +406,12 @@ Generated by `python -m memsyncd.operations.generate`; do not edit.
 
 
 def generate_fields(operations: Iterable[Operation], notifications: Iterable[Notification]) -> str:
-    """Return the text of the module with the descriptions. The daemon reads this module, because
-    reading the sources takes too long.
+    """Return the text of the module with the descriptions. They are generated, because reading the
+    sources takes too long for a daemon that must answer with its documents.
     """
-    structs = [struct for each in operations for struct in (each.params, each.result)]
+    structs = [
+        struct for operation in operations for struct in (operation.params, operation.result)
+    ]
     structs += [notification.params for notification in notifications]
     lines = [FIELDS_HEAD + "FIELDS: dict[str, dict[str, str]] = {"]
     for struct in _find_structs(structs):

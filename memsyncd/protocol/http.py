@@ -449,7 +449,7 @@ def check_access(
 
 
 def _check_page_cookie(token: bytes, cookie: str, now_s: float) -> None:
-    """Refuse the panel's page if the cookie is missing, as after a bookmark; the answer is a page
+    """Refuse the panel's page without a valid cookie, such as from a bookmark; the answer is a page
     for a person.
     """
     if not (cookie and is_cookie_valid(token, cookie, now_s)):

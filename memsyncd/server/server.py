@@ -72,7 +72,8 @@ class Connection(asyncio.Protocol):
     """One client's connection.
 
     `admit` returns a session for the connection, or refuses it and returns None. `on_lost` is
-    called when the connection is lost. `access` is set for a connection of the loopback port.
+    called when the connection is lost. `find_routes` is called with the first bytes of HTTP.
+    `access` is set for a connection of the loopback port.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def remember(home: Home) -> Iterator[Callable[..., Memsyncd]]:
-    """Memories of workspaces, as programs in this home have them; closed when the test is over."""
+    """Make memories of workspaces for a program in this home; they are closed after the test."""
     opened: list[Memsyncd] = []
 
     def make(*words: Any, **options: Any) -> Memsyncd:

@@ -63,7 +63,7 @@ def listen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listen]:
 def read_request(connection: socket.socket) -> dict[str, Any]:
     line = b""
     while not line.endswith(b"\n"):
-        # Byte by byte, to leave the request after this one to the next call.
+        # Byte by byte, so that the next request stays for the next call.
         line += connection.recv(1)
     request: dict[str, Any] = json.loads(line)
     return request
@@ -356,7 +356,7 @@ def test_an_answer_is_read_alike_however_it_is_split(text: str, cuts: list[int])
 
 
 def find_modules_after(statement: str) -> set[str]:
-    """Top-level names of what a bare interpreter has loaded after the statement."""
+    """Return the top-level modules that a bare interpreter has loaded after the statement."""
     package_home = str(Path(memsyncd.__file__).parents[1])
     code = f"import sys; sys.path.insert(0, {package_home!r}); {statement}; print(*sys.modules)"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""`Memsyncd` as programs use it, with the real daemon behind it."""
+"""`Memsyncd` as programs use it, with a real daemon."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Remember = Callable[..., Memsyncd]
 
 
 def read_notes(place: Place) -> dict[str, bytes]:
-    """Every file of memory with its bytes."""
+    """Return the bytes of every file of memory, by path."""
     files = [place.root / "MEMORY.md", *(place.root / ".memories").rglob("*")]
     return {
         str(file.relative_to(place.root)): file.read_bytes() for file in files if file.is_file()
@@ -546,7 +546,7 @@ def test_a_fork_gets_its_own_answers(place: Place, home: Home) -> None:
 
 
 def find_examples() -> dict[str, str]:
-    """What the documents show of `Memsyncd`, by where it stands."""
+    """Return the examples of `Memsyncd` in the documents, by document."""
     readme = (Path(memsyncd.client.__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
     found = {
@@ -631,7 +631,7 @@ def test_a_tasks_summaries_are_promoted_and_recalled_by_their_keywords(memory: M
 
 
 def test_an_access_raises_the_decay_by_which_answers_are_sorted(memory: Memsyncd) -> None:
-    # In notes of their own: short sections that touch are one hit.
+    # Two notes, because short sections that touch become one hit.
     never, often = (
         memory.add("A short text.", kind="note", note=name)["anchor"]
         for name in ("never.md", "often.md")
@@ -639,7 +639,7 @@ def test_an_access_raises_the_decay_by_which_answers_are_sorted(memory: Memsyncd
     connection = memory._connection
     for _ in range(3):
         connection.ask("access.record", {"anchors": [often]})
-    connection.ask("access.stats", {"anchor": often})  # stores what was noted
+    connection.ask("access.stats", {"anchor": often})  # so that the accesses are stored
     hits = memory.search("kind:note", sort="decay")
     assert [hit["anchor"] for hit in hits] == [often, never]
     listed = connection.ask("list", {"kind": "note", "sort": "decay", "explain": True})["notes"]

@@ -1,4 +1,4 @@
-"""The client's types are generated from the protocol and match what the daemon takes and gives."""
+"""The client's types are generated from the protocol and match the daemon's parameters and results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GIVEN = [
 
 
 def name_type(kind: Any) -> str:
-    """Name a type by a word that is the same for a struct and for a dictionary with its shape."""
+    """Return a name of a type that is the same for a struct and for a dictionary of its shape."""
     if get_origin(kind) in (list, dict):
         return f"{get_origin(kind).__name__}[{', '.join(map(name_type, get_args(kind)))}]"
     if get_args(kind):

@@ -42,7 +42,7 @@ def _run(*command: str | Path) -> None:
 
 @pytest.fixture(scope="session")
 def clients_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where clients are installed."""
+    """The folder where clients are installed."""
     if shutil.which("npm") is None:
         pytest.skip("not installed: npm")
     named = os.environ.get("MEMSYNCD_CLIENTS")

@@ -18,13 +18,13 @@ LAST_WORDS = "That is all."
 
 
 class Wish(NamedTuple):
-    """A call of a tool that the model wants; the name is the end of that which the agent gives."""
+    """A call of a tool that the model makes. Agents put a prefix before the tool's name."""
 
     tool: str
     input: dict[str, Any]
 
 
-class RpcRequest(NamedTuple):
+class ToolUse(NamedTuple):
     id: str
     tool: str
     namespace: str | None
@@ -54,7 +54,7 @@ class ScriptedModel(ThreadingHTTPServer):
         """The requests that offer memsyncd's tools."""
         return [body for _, body in self.requests if list(list_tools(body))]
 
-    def choose(self, body: dict[str, Any]) -> RpcRequest | None:
+    def choose(self, body: dict[str, Any]) -> ToolUse | None:
         offered = list(list_tools(body))
         number = len(list(list_results(body)))
         if not offered or number >= len(self.wishes):
@@ -62,8 +62,8 @@ class ScriptedModel(ThreadingHTTPServer):
         wish = self.wishes[number]
         for name, namespace in offered:
             if name.endswith(wish.tool):
-                return RpcRequest(f"call_{number}", name, namespace, wish.input)
-        return RpcRequest(f"call_{number}", wish.tool, None, wish.input)
+                return ToolUse(f"call_{number}", name, namespace, wish.input)
+        return ToolUse(f"call_{number}", wish.tool, None, wish.input)
 
 
 def list_tools(body: dict[str, Any]) -> Iterable[tuple[str, str | None]]:
@@ -157,7 +157,7 @@ def render_events(events: Iterable[tuple[str, Any]]) -> tuple[str, bytes]:
     return "text/event-stream", text.encode()
 
 
-def render_anthropic(body: dict[str, Any], call: RpcRequest | None) -> tuple[str, bytes]:
+def render_anthropic(body: dict[str, Any], call: ToolUse | None) -> tuple[str, bytes]:
     block: dict[str, Any] = {"type": "text", "text": LAST_WORDS}
     empty, delta = {**block, "text": ""}, {"type": "text_delta", "text": LAST_WORDS}
     if call is not None:
@@ -188,7 +188,7 @@ def render_anthropic(body: dict[str, Any], call: RpcRequest | None) -> tuple[str
     return render_events((event["type"], event) for event in events)
 
 
-def render_responses(_body: dict[str, Any], call: RpcRequest | None) -> tuple[str, bytes]:
+def render_responses(_body: dict[str, Any], call: ToolUse | None) -> tuple[str, bytes]:
     item: dict[str, Any] = {
         "type": "message",
         "role": "assistant",
@@ -212,7 +212,7 @@ def render_responses(_body: dict[str, Any], call: RpcRequest | None) -> tuple[st
     return render_events((event["type"], event) for event in events)
 
 
-def render_completions(body: dict[str, Any], call: RpcRequest | None) -> tuple[str, bytes]:
+def render_completions(body: dict[str, Any], call: ToolUse | None) -> tuple[str, bytes]:
     message: dict[str, Any] = {"role": "assistant", "content": LAST_WORDS}
     if call is not None:
         function = {"name": call.tool, "arguments": json.dumps(call.input)}
@@ -232,7 +232,7 @@ def render_completions(body: dict[str, Any], call: RpcRequest | None) -> tuple[s
     return kind, data + b"data: [DONE]\n\n"
 
 
-def render_gemini(_body: dict[str, Any], call: RpcRequest | None) -> tuple[str, bytes]:
+def render_gemini(_body: dict[str, Any], call: ToolUse | None) -> tuple[str, bytes]:
     part: dict[str, Any] = {"text": LAST_WORDS}
     if call is not None:
         part = {"functionCall": {"id": call.id, "name": call.tool, "args": call.input}}
@@ -245,11 +245,11 @@ def render_gemini(_body: dict[str, Any], call: RpcRequest | None) -> tuple[str, 
     return "application/json", json.dumps(answer).encode()
 
 
-def render_gemini_stream(body: dict[str, Any], call: RpcRequest | None) -> tuple[str, bytes]:
+def render_gemini_stream(body: dict[str, Any], call: ToolUse | None) -> tuple[str, bytes]:
     return render_events([("", json.loads(render_gemini(body, call)[1]))])
 
 
-RENDERERS: dict[str, Callable[[dict[str, Any], RpcRequest | None], tuple[str, bytes]]] = {
+RENDERERS: dict[str, Callable[[dict[str, Any], ToolUse | None], tuple[str, bytes]]] = {
     "/messages": render_anthropic,
     "/responses": render_responses,
     "/chat/completions": render_completions,

@@ -47,7 +47,7 @@ MEMSYNCD = [str(Path(sys.executable).with_name("memsyncd"))]
 
 
 class Stage(NamedTuple):
-    """A project with a daemon behind a recorder, and a home for one agent."""
+    """A project with a daemon behind a recorder, and a home for an agent."""
 
     home: Home
     root: Path
@@ -102,10 +102,10 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     home.close()
 
 
-# --- how each is configured and run -------------------------------------------------------------
+# --- how each agent is configured and run -------------------------------------------------------------
 
 Agent = Callable[[Stage, Callable[[str], Path]], tuple[list[str | Path], dict[str, str]]]
-"""Says which model to use, and returns the agent's command and more of its environment."""
+"""Configures the model of an agent; returns the agent's command and additions to its environment."""
 
 
 def make_claude_code(
@@ -272,7 +272,7 @@ def test_an_agent_lists_the_server_until_it_is_removed(
     stage: Stage, install: Callable[[str], Path], node: Path, name: str
 ) -> None:
     command, more = AGENTS[name](stage, install)
-    # The program, and for Node's the script.
+    # The program; for Node also the script.
     words = [str(word) for word in command[: 2 if name == "gemini" else 1]]
 
     def list_servers() -> str:

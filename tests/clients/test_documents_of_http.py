@@ -1,4 +1,4 @@
-"""The documents that describe the interfaces, judged by programs that others wrote."""
+"""Programs of others check the documents that describe the interfaces."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]
 
 LIMIT_S = 300
-# A schema cannot say that a date, a query or a pair of parameters must make sense, so requests that
-# fit it may be refused; an answer may be late, since requests ask for generations to come.
+# A schema cannot express that a date, a query or a pair of parameters must make sense, so the daemon
+# may refuse a request that fits the schema. An answer may be late, because a request can wait for a
+# later generation.
 SETTINGS = """
 [parameters]
 "query.timeout_ms" = 50
@@ -89,7 +90,7 @@ def test_the_openrpc_document_is_valid_by_its_meta_schema(
         [tools.node, "-e", READ_META_SCHEMA, package],
         capture_output=True, text=True, timeout=LIMIT_S, check=True,
     )  # fmt: skip
-    # It names the meta-schema of JSON Schema by addresses that need a network.
+    # The schema refers to JSON Schema by addresses that need a network.
     text = read.stdout
     for address, known in (
         ("https://meta.json-schema.tools/#/definitions/JSONSchemaObject", DRAFT_7),

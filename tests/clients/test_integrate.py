@@ -27,7 +27,7 @@ PACKAGES = (
     "opencode-ai@1.18.33",
     "@google/gemini-cli@0.61.0",
 )
-# npm runs no scripts of packages: the programs are called where the packages have them.
+# npm does not run the packages' scripts here, so the programs are called inside the packages.
 PROGRAMS = {
     "claude": "@anthropic-ai/claude-code-linux-x64/claude",
     "codex": "@openai/codex-linux-x64/vendor/*/bin/codex",
@@ -36,7 +36,7 @@ PROGRAMS = {
 }
 SECTIONS = re.findall(r"(?ms)^## ([^\n]+)\n(.*?)(?=^## |\Z)", DOCUMENT.read_text("utf-8"))
 BLOCKS = {title: "".join(re.findall(r"(?s)```console\n(.*?)```", text)) for title, text in SECTIONS}
-# Their own warnings and colours are no part of what is promised.
+# The documents promise nothing about the clients' own warnings and colours.
 NOISE = re.compile(r"^(?:(?i:warning): .*)?\n", re.MULTILINE)
 COLOURS = re.compile(r"\x1b\[\d*m")
 
@@ -94,7 +94,7 @@ class Shell:
         path.chmod(0o755)
 
     def run(self, line: str) -> str:
-        """The output of a line, with the user's home under its name in the document."""
+        """Return the output of a line, with the name of the user's home from the document."""
         done = subprocess.run(
             ["bash", "-c", line],
             cwd=self.project,

@@ -46,7 +46,7 @@ EXPECTED = {
 
 
 def replay(socket_path: str, messages: list[dict[str, Any]]) -> Iterator[tuple[Any, Any]]:
-    """Send the messages, and yield each request with its answer, which is awaited as clients do."""
+    """Send the messages, wait for the answer to each request like a client, and yield both."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(LIMIT_S)
         connection.connect(socket_path)

@@ -43,7 +43,7 @@ class Model(ThreadingHTTPServer):
         return [request["messages"][-1]["content"][0] for request in self.requests[1:]]
 
     def answer(self, path: str, request: dict[str, Any]) -> tuple[str, bytes]:
-        """The type and the bytes of the reply to a request, as the API of the path has it."""
+        """Return the type and the bytes of the reply, in the form of the path's API."""
         number = len(self.requests)
         self.requests.append(request)
         is_over = number >= len(self._wishes)
@@ -101,7 +101,7 @@ def socket(home: Home, monkeypatch: pytest.MonkeyPatch) -> str:
     return home.socket_path
 
 
-# The SDK takes two seconds to import, which only these tests should pay.
+# The SDK takes two seconds to import, so only these tests import it.
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ EVENT_STREAM = "application/vnd.amazon.eventstream"
 def render_reply(
     path: str, request: dict[str, Any], message_id: str, call: Call | None, words: str
 ) -> tuple[str, bytes]:
-    """A call of a tool, or the last words, as the API behind the path says it."""
+    """Return a call of a tool, or the last words, in the form of the path's API."""
     path = path.partition("?")[0]
     if path.endswith("/chat/completions"):
         return "application/json", dump(make_completion(request, message_id, call, words))

@@ -1,4 +1,4 @@
-"""The tool as a program uses it: what it passes on, how it fails, and what it does not block."""
+"""The tool as a program uses it: its parameters, its failures, and the event loop that goes on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memsyncd.errors import MemsyncdError, NoDaemon, PathRefused, WorkspaceNotFo
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Place
 
-# A daemon of its own and SDKs that take seconds to import.
+# Slow: each test has a daemon of its own, and the SDKs take seconds to import.
 pytestmark = pytest.mark.life
 
 VIEW = {"command": "view", "path": "/memories/context.md"}
@@ -48,7 +48,7 @@ REFUSED = (
 
 
 def find_refusal(action: Callable[[], object]) -> tuple[str, MemsyncdError]:
-    """The text that the model gets, and the error behind it."""
+    """Return the text for the model, and the error that caused it."""
     from anthropic.tools import ToolError
 
     with pytest.raises(ToolError) as caught:
@@ -208,8 +208,8 @@ def test_one_tool_serves_many_threads_without_losing_an_edit(
 
 @pytest.fixture
 def stopped(daemon: Daemon, place: Place) -> Any:
-    """A daemon that accepts connections, as the kernel does that for it, but does nothing until it
-    is resumed.
+    """A stopped daemon: the kernel still accepts connections for it, but nothing answers until the
+    daemon is resumed.
     """
     daemon.process.send_signal(signal.SIGSTOP)
     yield lambda: daemon.process.send_signal(signal.SIGCONT)

@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 
 VERSION = importlib.metadata.version("anthropic")
 TESTS = "tests/lib/tools/memory_tools/test_filesystem.py"
-# Guards against hanging on busy machines; an idle one needs two seconds for the one and five for
-# the other.
+# Limits against a hang on a busy machine. An idle machine fetches in two seconds and runs in five.
 FETCH_S, RUN_S = 120, 180
 # Only the tests of the sync tool: the async tool differs only in how it waits for the daemon. One
 # test that writes 5 MB is left out.
 SHORT = "not Async and not too_many_lines"
-# The build backend for pip: with the real one pip would fetch and install several packages without
-# building anything.
+# A build backend for pip. With the real backend, pip would fetch and install several packages and
+# build nothing.
 BUILDER = f"""
 import os
 def prepare_metadata_for_build_wheel(folder, settings=None):
@@ -48,8 +47,8 @@ NO_WORKSPACE = (
     "has the tool make its own folder and those above it; a workspace is a folder"
     " that somebody chose"
 )
-# By the test's name, of both classes. Their subjects are tested on the daemon itself, in
-# tests/files and here.
+# The reasons by the test's name, for both classes. Tests of the daemon itself have the same subjects,
+# in tests/files and here.
 CANNOT_PASS = {
     "test_mkdir_parents_not_world_writable_under_permissive_umask": NO_WORKSPACE,
     "test_delete_not_allow_deleting_memories_directory[/memories/sub/..]": ANY_DOTS,
@@ -67,8 +66,8 @@ CANNOT_PASS = {
 
 @pytest.fixture(scope="module")
 def home(make_home: Callable[[], Home]) -> Home:
-    """One test writes a file of 5 MB: more than memsyncd accepts by default, and indexed faster in
-    large chunks.
+    """A home whose limits allow the file of 5 MB that one test writes. Large chunks make its index
+    faster.
     """
     home = make_home()
     home.config.write_text(

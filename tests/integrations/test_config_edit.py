@@ -73,7 +73,7 @@ GAPS = st.sampled_from(["", " ", "\n", "\r\n  ", " // note\n", "/* x */", "\n\t/
 
 @st.composite
 def documents(draw: st.DrawFn) -> tuple[Any, str]:
-    """An object, and JSON with comments for it."""
+    """An object, and its text as JSON with comments."""
     value = draw(OBJECTS)
     return value, draw(GAPS) + _write(draw, value) + draw(GAPS)
 
@@ -165,7 +165,7 @@ def test_comments_and_order_stay() -> None:
         '        "memsyncd": {\n            "command": "x",\n            "args": [\n'
         '                "mcp"\n            ]\n        }\n',
     )
-    # The comma of the part before goes as well: strict JSON allows none at the end.
+    # The comma before the part is removed, too, because strict JSON allows no comma at the end.
     without = COMMENTED.replace('"a"},', '"a"}')
     assert remove_part(set_member(COMMENTED, PATH, VALUE), PATH, drop) == without
 
@@ -263,7 +263,7 @@ def test_a_table_is_added_once_and_taken_out(
 def test_text_of_other_programs_around_a_table_stays(
     root: str, blocks: list[str], added: list[str], places: list[int], sub: str, rewrite: str
 ) -> None:
-    """Tables before, behind and within memsyncd's lines, comments dropped, all of it rewritten."""
+    """Other programs add tables before, behind and within memsyncd's lines, or drop comments."""
     text = root + "".join(blocks)
     own = set_table(text, TABLE, SERVER)[len(text) :]
     parts = [*blocks, own]
@@ -344,7 +344,7 @@ def test_text_of_others_within_a_section_stays(
     kept = [line for line in gone.split("\n") if line.strip()]
     for line in others:
         assert not line or line in kept
-    # A line within a sentence makes that another sentence, which is no longer memsyncd's.
+    # With a new line in the middle, a sentence is no longer memsyncd's.
     first = 1 if rewrite == "without heading" else 2
     assert "memory_search" not in gone or (added and place > first)
 
@@ -390,7 +390,7 @@ EDITS = st.sets(st.sampled_from(["other", "server", "hook first", "hook last", "
 
 
 def edit_settings(value: dict[str, Any], edits: set[str], event: str) -> dict[str, Any]:
-    """What another program does to its settings, which it writes anew and without comments."""
+    """Return the settings after another program has rewritten them, without comments."""
     value = json.loads(json.dumps(value))
     if "other" in edits:
         value = {"first": 1, **value, "last": [{}]}
@@ -425,17 +425,17 @@ def test_values_of_other_programs_in_json_stay(
     assert gone is not None
     left = json.loads(gone)
     if "version" not in value:
-        # A file of Cursor's needs it while it has any other member.
+        # Cursor needs the version while its file has any other member.
         left.pop("version", None)
     assert left == edit_settings(value, edits, event)
-    # Without an edit by others, comments stay as well.
+    # If no other program has edited the file, comments stay, too.
     gone = uninstall(new, pieces, PROGRAM, before=text) or ""
     assert {"version": 1, **read_json(gone, parse_json(gone))} == {"version": 1, **value}
     assert gone.count("// ") + gone.count("/*") == text.count("// ") + text.count("/*")
 
 
 def test_the_table_of_codex_is_found_by_its_name_and_not_by_comments() -> None:
-    """The texts are what Codex 0.171 made of a file that an earlier memsyncd had written."""
+    """Codex 0.171 made these texts from a file that an earlier memsyncd had written."""
     pieces = [piece for piece in CLIENTS["codex"].scopes["user"] if isinstance(piece, Table)]
     head = '# my codex\nmodel = "m"\n\n[mcp_servers.other]\ncommand = "true"\nenabled = false\n'
     own = '\n[mcp_servers.memsyncd]\ncommand = "/old/memsyncd"\nargs = ["mcp"]\n'

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Place
     from tests.integrations.conftest import Model
 
-# A daemon of its own and SDKs that take seconds to import.
+# Slow: each test has a daemon of its own, and the SDKs take seconds to import.
 pytestmark = pytest.mark.life
 
 QUESTION = "Which colour?"

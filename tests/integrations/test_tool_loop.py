@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Place
     from tests.integrations.conftest import Model
 
-# A daemon of its own and SDKs that take seconds to import.
+# Slow: each test has a daemon of its own, and the SDKs take seconds to import.
 pytestmark = pytest.mark.life
 
 KEPT = {
@@ -38,9 +38,9 @@ class Step:
     wish: dict[str, Any]
     reported: str
     is_error: bool = False
-    # The content of the disk, besides the notes that are always there.
+    # The files on the disk, in addition to the first notes.
     files: Mapping[str, str] = field(default_factory=dict)
-    # In which notes each word is found.
+    # The notes in which a search finds each word.
     found: Mapping[str, set[str]] = field(default_factory=dict)
     # The newest revision; None if no step has changed it.
     revision: Mapping[str, object] | None = None

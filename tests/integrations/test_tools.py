@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Place
     from tests.integrations.conftest import Model
 
-# A daemon of its own and SDKs that take seconds to import.
+# Slow: each test has a daemon of its own, and the SDKs take seconds to import.
 pytestmark = pytest.mark.life
 
 NAMES = [name for name in TOOLS if name != INIT_TOOL]
@@ -187,7 +187,7 @@ def test_converse_finds_and_remembers_and_has_memory_in_each_turn(
     (place.root / "MEMORY.md").write_text(LARCH)
     client, model = runtime(*WISHES)
     client = bedrock.with_memory(client, place.id)
-    # Called again, it does not add a second block.
+    # A second call adds no second block.
     client = bedrock.with_memory(client, place.id)
     messages: list[Any] = [
         {"role": "user", "content": [{"text": "Old larch?"}, {"cachePoint": {"type": "default"}}]}

@@ -19,7 +19,7 @@ LIMIT_MS = 45_000
 
 
 def find_missing() -> str:
-    """Name what is not installed and needed; empty if nothing is."""
+    """Return the names of missing programs; empty if none is missing."""
     if PROGRAM is None:
         return NAMES[0]
     return "" if importlib.util.find_spec("playwright") else "playwright"
@@ -30,7 +30,7 @@ def running_browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        # Chromium's own sandbox does not work for root, as whom CI may run.
+        # CI may run as root, and then Chromium's own sandbox does not work.
         yield playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
 
 

@@ -1,4 +1,4 @@
-"""The page is small, and the pictures of it in the documents are there and small."""
+"""The page is small, and the documents have its pictures, which are small, too."""
 
 from __future__ import annotations
 

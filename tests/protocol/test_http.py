@@ -141,7 +141,7 @@ def test_a_wrong_query_string_is_refused_by_name(query: Any, message: str) -> No
         http.make_query_params("search", query)
     assert refusal.value.message.startswith(message)
     assert refusal.value.hint
-    # The names of JSON-RPC that a query string does not have.
+    # A query string has no `filters`: that is a name of JSON-RPC.
     assert "filters" not in refusal.value.hint
 
 
@@ -253,7 +253,7 @@ def test_a_header_that_decides_something_is_given_once() -> None:
 
 
 def check(path: str = "/v1/status", authority: str = "", access: Any = ACCESS, **given: str) -> int:
-    """The status with which a request is refused; 0 if it is not."""
+    """Return the status of the refusal; 0 if the request is accepted."""
     headers = {name.encode(): value.encode("latin-1") for name, value in given.items()}
     _, refusal = attempt(http.check_access, access, headers, authority, path)
     if refusal is None:

@@ -42,7 +42,7 @@ def read_all(pieces: list[bytes], *, max_line_bytes: int) -> list[bytes | TooLon
 
 
 def expect(stream: bytes, *, max_line_bytes: int) -> list[bytes | TooLong]:
-    """The same as one line, for a complete stream."""
+    """Return the expected lines of a complete stream, by a simple implementation."""
     lines = (line for line in stream.split(b"\n") if line.strip() or len(line) > max_line_bytes)
     return [TOO_LONG if len(line) > max_line_bytes else line for line in lines]
 
@@ -423,7 +423,7 @@ def test_a_damaged_request_never_makes_the_parser_raise(data: st.DataObject) -> 
 
 
 def check(message: RpcRequest | Fault | Batch) -> None:
-    """Every fault can be written as one line that reads as an error."""
+    """Check that each fault can be sent as one line, and that this line is an error."""
     for item in message.items if isinstance(message, Batch) else [message]:
         if isinstance(item, Fault) and not isinstance(item.id, msgspec.UnsetType):
             line = encode_error(item.id, item.error)

@@ -113,7 +113,7 @@ def test_a_wrong_message_gets_the_code_that_mcp_prescribes(message: bytes, code:
     assert fault.error.data["hint"]
 
 
-def test_an_unknown_version_is_answered_with_those_that_are_known() -> None:
+def test_an_unknown_version_is_answered_with_the_known_versions() -> None:
     meta = META | {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
     fault = mcp.McpParser().parse_line(line("tools/list", _meta=meta))
     assert fault.error.data["requested"] == "2099-01-01"
@@ -314,28 +314,24 @@ def test_an_action_of_a_tool_is_a_call_of_its_method(
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("name", "arguments"),
     [
-        {},
-        {"action": "delete"},
-        {"action": "resume", "content": "x"},
-        {"action": "send", "signals": [1]},
-        {"action": "ack", "agent": "a"},
-        {"action": "inbox", "agent": 3},
+        ("memory_agent", {}),
+        ("memory_agent", {"action": "delete"}),
+        ("memory_agent", {"action": "resume", "content": "x"}),
+        ("memory_agent", {"action": "send", "signals": [1]}),
+        ("memory_agent", {"action": "ack", "agent": "a"}),
+        ("memory_agent", {"action": "inbox", "agent": 3}),
+        ("memory_search", {}),
+        ("memory_search", {"quer": "x"}),
+        ("memory_search", {"query": 3}),
+        ("memory_search", {"query": "x", "limit": 0}),
+        ("memory_search", {"query": None}),
     ],
 )
-def test_wrong_actions_are_refused_with_a_remedy(arguments: dict[str, Any]) -> None:
+def test_wrong_arguments_are_refused_with_a_remedy(name: str, arguments: dict[str, Any]) -> None:
     with pytest.raises(BadRequest) as caught:
-        mcp_tools.choose_call(mcp_tools.TOOLS["memory_agent"], arguments)
-    assert caught.value.hint
-
-
-@pytest.mark.parametrize(
-    "arguments", [{}, {"quer": "x"}, {"query": 3}, {"query": "x", "limit": 0}, {"query": None}]
-)
-def test_wrong_arguments_are_refused_with_a_remedy(arguments: dict[str, Any]) -> None:
-    with pytest.raises(BadRequest) as caught:
-        mcp_tools.choose_call(mcp_tools.TOOLS["memory_search"], arguments)
+        mcp_tools.choose_call(mcp_tools.TOOLS[name], arguments)
     assert caught.value.hint
 
 

@@ -78,7 +78,7 @@ def make_metrics(**fields: object) -> MetricsResult:
 
 
 def read(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
-    """The samples by name and labels. Fails where the text is not of the format."""
+    """Return the samples by name and labels. Fails if the text is not in the format."""
     kinds: dict[str, str] = {}
     samples: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     family, has_help = "", ""
@@ -105,7 +105,7 @@ def read(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
 
 
 def check_histograms(samples: dict[str, dict[Any, float]]) -> None:
-    """Each has buckets that only grow, up to one of all values, and a sum."""
+    """Each histogram has buckets that only grow, a last bucket with all values, and a sum."""
     for name in [name for name in samples if name.endswith("_bucket")]:
         family = name.removesuffix("_bucket")
         rows: dict[Any, list[tuple[float, float]]] = {}
@@ -176,7 +176,7 @@ def test_a_daemon_without_workspaces_and_requests_has_all_families() -> None:
 
 
 def test_every_value_of_the_result_is_in_the_text() -> None:
-    """Each gets a value of its own; a missing one was forgotten."""
+    """Each field gets a different number; a number that is missing in the text was forgotten."""
     numbers = iter(range(1001, 2000))
     workspace = make_workspace(
         **{

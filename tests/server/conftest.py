@@ -27,7 +27,7 @@ WAIT_LIMIT_S = 60
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine in an event loop of its own."""
+    """Run a coroutine test in an event loop of its own."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
@@ -36,7 +36,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 class ScriptedHandlers:
-    """Handlers that behave in all the ways a handler can."""
+    """Handlers that return, wait, fail or return nonsense, each in its own way."""
 
     def __init__(self) -> None:
         self.sessions: list[Session] = []

@@ -267,7 +267,7 @@ async def test_five_hundred_silent_connections_keep_no_client_out(serve, wait_un
                 serving.connect_plainly()
             await asyncio.sleep(0)
             assert "result" in await worker.ask("ping")
-        # On a slow machine the first are silent for so long that the last replace them.
+        # On a slow machine the first connections are old enough for the last ones to replace them.
         await wait_until(lambda: serving.refused or serving.dropped)
         await wait_until(lambda: serving.server.n_clients == 256)
         await asyncio.sleep(0.6)
@@ -356,7 +356,9 @@ async def test_clients_that_misbehave_at_random_do_not_harm_others(
         for sock in socks:
             sock.close()
         await asyncio.sleep(0.01)
-        notify_all(serving, make_changed())  # a client that only ended its side is detected by this
+        notify_all(
+            serving, make_changed()
+        )  # so the server notices clients that only ended their side
         await wait_until(lambda: serving.server.n_clients == 1)
         await wait_until(lambda: not serving.server.n_running)
         assert {name for _, name in serving.errors} <= {"status", "problems", "list"}
@@ -364,7 +366,7 @@ async def test_clients_that_misbehave_at_random_do_not_harm_others(
 
 
 def notify_all(serving, changed) -> None:
-    """Notify all sessions but the first, which is not subscribed."""
+    """Notify all sessions except the first, which is not subscribed."""
     for session in serving.handlers.sessions[1:]:
         session.notify("changed", changed)
 

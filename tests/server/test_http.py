@@ -27,7 +27,7 @@ JSON = [("Content-Type", "application/json")]
 
 
 class Browser:
-    """A client of HTTP by h11, or by bytes."""
+    """A client of HTTP that sends requests framed by h11, or plain bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -62,7 +62,7 @@ class Browser:
         return event.status_code, headers, body
 
     async def send(self, data: bytes) -> tuple[int, bytes]:
-        """Send bytes, and return the status and all that comes until the server closes."""
+        """Send bytes; return the status and all bytes until the server closes the connection."""
         self.writer.write(data)
         answer = await asyncio.wait_for(self.reader.read(), LIMIT_S)
         return int(answer.split()[1]) if answer else 0, answer
@@ -273,7 +273,7 @@ async def test_a_client_that_sends_its_whole_body_first_reads_why_it_is_refused(
     async with serve(Limits(max_line_bytes=4096)) as serving:
         sock = serving.connect_plainly()
         sock.settimeout(LIMIT_S)
-        length = 16 * 2**20  # more than the buffers of the system take
+        length = 16 * 2**20  # more than the buffers of the system can hold
         data = POST + b"Content-Length: %d\r\n\r\n" % length + bytes(length)
         await asyncio.to_thread(sock.sendall, data)
         assert (await asyncio.to_thread(sock.recv, 4096)).startswith(b"HTTP/1.1 413 ")
@@ -324,7 +324,7 @@ async def test_a_client_that_leaves_cancels_its_request_and_leaves_nothing_behin
             sock = serving.connect_plainly()
             sock.settimeout(LIMIT_S)
             sock.sendall(data)
-            for _ in range(20):  # turns of the loop, which accepts and reads within some of them
+            for _ in range(20):  # the loop needs some turns to accept and read
                 await asyncio.sleep(0.002)
             sock.close()
         await wait_until(lambda: serving.server.n_clients == 1)

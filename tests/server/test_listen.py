@@ -1,4 +1,4 @@
-"""Which socket a daemon creates, refuses and removes."""
+"""The sockets and tokens that a daemon creates, refuses and removes."""
 
 from __future__ import annotations
 
@@ -194,11 +194,6 @@ def test_a_folder_that_other_users_can_only_read_is_accepted(run: Path) -> None:
     acquire(run).close()
 
 
-def test_a_folder_that_is_a_link_is_unsafe(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(run)
-    assert isinstance(refuse(tmp_path / "link"), Unsafe)
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_a_folder_of_another_user_is_unsafe(run: Path) -> None:
     os.chown(run, 65534, 65534)
@@ -212,14 +207,13 @@ def test_a_socket_of_another_user_is_unsafe(run: Path) -> None:
     assert "belongs to user 65534" in refuse(run).message
 
 
-def test_a_file_where_the_folder_should_be_is_unsafe(tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("")
-    assert isinstance(refuse(tmp_path / "run"), Unsafe)
-
-
-def test_a_link_where_the_socket_should_be_is_unsafe(run: Path, tmp_path: Path) -> None:
+def test_links_and_a_file_in_place_of_the_folder_are_unsafe(run: Path, tmp_path: Path) -> None:
     (run / "s.sock").symlink_to(tmp_path / "elsewhere")
     assert isinstance(refuse(run), Unsafe)
+    (tmp_path / "link").symlink_to(run)
+    assert isinstance(refuse(tmp_path / "link"), Unsafe)
+    (tmp_path / "file").write_text("")
+    assert isinstance(refuse(tmp_path / "file"), Unsafe)
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ async def test_progress_by_http_turns_the_answer_into_a_stream(serve, has_sessio
             assert answer["method"] == "notifications/progress"
         assert "Nothing found" in answer["result"]["content"][0]["text"]
         await asyncio.wait_for(client.reader.readuntil(b"0\r\n\r\n"), LIMIT_S)
-        # The stream has ended, the connection goes on, and an answer at once is plain JSON.
+        # The stream has ended, but the connection goes on; an answer without progress is plain JSON.
         assert b"application/json" in await post(client, message, *headers)
 
 

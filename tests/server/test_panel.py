@@ -1,4 +1,4 @@
-"""An address of the panel is good once; the port is remembered for a restart."""
+"""An address of the panel is valid once; the port is remembered for a restart."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_each_request_is_started_or_dropped_once_and_the_limit_holds(
 
 
 class BusyConnection:
-    """Has `n_lines` lines and processes one a turn."""
+    """Has `n_lines` lines and processes one line in each turn."""
 
     def __init__(self, scheduler: LineScheduler, n_lines: int, name: str, seen: list[str]) -> None:
         self._scheduler, self._n_lines, self._name, self._seen = scheduler, n_lines, name, seen
@@ -187,7 +187,7 @@ LinesOf = Callable[[], list[dict[str, Any]]]
 
 @pytest.fixture
 def lines(request: pytest.FixtureRequest) -> Iterator[LinesOf]:
-    """Returns the lines since the last call. The level is debug unless the test sets another."""
+    """A function that returns the log lines since its last call. The level is debug by default."""
     root = logging.getLogger()
     handlers, level, own_level = list(root.handlers), root.level, logging.getLogger(ROOT).level
     stream = io.StringIO()

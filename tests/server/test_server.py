@@ -197,7 +197,7 @@ async def test_the_running_requests_of_a_disconnected_client_are_cancelled(
         client.close()
         await wait_until(lambda: not serving.server.n_clients)
         await wait_until(lambda: serving.handlers.cancelled == 2)
-        # The server counts a request until its task has ended, a turn of the loop later.
+        # A request counts as running until its task has ended, one turn of the loop later.
         await wait_until(lambda: not serving.server.n_running)
         assert (serving.handlers.started, serving.errors) == (2, [])
         assert serving.handlers.notified == ["closed 1"]
