@@ -1,1 +1,1 @@
-"""The daemon's process: it starts, runs and stops what the other rooms have."""
+"""The daemon's process: it makes the objects of the other rooms, runs them and stops them."""

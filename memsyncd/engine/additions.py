@@ -14,22 +14,12 @@ from msgspec.structs import asdict
 
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.editing.additions import (
-    Addition,
-    append_section,
-    check_addition,
-)
+from memsyncd.core.editing.additions import Addition, append_section, check_addition
 from memsyncd.core.editing.capture import find_new
 from memsyncd.core.editing.kinds import find_kind
 from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.paths import (
-    MEMORY_FILE,
-    MEMORY_FOLDER,
-    NotePath,
-    is_markdown,
-    parse_note_path,
-)
+from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, NotePath, is_markdown, parse_note_path
 from memsyncd.engine.edit import Decide, Edit, Put, make_put
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, PathRefused

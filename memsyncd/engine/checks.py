@@ -18,17 +18,9 @@ from typing import Any
 
 from memsyncd.config import Config
 from memsyncd.engine.job_completions import call_soon
-from memsyncd.engine.records import (
-    SET_ASIDE,
-)
+from memsyncd.engine.records import SET_ASIDE
 from memsyncd.engine.sync import ROOT_FAULT
-from memsyncd.engine.workspace import (
-    STALL_FAULT,
-    WATCH_LIMIT,
-    Condition,
-    Freshness,
-    Workspace,
-)
+from memsyncd.engine.workspace import STALL_FAULT, WATCH_LIMIT, Condition, Freshness, Workspace
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.findings import Level, parse_rows
 from memsyncd.operations.status.declare import FindingInfo, ProblemInfo

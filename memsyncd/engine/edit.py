@@ -44,13 +44,7 @@ from memsyncd.engine.sync import (
 )
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import (
-    Busy,
-    Conflict,
-    MemsyncdError,
-    StoreFailed,
-    Unwritable,
-)
+from memsyncd.errors import Busy, Conflict, MemsyncdError, StoreFailed, Unwritable
 from memsyncd.files.read import TextFile, check_size
 from memsyncd.files.scope import Scope, find_identity, is_within_folder
 from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_path

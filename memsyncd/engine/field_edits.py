@@ -11,15 +11,8 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.editing.additions import (
-    Addition,
-)
-from memsyncd.core.editing.topics import (
-    Appended,
-    add_field,
-    append_value,
-    find_field,
-)
+from memsyncd.core.editing.additions import Addition
+from memsyncd.core.editing.topics import Appended, add_field, append_value, find_field
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.model import ARCHIVED, Meta, Section
@@ -28,11 +21,7 @@ from memsyncd.engine.additions import choose_note
 from memsyncd.engine.edit import Decide, Edit, check_digest, make_put
 from memsyncd.engine.similar import find_nearly_same
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import (
-    EditRefused,
-    MemsyncdError,
-    NoteNotFound,
-)
+from memsyncd.errors import EditRefused, MemsyncdError, NoteNotFound
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.operations.fields import AddedSection, OnSimilar
 from memsyncd.operations.similar.declare import SimilarSection

@@ -1,9 +1,10 @@
 """Have an index filled by another process, and follow it: the daemon's side of `index_worker`.
 
-One process runs at a time, as one would index in the daemon. A thread for each starts it, reads its
-messages and waits for its end, so that none is left behind. A process that sends nothing for long
-loses its turn to other workspaces, then it is killed. A process that dies is started once more and
-goes on from the last commit; after a second death the daemon indexes by itself.
+One process runs at a time, like the daemon, which would index one workspace after another. A thread
+for each starts it, reads its messages and waits for its end, so that none is left behind. A process
+that sends nothing for long loses its turn to other workspaces, then it is killed. A process that
+dies is started once more and goes on from the last commit; after a second death the daemon indexes
+by itself.
 """
 
 from __future__ import annotations

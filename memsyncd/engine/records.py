@@ -135,7 +135,7 @@ def _log_opened(workspace: Workspace, records: Records) -> None:
 
 
 def release_records(workspace: Workspace) -> Job[None]:
-    """Close the records of a workspace whose folder is gone, as both may have moved.
+    """Close the records of a workspace whose folder is gone, because both may have moved.
 
     They are opened again when they are needed.
     """
@@ -200,7 +200,7 @@ def report_wal_sizes(workspace: Workspace) -> None:
 
 def _describe_held(path: Path, n_bytes: int) -> str:
     return (
-        f"{path.name}-wal has grown to {n_bytes / 1e6:,.0f} MB, as"
+        f"{path.name}-wal has grown to {n_bytes / 1e6:,.0f} MB, because"
         f" another program reads {path.name} all the time: close that program"
         f" (to find it: fuser -v {path}); the file then shrinks by itself"
     )
@@ -261,7 +261,7 @@ def _find_former(records: Path, inode: int) -> Iterator[tuple[Path, Owner]]:
 def _has_same_notes(scope: Scope, heads: Mapping[str, str]) -> bool:
     """True if more than half of the compared notes have the recorded text.
 
-    Empty notes are not compared, as they prove nothing.
+    Empty notes are not compared, because they prove nothing.
     """
     recorded = sorted((path, digest) for path, digest in heads.items() if digest != EMPTY)
     compared = recorded[:: max(1, len(recorded) // N_COMPARED)]

@@ -48,12 +48,12 @@ _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 def read_redacted_chunks(
     reader: Reader, chunks: Sequence[int], config: Config
 ) -> Mapping[int, str]:
-    """Read the texts of chunks, by their numbers, as they may be shown, each with as many lines."""
+    """Read the redacted texts of chunks, by their numbers. Each text keeps its number of lines."""
     return redact_texts(reader, read_texts(reader, chunks), config)
 
 
 def redact_texts(reader: Reader, texts: Mapping[int, str], config: Config) -> Mapping[int, str]:
-    """Redact the texts of chunks, by their numbers, as they may be shown."""
+    """Redact the texts of chunks, by their numbers."""
     if not must_redact(reader, config):
         return texts
     return _redact_texts(texts, _find_secrets(reader, texts, index_fingerprint(config)))
@@ -67,7 +67,7 @@ def must_redact(reader: Reader, config: Config) -> bool:
 def read_redacted_sections(
     reader: Reader, ids: Iterable[int], config: Config
 ) -> Mapping[int, HitSection]:
-    """Read sections with their metadata, by their numbers, as they may be shown."""
+    """Read redacted sections with their metadata, by their numbers."""
     sections = read_sections(reader, ids)
     if not must_redact(reader, config):
         return sections
@@ -78,7 +78,7 @@ def read_redacted_sections(
 def read_redacted_titles(
     reader: Reader, ids: Iterable[int], config: Config
 ) -> Mapping[int, SectionTitle]:
-    """Read anchors, headings and kinds of sections, by their numbers, as they may be shown."""
+    """Read anchors and redacted headings and kinds of sections, by their numbers."""
     titles = read_section_titles(reader, ids)
     if not must_redact(reader, config):
         return titles

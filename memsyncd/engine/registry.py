@@ -140,7 +140,7 @@ class Registry:
     def check_folder(
         self, path: str, silent: Collection[str] = (), sharing: Sharing = "shared"
     ) -> FolderCheck:
-        """Resolve a path and check its folder; from any thread, as it may block.
+        """Resolve a path and check its folder; from any thread, because it may block.
 
         In a linked worktree that shares the memory of the main one, the folder is the main
         worktree's, unless the linked one is registered itself or holds memory. Does not touch the

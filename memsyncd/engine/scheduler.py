@@ -186,8 +186,8 @@ class EventBuffer:
         self._report_settled(self._clock.now_s())
 
 
-# So long after a change the databases are tidied. A later change does not put it off, since queries
-# are slower the more there is to merge.
+# So long after a change the databases are tidied. A later change does not put it off, because
+# queries are slower the more there is to merge.
 TIDY_AFTER_S = 5.0
 GRACE_SLACK_S = 0.02
 # Turns of the event loop from the end of a save's sync until requests that waited for it have gone
@@ -314,7 +314,7 @@ class Scheduler:
         self._filling.pop(workspace.id, None)
 
     def set_config(self, config: Config) -> None:
-        """Use another configuration, and scan everything, as pending events are dropped."""
+        """Use another configuration, and scan everything, because pending events are dropped."""
         self.config = config
         self._events.set_policy(config.sync)
         self.scan_all()
@@ -794,7 +794,7 @@ class Scheduler:
             delay_s = done.pending_delete_s + GRACE_SLACK_S
             self._timers.set(workspace.id, "pending delete", delay_s, sync)
         if done.unstable:
-            # A full scan, as the timer replaces an earlier one about other notes.
+            # A full scan, because the timer replaces an earlier one about other notes.
             sync = partial(self._sync, workspace, only=None)
             delay_s = max(self.config.sync.max_wait_s, GRACE_SLACK_S)
             self._timers.set(workspace.id, "unstable", delay_s, sync)

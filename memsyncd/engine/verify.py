@@ -18,12 +18,7 @@ import msgspec
 from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.paths import NotePath
-from memsyncd.engine.checks import (
-    TABLE,
-    make_finding,
-    name_places,
-    render_count,
-)
+from memsyncd.engine.checks import TABLE, make_finding, name_places, render_count
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.records import TEXTS_LOST
 from memsyncd.engine.sync import find_away_mounts

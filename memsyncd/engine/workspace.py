@@ -123,7 +123,7 @@ class Entry(Settings, frozen=True, kw_only=True):
         return (*self.read_only, *(glob for glob in rules if glob not in self.include))
 
     def scope(self, config: Config) -> Scope:
-        """Raises BadRequest, which names the glob, for an invalid glob."""
+        """Raises BadRequest if a glob is invalid; the error names it."""
         return parse_scope(
             self.root,
             include=(*self.include, "**") if self.is_vault else self.include,
@@ -226,7 +226,7 @@ class AccessBuffer:
         self.version = 0
 
     def forget_counts(self) -> None:
-        """Have the stored counts read again, as they have changed; from any thread."""
+        """Have the stored counts read again, because they have changed; from any thread."""
         with self.lock:
             self.version += 1
             self.counts = None
@@ -309,7 +309,7 @@ class Workspace:
         return is_pruned_path(path) or self.scope.exclude.matches(path) or is_within(path, pruned)
 
     def change(self, **fields: Any) -> None:
-        """Replace fields of the condition; from any thread, as worker and loop both do it."""
+        """Replace fields of the condition; from any thread, because worker and loop both do it."""
         with self._lock:
             self.condition = replace(self.condition, **fields)
 

@@ -273,7 +273,7 @@ class Workspaces:
         return None if entry is None else self.by_id.get(entry.id)
 
     def find_place(self, path: str) -> PathPlace:
-        """Find the workspace that a path belongs to; from any thread, as it may block. Raises
+        """Find the workspace that a path belongs to; from any thread, because it may block. Raises
         WorkspaceNotFound.
         """
         entry = self._registry.find(path, self.config.sync.worktrees)
@@ -284,7 +284,7 @@ class Workspaces:
         return self._describe_worktree(entry, folder)
 
     def read_worktree(self, workspace: Workspace) -> PathPlace:
-        """Describe a linked worktree that is a workspace; from any thread, as it may block."""
+        """Describe a linked worktree that is a workspace; from any thread, because it may block."""
         main = self._registry.entries[workspace.entry.main]
         return self._describe_worktree(main, workspace.entry.root)
 
@@ -303,8 +303,8 @@ class Workspaces:
 
     def find_file(self, path: str) -> tuple[str, PathPlace]:
         """Return the real path of a file that is named by an absolute path, and where it belongs;
-        from any thread, as it may block. Raises WorkspaceNotFound, and NoteNotFound for a file of a
-        linked worktree whose memory is all in the main one.
+        from any thread, because it may block. Raises WorkspaceNotFound, and NoteNotFound for a file
+        of a linked worktree whose memory is all in the main one.
         """
         # A link is a note by its own name.
         above = os.path.realpath(os.path.dirname(path))

@@ -13,22 +13,12 @@ from memsyncd.config import Config
 from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 from memsyncd.core.paths import MEMORY_FOLDER, parse_note_path
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.edit import (
-    find_history,
-)
+from memsyncd.engine.edit import find_history
 from memsyncd.engine.records import open_records
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import (
-    BadRequest,
-    NoteNotFound,
-)
-from memsyncd.operations.history.declare import (
-    DiffParams,
-    HistoryParams,
-    PurgeParams,
-    UndoParams,
-)
+from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.operations.history.declare import DiffParams, HistoryParams, PurgeParams, UndoParams
 from memsyncd.operations.stats.declare import AccessStatsParams
 from memsyncd.store.history import FIRST_SEEN, History, Revision
 

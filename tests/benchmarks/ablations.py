@@ -182,4 +182,4 @@ SEMANTIC_ABLATIONS = (
 )
 NO_ABLATION = Ablation(name="as it is", category="")
 
-# More than the largest of the budgets, as labels take room as well.
+# More than the largest of the budgets, because labels take room as well.

@@ -31,7 +31,7 @@ Row = tuple[str, ...]
 
 
 def make_rows(copies: Sequence[Copy]) -> list[Row]:
-    """Return what the FTS5 tables hold of each chunk of the notes."""
+    """Return the rows of the FTS5 tables for each chunk of the notes."""
     config, rows = Config(), []
     for copy in copies:
         note = parse_note(NotePath(copy.target), copy.read(), config.chunking, config.guard)

@@ -1,5 +1,5 @@
-"""Prepares what the rows of the table share: workspaces of each size, indexed by a daemon of each
-checkout, and bare tables of the same notes.
+"""Prepares the data that the rows of the table share: workspaces of each size, indexed by a daemon
+of each checkout, and bare tables of the same notes.
 
 All is made on first use and kept until the end of the run. Checkouts take turns at everything, so
 that other work on the machine meets all of them alike.
@@ -31,7 +31,7 @@ from tests.benchmarks.home import Checkout, Home
 from tests.benchmarks.process import read_rss_mb
 from tests.benchmarks.queries import Query, Vocabulary, make_queries
 
-# Timed scans would run beside what is measured; the row about them has daemons of its own.
+# Timed scans would run beside the measured work; the row about them has daemons of its own.
 CONFIG = "[sync]\nreconcile_s = 3600\n"
 CALM_S = 9.0
 """After a first index the daemon gives memory back within this time."""
@@ -163,7 +163,7 @@ class Bench:
         return self.once(name, lambda: self._index(cut_to_notes(self.sources, n_notes)))
 
     def rows(self, n_chunks: int) -> list[Row]:
-        """What FTS5 tables hold of the notes of this size."""
+        """The rows of FTS5 tables for the notes of this size."""
         return self.once(("rows", n_chunks), lambda: make_rows(self.notes(n_chunks)))
 
     def bare_search(self, n_chunks: int) -> BareSearch:
@@ -173,8 +173,8 @@ class Bench:
         return self.once(("bare", n_chunks), lambda: BareSearch(path))
 
     def bare_insert_s(self, n_chunks: int) -> float:
-        """Processor time of the bare inserts, the least of those before and after the first index
-        of the daemons.
+        """Processor time of the bare inserts: the lesser of the times before and after the daemons'
+        first index.
         """
 
         def measure() -> float:
@@ -199,7 +199,7 @@ class Bench:
             yield from reversed(numbered) if round_number % 2 else numbered
 
     def once(self, name: Any, make: Callable[[], T]) -> T:
-        """Return what was made under this name, or make it."""
+        """Return the value of this name; make it if there is none."""
         if name not in self._cache:
             self._cache[name] = make()
         return self._cache[name]
@@ -263,7 +263,7 @@ def compare(
     target: Target | None = None,
     note: str = "",
 ) -> Figure:
-    """Make the figure of what was measured of this checkout and perhaps of another one."""
+    """Make the figure of the values measured with this checkout and perhaps with another."""
     return Figure(
         row=row,
         name=name,

@@ -92,8 +92,8 @@ def find_folder(path: str) -> str:
 
 
 def fetch_packages(folder: Path) -> Path:
-    """Install the packages and what they depend on, without running anything of theirs; return the
-    folder. A package that is there already is not fetched again. Raises SystemExit if npm fails.
+    """Install the packages and their dependencies without running their scripts; return the folder.
+    A package that is there already is not fetched again. Raises SystemExit if npm fails.
     """
     modules = folder / "node_modules"
     if modules.is_dir():

@@ -1,7 +1,7 @@
 """Measures the memory of a daemon, idle, after a first index and with agents, and how often a
 reconcile wakes it.
 
-`BUDGET` is what `tests/daemon/test_idle.py` allows an idle daemon.
+`BUDGET` has the limits that `tests/daemon/test_idle.py` sets an idle daemon.
 """
 
 from __future__ import annotations

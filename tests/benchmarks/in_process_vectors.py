@@ -1,7 +1,7 @@
 """Vectors of a workspace that is asked in this process: the real model's, without the process that
 memsyncd runs for them.
 
-Only what has `memsyncd[semantic]` installed can import this module.
+Only a Python with `memsyncd[semantic]` can import this module.
 """
 
 from __future__ import annotations

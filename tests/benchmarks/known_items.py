@@ -53,7 +53,7 @@ Notes = Mapping[str, Sequence[str]]
 
 
 class Item(NamedTuple):
-    """What to ask for, and how to tell whether a text holds it."""
+    """An item to ask for, and a test whether a text holds it."""
 
     kind: str
     query: str

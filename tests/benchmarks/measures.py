@@ -3,8 +3,8 @@
 R@k is the share of the evidence that the first k results overlap. MRR is one over the rank of the
 first result, of ten, that overlaps any. nDCG@10 counts evidence where it is first met; one piece a
 rank would be best. T@n is the share of the evidence within the first n tokens (four characters
-each) of what the results say, each line counted once: this is what keeps large results from looking
-good. All are means over questions, with the interval that holds 95 % of resampled means.
+each) of what the results say, each line counted once: this keeps large results from looking good.
+All are means over questions, with the interval that holds 95 % of resampled means.
 """
 
 from __future__ import annotations

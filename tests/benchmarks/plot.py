@@ -45,7 +45,9 @@ def draw_plot(
 
 
 class _Axis:
-    """A logarithmic axis from the power of ten at or below all values to that at or above them."""
+    """A logarithmic axis from the power of ten at or below all values to the power of ten at or
+    above them.
+    """
 
     def __init__(self, values: Sequence[float], start: float, end: float) -> None:
         self.low = math.floor(math.log10(min(values)))

@@ -1,5 +1,6 @@
-"""Reads from Linux's /proc and clocks what a process takes, so that the measured process does
-nothing for it."""
+"""Reads a process's use of resources from Linux's /proc and clocks: the measured process does no
+work for it.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def read_cpu_s(pid: int) -> float:
-    """Return the processor time so far, user and system, of all threads and of children, those that
-    have ended and those that run.
+    """Return the processor time so far, user and system, of all threads and of running and ended
+    children.
     """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ended_s = (int(fields[13]) + int(fields[14])) / TICKS_PER_S
@@ -44,10 +45,10 @@ def find_children(pid: int) -> list[int]:
 
 
 def read_children_peak_mb(pid: int) -> float:
-    """Return the most memory that a child, of those that run, has had."""
+    """Return the most memory that a running child has had."""
     peak_mb = 0.0
     for child in find_children(pid):
-        # One that has just ended has no memory.
+        # A child that has just ended has no memory.
         with contextlib.suppress(OSError, StopIteration):
             peak_mb = max(peak_mb, read_rss_mb(child, "VmHWM"))
     return peak_mb
@@ -59,8 +60,8 @@ def read_rss_mb(pid: int, field: str = "VmRSS") -> float:
 
 
 def count_wake_ups(pid: int) -> int:
-    """Return how often a thread of the process, of those that live, went to sleep by itself: one
-    that never wakes up adds none.
+    """Return how often the living threads of the process went to sleep by themselves; a thread that
+    never wakes up adds nothing.
     """
     statuses = [Path(f"/proc/{pid}/task/{thread}/status") for thread in _list(pid, "task")]
     return sum(_read_status(status, "voluntary_ctxt") for status in statuses)

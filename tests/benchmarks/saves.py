@@ -191,7 +191,7 @@ def measure_edit(bench: Bench) -> Iterator[Figure]:
 
 
 def measure_save_cost(bench: Bench) -> Iterator[Figure]:
-    """What is written and computed in the seconds after one line was appended to a note."""
+    """The bytes and the processor time of the seconds after one line was appended to a note."""
     smallest: dict[str, list[float]] = {}
     for size in bench.sizes:
         indexed = bench.indexed(size)

@@ -82,7 +82,7 @@ def measure_floor(
     search_ms: Sequence[float],
 ) -> Iterator[Figure]:
     """The time that a search with the same candidates cannot go below: SQLite's answers to its own
-    statements, without what makes hits of them, and a message over the same socket.
+    statements, without the work that makes hits of them, and a message over the same socket.
 
     The processor time tells the same on a machine that others keep busy.
     """
@@ -156,8 +156,8 @@ def open_readers(indexed: Indexed) -> Iterator[Workspace]:
 
 
 def record_statements(workspace: Workspace, text: str) -> list[tuple[Any, ...]]:
-    """Return the statements of a search with their bindings, of the second time it is made: what is
-    remembered of an index is then known.
+    """Return the statements of a search with their bindings, of the second time it is made: facts
+    about the index are remembered by then.
     """
     recorded: list[tuple[Any, ...]] = []
 

@@ -80,7 +80,7 @@ def measure_many_vectors(bench: Bench) -> Iterator[Figure]:
 def compare_homes(
     bench: Bench, row: str, homes: Sequence[Home], n_chunks: int, texts: Sequence[str]
 ) -> Iterator[Figure]:
-    """What vectors add: the first daemon has none, the second has them."""
+    """The cost of vectors: the first daemon has none, the second has them."""
     wait_for_model(homes[1], texts[0])
     words_ms, vectors_ms = time_homes(bench, homes, texts)
     for percent, most in ((50, 3.0), (95, None)):

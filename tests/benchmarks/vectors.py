@@ -120,7 +120,9 @@ def stopped(pid: int) -> Iterator[None]:
 
 
 def compare_saves(founds: list[list[float]]) -> Iterator[Figure]:
-    """What the embedding of chunks adds, and apart from it what the vector of a question does."""
+    """The time that the embedding of chunks adds and, apart from it, the time for a question's
+    vector.
+    """
     medians = [find_median(times) for times in founds]
     highest = [find_percentile(times, 95) for times in founds]
     yield compare(

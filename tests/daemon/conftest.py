@@ -99,7 +99,7 @@ class Daemon:
 
 
 class Home:
-    """A user's folders. `env` is the whole environment of what runs in them."""
+    """A user's folders. `env` is the whole environment of the programs that run in them."""
 
     def __init__(self, folder: Path, config: str = "") -> None:
         self.folder = folder
@@ -284,7 +284,7 @@ def wait_until(is_so: Callable[[], bool], complaint: str, *, limit_s: float = WA
     while not is_so():
         waited_s = time.monotonic() - began_s
         assert waited_s < limit_s, f"{complaint} within {limit_s} s"
-        # The longer it takes, the rarer the polls: polling takes time from what is waited for.
+        # The longer it takes, the rarer the polls: polling takes time from the awaited work.
         time.sleep(min(max(POLL_S, waited_s / 10), SELDOM_S))
     return time.monotonic() - began_s
 

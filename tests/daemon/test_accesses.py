@@ -1,4 +1,4 @@
-"""Accesses are counted for what clients are given, and kept through moves and restarts."""
+"""Accesses of the sections that clients get are counted, and kept through moves and restarts."""
 
 from __future__ import annotations
 
@@ -75,9 +75,7 @@ N_ACCESSES = 20
 
 @pytest.fixture
 def pair(place: Place) -> Iterator[tuple[str, str]]:
-    """Two workspaces with the same note, of whose section only the first one's accesses make a hot
-    one.
-    """
+    """Two workspaces with the same note; only the first one's accesses make its section hot."""
     other, ask = place.home.make_folder(), place.client.call
     worth = MemoryConfig().hot_from * 0.7 * 0.85
     meta = f"<!-- memory: {{importance: {worth}, tags: [redis]}} -->"
@@ -139,7 +137,7 @@ def test_counts_survive_a_restart_and_follow_the_note(own: Home) -> None:
         client.call("workspace.add", path=str(root))
         client.call("sync", workspace=str(root))
         client.call("get", anchor=TIMEOUTS, workspace=str(root))
-    # At once: the daemon stores what it has noted when it stops.
+    # At once: the daemon stores noted accesses when it stops.
     assert daemon.stop() == 0
     (root / ".memories" / "redis.md").rename(root / ".memories" / "cache.md")
     with own.start().client() as client:
@@ -170,7 +168,7 @@ def test_many_kills_lose_only_accesses_that_were_not_stored_and_double_none(own:
 
 def count_through_kills(home: Home, *, n_kills: int) -> None:
     """Record accesses, move and edit the note meanwhile, and kill the daemon: counts that were
-    stored stay, and none is more than what was recorded.
+    stored stay, and no count exceeds the recorded accesses.
     """
     chance, root = random.Random(n_kills), home.make_folder()
     notes = [root / ".memories" / name for name in ("redis.md", "cache.md")]
@@ -207,12 +205,12 @@ def count_through_kills(home: Home, *, n_kills: int) -> None:
 
 
 def read_stored(home: Home) -> int:
-    """The sum of all counts in the one records.db that there is."""
+    """The sum of all counts in the only records.db."""
     (records,) = home.folder.glob("state/memsyncd/**/records.db")
     with contextlib.closing(sqlite3.connect(f"file:{records}?mode=ro", uri=True)) as connection:
         return int(connection.execute("SELECT total(count) FROM accesses").fetchone()[0])
 
 
 def sum_counts(client: Client, root: Path) -> int:
-    """The sum of all counts; what was recorded until now is stored first."""
+    """The sum of all counts; accesses that were recorded until now are stored first."""
     return sum(row["count"] for row in client.call("access.stats", workspace=str(root))["counts"])

@@ -114,7 +114,7 @@ def test_a_lost_history_is_restored_from_a_backup_in_another_home_and_folder(
             id_ = add(client, folder)
             notes = read_notes(folder)
             assert not list_revisions(client, id_)
-            # The folder of the backup is still there, so that this one is another.
+            # The folder of the backup is still there, so this folder is another workspace.
             adopt = ("--adopt",) if folder is other_root else ()
             if adopt:
                 run(home, "restore", saved, "-w", id_, status=6)

@@ -52,7 +52,7 @@ class Report:
         )
 
     def remedy(self, check: str) -> str:
-        """Of the worst finding of a check."""
+        """The remedy of the worst finding of a check."""
         return next(
             finding["remedy"]
             for finding in self.findings(check)

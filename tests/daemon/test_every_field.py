@@ -334,7 +334,7 @@ CHANGES: dict[tuple[str, str], Any] = {
     ("signal.outbox", "client"): "prep",
     ("signal.outbox", "limit"): With(1, everyone=True),
 }
-# Filters of a search that change what is found.
+# Filters that change the hits of a search.
 FILTERS: dict[str, Any] = {
     "kind": ["error"],
     "tag": ["cache"],
@@ -432,7 +432,7 @@ CASES = [case for case in list_cases() if f"{case[0]} {case[1]}" not in ELSEWHER
 
 
 def make_stable(value: Any, *names: str) -> Any:
-    """Return an answer without what differs from call to call."""
+    """Return an answer without the values that differ from call to call."""
     if isinstance(value, dict):
         return {
             key: make_stable(part, *names) for key, part in value.items() if key not in _UNSTABLE
@@ -480,7 +480,7 @@ class Bench:
         return place
 
     def call(self, method: str, params: dict[str, Any], *, only_reads: bool) -> tuple[Any, ...]:
-        """Return the answer, and unless the call only reads, what is kept after it."""
+        """Return the answer and, unless the call only reads, the notes and records after it."""
         if only_reads:
             self._to_read = self._to_read or self.make()
             return (self._ask(self._to_read, method, params),)

@@ -18,7 +18,7 @@ from tests.daemon.conftest import wait_until
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
-# So many that the records of those that are not served would need all files.
+# With so many workspaces, the records of the refused ones would need all files.
 N_WORKSPACES = 16
 N_SERVED = (OPEN_FILES_NEEDED - FILES_RESERVED) // FILES_PER_WORKSPACE
 
@@ -78,7 +78,7 @@ def test_as_many_workspaces_are_served_as_there_are_files_for_and_the_others_say
                 findings = client.call("doctor", workspace=workspace["id"])["findings"]
                 assert any(reason in finding["what"] for finding in findings)
                 assert not any("deleted" in finding["what"] for finding in findings)
-        # One that is removed makes room.
+        # A workspace that is removed makes room.
         client.call("workspace.remove", workspace=served[0])
         waiting = [workspace_id for workspace_id in added if workspace_id not in served]
         wait_until(lambda: any(map(find, waiting)), "the room is not used")

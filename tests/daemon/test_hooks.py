@@ -132,7 +132,7 @@ def stop(home: Home) -> None:
 
 
 def index_and_stop(home: Home, folder: Path) -> None:
-    """What a reboot leaves: a workspace with its index, and no daemon."""
+    """The state after a reboot: a workspace with its index, and no daemon."""
     daemon = home.start()
     with daemon.client() as client:
         client.call("workspace.add", path=str(folder))

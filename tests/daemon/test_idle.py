@@ -186,7 +186,7 @@ def test_after_load_the_numbers_of_threads_files_and_watches_are_as_before(
     for _ in range(2):
         be_busy(daemon, roots)
     # On a busy machine one more thread of the pool may have been needed, with the files of its
-    # connection; what each client or search left would be ten times as many.
+    # connection; if each client or search left something, there would be ten times as many.
     most = ResourceUsage(before.threads + 1, before.fds + N_FILES_OF_CONNECTION, before.watches)
     wait_until(
         lambda: all(now <= limit for now, limit in zip(measure(daemon), most, strict=True)),

@@ -154,7 +154,7 @@ AWAY = [
     replace_by_a_folder,
 ]
 DAMAGE = [truncate, overwrite_middle, overwrite_head, flip_here_and_there, harm_words]
-# A clean stop does these itself.
+# A clean stop deletes these files itself.
 ONLY_WHILE_OPEN = [delete_wal, delete_shared]
 
 

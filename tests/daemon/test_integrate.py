@@ -273,7 +273,7 @@ def test_an_empty_folder_that_was_there_stays(agent: Agent, client: str) -> None
     first.mkdir(parents=True, exist_ok=True)
     before = sorted(agent.home.parent.rglob("*"))
     assert agent.run(client, "--yes").returncode == 0
-    # A renewal does not take the folders for ones that were there.
+    # A renewal does not take its own folders for the user's.
     assert agent.run(client, "--yes", *(["--capture"] if CLIENTS[client].capture else []))
     assert agent.run(client, "--remove", "--yes").returncode == 0
     state = Path(find_user_dirs(agent.env).state_dir)

@@ -134,7 +134,7 @@ class Editor:
         before, _, after = text.partition("The editor's lines:\n")
         self._fresh.write_text(f"{before}The editor's lines:\n{line}\n{after}")
         if self._note.read_text() != text:
-            return  # as an editor that says that the file has changed, and loads it again
+            return  # like an editor that reports the changed file and loads it again
         self.saved.add(digest_bytes(self._fresh.read_bytes()))
         os.replace(self._fresh, self._note)
         self.lines.append(line)
@@ -148,7 +148,7 @@ def work(act: Callable[[], None], is_over: Callable[[int], bool]) -> None:
         try:
             act()
         except Conflict:
-            continue  # another one was first, and nothing has happened
+            continue  # another agent was first, and nothing has changed
         n_acts += 1
         time.sleep(0.005)
 
@@ -207,7 +207,7 @@ def check_note(
     for agent in agents:
         for act, line in agent.changes:
             assert any(text.startswith(line) for text in shown_by[act]), line
-    # No act removes what others have written; an editor may that saves what it read before.
+    # No act removes others' lines; only an editor that saves an older text may.
     removed_by_acts = [
         text
         for revision in past

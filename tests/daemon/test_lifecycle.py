@@ -1,4 +1,4 @@
-"""Start, operation and stop of the daemon, seen by those who start it, connect to it and stop it."""
+"""Start, operation and stop of the daemon, as people and programs see them from outside."""
 
 from __future__ import annotations
 
@@ -526,7 +526,7 @@ def test_the_status_names_the_changed_keys_that_wait_for_a_restart(own: Home) ->
         waiting = f"{own.config} (socket.max_clients changed: memsyncd restart)"
         assert reload("[socket]\nmax_clients = 5\n") == waiting
         assert reload("[socket]\nmax_clients = 5\n[search]\nmax_results = 3\n") == waiting
-        # The running daemon has the value that is the configured one again.
+        # The running daemon still has the value that is configured again.
         assert reload("[search]\nmax_results = 3\n") == str(own.config)
         assert own.log.read_text().count("takes effect after a restart") == 1
 

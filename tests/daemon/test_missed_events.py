@@ -96,9 +96,7 @@ def test_changes_with_events_are_not_counted_as_missed(place: Place) -> None:
 
 
 def test_changes_found_before_their_events_are_not_counted_as_missed(place: Place) -> None:
-    """By clients that wait for the disk all the time, and where folders move, which the system
-    reports late.
-    """
+    """Clients wait for the disk all the time, and folders move, which the system reports late."""
     is_over = threading.Event()
 
     def ask() -> None:

@@ -78,7 +78,7 @@ def test_a_renamed_note_is_a_move_and_found_under_its_new_name_alone(
         old.rename(old.with_name("new.md"))
         place.wait_found("larch", ".memories/new.md")
     assert presence.longest_absence_s == 0.0
-    # A deletion would wait for the grace of what vanished.
+    # A deletion would wait for the grace of the vanished note.
     place.wait(lambda: '"moved": 1' in last_sync(place), "no move was told")
     place.wait_equal()
 
@@ -323,7 +323,7 @@ for number in range(100_000):
 
 
 def test_a_rename_with_links_goes_through_while_editors_save(place: Place) -> None:
-    """It was refused each time, or left links to a note that was not there."""
+    """It is neither refused each time, nor does it leave links to a note that is not there."""
     n_notes, n_editors = 60, 4
     notes = [place.root / ".memories" / f"n{number}.md" for number in range(n_notes)]
     for note in notes:

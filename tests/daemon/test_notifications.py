@@ -1,4 +1,4 @@
-"""What the daemon reports to systemd: a real datagram socket, a real daemon."""
+"""The daemon's reports to systemd: a real datagram socket, a real daemon."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_daemons_of_one_home_with_other_folders_are_named(
     assert call(envs["bare"], "start").returncode == 0
     assert call(other, "start").returncode == 0
     try:
-        # The runtime folder is theirs in common: a client without it finds its own.
+        # Both share the runtime folder: a client without it finds its own.
         assert find_pid(envs["bare"]) != find_pid(other)
         said = call(envs["bare"], "status").stderr
         assert f"another daemon (pid {find_pid(other)}, version " in said
@@ -251,8 +251,8 @@ class Starts:
             self.counts["looks"] += 1
 
     def race(self) -> int:
-        """Start two daemons in two environments, and kill the one that ran at some moment, or one
-        of the two; return the pid of the one that is left in the end.
+        """Start two daemons in two environments and, at some moment, kill the daemon that ran, or
+        one of the two; return the pid of the daemon that is left.
         """
         names = self._random.sample(sorted(self._envs), 2)
         actions: list[Callable[[], None]] = [lambda name=name: self._start(name) for name in names]
@@ -301,7 +301,7 @@ class Starts:
             self._processes.remove(chosen)
 
     def _settle(self) -> list[subprocess.Popen[bytes]]:
-        """Return the daemons that run. One that has ended was refused."""
+        """Return the daemons that run. A daemon that has ended was refused."""
         for process in tuple(self._processes):
             if process.poll() is not None:
                 assert process.returncode == REFUSED
@@ -379,7 +379,7 @@ OLDER = "import memsyncd, sys; memsyncd.__version__ = '0.0.9'; from memsyncd.cli
 
 @pytest.fixture
 def older(envs: dict[str, dict[str, str]], root: Path) -> Iterator[dict[str, str]]:
-    """The environment of a daemon that is this one, but for its version."""
+    """The environment of a daemon like this one, but of another version."""
     assert root
     env = envs["runtime"]
     process = subprocess.Popen(
@@ -412,7 +412,7 @@ def test_what_a_daemon_of_another_version_does_not_know_is_said_to_be_that(
         answer = client.call("status")
         with pytest.raises(OtherVersion):
             answer["what is new"]
-        with pytest.raises(NoteNotFound):  # what both understand is answered as it is
+        with pytest.raises(NoteNotFound):  # both understand this method
             client.call("get", path="none.md", workspace=str(root))
 
 

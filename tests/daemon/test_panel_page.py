@@ -43,7 +43,7 @@ FORGET = """() => {
 
 
 class Panel:
-    """The page in a browser, with what it asked for and complained of."""
+    """The page in a browser, with its requests and its complaints."""
 
     def __init__(self, page: Page, place: Place | Client) -> None:
         client = place.client if isinstance(place, Place) else place
@@ -62,7 +62,7 @@ class Panel:
         show_panel(page, client)
 
     def close(self) -> None:
-        """Leave the page empty and signed out, without a question about what is not saved."""
+        """Leave the page empty and signed out, without a question about unsaved text."""
         for event, listener in self._listeners.items():
             self.page.remove_listener(event, listener)
         self.page.evaluate(FORGET)
@@ -93,7 +93,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def page(browser: Browser) -> Page:
-    """One for all tests: the first view of a new one takes a second of a core."""
+    """One page for all tests: the first view of a new page takes a second of a core."""
     page = browser.new_page()
     page.set_default_timeout(LIMIT_MS)
     return page

@@ -1,4 +1,4 @@
-"""`patterns` against the real daemon: what recurs in several workspaces is listed, once each."""
+"""`patterns` against the real daemon: memories that recur in several workspaces are listed once."""
 
 from __future__ import annotations
 

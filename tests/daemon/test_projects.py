@@ -97,7 +97,7 @@ def test_projects_are_found_as_they_come_and_kept_when_they_go(claude: Claude) -
     assert claude.client.call("problems")["problems"] == []
     hit = claude.client.call("search", query="alder", workspace="claude-web.site")["hits"][0]
     assert hit["kind"] == "preference"
-    # One that disappears is missing, with its index, and comes back.
+    # A project that disappears is missing, with its index, and comes back.
     memory = claude.start_session("code/api")
     shutil.move(memory.parent, claude.home.folder / "aside")
     wait_until(lambda: claude.status("claude-api")["state"] == "missing", "it is not missing")

@@ -1,6 +1,4 @@
-"""Records are deleted, replaced or damaged: no part is deleted by memsyncd, and what is lost is
-reported.
-"""
+"""Records are deleted, replaced or damaged: memsyncd deletes no part of them and reports losses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The daemon keeps vectors without knowing numpy: they follow saves, survive kills of the daemon,
-are deleted when switched off, and what is wrong is reported once."""
+are deleted when switched off, and a fault is reported once.
+"""
 
 from __future__ import annotations
 
@@ -185,7 +186,7 @@ def test_without_a_daemon_a_workspace_or_the_library_it_says_what_to_do_next(
         assert without.returncode == 1, words
         assert "run pip install 'memsyncd[semantic]', then memsyncd semantic warm" in without.stderr
         assert "there is no workspace yet: memsyncd add FOLDER" in without.stderr
-    # Whoever has installed it may switch it on again rather than warm it.
+    # After the installation a user may enable it again instead of warming it.
     installed.touch()
     again = run(own, "semantic", "enable")
     assert (again.returncode, again.stdout) == (0, "")

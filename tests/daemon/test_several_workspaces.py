@@ -228,7 +228,7 @@ def test_init_of_a_user_wide_memory_makes_its_first_notes(
         assert (data / "memsyncd/user/MEMORY.md").exists()
         assert "German" in run(env, project, "context")
         assert "German" not in run(env, project, "context", "--no-user")
-        # A folder without a workspace still has one alone to mean.
+        # A folder without a workspace still means the only other workspace.
         assert client.call("status", workspace=str(project))["workspaces"]
         assert client.call("context", query="")["workspaces"][0]["root"] == os.path.realpath(
             project

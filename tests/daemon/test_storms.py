@@ -49,8 +49,8 @@ def append_and_never_close(note: Path) -> Iterator[bytes]:
 
 
 def touch_and_save(note: Path) -> Iterator[bytes]:
-    """As a program that watches its own file might: most of its saves change nothing, and empty the
-    file for a moment.
+    """Save like a program that watches its own file: most of its saves change nothing, and empty
+    the file for a moment.
     """
     for data in save_whole(note):
         for _ in range(4):

@@ -98,7 +98,7 @@ def test_recalls_raise_a_topic_in_the_list(memory: Memsyncd) -> None:
         memory.create_topic(name, fields={"State": f"{name} is as it was."}, importance=0.5)
     for _ in range(3):
         memory.topic("Two")
-    memory.access_stats()  # stores what was noted
+    memory.access_stats()  # stores the noted accesses
     listed = {topic["title"]: topic for topic in memory.topics(".memories")}
     assert listed["Two"]["salience"] > listed["One"]["salience"] == 0.5
     assert listed["Two"]["accesses"] == 3

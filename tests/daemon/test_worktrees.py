@@ -101,7 +101,7 @@ def list_ids(place: Place) -> set[str]:
 
 
 def read_in_all_ways(place: Place, root: Path) -> dict[str, str]:
-    """The text of a worktree's MEMORY.md, as each method that reads one gives it."""
+    """The text of a worktree's MEMORY.md, as each reading method returns it."""
     call, at = place.client.call, str(root)
     full = f"{root}/MEMORY.md"
     status = call("status", workspace=at)["workspaces"][0]
@@ -186,7 +186,7 @@ def test_a_worktree_is_named_after_the_repository_and_its_folder(
     assert (info["root"], info["main"]) == (str(branch), added)
     assert info["name"] == f"{name}-linked"
     assert (answer["found"]["worktree"], answer["found"]["shared"]) == (str(branch), [])
-    # All workspaces are asked without the copies that branches are.
+    # A search of all workspaces leaves out the branches' copies.
     asked = place.client.call("search", query="database", workspace="*")["workspaces"]
     assert added in {workspace["id"] for workspace in asked}
     assert info["id"] not in {workspace["id"] for workspace in asked}
@@ -385,7 +385,7 @@ def test_what_a_worktree_writes_goes_where_the_note_is(
     assert not (mixed / ".memories").exists()
     viewed = call("memory", command="view", path="/memories", workspace=at)["text"]
     assert "/memories/redis.md" in viewed
-    # Each of both histories has such a number.
+    # Both histories have such a number.
     with pytest.raises(BadRequest, match="two workspaces") as refused:
         call("undo", revision=1, workspace=at)
     assert own in refused.value.hint

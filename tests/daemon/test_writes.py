@@ -421,7 +421,7 @@ def write_until_killed(
 
 
 def write_and_kill(daemon: Any, root: Path, chance: random.Random) -> None:
-    """A daemon that is killed during writes: what it acknowledged is on the disk, and no line is
+    """A daemon that is killed during writes: acknowledged writes are on the disk, and no line is
     torn.
     """
     note = root / ".memories/killed.md"
@@ -451,7 +451,7 @@ def check(successor: Any, root: Path) -> None:
     """The history has no gap up to the current text, and can be undone and redone."""
     note = root / ".memories/killed.md"
     if note.read_text() == "begin\n":
-        return  # none was killed yet, or before the first write of all
+        return  # none was killed yet, or it was killed before the first write
     with successor.client() as client:
         place_id = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
         client.call("sync", workspace=place_id)

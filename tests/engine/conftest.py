@@ -221,7 +221,7 @@ class Bench:
             return reader.rows(statement, bindings)
 
     def paths(self) -> list[str]:
-        """Of the notes that the index has."""
+        """The paths of the notes that the index has."""
         return [row[0] for row in self.ask("SELECT path FROM files ORDER BY path")]
 
     def texts(self) -> dict[str, str]:

@@ -112,7 +112,7 @@ IS_WRITTEN = {
 def test_after_a_kill_during_a_write_the_note_is_old_or_new_as_the_history_says(
     make_bench: Any,
 ) -> None:
-    """Each in a process of its own, forked from one that has imported all."""
+    """Each write runs in a process of its own, forked from a process that has imported everything."""
     benches = {point: make_bench(f"killed-{number}") for number, point in enumerate(IS_WRITTEN)}
     for bench in benches.values():
         bench.write(".memories/a.md", OLD)

@@ -114,7 +114,7 @@ def test_changes_of_other_programs_in_one_step_are_undone_together_only_with_a_c
             watched.undo(**selected)
     watched.undo(change_set=number, confirm=True)
     assert watched.files() == {".memories/a.md": b"one\n", ".memories/b.md": b"one\n"}
-    # Each alone needs no confirmation, as no file goes.
+    # Each alone needs no confirmation, because no file is deleted.
     watched.write(".memories/a.md", "three\n")
     follow(watched)
     watched.undo(".memories/a.md")
@@ -291,8 +291,8 @@ modes = st.sampled_from((0o600, 0o640, 0o644, 0o664))
 
 class FirstSightMachine(RuleBasedStateMachine):
     """Other programs create, edit and delete notes, scopes widen and narrow, and undos are asked
-    for. `theirs` are the files that another program put where they are, `old` those that were older
-    then.
+    for. `theirs` are the files that another program put where they are, `old` the files that were
+    older at that time.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Databases are checked in full when nothing else is to be done, and what is found is reported."""
+"""Databases are checked in full when nothing else is to be done, and damage is reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAIT_S = 60.0
 
 
 class Checked:
-    """Idle checks on a loop, what they found, and a switch that makes the worker busy."""
+    """Idle checks on a loop, their findings, and a switch that makes the worker busy."""
 
     def __init__(self) -> None:
         self.found: list[tuple[object, str]] = []

@@ -1,4 +1,4 @@
-"""Results for the event loop: those that wake it, and those that wait until it is awake."""
+"""Results for the event loop: some wake it, others wait until it is awake."""
 
 from __future__ import annotations
 

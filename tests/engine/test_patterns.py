@@ -1,4 +1,4 @@
-"""What several workspaces have in common is read within bounds, and the newest of it."""
+"""The sections that several workspaces have in common are read within bounds, the newest of them."""
 
 from __future__ import annotations
 

@@ -41,6 +41,15 @@ def files_of(bench: Any) -> list[str]:
     return sorted(path.name for path in bench.workspace.index_path.parent.iterdir())
 
 
+def close_older(bench: Any, *statements: str) -> None:
+    """Close the workspace, and make its index one of another version."""
+    bench.workspace.close()
+    with contextlib.closing(sqlite3.connect(bench.workspace.index_path)) as file, file:
+        file.execute("UPDATE meta SET value = 'older' WHERE key = 'fingerprint'")
+        for statement in statements:
+            file.execute(statement)
+
+
 def test_a_new_workspace_opens_with_empty_databases(make_bench: Callable[..., Any]) -> None:
     bench = make_bench()
     assert bench.open() == ""
@@ -159,9 +168,7 @@ def test_the_generation_grows_when_an_index_of_another_version_is_rebuilt(bench:
     bench.sync()
     bench.write("MEMORY.md", "two")
     generation = bench.sync().generation
-    bench.workspace.close()
-    with contextlib.closing(sqlite3.connect(bench.workspace.index_path)) as file, file:
-        file.execute("UPDATE meta SET value = 'older' WHERE key = 'fingerprint'")
+    close_older(bench)
     bench.workspace.change(generation=0)
     assert bench.open() != ""
     assert bench.workspace.condition.generation == generation
@@ -172,47 +179,30 @@ def test_an_old_index_that_answers_until_it_is_rebuilt_has_its_counts(bench: Any
     bench.write("MEMORY.md", "# One\n\none\n\n# Two\n\ntwo\n")
     bench.sync()
     counts = bench.workspace.condition.counts
-    bench.workspace.close()
-    with contextlib.closing(sqlite3.connect(bench.workspace.index_path)) as file, file:
-        file.execute("UPDATE meta SET value = 'older' WHERE key = 'fingerprint'")
+    close_older(bench)
     bench.workspace.change(counts=Counts())
     assert bench.open() != ""
     assert counts.chunks > 0
     assert bench.workspace.condition.counts == counts
 
 
-def test_an_index_whose_counts_cannot_be_read_is_rebuilt_all_the_same(bench: Any) -> None:
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE meta SET value = '1 2 3 4 5 six' WHERE key = 'counts'",
+        "DELETE FROM meta WHERE key = 'generation'",
+    ],
+)
+def test_an_index_whose_facts_cannot_be_read_is_rebuilt_all_the_same(
+    bench: Any, statement: str
+) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
-    bench.workspace.close()
-    with contextlib.closing(sqlite3.connect(bench.workspace.index_path)) as file, file:
-        file.execute("UPDATE meta SET value = 'older' WHERE key = 'fingerprint'")
-        file.execute("UPDATE meta SET value = '1 2 3 4 5 six' WHERE key = 'counts'")
-    assert bench.open() != ""
-    bench.rebuild()
-    assert bench.workspace.condition.counts.files == 1
-
-
-def test_an_index_whose_generation_cannot_be_read_is_rebuilt_all_the_same(bench: Any) -> None:
-    bench.write("MEMORY.md", "one")
-    bench.sync()
-    bench.workspace.close()
-    with contextlib.closing(sqlite3.connect(bench.workspace.index_path)) as file, file:
-        file.execute("UPDATE meta SET value = 'older' WHERE key = 'fingerprint'")
-        file.execute("DELETE FROM meta WHERE key = 'generation'")
+    close_older(bench, statement)
     bench.workspace.change(generation=0)
     assert bench.open() != ""
     assert bench.rebuild().generation > 0
-
-
-def test_one_rebuild_restores_a_deleted_index(bench: Any) -> None:
-    bench.write("MEMORY.md", "one")
-    bench.sync()
-    for name in files_of(bench):
-        (bench.workspace.index_path.parent / name).unlink()
-    assert bench.sync().index_fault != ""
-    assert bench.rebuild().index_fault == ""
-    assert bench.sync().index_fault == ""
+    assert bench.workspace.condition.counts.files == 1
 
 
 def test_a_rebuild_without_the_folder_keeps_the_old_index(bench: Any) -> None:
@@ -247,16 +237,6 @@ def test_a_deleted_index_is_noticed_and_rebuilt(bench: Any, suffixes: tuple[str,
     bench.rebuild()
     assert bench.paths() == ["MEMORY.md"]
     assert not bench.sync().index_fault
-
-
-def test_a_garbage_index_file_is_rebuilt(bench: Any) -> None:
-    bench.write("MEMORY.md", "one")
-    bench.sync()
-    bench.workspace.close()
-    bench.workspace.index_path.write_bytes(b"garbage" * 1000)
-    assert "damaged" in bench.open()
-    bench.rebuild()
-    assert bench.paths() == ["MEMORY.md"]
 
 
 def test_a_sync_builds_the_index_that_failed_while_the_folder_was_missing(bench: Any) -> None:

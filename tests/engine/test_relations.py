@@ -1,4 +1,4 @@
-"""What typed links bring to a hit: the sections that they lead to, and contradictions."""
+"""Typed links bring to a hit the sections that they lead to, and contradictions."""
 
 from __future__ import annotations
 

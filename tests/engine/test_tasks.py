@@ -1,4 +1,4 @@
-"""What is ready depends on tasks, on sections and on notes that block them."""
+"""Whether a task is ready depends on the tasks, sections and notes that block it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps vectors up to date tries again by itself what has failed, and reports it once."""
+"""The upkeep of vectors repeats failed work by itself, and reports a failure once."""
 
 from __future__ import annotations
 
