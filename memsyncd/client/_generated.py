@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 
 
 class GeneratedMethods(Closing):
-    """Calls of operations about one workspace. `session` names the caller's session. The methods
-    raise the errors of `Memsyncd`.
+    """Calls of operations about one workspace. `session` and `task` name the caller's. The
+    methods raise the errors of `Memsyncd`.
     """
 
-    def __init__(self, connection: WorkspaceConnection, session: str | None) -> None:
+    def __init__(
+        self, connection: WorkspaceConnection, session: str | None, task: str | None
+    ) -> None:
         self._connection = connection
         self._session = session
+        self._task = task
 
     def recall(
         self,
@@ -86,6 +89,7 @@ class GeneratedMethods(Closing):
         tags: Words = (),
         importance: float | None = None,
         priority: str | None = None,
+        status: str | None = None,
         lifecycle: str | None = None,
         source: str | dict[str, str] | None = None,
         task: str | None = None,
@@ -112,6 +116,7 @@ class GeneratedMethods(Closing):
         `tags`: At most 32.
         `importance`: From 0 to 1; by default that of the kind.
         `priority`: `P0` to `P3`.
+        `status`: Such as `open`, `doing`, `blocked` or `done`.
         `lifecycle`: `ephemeral`, `session`, `task` or `project`.
         `source`: Where it comes from: a text, or names with values.
         `task`: The task, such as `WU-123`.
@@ -135,10 +140,11 @@ class GeneratedMethods(Closing):
             "tags": convert_words(tags),
             "importance": importance,
             "priority": priority,
+            "status": status,
             "lifecycle": lifecycle,
             "source": source,
-            "task": task,
-            "session": session,
+            "task": task or self._task,
+            "session": session or self._session,
             "topic": topic,
             "keywords": convert_words(keywords),
             "scope": scope,
@@ -270,7 +276,7 @@ class GeneratedMethods(Closing):
     ) -> types.Patterns:
         """List similar sections of several workspaces that have the same kind and topic.
 
-        `workspaces`: Workspaces by their names, ids or paths; by default all.
+        `workspaces`: By default all; else names, ids or paths.
         `kind`: Only of this kind.
         `topic`: Only of this topic.
         `min_similarity`: From 0.1 to 1. It is the share of words, and of pairs of adjacent words,
@@ -846,13 +852,13 @@ class GeneratedMethods(Closing):
 
     def task_sections(
         self,
-        task: str,
+        task: str | None = None,
         *,
         include_archived: bool = False,
     ) -> list[types.TaskSection]:
-        """List all sections of a task, by path and line.
+        """List all sections of a task, by path and line; without a task, all tasks.
 
-        `task`: The task, such as `WU-123`.
+        `task`: The task, such as `WU-123`; without it, all tasks are listed.
         `include_archived`: Archived sections too.
         """
         params: dict[str, Any] = {
@@ -864,7 +870,7 @@ class GeneratedMethods(Closing):
 
     def task_context(
         self,
-        task: str,
+        task: str | None = None,
         *,
         track_access: bool = True,
         max_bytes: int = 4096,
@@ -885,7 +891,7 @@ class GeneratedMethods(Closing):
         `include_archived`: Archived sections too.
         """
         params: dict[str, Any] = {
-            "task": task,
+            "task": task or self._task,
             "track_access": track_access,
             "max_bytes": max_bytes,
             "sort": sort,
@@ -915,7 +921,7 @@ class GeneratedMethods(Closing):
         """
         params: dict[str, Any] = {
             "content": content,
-            "task": task,
+            "task": task or self._task,
             "session": session or self._session,
             "metadata": dict(metadata or {}) or None,
         }
@@ -924,7 +930,7 @@ class GeneratedMethods(Closing):
 
     def start_session(
         self,
-        session: str,
+        session: str | None = None,
         *,
         task: str | None = None,
         content: str = "",
@@ -943,14 +949,53 @@ class GeneratedMethods(Closing):
         `mark`: Begin the text with a warning if it tries to instruct its reader.
         """
         params: dict[str, Any] = {
-            "session": session,
-            "task": task,
+            "session": session or self._session,
+            "task": task or self._task,
             "content": content,
             "agent": agent,
             "max_bytes": max_bytes,
             "mark": mark,
         }
         answer: types.SessionStarted = self._connection.write("session.start", params)
+        return answer
+
+    def sessions(
+        self,
+        *,
+        include_ended: bool = False,
+        limit: int = 50,
+    ) -> list[types.WorkGroup]:
+        """List the sessions of agents, the latest first.
+
+        `include_ended`: Sessions that have ended, too.
+        `limit`: At most so many results.
+        """
+        params: dict[str, Any] = {
+            "include_ended": include_ended,
+            "limit": limit,
+        }
+        answer: list[types.WorkGroup] = self._connection.ask("session.list", params)["sessions"]
+        return answer
+
+    def end_session(
+        self,
+        session: str | None = None,
+        *,
+        task: str | None = None,
+        content: str = "",
+    ) -> types.Added:
+        """Record that a session ends, with what was reached.
+
+        `session`: The session of an agent.
+        `task`: The task, such as `WU-123`.
+        `content`: What was reached, and what is next; by default only the end is recorded.
+        """
+        params: dict[str, Any] = {
+            "session": session or self._session,
+            "task": task or self._task,
+            "content": content,
+        }
+        answer: types.Added = self._connection.write("session.end", params)
         return answer
 
     def resume_session(
@@ -973,7 +1018,7 @@ class GeneratedMethods(Closing):
         """
         params: dict[str, Any] = {
             "session": session or (None if task else self._session),
-            "task": task,
+            "task": task or self._task,
             "agent": agent,
             "max_bytes": max_bytes,
             "mark": mark,

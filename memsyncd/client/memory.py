@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         TaskSection,
         TaskSummary,
         Words,
+        WorkGroup,
     )
     from memsyncd.client.words import WorkspaceNames
 
@@ -189,8 +190,10 @@ class Memsyncd(GeneratedMethods):
     `workspace` is a name, an id or any path inside it; by default it is the workspace of the
     current folder, else the only workspace. `client` is the writer's name in `history`. `timeout_s`
     limits the wait for each answer; a write that cannot be done in this time is not done at all.
-    `env` is the environment that locates the daemon's socket. `session` names the caller's session:
-    a section that `context` or `get` returns several times in one session counts as used once.
+    `env` is the environment that locates the daemon's socket. `session` and `task` are what the
+    caller works in and on; by default the environment names them, `MEMSYNCD_SESSION` and
+    `MEMSYNCD_TASK`. Methods with these parameters take them from here. A section that `context` or
+    `get` returns several times in one session counts as used once.
 
     Raises NoDaemon if no daemon answers, WorkspaceNotFound if there is no such workspace. If the
     daemon stops later, the next call raises NoDaemon, and the call after it connects again.
@@ -204,8 +207,14 @@ class Memsyncd(GeneratedMethods):
         timeout_s: float = TIMEOUT_S,
         env: Mapping[str, str] | None = None,
         session: str | None = None,
+        task: str | None = None,
     ) -> None:
-        super().__init__(WorkspaceConnection(workspace, client, timeout_s, env), session)
+        named = os.environ if env is None else env
+        super().__init__(
+            WorkspaceConnection(workspace, client, timeout_s, env),
+            session or named.get("MEMSYNCD_SESSION") or None,
+            task or named.get("MEMSYNCD_TASK") or None,
+        )
 
     @property
     def workspace(self) -> str:
@@ -225,6 +234,11 @@ class Memsyncd(GeneratedMethods):
     def close(self) -> None:
         """Close the connection. A later call opens a new one."""
         self._connection.close()
+
+    def tasks(self) -> list[WorkGroup]:
+        """Return all tasks with the number of their sections, the latest first."""
+        tasks: list[WorkGroup] = self._connection.ask("task.list", {})["tasks"]
+        return tasks
 
     # --- writing ---
 

@@ -97,6 +97,8 @@ class NewSection(TypedDict, total=False):
     importance: float | None
     # `P0` to `P3`.
     priority: str | None
+    # Such as `open`, `doing`, `blocked` or `done`.
+    status: str | None
     # `ephemeral`, `session`, `task` or `project`.
     lifecycle: str | None
     # Where it comes from: a text, or names with values.
@@ -1272,10 +1274,29 @@ class TaskReady(TypedDict):
     blocked: int
 
 
+class WorkGroup(TypedDict):
+    """A task or a session with its sections."""
+
+    name: str
+    sections: int
+    # How many sections can be worked on or are blocked.
+    open: int
+    # When the first section was created, in ISO form.
+    first: str
+    # When the last section was created or updated, in ISO form.
+    last: str
+    # The tasks of a session; empty for a task.
+    tasks: list[str]
+    # True for a session that `session.end` has ended.
+    is_ended: bool
+
+
 class TaskSections(TypedDict):
     workspace: str
-    # All sections of the task, by path and line.
+    # All sections of the task, by path and line; empty if no task is named.
     items: list[TaskSection]
+    # Without a named task: all tasks, the latest first; empty otherwise.
+    tasks: list[WorkGroup]
 
 
 class TaskContext(TypedDict):
@@ -1308,6 +1329,14 @@ class SessionStarted(Written):
     added: AddedSection
     # The block that `session.resume` returns.
     text: str
+
+
+class SessionList(TypedDict):
+    workspace: str
+    # The latest first.
+    sessions: list[WorkGroup]
+    # How many sessions there are, also beyond `limit`.
+    n_sessions: int
 
 
 class SessionBlock(TypedDict):

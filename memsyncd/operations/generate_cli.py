@@ -102,6 +102,7 @@ def _render_tables(operations: list[Operation]) -> Iterator[str]:
             reading_if[operation.name] = {"dry_run": None}
     tools = [operation.tool for operation in operations if isinstance(operation.tool, Tool)]
     reading_tools = [tool.name for tool in tools if tool.is_read_only]
+    current = {each.name: each.current for each in operations if each.current}
     yield (
         f"READING = frozenset({_render_words(reading)})\n"
         '"""Operations that change neither notes nor records."""\n'
@@ -109,6 +110,8 @@ def _render_tables(operations: list[Operation]) -> Iterator[str]:
         '"""Parameters with which an operation that writes only reads."""\n'
         f"READING_TOOLS = frozenset({_render_words(reading_tools)})\n"
         '"""Tools of MCP that only read."""\n'
+        f"CURRENT: dict[str, tuple[str, ...]] = {_render(current)}\n"
+        '"""Fields that the environment may give, by operation."""\n'
     )
 
 

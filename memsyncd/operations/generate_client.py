@@ -10,7 +10,7 @@ while a file differs from the generated text.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
@@ -216,13 +216,16 @@ if TYPE_CHECKING:
 
 
 class GeneratedMethods(Closing):
-    """Calls of operations about one workspace. `session` names the caller's session. The methods
-    raise the errors of `Memsyncd`.
+    """Calls of operations about one workspace. `session` and `task` name the caller's. The
+    methods raise the errors of `Memsyncd`.
     """
 
-    def __init__(self, connection: WorkspaceConnection, session: str | None) -> None:
+    def __init__(
+        self, connection: WorkspaceConnection, session: str | None, task: str | None
+    ) -> None:
         self._connection = connection
         self._session = session
+        self._task = task
 '''
 
 
@@ -330,10 +333,12 @@ def _list_parameters(operation: Operation, python: Python) -> Iterator[_Paramete
             doc = "How long the answer may take."
             yield _Parameter("timeout_s", "float | None", "None", "", doc)
         elif name not in _OWN:
-            yield _make_parameter(field, python, doc)
+            yield _make_parameter(field, python, doc, operation.current)
 
 
-def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) -> _Parameter:
+def _make_parameter(
+    field: msgspec.structs.FieldInfo, python: Python, doc: str, current: Collection[str]
+) -> _Parameter:
     name = field.encode_name
     python_name = python.rename.get(name, name)
     plain = find_plain_type(field.type)
@@ -363,9 +368,11 @@ def _make_parameter(field: msgspec.structs.FieldInfo, python: Python, doc: str) 
         return _Parameter(python_name, f"{kind} | None", empty, entry, doc)
     kind = _render_parameter_type(field.type).replace("str | Words", "Words")
     default = None if field.required else repr(field.default).replace("'", '"')
-    return _Parameter(
-        python_name, kind, default, f'"{name}": {python.sends.get(name, python_name)}', doc
-    )
+    value = python.sends.get(name, python_name)
+    if name in current and name not in python.sends:
+        value = f"{python_name} or self._{name}"
+        kind, default = ("str | None", "None") if field.required else (kind, default)
+    return _Parameter(python_name, kind, default, f'"{name}": {value}', doc)
 
 
 def _make_list_parameter(

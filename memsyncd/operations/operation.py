@@ -295,6 +295,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     reads: bool = False
     """True if it changes neither notes nor records: it may be repeated, and a command in a folder
     without a workspace may ask the only one."""
+    current: tuple[Literal["task", "session"], ...] = ()
+    """Fields that a caller may leave out: clients send the current task and session in them, which
+    `MEMSYNCD_TASK` and `MEMSYNCD_SESSION` name."""
     reads_if: dict[str, Any] = {}
     """Parameters with which a call of a writing operation only reads."""
     worktree: Literal["join", "own", "wide", "writes"] = "writes"

@@ -420,6 +420,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'tags': 'At most 32.',
         'importance': 'From 0 to 1; by default that of the kind.',
         'priority': '`P0` to `P3`.',
+        'status': 'Such as `open`, `doing`, `blocked` or `done`.',
         'lifecycle': '`ephemeral`, `session`, `task` or `project`.',
         'source': 'Where it comes from: a text, or names with values.',
         'task': 'The task, such as `WU-123`.',
@@ -441,6 +442,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'tags': 'At most 32.',
         'importance': 'From 0 to 1; by default that of the kind.',
         'priority': '`P0` to `P3`.',
+        'status': 'Such as `open`, `doing`, `blocked` or `done`.',
         'lifecycle': '`ephemeral`, `session`, `task` or `project`.',
         'source': 'Where it comes from: a text, or names with values.',
         'task': 'The task, such as `WU-123`.',
@@ -1224,12 +1226,20 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     'TaskListParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
-        'task': 'The task, such as `WU-123`.',
+        'task': 'The task, such as `WU-123`; without it, all tasks are listed.',
         'include_archived': 'Archived sections too.',
+    },
+    'WorkGroup': {
+        'open': 'How many sections can be worked on or are blocked.',
+        'first': 'When the first section was created, in ISO form.',
+        'last': 'When the last section was created or updated, in ISO form.',
+        'tasks': 'The tasks of a session; empty for a task.',
+        'is_ended': 'True for a session that `session.end` has ended.',
     },
     'TaskSections': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
-        'items': 'All sections of the task, by path and line.',
+        'items': 'All sections of the task, by path and line; empty if no task is named.',
+        'tasks': 'Without a named task: all tasks, the latest first; empty otherwise.',
     },
     'TaskContextParams': {
         'track_access': 'Count an access for each section that is returned; `access.stats` has the counts.',
@@ -1288,6 +1298,24 @@ FIELDS: dict[str, dict[str, str]] = {
         'change_set': 'The change set that `undo` takes; null if nothing was changed, or no history is kept.',
         'added': 'The section that records the beginning.',
         'text': 'The block that `session.resume` returns.',
+    },
+    'SessionListParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'include_ended': 'Sessions that have ended, too.',
+        'limit': 'At most so many results.',
+    },
+    'SessionList': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'sessions': 'The latest first.',
+        'n_sessions': 'How many sessions there are, also beyond `limit`.',
+    },
+    'SessionEndParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'client': "The name of the writer, which `history` shows; by default the connection's.",
+        'timeout_ms': 'How long the answer may take.',
+        'session': 'The session of an agent.',
+        'task': 'The task, such as `WU-123`.',
+        'content': 'What was reached, and what is next; by default only the end is recorded.',
     },
     'SessionResumeParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

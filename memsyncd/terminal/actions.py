@@ -6,9 +6,11 @@ imported when its command runs.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from memsyncd.errors import BadRequest
+from memsyncd.terminal._generated import CURRENT
 from memsyncd.terminal.console import CLIENT, WRITE_MS, read_typed, show_answer
 from memsyncd.terminal.places import resolve_places
 from memsyncd.terminal.terminal import clean_values
@@ -103,7 +105,7 @@ def send(method: str, params: Mapping[str, object], args: Args, console: Console
     """Call a method on the workspaces of -w, with the client of `--client` and the time limit of
     `--timeout-ms`.
     """
-    request: dict[str, Any] = dict(params)
+    request: dict[str, Any] = {**find_current(method, os.environ), **params}
     is_writing = hasattr(args, "client")
     if is_writing:
         request["client"] = args.client or CLIENT
@@ -114,6 +116,14 @@ def send(method: str, params: Mapping[str, object], args: Args, console: Console
     if isinstance(workspace, list):
         return console.call_on_several(workspace, method, **request)
     return console.call_on(workspace, method, **request)
+
+
+def find_current(method: str, env: Mapping[str, str]) -> dict[str, object]:
+    """Return the current task and session that the environment names, for an operation that takes
+    them.
+    """
+    fields = ((field, env.get(f"MEMSYNCD_{field.upper()}")) for field in CURRENT.get(method, ()))
+    return {field: value for field, value in fields if value}
 
 
 ALL_WORKSPACES = "*"

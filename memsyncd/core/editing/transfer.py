@@ -29,8 +29,8 @@ from memsyncd.core.editing.kinds import is_kind
 from memsyncd.core.markdown.frontmatter import is_memory_comment
 from memsyncd.errors import BadRequest
 
-Row = Mapping[str, Any]
-Tables = Mapping[str, Sequence[Row]]
+ForeignRow = Mapping[str, Any]
+Tables = Mapping[str, Sequence[ForeignRow]]
 
 ID_KEY: Final = "id"
 """The key of a section's metadata that keeps the id which a memory had elsewhere."""
@@ -39,14 +39,14 @@ _RELATION = re.compile(r"[^a-z0-9_]+")
 _KEY = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-class Relation(NamedTuple):
+class ForeignRelation(NamedTuple):
     """A relation of a memory to another one: its kind, and the other's id."""
 
     kind: str
     to: str
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class ForeignMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A memory from elsewhere. Relations of others name it by its `id`, which its section keeps as
     `alias`, unless that is None. `note` is the note that it is to lie in, None for the note of its
     kind. `accesses` is how often it was read there, `accessed` when last.
@@ -73,7 +73,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     updated: str | None = None
     expires: str | None = None
     metadata: Mapping[str, str] = MappingProxyType({})
-    relations: tuple[Relation, ...] = ()
+    relations: tuple[ForeignRelation, ...] = ()
     accesses: int = 0
     accessed: str | None = None
 
@@ -85,21 +85,21 @@ class LeftOut(NamedTuple):
     reason: str
 
 
-class Imported(NamedTuple):
+class ForeignMemories(NamedTuple):
     """The memories of a file, and what of it has no place in one."""
 
-    memories: list[Memory]
+    memories: list[ForeignMemory]
     left_out: list[LeftOut]
 
 
 # --- rows of files and tables ---------------------------------------------------------------------
 
 
-def parse_json_lines(text: str) -> tuple[list[tuple[int, Row]], list[LeftOut]]:
+def parse_json_lines(text: str) -> tuple[list[tuple[int, ForeignRow]], list[LeftOut]]:
     """Return the objects of a JSONL file with the numbers of their lines, and the lines that are
     none.
     """
-    rows: list[tuple[int, Row]] = []
+    rows: list[tuple[int, ForeignRow]] = []
     left_out: list[LeftOut] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -115,7 +115,7 @@ def parse_json_lines(text: str) -> tuple[list[tuple[int, Row]], list[LeftOut]]:
     return rows, left_out
 
 
-def read_own_lines(text: str) -> Imported:
+def read_own_lines(text: str) -> ForeignMemories:
     """Read memsyncd's own export, or lines of any program with a `content` each."""
     rows, left_out = parse_json_lines(text)
     collector = _Collector(left_out)
@@ -148,16 +148,16 @@ _LUMENFLOW_FIELDS: Final = frozenset(
 )
 
 
-def read_lumenflow(text: str) -> Imported:
+def read_lumenflow(text: str) -> ForeignMemories:
     """Read the nodes of LumenFlow's memory file, and the relationships if lines have some. A later
     line with the same id replaces an earlier one: the file is only appended to.
     """
     rows, left_out = parse_json_lines(text)
-    nodes: dict[str, tuple[int, Row]] = {}
-    relations: dict[str, list[Relation]] = {}
+    nodes: dict[str, tuple[int, ForeignRow]] = {}
+    relations: dict[str, list[ForeignRelation]] = {}
     for number, row in rows:
         if "from_id" in row and "to_id" in row:
-            relation = Relation(str(row.get("type", "related")), str(row["to_id"]))
+            relation = ForeignRelation(str(row.get("type", "related")), str(row["to_id"]))
             relations.setdefault(str(row["from_id"]), []).append(relation)
         else:
             nodes[str(row.get("id", f"line {number}"))] = (number, row)
@@ -194,14 +194,14 @@ def read_lumenflow(text: str) -> Imported:
     return collector.done()
 
 
-def read_fogsift(tables: Tables) -> Imported:
+def read_fogsift(tables: Tables) -> ForeignMemories:
     """Read Fogsift's fragments with their keywords and links."""
     keywords: dict[str, list[str]] = {}
     for row in tables.get("keywords", ()):
         keywords.setdefault(str(row["fragment_id"]), []).append(str(row["keyword"]))
-    relations: dict[str, list[Relation]] = {}
+    relations: dict[str, list[ForeignRelation]] = {}
     for row in tables.get("links", ()):
-        relation = Relation(str(row["relation_type"]), str(row["to_id"]))
+        relation = ForeignRelation(str(row["relation_type"]), str(row["to_id"]))
         relations.setdefault(str(row["from_id"]), []).append(relation)
     collector = _Collector([])
     for row in tables.get("fragments", ()):
@@ -226,7 +226,7 @@ def read_fogsift(tables: Tables) -> Imported:
     return collector.done()
 
 
-def read_flowstate(tables: Tables) -> Imported:
+def read_flowstate(tables: Tables) -> ForeignMemories:
     """Read FlowState's memories."""
     collector = _Collector([])
     for number, row in enumerate(tables.get("memories", ()), 1):
@@ -249,7 +249,7 @@ def read_flowstate(tables: Tables) -> Imported:
 _CLAUDE_MEM_KINDS: Final = {"decision": "decision", "discovery": "discovery"}
 
 
-def read_claude_mem(tables: Tables) -> Imported:
+def read_claude_mem(tables: Tables) -> ForeignMemories:
     """Read claude-mem's observations and the summaries of its sessions."""
     collector = _Collector([])
     for row in tables.get("observations", ()):
@@ -316,12 +316,12 @@ SQLITE_TABLES: Final[Mapping[str, Mapping[str, str]]] = {
         " learned completed next_steps notes created_at",
     },
 }
-READ_TABLES: Final[Mapping[str, Callable[[Tables], Imported]]] = {
+READ_TABLES: Final[Mapping[str, Callable[[Tables], ForeignMemories]]] = {
     "fogsift": read_fogsift,
     "flowstate": read_flowstate,
     "claude-mem": read_claude_mem,
 }
-READ_LINES: Final[Mapping[str, Callable[[str], Imported]]] = {
+READ_LINES: Final[Mapping[str, Callable[[str], ForeignMemories]]] = {
     "jsonl": read_own_lines,
     "lumenflow": read_lumenflow,
 }
@@ -337,7 +337,7 @@ class _Collector:
     """Makes memories of rows, and lists what does not fit. `at` names the place of the next row."""
 
     def __init__(self, left_out: list[LeftOut]) -> None:
-        self.memories: list[Memory] = []
+        self.memories: list[ForeignMemory] = []
         self.left_out = left_out
         self._place = ""
 
@@ -345,10 +345,10 @@ class _Collector:
         self._place = place
         return self
 
-    def done(self) -> Imported:
-        return Imported(self.memories, self.left_out)
+    def done(self) -> ForeignMemories:
+        return ForeignMemories(self.memories, self.left_out)
 
-    def take(self, row: Row, read: frozenset[str] | None, **values: Any) -> None:
+    def take(self, row: ForeignRow, read: frozenset[str] | None, **values: Any) -> None:
         """Make a memory of these values, unless it has no text. `read` has the keys of the row that
         the values come from, None for a row without others.
         """
@@ -369,7 +369,7 @@ class _Collector:
                 kept[name] = converted
             elif value not in _NOTHING:
                 self._leave(f"{name} is {_shorten(value)}, which has no place")
-        memory = Memory(content=content, metadata=metadata, **kept)
+        memory = ForeignMemory(content=content, metadata=metadata, **kept)
         self.memories.append(self._drop_faults(memory))
 
     def _read_metadata(self, values: Any) -> dict[str, str]:
@@ -388,7 +388,7 @@ class _Collector:
                 kept[name] = text
         return kept
 
-    def _drop_faults(self, memory: Memory) -> Memory:
+    def _drop_faults(self, memory: ForeignMemory) -> ForeignMemory:
         """Return the memory without the fields that a section cannot state."""
         names = {fault.message.partition(":")[0]: fault for fault in find_memory_faults(memory)}
         empty = {name: _EMPTY.get(name) for name in names if name != "content"}
@@ -408,9 +408,9 @@ _EMPTY: Final[Mapping[str, Any]] = {
 }
 
 
-def find_memory_faults(memory: Memory) -> list[BadRequest]:
+def find_memory_faults(memory: ForeignMemory) -> list[BadRequest]:
     """Return an error for each field that a section could not state."""
-    faults = find_faults(make_addition(memory, ""))
+    faults = find_faults(make_memory_addition(memory, ""))
     return [fault for fault in faults if not fault.message.startswith("content:")]
 
 
@@ -475,17 +475,19 @@ def _read_source(value: Any) -> str | dict[str, str] | None:
     return {key: item for key, item in kept.items() if key and item} or None
 
 
-def _read_relations(value: Any) -> tuple[Relation, ...]:
+def _read_relations(value: Any) -> tuple[ForeignRelation, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str):
         return ()
     relations = []
     for item in value:
-        if isinstance(item, Relation):
+        if isinstance(item, ForeignRelation):
             relations.append(item)
         elif isinstance(item, Mapping) and item.get("to"):
-            relations.append(Relation(str(item.get("kind", "related")), str(item["to"])))
+            relations.append(ForeignRelation(str(item.get("kind", "related")), str(item["to"])))
     return tuple(
-        Relation(_RELATION.sub("_", relation.kind.lower()).strip("_") or "related", relation.to)
+        ForeignRelation(
+            _RELATION.sub("_", relation.kind.lower()).strip("_") or "related", relation.to
+        )
         for relation in relations
     )
 
@@ -537,15 +539,17 @@ def _parse_words(value: Any) -> list[str]:
 # --- sections ---------------------------------------------------------------------------------
 
 
-def choose_headings(memories: Iterable[Memory], taken: Mapping[str, Iterable[str]]) -> list[str]:
+def choose_headings(
+    memories: Iterable[ForeignMemory], taken: Mapping[str, Iterable[str]]
+) -> list[str]:
     """Return a heading for each memory that no other section of its note has. `taken` has the
-    headings of each note, by the note that `Memory.note` names.
+    headings of each note, by the note that `ForeignMemory.note` names.
     """
     used = {note: {heading.lower() for heading in headings} for note, headings in taken.items()}
     chosen = []
     for memory in memories:
         of_note = used.setdefault(memory.note or "", set())
-        made = heading = make_heading(make_addition(memory, ""))
+        made = heading = make_heading(make_memory_addition(memory, ""))
         number = 2
         while heading.lower() in of_note:
             heading = f"{made} ({number})"
@@ -555,25 +559,28 @@ def choose_headings(memories: Iterable[Memory], taken: Mapping[str, Iterable[str
     return chosen
 
 
-def make_addition(memory: Memory, heading: str, links: Sequence[Relation] = ()) -> Addition:
+def make_memory_addition(
+    memory: ForeignMemory, heading: str, links: Sequence[ForeignRelation] = ()
+) -> Addition:
     """Return the section of a memory. `links` are its relations, each to the target of a link."""
     lines = [f"- {relation.kind} [[{relation.to}]]" for relation in links]
     content = "\n\n".join([memory.content.strip("\n"), *(["\n".join(lines)] if lines else [])])
     fields = {
         name: getattr(memory, name)
         for name in Addition.__struct_fields__
-        if name in Memory.__struct_fields__ and name not in ("content", "summary", "metadata")
+        if name in ForeignMemory.__struct_fields__
+        and name not in ("content", "summary", "metadata")
     }
     metadata = {**memory.metadata, ID_KEY: memory.alias} if memory.alias else memory.metadata
     return Addition(content=content, summary=heading or memory.summary, metadata=metadata, **fields)
 
 
 def resolve_relations(
-    memory: Memory, targets: Mapping[str, str]
-) -> tuple[list[Relation], list[Relation]]:
+    memory: ForeignMemory, targets: Mapping[str, str]
+) -> tuple[list[ForeignRelation], list[ForeignRelation]]:
     """Return the relations with the targets of their links, and those whose memory is not there."""
     links = [
-        Relation(relation.kind, targets[relation.to])
+        ForeignRelation(relation.kind, targets[relation.to])
         for relation in memory.relations
         if relation.to in targets
     ]

@@ -17,6 +17,8 @@ from memsyncd.core.model import ARCHIVED
 FINISHED = frozenset({"done", "closed", "resolved", "fixed", "cancelled", "wontfix"})
 CLOSED = FINISHED | {ARCHIVED}
 BLOCKED = "blocked"
+ENDED = "done"
+"""The status of the section that records the end of a session."""
 # Kinds that record what has happened: nobody works on them.
 RECORDS = frozenset({"session", "checkpoint", "summary"})
 LAST_PRIORITY = "P9"
@@ -47,6 +49,7 @@ class TaskItem(msgspec.Struct, frozen=True, kw_only=True):
     importance: float
     time: str
     blocked_by: tuple[str, ...] = ()
+    session: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -61,6 +64,20 @@ class TaskGroup(msgspec.Struct, frozen=True):
     title: str
     items: Sequence[TaskItem]
     share: float = 1.0
+
+
+class WorkItems(msgspec.Struct, frozen=True, kw_only=True):
+    """The sections of a task or session. `first` and `last` are the times of the first and the last
+    one, in ISO form; `tasks` has their tasks in order of name.
+    """
+
+    name: str
+    items: Sequence[TaskItem]
+    n_open: int
+    first: str
+    last: str
+    tasks: Sequence[str]
+    is_ended: bool
 
 
 class TaskBlock(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +145,34 @@ def _order(items: Iterable[TaskItem], value: ItemValue | None) -> list[TaskItem]
     found = sorted(items, key=lambda one: (one.path, one.start_line))
     found.sort(key=lambda one: one.time, reverse=True)
     return sorted(found, key=lambda one: -value(one)) if value else found
+
+
+def group_by(items: Iterable[TaskItem], read_name: Callable[[TaskItem], str]) -> list[WorkItems]:
+    """Return the sections that have a name by that name, the group with the latest section first.
+
+    A group is ended if its latest section of kind `session` states so, and no section came later.
+    """
+    named: dict[str, list[TaskItem]] = {}
+    for item in items:
+        if name := read_name(item):
+            named.setdefault(name, []).append(item)
+    groups = []
+    for name, group in named.items():
+        times = [item.time for item in group]
+        ends = [item.time for item in group if item.kind == "session" and item.status == ENDED]
+        groups.append(
+            WorkItems(
+                name=name,
+                items=group,
+                n_open=sum(1 for item in group if item.is_open and item.kind not in RECORDS),
+                first=min(times),
+                last=max(times),
+                tasks=sorted({item.task for item in group if item.task}),
+                is_ended=bool(ends) and max(ends) == max(times),
+            )
+        )
+    groups.sort(key=lambda group: group.name)
+    return sorted(groups, key=lambda group: group.last, reverse=True)
 
 
 def group_for_task(

@@ -133,6 +133,8 @@ class NewSection(Params, frozen=True, kw_only=True):
     """From 0 to 1; by default that of the kind."""
     priority: str | None = None
     """`P0` to `P3`."""
+    status: str | None = None
+    """Such as `open`, `doing`, `blocked` or `done`."""
     lifecycle: str | None = None
     """`ephemeral`, `session`, `task` or `project`."""
     source: str | dict[str, str] | None = None
@@ -449,6 +451,7 @@ OPERATIONS = (
         summary="Append a section to a note.",
         shape=Shape.STEPS,
         run="notes.run:add_section",
+        current=("task", "session"),
         errors=WRITES,
         route="POST /v1/remember",
         command=Command(

@@ -66,15 +66,35 @@ class TaskReady(Result, frozen=True, kw_only=True):
 
 
 class TaskListParams(WorkspaceParams, frozen=True, kw_only=True):
-    task: TaskName
+    task: TaskName | None = None
+    """The task, such as `WU-123`; without it, all tasks are listed."""
     include_archived: bool = False
     """Archived sections too."""
+
+
+class WorkGroup(Result, frozen=True, kw_only=True):
+    """A task or a session with its sections."""
+
+    name: str
+    sections: int
+    open: int
+    """How many sections can be worked on or are blocked."""
+    first: str
+    """When the first section was created, in ISO form."""
+    last: str
+    """When the last section was created or updated, in ISO form."""
+    tasks: list[str]
+    """The tasks of a session; empty for a task."""
+    is_ended: bool
+    """True for a session that `session.end` has ended."""
 
 
 class TaskSections(Result, frozen=True, kw_only=True):
     workspace: str
     items: list[TaskSection]
-    """All sections of the task, by path and line."""
+    """All sections of the task, by path and line; empty if no task is named."""
+    tasks: list[WorkGroup]
+    """Without a named task: all tasks, the latest first; empty otherwise."""
 
 
 class CheckpointParams(WriteParams, frozen=True, kw_only=True):
@@ -155,6 +175,27 @@ class SessionStarted(Written, frozen=True, kw_only=True):
     """The section that records the beginning."""
     text: str
     """The block that `session.resume` returns."""
+
+
+class SessionListParams(WorkspaceParams, frozen=True, kw_only=True):
+    include_ended: bool = False
+    """Sessions that have ended, too."""
+    limit: Limit = 50
+
+
+class SessionList(Result, frozen=True, kw_only=True):
+    workspace: str
+    sessions: list[WorkGroup]
+    """The latest first."""
+    n_sessions: int
+    """How many sessions there are, also beyond `limit`."""
+
+
+class SessionEndParams(WriteParams, frozen=True, kw_only=True):
+    session: TaskName
+    task: TaskName | None = None
+    content: str = ""
+    """What was reached, and what is next; by default only the end is recorded."""
 
 
 class SessionResumeParams(WorkspaceParams, frozen=True, kw_only=True):
@@ -294,7 +335,7 @@ OPERATIONS = (
         name="task.list",
         params=TaskListParams,
         result=TaskSections,
-        summary="List all sections of a task, by path and line.",
+        summary="List all sections of a task, by path and line; without a task, all tasks.",
         shape=Shape.READ,
         run="tasks.run:list_task",
         errors=READS,
@@ -302,10 +343,11 @@ OPERATIONS = (
         reads=True,
         command=Command(
             words="task list",
-            arguments=("task TASK",),
+            summary="list tasks, or all sections of one",
+            arguments=("task [TASK]",),
             show="show_list",
-            found="items",
-            examples=("memsyncd task list WU-123",),
+            found="items tasks",
+            examples=("memsyncd task list", "memsyncd task list WU-123"),
         ),
         python=Python(name="task_sections", positional=("task",), returns="items"),
     ),
@@ -316,13 +358,14 @@ OPERATIONS = (
         summary="Make a block of profile, summaries, task and discoveries for a prompt.",
         shape=Shape.STEPS,
         run="tasks.run:make_context",
+        current=("task",),
         errors=READS,
         route="GET /v1/tasks/context",
         reads=True,
         command=Command(
             words="task context",
             summary="print profile, summaries, task and discoveries for a prompt",
-            arguments=("task TASK",),
+            arguments=("task [TASK]",),
             show="show_text",
             found="text",
             examples=("memsyncd task context WU-123 --max-bytes 4096",),
@@ -340,6 +383,7 @@ OPERATIONS = (
         summary="Append the progress of a task or session.",
         shape=Shape.STEPS,
         run="tasks.run:add_checkpoint",
+        current=("task", "session"),
         errors=WRITES,
         tool=ToolAction(
             tool=AGENT_TOOL,
@@ -357,7 +401,6 @@ OPERATIONS = (
         python=Python(
             name="checkpoint",
             positional=("content",),
-            sends={"session": "session or self._session"},
             doc="Without a session, the caller's own session is meant.",
         ),
     ),
@@ -368,12 +411,13 @@ OPERATIONS = (
         summary="Summarise a task; write the summary unless it is a dry run, which is the default.",
         shape=Shape.STEPS,
         run="tasks.run:summarize_task",
+        current=("task",),
         errors=WRITES,
         # The client's method is written by hand, because it may call a model for the summary.
         command=Command(
             words="task summarize",
             summary="print a summary of a task; --write keeps it",
-            arguments=("task TASK",),
+            arguments=("task [TASK]",),
             usages={"dry_run": "--write"},
             help={"dry_run": "append the summary as a section"},
             show="show_summary",
@@ -388,11 +432,12 @@ OPERATIONS = (
         summary="Record that a session begins, and return what it needs to know.",
         shape=Shape.STEPS,
         run="tasks.run:start_session",
+        current=("session", "task"),
         errors=WRITES,
         command=Command(
             words="session start",
             summary="record that a session begins",
-            arguments=("session SESSION", "content [TEXT]"),
+            arguments=("session [SESSION]", "content [TEXT]"),
             help={"session": "the session's id"},
             show="show_start",
             examples=("memsyncd session start s-7 'Finish the ports.' --task WU-123",),
@@ -404,12 +449,54 @@ OPERATIONS = (
         ),
     ),
     Operation(
+        name="session.list",
+        params=SessionListParams,
+        result=SessionList,
+        summary="List the sessions of agents, the latest first.",
+        shape=Shape.READ,
+        run="tasks.run:list_sessions",
+        errors=READS,
+        route="GET /v1/sessions",
+        reads=True,
+        command=Command(
+            words="session list",
+            summary="list the sessions that have not ended",
+            usages={"include_ended": "--all"},
+            help={"include_ended": "ended sessions, too"},
+            show="show_sessions",
+            found="sessions",
+            examples=("memsyncd session list --all",),
+        ),
+        python=Python(name="sessions", returns="sessions"),
+    ),
+    Operation(
+        name="session.end",
+        params=SessionEndParams,
+        result=Added,
+        summary="Record that a session ends, with what was reached.",
+        shape=Shape.STEPS,
+        run="tasks.run:end_session",
+        current=("session", "task"),
+        errors=WRITES,
+        route="POST /v1/sessions/end",
+        command=Command(
+            words="session end",
+            summary="record that a session ends",
+            arguments=("session [SESSION]", "content [TEXT]"),
+            help={"session": "the session's id; by default MEMSYNCD_SESSION"},
+            show="show_checkpoint",
+            examples=("memsyncd session end s-7 'The ports are done.'",),
+        ),
+        python=Python(name="end_session", positional=("session",)),
+    ),
+    Operation(
         name="session.resume",
         params=SessionResumeParams,
         result=SessionBlock,
         summary="Make the block that restores an agent after its context was cleared.",
         shape=Shape.STEPS,
         run="tasks.run:resume_session",
+        current=("session", "task"),
         errors=READS,
         route="GET /v1/sessions/resume",
         reads=True,

@@ -19,13 +19,16 @@ from memsyncd.core.guard.secrets import redact
 from memsyncd.core.paths import has_wildcard, is_note_name
 from memsyncd.core.search.tasks import (
     CLOSED,
+    ENDED,
     FINISHED,
     ItemValue,
     TaskBlock,
     TaskGroup,
     TaskItem,
+    WorkItems,
     cut_text,
     find_ready,
+    group_by,
     group_for_session,
     group_for_task,
     order_profile,
@@ -51,6 +54,9 @@ from memsyncd.operations.tasks.declare import (
     Profile,
     ProfileParams,
     SessionBlock,
+    SessionEndParams,
+    SessionList,
+    SessionListParams,
     SessionResumeParams,
     SessionStarted,
     SessionStartParams,
@@ -65,6 +71,7 @@ from memsyncd.operations.tasks.declare import (
     TaskSummary,
     Triage,
     TriageParams,
+    WorkGroup,
 )
 from memsyncd.store.lookup import by_path, has_relation, read_digest, stream_notes
 from memsyncd.store.pool import Reader
@@ -178,6 +185,7 @@ def _make_item(section: TaskSection) -> TaskItem:
         kind=kind,
         priority=section.priority,
         task=section.task or "",
+        session=section.session or "",
         lifecycle=section.lifecycle,
         status=(section.status or "").lower(),
         tags=tuple(section.tags),
@@ -213,9 +221,31 @@ def list_ready(call: Call, params: TaskReadyParams) -> TaskReady:
 
 
 def list_task(call: Call, params: TaskListParams) -> TaskSections:
+    """List the sections of a task, or all tasks."""
+    if params.task is None:
+        filters = Filters(include_archived=params.include_archived)
+        items = _items(read_task_sections(call, filters, has_task=True))
+        groups = group_by(items, lambda item: item.task)
+        return TaskSections(
+            workspace=call.workspace.id, items=[], tasks=[_describe_group(each) for each in groups]
+        )
     filters = Filters(task=[params.task], include_archived=params.include_archived)
     sections = read_task_sections(call, filters)
-    return TaskSections(workspace=call.workspace.id, items=_show(sections, _items(sections)))
+    return TaskSections(
+        workspace=call.workspace.id, items=_show(sections, _items(sections)), tasks=[]
+    )
+
+
+def _describe_group(group: WorkItems) -> WorkGroup:
+    return WorkGroup(
+        name=group.name,
+        sections=len(group.items),
+        open=group.n_open,
+        first=group.first,
+        last=group.last,
+        tasks=list(group.tasks),
+        is_ended=group.is_ended,
+    )
 
 
 async def make_context(call: Call, params: TaskContextParams) -> TaskContext:
@@ -447,6 +477,30 @@ async def start_session(call: Call, params: SessionStartParams) -> SessionStarte
         change_set=added.change_set,
         added=_take_place(added),
         text=block.text,
+    )
+
+
+def list_sessions(call: Call, params: SessionListParams) -> SessionList:
+    filters = Filters(has=["session"], include_archived=True)
+    groups = group_by(_items(read_task_sections(call, filters)), lambda item: item.session)
+    kept = [group for group in groups if params.include_ended or not group.is_ended]
+    return SessionList(
+        workspace=call.workspace.id,
+        sessions=[_describe_group(group) for group in kept[: params.limit]],
+        n_sessions=len(kept),
+    )
+
+
+async def end_session(call: Call, params: SessionEndParams) -> Added:
+    """Append a section that records the end of a session; its status says so."""
+    return await call.add_section(
+        content=params.content or f"Session {params.session} ended.",
+        summary=f"End of session {params.session}"[:SUMMARY_CHARS],
+        kind="session",
+        status=ENDED,
+        session=params.session,
+        task=params.task,
+        lifecycle="session",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.terminal.format import render_count
+from memsyncd.terminal.format import render_count, render_table
 from memsyncd.terminal.terminal import clean, clean_values
 
 TYPE_CHECKING = False
@@ -36,10 +36,36 @@ def show_ready(answer: dict[str, Any], _args: Args, console: Console) -> None:
     console.terminal.report(f"{answer['n_ready']:,} ready, {answer['blocked']:,} blocked")
 
 
-def show_list(answer: dict[str, Any], _args: Args, console: Console) -> None:
+def show_list(answer: dict[str, Any], args: Args, console: Console) -> None:
+    if args.params.get("task") is None:
+        show_groups(answer["tasks"], console, "no section has a task")
+        return
     _show_items(answer, console)
     if not answer["items"]:
         console.terminal.report("no section has this task")
+
+
+def show_groups(groups: list[dict[str, Any]], console: Console, nothing: str) -> None:
+    """Print a line for each task or session: its name, its sections, when it was worked on."""
+    rows = [
+        [
+            group["name"],
+            render_count(group["sections"], "section"),
+            f"{group['open']:,} open",
+            group["last"][:10],
+            ", ".join(group["tasks"]) if group["tasks"] != [group["name"]] else "",
+            "ended" if group["is_ended"] else "",
+        ]
+        for group in clean_values(groups)
+    ]
+    for row in render_table(rows):
+        console.terminal.print("".join(row).rstrip())
+    if not rows:
+        console.terminal.report(nothing)
+
+
+def show_sessions(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    show_groups(answer["sessions"], console, "no section has a session")
 
 
 def show_checkpoint(answer: dict[str, Any], _args: Args, console: Console) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -23,15 +23,15 @@ from memsyncd.core.editing.transfer import (
     READ_LINES,
     READ_TABLES,
     SQLITE_TABLES,
+    ForeignMemories,
+    ForeignMemory,
     LeftOut,
-    Memory,
     choose_headings,
-    make_addition,
+    make_memory_addition,
     resolve_relations,
     rewrite_mentions,
     strip_comment,
 )
-from memsyncd.core.editing.transfer import Imported as ReadMemories
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Note, Section
 from memsyncd.core.paths import NotePath, is_markdown, parse_note_path
@@ -142,7 +142,7 @@ def _check_absolute(path: str) -> None:
         raise BadRequest(f"file: {path} is not absolute", hint="name it from the root: /home/…")
 
 
-def _read_file(params: ImportParams) -> ReadMemories:
+def _read_file(params: ImportParams) -> ForeignMemories:
     name = params.format
     if name in READ_LINES:
         return READ_LINES[name](_read_text(params.file))
@@ -150,7 +150,7 @@ def _read_file(params: ImportParams) -> ReadMemories:
     tables, others = read_tables(params.file, columns)
     memories, left_out = READ_TABLES[name](tables)
     more = [LeftOut(f"table {table}", f"its {n:,} rows have no place") for table, n in others]
-    return ReadMemories(memories, [*left_out, *more])
+    return ForeignMemories(memories, [*left_out, *more])
 
 
 def _read_text(path: str) -> str:
@@ -167,11 +167,11 @@ def _read_text(path: str) -> str:
 
 
 def _plan_sections(
-    workspace: Workspace, config: Config, source: ReadMemories, at: str
+    workspace: Workspace, config: Config, source: ForeignMemories, at: str
 ) -> ImportPlan:
     """Plan a section for each memory that is not there yet."""
     left_out = [*source.left_out]
-    memories: list[Memory] = []
+    memories: list[ForeignMemory] = []
     paths: list[NotePath] = []
     for memory in source.memories:
         path, problem = _choose_path(workspace, config, memory)
@@ -185,16 +185,7 @@ def _plan_sections(
         for row in rows
         if "id" in row
     }
-    texts = {
-        path: {(row["summary"], row["content"]) for row in rows}
-        for path, (rows, _) in notes.items()
-    }
-    fresh = [
-        number
-        for number, memory in enumerate(memories)
-        if (memory.alias or "") not in targets
-        and (memory.summary, memory.content.strip("\n")) not in texts[paths[number].text]
-    ]
+    fresh = _find_fresh(memories, notes, targets)
     chosen = choose_headings(
         [memories[number] for number in fresh],
         {path: headings for path, (_, headings) in notes.items()},
@@ -213,7 +204,7 @@ def _plan_sections(
         n_relations += len(links)
         content = rewrite_mentions(memory.content, targets)
         memory = msgspec.structs.replace(memory, content=content)
-        additions.append(make_addition(memory, headings[number], links))
+        additions.append(make_memory_addition(memory, headings[number], links))
     kept = [paths[number] for number in fresh]
     puts, added = append_additions(workspace, config, additions, kept, at) if fresh else ((), [])
     counts = {
@@ -231,7 +222,31 @@ def _plan_sections(
     )
 
 
-def _choose_path(workspace: Workspace, config: Config, memory: Memory) -> tuple[NotePath, str]:
+NoteMemories = Mapping[str, tuple[list[dict[str, Any]], list[str]]]
+"""The memories of notes as an export has them, and all of their headings, by path."""
+
+
+def _find_fresh(
+    memories: Sequence[ForeignMemory], notes: NoteMemories, ids: Collection[str]
+) -> list[int]:
+    """Return the positions of the memories that are in no note: neither their id, nor a section
+    with the same heading and text.
+    """
+    texts = {
+        path: {(row["summary"], row["content"]) for row in rows}
+        for path, (rows, _) in notes.items()
+    }
+    return [
+        number
+        for number, memory in enumerate(memories)
+        if (memory.alias or "") not in ids
+        and (memory.summary, memory.content.strip("\n")) not in texts[memory.note or ""]
+    ]
+
+
+def _choose_path(
+    workspace: Workspace, config: Config, memory: ForeignMemory
+) -> tuple[NotePath, str]:
     """Return the note for a memory, and the reason if it is not the one that the memory names."""
     try:
         return choose_note(workspace.scope, config, note=memory.note, kind=memory.kind), ""

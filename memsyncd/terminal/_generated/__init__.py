@@ -6,12 +6,14 @@ Generated from the declarations by `python -m memsyncd.operations.generate`; do 
 from __future__ import annotations
 
 
-READING = frozenset({"access.stats", "context", "diff", "duplicates", "field.history", "get", "history", "links", "list", "memory.export", "profile", "recall", "records.backup", "search", "session.resume", "signal.inbox", "signal.outbox", "similar", "sources", "stats", "status", "sync", "task.context", "task.list", "task.ready", "topic.get", "topic.list", "validate"})
+READING = frozenset({"access.stats", "context", "diff", "duplicates", "field.history", "get", "history", "links", "list", "memory.export", "profile", "recall", "records.backup", "search", "session.list", "session.resume", "signal.inbox", "signal.outbox", "similar", "sources", "stats", "status", "sync", "task.context", "task.list", "task.ready", "topic.get", "topic.list", "validate"})
 """Operations that change neither notes nor records."""
 READING_IF: dict[str, dict[str, object]] = {"memory": {"command": "view"}, "triage": {"promote": None}, "memory.import": {"dry_run": True}, "topic.archive": {"dry_run": None}, "topic.restore": {"dry_run": None}, "task.summarize": {"dry_run": None}, "archive": {"dry_run": None}, "archive.restore": {"dry_run": None}, "cleanup": {"dry_run": None}}
 """Parameters with which an operation that writes only reads."""
 READING_TOOLS = frozenset({"memory_search", "memory_context", "memory_get"})
 """Tools of MCP that only read."""
+CURRENT: dict[str, tuple[str, ...]] = {"note.add": ("task", "session"), "task.context": ("task",), "task.checkpoint": ("task", "session"), "task.summarize": ("task",), "session.start": ("session", "task"), "session.end": ("session", "task"), "session.resume": ("session", "task")}
+"""Fields that the environment may give, by operation."""
 
 
 COMMANDS: dict[str, tuple[str, str, str]] = {

@@ -30,6 +30,7 @@ def make_remember() -> Command:
             Option("--tag T…", "add this tag", name="tags", field="tags"),
             Option("--importance S", "from 0 to 1; by default that of the kind", parse=parse_fraction, field="importance"),
             Option("--priority P", "P0, P1, P2 or P3", field="priority"),
+            Option("--status S", "such as open, doing, blocked or done", field="status"),
             Option("--lifecycle L", "ephemeral, session, task or project", field="lifecycle"),
             Option("--source TEXT", "the source", field="source"),
             Option("--task ID", "the task, such as WU-123", field="task"),

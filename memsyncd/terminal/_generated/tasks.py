@@ -37,17 +37,17 @@ def make_task_ready() -> Command:
 
 def make_task_list() -> Command:
     return Command(
-        call_operation("tasks", "task.list", show="show_list", found="items"),
-        summary="list all sections of a task, by path and line",
+        call_operation("tasks", "task.list", show="show_list", found="items tasks"),
+        summary="list tasks, or all sections of one",
         arguments=(
-            Argument("task", "TASK", "the task, such as WU-123", field="task"),
+            Argument("task", "[TASK]", "the task, such as WU-123; without it, all tasks are listed", field="task"),
         ),
         options=(
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),
-        examples=("memsyncd task list WU-123",),
+        examples=("memsyncd task list", "memsyncd task list WU-123"),
     )
 
 
@@ -56,7 +56,7 @@ def make_task_context() -> Command:
         call_operation("tasks", "task.context", show="show_text", found="text"),
         summary="print profile, summaries, task and discoveries for a prompt",
         arguments=(
-            Argument("task", "TASK", "the task, such as WU-123", field="task"),
+            Argument("task", "[TASK]", "the task, such as WU-123", field="task"),
         ),
         options=(
             Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
@@ -95,7 +95,7 @@ def make_task_summarize() -> Command:
         call_operation("tasks", "task.summarize", show="show_summary", found="text"),
         summary="print a summary of a task; --write keeps it",
         arguments=(
-            Argument("task", "TASK", "the task, such as WU-123", field="task"),
+            Argument("task", "[TASK]", "the task, such as WU-123", field="task"),
         ),
         options=(
             Option("--content TEXT", "the summary that the caller has made; without it, sentences of the sections are chosen", field="content"),
@@ -129,7 +129,7 @@ def make_session_start() -> Command:
         call_operation("tasks", "session.start", show="show_start"),
         summary="record that a session begins",
         arguments=(
-            Argument("session", "SESSION", "the session's id", field="session"),
+            Argument("session", "[SESSION]", "the session's id", field="session"),
             Argument("content", "[TEXT]", "the work that the session is to do", field="content"),
         ),
         options=(
@@ -143,6 +143,39 @@ def make_session_start() -> Command:
             JSON,
         ),
         examples=("memsyncd session start s-7 'Finish the ports.' --task WU-123",),
+    )
+
+
+def make_session_list() -> Command:
+    return Command(
+        call_operation("tasks", "session.list", show="show_sessions", found="sessions"),
+        summary="list the sessions that have not ended",
+        options=(
+            Option("--all", "ended sessions, too", name="include_ended", field="include_ended"),
+            Option("-n --limit N", "at most so many results (default 50)", field="limit"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            JSON,
+        ),
+        examples=("memsyncd session list --all",),
+    )
+
+
+def make_session_end() -> Command:
+    return Command(
+        call_operation("tasks", "session.end", show="show_checkpoint"),
+        summary="record that a session ends",
+        arguments=(
+            Argument("session", "[SESSION]", "the session's id; by default MEMSYNCD_SESSION", field="session"),
+            Argument("content", "[TEXT]", "what was reached, and what is next; by default only the end is recorded", field="content"),
+        ),
+        options=(
+            Option("--task ID", "the task, such as WU-123", field="task"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd session end s-7 'The ports are done.'",),
     )
 
 
@@ -170,6 +203,8 @@ def make_session() -> Command:
         "session",
         {
             "start": make_session_start(),
+            "list": make_session_list(),
+            "end": make_session_end(),
             "resume": make_session_resume(),
         },
         ("memsyncd session resume s-7",),

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from memsyncd.core.editing.additions import append_section, find_faults
 from memsyncd.core.editing.transfer import (
-    Memory,
-    Relation,
+    ForeignMemory,
+    ForeignRelation,
     choose_headings,
-    make_addition,
+    make_memory_addition,
     parse_json_lines,
     read_claude_mem,
     read_flowstate,
@@ -45,9 +45,9 @@ def test_any_rows_become_sections_that_can_be_written_or_are_named(rows: list[An
     for read in (read_own_lines, read_lumenflow):
         memories, left_out = read(text)
         for memory in memories:
-            assert find_faults(make_addition(memory, "")) == []
+            assert find_faults(make_memory_addition(memory, "")) == []
             data, [span] = append_section(
-                "a.md", None, [make_addition(memory, "")], at="2026-01-01"
+                "a.md", None, [make_memory_addition(memory, "")], at="2026-01-01"
             )
             assert span.start > 1
             assert data.endswith(b"\n")
@@ -64,7 +64,7 @@ def test_any_rows_become_sections_that_can_be_written_or_are_named(rows: list[An
         }
         for read_tables in (read_fogsift, read_flowstate, read_claude_mem):
             for memory in read_tables(tables).memories:
-                assert find_faults(make_addition(memory, "")) == []
+                assert find_faults(make_memory_addition(memory, "")) == []
 
 
 def test_a_line_that_is_no_object_is_named_with_its_number() -> None:
@@ -100,7 +100,7 @@ def test_lumenflows_nodes_keep_their_fields_and_a_later_line_replaces_an_earlier
         {"from_id": "mem-none", "to_id": "mem-def2", "type": "blocks"},
     ]
     memories, left_out = read_lumenflow("\n".join(map(json.dumps, lines)))
-    assert memories[0] == Memory(
+    assert memories[0] == ForeignMemory(
         id="mem-abc1",
         alias="mem-abc1",
         content="The adapter hides a second socket.",
@@ -114,7 +114,7 @@ def test_lumenflows_nodes_keep_their_fields_and_a_later_line_replaces_an_earlier
         created="2025-01-15T10:00:00Z",
         updated="2025-01-16T10:00:00Z",
         metadata={"milestone": "ports-complete"},
-        relations=(Relation("discovered_from", "mem-def2"),),
+        relations=(ForeignRelation("discovered_from", "mem-def2"),),
         accesses=3,
         accessed="2025-02-01T00:00:00Z",
     )
@@ -154,7 +154,7 @@ def test_fogsifts_fragments_have_their_keywords_source_and_links() -> None:
     memories, left_out = read_fogsift(tables)
     assert memories[0].source == {"client": "acme", "date": "2025-03-01"}
     assert (memories[0].keywords, memories[0].accesses) == (("redis",), 4)
-    assert memories[0].relations == (Relation("resolved_by", "f2"),)
+    assert memories[0].relations == (ForeignRelation("resolved_by", "f2"),)
     assert (memories[1].kind, memories[1].importance) == ("solution_approach", None)
     assert left_out == [("fragment f2", "importance is 7, which has no place")]
 
@@ -205,8 +205,8 @@ def test_claude_mems_observations_and_summaries_become_memories() -> None:
 
 
 def test_headings_of_a_note_differ() -> None:
-    memories = [Memory(id=str(n), content="Same.", note="a.md") for n in range(3)]
-    other = Memory(id="x", content="Same.", note="b.md")
+    memories = [ForeignMemory(id=str(n), content="Same.", note="a.md") for n in range(3)]
+    other = ForeignMemory(id="x", content="Same.", note="b.md")
     assert choose_headings([*memories, other], {"a.md": ["same"]}) == [
         "Same (2)",
         "Same (3)",
@@ -216,13 +216,15 @@ def test_headings_of_a_note_differ() -> None:
 
 
 def test_relations_and_mentions_lead_to_the_sections_of_their_memories() -> None:
-    memory = Memory(
-        id="a", content="", relations=(Relation("informs", "b"), Relation("blocks", "gone"))
+    memory = ForeignMemory(
+        id="a",
+        content="",
+        relations=(ForeignRelation("informs", "b"), ForeignRelation("blocks", "gone")),
     )
     targets = {"b": ".memories/notes.md#B"}
     assert resolve_relations(memory, targets) == (
-        [Relation("informs", ".memories/notes.md#B")],
-        [Relation("blocks", "gone")],
+        [ForeignRelation("informs", ".memories/notes.md#B")],
+        [ForeignRelation("blocks", "gone")],
     )
     assert rewrite_mentions("See [[b]] and [[c]].", targets) == (
         "See [[.memories/notes.md#B]] and [[c]]."

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memsyncd.core.search.tasks import (
+    ENDED,
     FINISHED,
     TaskItem,
     find_ready,
+    group_by,
     group_for_task,
     order_profile,
     render_block,
@@ -179,3 +181,55 @@ def test_nothing_gives_an_empty_block_profile_and_summary() -> None:
     assert render_block(group_for_task([], "T"), max_bytes=4096).text == ""
     assert order_profile([]) == []
     assert summarize([], max_bytes=100) == ""
+
+
+NAMES = st.sampled_from(["", "WU-1", "WU-2"])
+WORK = st.lists(
+    st.tuples(
+        NAMES,
+        st.sampled_from(["s-1", "s-2", ""]),
+        st.sampled_from(["session", "note"]),
+        st.sampled_from(["", "done"]),
+        st.integers(1, 9),
+    ),
+    max_size=12,
+)
+
+
+@given(WORK)
+def test_each_section_with_a_session_is_in_the_group_of_it(
+    rows: list[tuple[str, str, str, str, int]],
+) -> None:
+    items = [
+        make(
+            f"a.md#{number}",
+            task=task,
+            session=session,
+            kind=kind,
+            status=status,
+            time=f"2026-0{day}",
+        )
+        for number, (task, session, kind, status, day) in enumerate(rows)
+    ]
+    groups = group_by(items, lambda item: item.session)
+    assert sorted(item.anchor for group in groups for item in group.items) == sorted(
+        item.anchor for item in items if item.session
+    )
+    assert [group.last for group in groups] == sorted(
+        (group.last for group in groups), reverse=True
+    )
+    for group in groups:
+        ends = [item for item in group.items if (item.kind, item.status) == ("session", ENDED)]
+        assert group.is_ended == any(item.time == group.last for item in ends)
+        assert group.tasks == sorted({item.task for item in group.items} - {""})
+        assert group.first <= group.last
+
+
+def test_a_session_that_goes_on_after_its_end_has_not_ended() -> None:
+    start = make("a.md#1", session="s", kind="session", time="2026-01-01")
+    end = make("a.md#2", session="s", kind="session", status=ENDED, time="2026-01-02")
+    later = make("a.md#3", session="s", kind="note", time="2026-01-03")
+    [group] = group_by([start, end], lambda item: item.session)
+    assert (group.is_ended, group.n_open) == (True, 0)
+    [group] = group_by([start, end, later], lambda item: item.session)
+    assert (group.is_ended, group.n_open) == (False, 1)
