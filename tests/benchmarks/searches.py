@@ -274,7 +274,7 @@ def measure_large(bench: Bench) -> Iterator[Figure]:
         yield compare(
             "large",
             f"{n_chunks:,} chunks: processor time of the daemon, mean",
-            [Measured(value=place) for place in take_daemon_cpu_ms(bench, indexed, texts)],
+            [Measured(value=cpu_ms) for cpu_ms in take_daemon_cpu_ms(bench, indexed, texts)],
             unit="ms",
         )
         for name, queries in classes.items():
