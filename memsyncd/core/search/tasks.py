@@ -150,7 +150,7 @@ def _order(items: Iterable[TaskItem], value: ItemValue | None) -> list[TaskItem]
 def group_by(items: Iterable[TaskItem], read_name: Callable[[TaskItem], str]) -> list[WorkItems]:
     """Return the sections that have a name by that name, the group with the latest section first.
 
-    A group is ended if its latest section of kind `session` states so, and no section came later.
+    A group is ended if its latest section records the end of a session.
     """
     named: dict[str, list[TaskItem]] = {}
     for item in items:

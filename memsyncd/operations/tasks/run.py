@@ -227,7 +227,10 @@ def list_task(call: Call, params: TaskListParams) -> TaskSections:
         items = _items(read_task_sections(call, filters, has_task=True))
         groups = group_by(items, lambda item: item.task)
         return TaskSections(
-            workspace=call.workspace.id, items=[], tasks=[_describe_group(each) for each in groups]
+            workspace=call.workspace.id,
+            items=[],
+            # A task goes on when a session that worked on it has ended.
+            tasks=[replace(_describe_group(group), is_ended=False) for group in groups],
         )
     filters = Filters(task=[params.task], include_archived=params.include_archived)
     sections = read_task_sections(call, filters)
