@@ -22,7 +22,7 @@ from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.model import Problem, Span
 from memsyncd.core.paths import NOTE_SUFFIXES, NotePath, parse_note_path
-from memsyncd.core.search.query import EVERYTHING, Filters
+from memsyncd.core.search.filters import EVERYTHING, Filters
 from memsyncd.engine.checks import find_remedy
 from memsyncd.engine.metadata import (
     NO_ACCESSES,

@@ -16,13 +16,7 @@ from typing import NamedTuple
 
 from memsyncd.config import Config
 from memsyncd.core.search.federation import TermCounts
-from memsyncd.core.search.fusion import (
-    NO_COSINES,
-    NO_SEMANTIC_GAINS,
-    SemanticGains,
-    compute_semantic_gains,
-)
-from memsyncd.core.search.highlight import NO_STEMS, TermPattern
+from memsyncd.core.search.passages import ALL_WORDS, NO_STEMS, VERBATIM, RunFinder, TermPattern
 from memsyncd.core.search.query import (
     Form,
     Query,
@@ -38,19 +32,22 @@ from memsyncd.core.search.query import (
 from memsyncd.core.search.ranking import (
     DEFAULT_RANKING,
     NO_CHUNKS,
+    NO_COSINES,
     NO_GAINS,
+    NO_SEMANTIC_GAINS,
     ChunkRow,
     FoundChunks,
     Ranked,
     RankingPolicy,
+    SemanticGains,
     apply_boosts,
     apply_factors,
     bound_exact_ratio,
+    compute_semantic_gains,
     fill_ranked,
     fit_policy,
     rank_candidates,
 )
-from memsyncd.core.search.runs import ALL_WORDS, VERBATIM, RunFinder
 from memsyncd.core.search.words import K1, IdentifierMatcher, compute_idf, is_unspaced
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question

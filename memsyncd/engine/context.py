@@ -35,10 +35,10 @@ from memsyncd.core.search.federation import (
     find_repeated,
     interleave_by_size,
 )
-from memsyncd.core.search.folding import fold
-from memsyncd.core.search.highlight import Matcher
+from memsyncd.core.search.filters import extract_filters
 from memsyncd.core.search.passages import (
     LABEL_TOKENS,
+    Matcher,
     ScoredPassage,
     StartChunk,
     compute_rarity,
@@ -48,14 +48,9 @@ from memsyncd.core.search.passages import (
     score_lines,
     select_passages,
 )
-from memsyncd.core.search.query import (
-    Query,
-    compile_query,
-    compile_term,
-    extract_filters,
-)
+from memsyncd.core.search.query import Query, compile_query, compile_term
 from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate, RankingPolicy
-from memsyncd.core.search.words import find_subwords, space_out
+from memsyncd.core.search.words import find_subwords, fold, space_out
 from memsyncd.engine.candidates import (
     NO_VECTORS,
     AskedQuestion,

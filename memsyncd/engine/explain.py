@@ -18,11 +18,8 @@ from msgspec.structs import replace
 
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.paths import show_path
-from memsyncd.core.search.folding import fold
-from memsyncd.core.search.properties import EQUAL, parse_condition
+from memsyncd.core.search.filters import EQUAL, FIELDS, Filters, parse_condition
 from memsyncd.core.search.query import (
-    FIELDS,
-    Filters,
     Form,
     Query,
     Term,
@@ -30,7 +27,7 @@ from memsyncd.core.search.query import (
     compile_query,
     parse_query,
 )
-from memsyncd.core.search.spelling import fold_word, max_edit_distance, suggest_words
+from memsyncd.core.search.words import fold, fold_word, max_edit_distance, suggest_words
 from memsyncd.engine.checks import UNREADABLE
 from memsyncd.engine.redaction import is_secret_word
 from memsyncd.engine.workspace import Workspace

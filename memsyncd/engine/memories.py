@@ -15,7 +15,7 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.sections import SECTION_LEVEL, find_sections_bytes
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.paths import NotePath
-from memsyncd.core.search.query import Filters
+from memsyncd.core.search.filters import Filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NoteNotFound
 from memsyncd.files.read import read_text_file

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import KindDefaults, find_importance, find_kind
 from memsyncd.core.model import Decay, Tier, compute_decay, find_tier
-from memsyncd.core.search.query import Filters, TierFinder
-from memsyncd.core.search.spelling import suggest_words
+from memsyncd.core.search.filters import Filters, TierFinder
+from memsyncd.core.search.words import suggest_words
 from memsyncd.engine.clock import find_local_day
 from memsyncd.operations.notes.declare import SectionInfo
 from memsyncd.operations.sections import FoundSection, Sort

@@ -18,9 +18,8 @@ from memsyncd.config import Config, GuardConfig
 from memsyncd.core.guard.injection import find_warnings
 from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, redaction_label
 from memsyncd.core.model import SecretLines, Span
-from memsyncd.core.search.folding import fold
-from memsyncd.core.search.query import NO_FILTERS
-from memsyncd.core.search.words import find_subwords
+from memsyncd.core.search.filters import NO_FILTERS
+from memsyncd.core.search.words import find_subwords, fold
 from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.store.lookup import StoredNote, StoredSection
 from memsyncd.store.pool import Reader

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.model import ARCHIVED
-from memsyncd.core.search.highlight import highlight, strip_title
+from memsyncd.core.search.passages import highlight, strip_title
 from memsyncd.engine.metadata import describe_meta, is_expired
 from memsyncd.engine.redaction import read_redacted_chunks, read_redacted_sections
 from memsyncd.operations.search.declare import Hit, RelatedSection
@@ -25,7 +25,7 @@ from memsyncd.store.search import read_section_titles
 
 if TYPE_CHECKING:
     from memsyncd.core.markdown.linkgraph import Edge
-    from memsyncd.core.search.query import Filters
+    from memsyncd.core.search.filters import Filters
     from memsyncd.core.search.ranking import Candidate
     from memsyncd.engine.explain import Question
     from memsyncd.store.search import HitSection

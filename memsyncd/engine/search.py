@@ -23,15 +23,15 @@ from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.guard.secrets import is_redacted
 from memsyncd.core.model import CHOICES, find_choice
 from memsyncd.core.search.dates import DAY_FORM, parse_day
-from memsyncd.core.search.highlight import Matcher, find_matches, highlight, strip_title
-from memsyncd.core.search.properties import (
+from memsyncd.core.search.filters import (
+    Filters,
     fold_value,
     list_compared_keys,
     name_comparisons,
     parse_condition,
 )
+from memsyncd.core.search.passages import Matcher, find_matches, highlight, strip_title
 from memsyncd.core.search.query import (
-    Filters,
     Form,
     Query,
     Term,

@@ -16,8 +16,13 @@ from typing import Any
 
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, Globs, has_wildcard
-from memsyncd.core.search.properties import EQUAL, PropertyCondition, fold_value, parse_condition
-from memsyncd.core.search.query import Filters
+from memsyncd.core.search.filters import (
+    EQUAL,
+    Filters,
+    PropertyCondition,
+    fold_value,
+    parse_condition,
+)
 from memsyncd.store.pool import MEMO_LIMIT, META_FUNCTION, Reader, encode_numbers
 
 Bindings = dict[str, str]

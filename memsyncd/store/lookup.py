@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from memsyncd.core.model import Problem, Span
-from memsyncd.core.search.query import Filters
+from memsyncd.core.search.filters import Filters
 from memsyncd.store.filters import (
     Bindings,
     compile_match_filters,

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from memsyncd.core.model import Span
-from memsyncd.core.search.properties import fold_value, split_list
-from memsyncd.core.search.query import Filters
+from memsyncd.core.search.filters import Filters, fold_value, split_list
 from memsyncd.store.filters import compile_section_filters
 from memsyncd.store.pool import Reader
 

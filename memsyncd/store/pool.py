@@ -17,8 +17,8 @@ import apsw
 import msgspec
 
 from memsyncd.core.paths import MEMORY_FOLDER
-from memsyncd.core.search.folding import fold
-from memsyncd.core.search.properties import is_passing
+from memsyncd.core.search.filters import is_passing
+from memsyncd.core.search.words import fold
 from memsyncd.store.connection import (
     deadline,
     is_cancelled,

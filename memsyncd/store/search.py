@@ -18,15 +18,15 @@ import msgspec
 
 from memsyncd.core.model import SecretLines, Span, path_words
 from memsyncd.core.paths import MEMORY_FILE
-from memsyncd.core.search.folding import fold
+from memsyncd.core.search.filters import Filters
 from memsyncd.core.search.passages import StartChunk, StartReason
-from memsyncd.core.search.query import Filters
 from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, RankingFeatures
 from memsyncd.core.search.words import (
     WordFamily,
     blank_marks,
     compute_gains,
     find_subwords,
+    fold,
     is_related,
     make_family,
     space_out,

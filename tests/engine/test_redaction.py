@@ -14,7 +14,7 @@ from msgspec import structs
 from memsyncd.config import Config, GuardConfig
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import CHUNK_LIMIT_CHARS
-from memsyncd.core.search.query import NO_FILTERS
+from memsyncd.core.search.filters import NO_FILTERS
 from memsyncd.engine.browse import find_problems, list_notes, read_place
 from memsyncd.engine.redaction import read_redacted_chunks
 from memsyncd.engine.search import RunOptions

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from memsyncd.core.model import Problem, Span
-from memsyncd.core.search.query import NO_FILTERS, Filters
+from memsyncd.core.search.filters import NO_FILTERS, Filters
 from memsyncd.store import lookup
 from memsyncd.store.index import DropNote, Index, PutNote
 from memsyncd.store.lookup import (

@@ -8,7 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memsyncd.core.search.query import NO_FILTERS, compile_query, parse_query
+from memsyncd.core.search.filters import NO_FILTERS
+from memsyncd.core.search.query import compile_query, parse_query
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.store import pool as pool_module
 from memsyncd.store.connection import VM_STEPS_BETWEEN_CHECKS, CancellationToken

@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from memsyncd.core.model import Span
-from memsyncd.core.search.query import NO_FILTERS, Filters
+from memsyncd.core.search.filters import NO_FILTERS, Filters
 from memsyncd.errors import NotFresh
 from memsyncd.store.filters import MAX_LISTED_CHUNKS, compile_filters, compile_match_filters
 from memsyncd.store.index import Index, PutNote

@@ -1,15 +1,15 @@
 """Rank candidates: compute raw scores and boosts, join neighbours into passages, normalize scores.
 
-Candidates come with the bm25 of each retriever. Neighbours of a note join into passages, but those
-of different sections only where neither section is one apart: a memory of its own. Equal raw
-scores order by path and line, so that the same question on the same index has the same answer. A
-score is in (0, 1], monotone in rank and comparable within one answer.
+Candidates come with the bm25 of each retriever. Neighbours of a note join into passages, but
+neighbours of different sections only where neither section is a memory of its own. Equal raw scores
+order by path and line, so that the same question on the same index has the same answer. A score is
+in (0, 1], monotone in rank and comparable within one answer.
 
 Boosts multiply the raw score, together by at most 1.1 either way. Importance is the value that a
-section states or that its kind has; recency depends on the time its note was saved; decay depends
-on its stated day, else on the same time. All are off by default, because the measured quality does
-not include them. Ages count in whole days (UTC), so the same question on the same index has the
-same answer all day; the next day it may differ if recency or decay is on.
+section states or that its kind has; recency depends on the time at which its note was saved; decay
+depends on its stated day, else on the same time. All are off by default, because the measured
+quality does not include them. Ages count in whole days (UTC), so the same question on the same
+index has the same answer all day; on the next day the answer may differ if recency or decay is on.
 """
 
 from __future__ import annotations
@@ -29,6 +29,82 @@ from memsyncd.core.editing.kinds import KindDefaults, find_importance
 from memsyncd.core.model import Span
 from memsyncd.core.search.dates import NamedDate, fit_dates
 from memsyncd.core.search.words import IDENTIFIER_WEIGHT
+
+# --- Fusion of scores by words and by vectors -----------------------------------------------------
+# The fused score is 0.6 × lexical / highest lexical + 0.4 × (cosine - median) / (highest - median),
+# with another `weight` than 0.4 if so measured. Times a constant, its second part is the gain in
+# bm25 of a chunk from its vector; note, neighbours and date then count as for words alone, and
+# without cosines nothing changes. A chunk whose vector is not made yet gains what its words are
+# worth. While many vectors are missing, the words of all chunks count more, because vectors find
+# other chunks among a few than among all.
+#
+# Scores are added, not ranks: a rank forgets how far the best is ahead (Bruch, S., Gai, S. and
+# Ingber, A. (2023): An analysis of fusion functions for hybrid retrieval). Cosines of unrelated
+# texts lie around the median, which depends on the model and on the notes.
+
+# The unit where no chunk has any of the words.
+_ALONE = 1.0
+_SMALLEST_SPREAD = 1e-6
+_SMALLEST_SCORE = 1e-9
+NO_COSINES: Mapping[int, float] = {}
+
+
+class SemanticGains(NamedTuple):
+    """What chunks gain from their vectors, by chunk, in the unit of the lexical scores.
+
+    `spread` is the distance from the median to the highest cosine, and `unit` what a lexical score
+    of 1 stands for: they make gains of several indexes comparable.
+    """
+
+    of: Mapping[int, float] = NO_COSINES
+    spread: float = 0.0
+    unit: float = _ALONE
+
+
+NO_SEMANTIC_GAINS = SemanticGains()
+
+
+def compute_semantic_gains(
+    cosines: Mapping[int, float],
+    *,
+    median: float,
+    highest: float,
+    lexical: Mapping[int, float],
+    highest_lexical: float,
+    weight: float,
+    coverage: float = 1.0,
+) -> SemanticGains:
+    """Return what chunks gain from their cosines, or for want of these from their words.
+
+    `weight` (from 0, and below 1) is the share of the cosines in the fused score. `median` and
+    `highest` are those of all chunks that a search may find. A cosine below the median gains
+    nothing; the highest gains what makes its share of the fused score `weight`.
+
+    `lexical` are the scores of the chunks with words of the question, at most `highest_lexical`.
+    Of those without a cosine the share of the words in their highest counts in its place, and so
+    it does for all chunks beside the cosine as far as `coverage`, the share of the chunks of the
+    index that have vectors, is below 1.
+    """
+    spread = highest - median
+    if weight <= 0.0 or spread < _SMALLEST_SPREAD:
+        return NO_SEMANTIC_GAINS
+    unit = highest_lexical if highest_lexical > _SMALLEST_SCORE else _ALONE
+    most = unit * weight / (1.0 - weight)
+    gains = {
+        chunk: most * ((cosine - median) / spread) if cosine < highest else most
+        for chunk, cosine in cosines.items()
+        if cosine > median
+    }
+    if coverage < 1.0:
+        gains = {chunk: coverage * gain for chunk, gain in gains.items()}
+    elif lexical.keys() <= cosines.keys():
+        return SemanticGains(gains, spread, unit)
+    for chunk, score in lexical.items():
+        share = 1.0 - coverage if chunk in cosines else 1.0
+        if share and score > 0.0:
+            gains[chunk] = gains.get(chunk, 0.0) + share * most * min(1.0, score / unit)
+    return SemanticGains(gains, spread, unit)
+
 
 # --- Raw scores -----------------------------------------------------------------------------------
 

@@ -1,22 +1,192 @@
-"""Split texts and queries into words beyond those of FTS5's tokenizer, in the same way for both.
+"""Fold texts and queries, and split both into the words of the index in the same way.
 
-unicode61 takes touching letters and digits for one word. So it would lose the subwords of
-`camelCase`, any two adjacent characters of scripts without spaces, names such as C++, emoji, the
-number in `v1.2`, and words as people spell them without hyphens and without umlauts and other
-letters of one language; they are indexed as words of their own next to the text. In the text itself
-each character of a script without spaces is a word, so that a phrase is a row of words.
-All texts here are folded, as `folding.fold` returns them.
+`fold` makes one spelling of the many in which programs and people write one word. FTS5's tokenizer
+then splits the folded text. It takes touching letters and digits for one word, so it would lose the
+subwords of `camelCase`, any two adjacent characters of scripts without spaces, names such as C++,
+emoji, the number in `v1.2`, and words as people spell them without hyphens and without umlauts and
+other letters of one language. This module finds these, and the index has them as words of their
+own next to the text. In the text itself each character of a script without spaces is a word, so
+that a phrase is a row of words.
+
+Words that share a beginning are a family, names of code in a question count for more where a text
+writes them as code, and a word that the index does not have is compared with similar ones.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
+
+# --- Folding --------------------------------------------------------------------------------------
+# Spellings differ in composed and decomposed characters, in forms of full and half width, in
+# points, accents and hamza, and in signs inside a word that nobody sees. FTS5's tokenizer folds
+# case and the accents of Latin letters: `ü` stays here, because the index has `ue` for it, too.
+# Each line is folded by itself and keeps its line end. A text of ASCII stays as it is.
+
+
+def _list_alphanumeric(*blocks: tuple[int, int]) -> str:
+    """The letters and digits of these blocks, for a class of a pattern."""
+    return "".join(
+        chr(c) for first, last in blocks for c in range(first, last + 1) if chr(c).isalnum()
+    )
+
+
+# Marks over, beneath and within letters of Latin, Greek, Cyrillic, Hebrew and Arabic, and what
+# lengthens an Arabic word.
+_ACCENTS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a"
+    "\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u08d3-\u08ff"
+    "\u1ab0-\u1aff\u1dc0-\u1dff\ufe20-\ufe2f"
+)
+# Signs without a form: those that join or part letters, direct the writing, and select a glyph.
+_UNSEEN = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef"
+)
+# Letters that are others with marks: few of Latin, which the tokenizer does not fold.
+_MARKED = (
+    "\u01e0-\u01e3\u01ee\u01ef\u01fc-\u01ff\u0386\u0388-\u0390\u03aa-\u03b0\u03ca-\u03ce\u03d3\u03d4"
+    "\u0400\u0401\u0403\u0407\u040c-\u040e\u0419\u0439\u0450\u0451\u0453\u0457\u045c-\u045e"
+    "\u0476\u0477\u04c1\u04c2\u04d0-\u04d3\u04d6\u04d7\u04da-\u04df\u04e2-\u04e7\u04ea-\u04f5"
+    "\u04f8\u04f9\u0622-\u0626\u0671\u06c0\u06c2\u06d3\u1f00-\u1ffe"
+)
+# Letters, digits and signs of names in another form of themselves, such as `ﬁ`, `２` and `㎏`.
+# Compatibility jamo stay: people type them one by one.
+_FORMS = (
+    "\u00aa\u00b2\u00b3\u00b5\u00b9\u00ba\u00bc-\u00be\u0132\u0133\u013f\u0140\u0149\u017f"
+    "\u01c4-\u01cc\u01f1-\u01f3\u02b0-\u02b8\u02bb\u02bc\u02e0-\u02e4\u037a\u03d0-\u03d6"
+    "\u03f0-\u03f2\u03f4\u03f5\u03f9\u0587\u0675-\u0678\u0e33\u0eb3\u0edc\u0edd\u1d2c-\u1d6a\u1d78"
+    "\u1d9b-\u1dbf\u1e9a\u1e9b\u2010\u2011\u2070-\u2079\u207f-\u2089\u2090-\u209c"
+    + _list_alphanumeric((0x2102, 0x2189), (0x2460, 0x249B))
+    + "\u24b6-\u24ea\u2c7c\u2c7d\u2e9f\u2ef3\u2f00-\u2fd5\u3038-\u303a\u309f\u30ff\u3251-\u33ff"
+    "\u10fc\u2d6f\u3192-\u319f\u3220-\u3229\ua69c\ua69d\ua770\ua7f2-\ua7f4\ua7f8\ua7f9"
+    "\uab5c-\uab5f\uab69\ufb00-\ufb06\ufb13-\ufb17\ufb1d\ufb1f-\ufb28\ufb2a-\ufbb1\ufbd3-\ufdfb"
+    "\ufe70-\ufefc\uff03\uff0b\uff0d\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a\uff66-\uff9f"
+    "\U00010781-\U000107ba\U0001d400-\U0001d7ff\U0001ee00-\U0001eebb\U0001f100-\U0001f10a"
+    "\U0001fbf0-\U0001fbf9"
+)
+# Further characters that compose with those before them, or are composed of others.
+_COMPOSING = (
+    "\u093c\u09bc\u09be\u09d7\u0b3e\u0b56\u0b57\u0bbe\u0bd7\u0c56\u0cc2\u0cd5\u0cd6\u0d3e\u0d57"
+    "\u0dca\u0dcf\u0ddf\u102e\u1161-\u11ff\u3099\u309a\ud7b0-\ud7ff\uff9e\uff9f"
+)
+_COMPOSED = (
+    "\u0374\u037e\u0387\u0958-\u095f\u09dc-\u09df\u0a33\u0a36\u0a59-\u0a5e\u0b5c\u0b5d\u0f43-\u0fb9"
+    "\u2000\u2001\u2329\u232a\u2adc\uf900-\ufad9\U0002f800-\U0002fa1d"
+)
+_FOLDED = re.compile(f"[{_ACCENTS}{_UNSEEN}{_MARKED}{_FORMS}]+")
+# A character with those that may compose with it, and one that is folded alone.
+_FOLLOWING = f"{_ACCENTS}{_UNSEEN}{_COMPOSING}"
+_CLUSTER = re.compile(f".?[{_FOLLOWING}]+|[{_MARKED}{_FORMS}{_COMPOSED}][{_FOLLOWING}]*", re.DOTALL)
+_DROPPED = re.compile(f"[{_ACCENTS}{_UNSEEN}]+")
+# A fraction is a number of its own.
+_FRACTIONS = {
+    c: f" {unicodedata.normalize('NFKC', chr(c))}"
+    for c in (*range(0xBC, 0xBF), *range(0x2150, 0x2160), 0x2189)
+}
+_PLAIN_LETTERS = {0x0671: "\u0627", 0x02BB: "'", 0x02BC: "'", 0x2010: "-", 0x2011: "-"}
+_ASCII_BYTES = bytes(range(128))
+
+
+def fold(text: str) -> str:
+    """The text in the spelling in which its words are indexed, except for case and the accents of
+    Latin letters.
+    """
+    if text.isascii():
+        return text
+    if not unicodedata.is_normalized("NFC", text):
+        text = unicodedata.normalize("NFC", text)
+    # Most texts have few such characters: those alone are searched faster.
+    if not _FOLDED.search(keep_non_ascii(text)):
+        return text
+    return unicodedata.normalize("NFC", _FOLDED.sub(_fold_run, text))
+
+
+def keep_non_ascii(text: str) -> str:
+    """The characters of the text that are not ASCII."""
+    return text.encode("utf-8", "replace").translate(None, delete=_ASCII_BYTES).decode()
+
+
+def _fold_run(run: re.Match[str]) -> str:
+    return _fold_characters(run[0])
+
+
+@lru_cache(maxsize=4096)
+def _fold_characters(text: str) -> str:
+    composed = unicodedata.normalize("NFKC", text.translate(_FRACTIONS))
+    letters = unicodedata.normalize("NFD", composed.translate(_PLAIN_LETTERS))
+    plain = _DROPPED.sub("", letters)
+    return unicodedata.normalize("NFC", plain)
+
+
+class FoldedText(NamedTuple):
+    """A folded text that tells which characters of the original each of its own stands for.
+
+    `ends` are where the folded characters differ: after each replaced piece, its end in the folded
+    text; `pieces` are start and end of the piece in the folded text, and in the original.
+    """
+
+    text: str
+    ends: list[int]
+    pieces: list[tuple[int, int, int, int]]
+
+    def find_original(self, start: int, end: int) -> tuple[int, int]:
+        """Start and end in the original of the characters from `start` to `end`, which are in the
+        folded text. Of a replaced piece that is the whole.
+        """
+        if not self.pieces:
+            return start, end
+        return self._find_edge(start, is_end=False), self._find_edge(end, is_end=True)
+
+    def _find_edge(self, at: int, *, is_end: bool) -> int:
+        # The first piece that ends after a start, or at or after an end.
+        number = bisect_right(self.ends, at - is_end)
+        if number < len(self.pieces):
+            first, _, original, original_end = self.pieces[number]
+            if at > first:
+                return original_end if is_end else original
+            if at == first and not is_end:
+                return original
+        if number == 0:
+            return at
+        _, end, _, original_end = self.pieces[number - 1]
+        return original_end + at - end
+
+
+def fold_with_places(text: str) -> FoldedText:
+    """Fold a text and remember where it differs: slower than `fold`."""
+    parts: list[str] = []
+    ends: list[int] = []
+    pieces: list[tuple[int, int, int, int]] = []
+    at = n_folded = 0
+    for start, end, folded in _list_pieces(text):
+        parts += (text[at:start], folded)
+        n_folded += start - at
+        pieces.append((n_folded, n_folded + len(folded), start, end))
+        n_folded += len(folded)
+        ends.append(n_folded)
+        at = end
+    return FoldedText("".join((*parts, text[at:])), ends, pieces)
+
+
+def _list_pieces(text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and folded text of each piece of a text that differs when it is folded."""
+    if fold(text) == text:  # found sooner than each piece
+        return
+    for cluster in _CLUSTER.finditer(text):
+        folded = fold(cluster[0])
+        if folded != cluster[0]:
+            yield cluster.start(), cluster.end(), folded
+
+
+# --- Words ----------------------------------------------------------------------------------------
+# All texts below are folded.
 
 # A longer run is not a name composed of words.
 NAME_LIMIT_CHARACTERS = 80
@@ -643,3 +813,113 @@ class IdentifierMatcher:
             for name, pattern in zip(self._names, self._patterns, strict=True)
         )
         return 1.0 + IDENTIFIER_WEIGHT * n_found / len(self._patterns)
+
+
+# --- Spelling -------------------------------------------------------------------------------------
+# Similar words differ by typing errors: inserted, missing, replaced or swapped letters, few
+# relative to the length. A word that continues the typed word, or that the typed word continues, is
+# similar as well: `auth` and `authentication`. Numbers are never taken for typing errors.
+
+N_SUGGESTIONS = 3
+# Shorter words are similar to too many others; longer words are pasted, not typed.
+_MIN_CHARS, _MAX_CHARS = 3, 40
+_PREFIX_MIN = 4
+# The number of edits that a longer, or a shorter, word counts as: the longer ranks before words
+# that differ by a letter, the shorter after.
+_COMPLETION_EDITS, _TRUNCATION_EDITS = 0.5, 1.5
+# The number of edits by which others may be further off than the nearest; words further off are
+# improbable.
+_LEEWAY = 0.5
+
+
+def fold_word(word: str) -> str:
+    """The word without case and accents, as in the index."""
+    if word.isascii():
+        return word.lower()
+    plain = unicodedata.normalize("NFKD", word.casefold())
+    return unicodedata.normalize(
+        "NFC", "".join(char for char in plain if not unicodedata.combining(char))
+    )
+
+
+def suggest_words(word: str, known: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+    """The nearest of `known` (folded words, each with the number of chunks that hold it), the
+    likeliest first, without the word itself.
+    """
+    word = fold_word(word)
+    max_edits = max_edit_distance(word)
+    if not max_edits:
+        return ()
+    letters, digits = set(word), _digits_of(word)
+    shortest, longest = len(word) - max_edits, len(word) + max_edits
+    most = max(max_edits, _TRUNCATION_EDITS)
+    found: set[tuple[float, bool, int, str]] = set()
+    for other, n_chunks in known:
+        begins_alike = other.startswith(word) or word.startswith(other)
+        edits = _prefix_distance(word, other) if begins_alike else math.inf
+        if edits > 1 and shortest <= len(other) <= longest:
+            # The letters that only one of the two has are quick to count, and a lower bound of the
+            # edits.
+            theirs = set(other)
+            if len(letters - theirs) <= max_edits and len(theirs - letters) <= max_edits:
+                edits = min(edits, edit_distance(word, other, max_edits))
+        if 0 < edits <= most and _digits_of(other) == digits:
+            found.add((edits, other[0] != word[0], -n_chunks, other))
+    nearest = min(found, default=(0.0,))[0]
+    likely = [other for edits, *_, other in sorted(found) if edits <= nearest + _LEEWAY]
+    return tuple(likely[:N_SUGGESTIONS])
+
+
+def max_edit_distance(word: str) -> int:
+    """The largest edit distance of a similar word; 0 for a word that is too short, too long, or a
+    number.
+    """
+    if not _MIN_CHARS <= len(word) <= _MAX_CHARS or word.isdigit():
+        return 0
+    return 1 if len(word) < 6 else 2 if len(word) < 12 else 3
+
+
+def edit_distance(one: str, other: str, max_edits: int) -> int:
+    """The number of letters to insert, delete, replace or swap with a neighbour; `max_edits` + 1 if
+    there are more.
+    """
+    one, other = _trim_shared(one, other)
+    before: Sequence[int] = ()
+    row: Sequence[int] = range(len(other) + 1)
+    for i, letter in enumerate(one, 1):
+        new = [i]
+        for j, theirs in enumerate(other, 1):
+            edits = min(row[j] + 1, new[-1] + 1, row[j - 1] + (letter != theirs))
+            if i > 1 < j and letter == other[j - 2] and one[i - 2] == theirs:
+                edits = min(edits, before[j - 2] + 1)
+            new.append(edits)
+        if min(new) > max_edits and min(row) > max_edits:
+            return max_edits + 1
+        before, row = row, new
+    return min(row[-1], max_edits + 1)
+
+
+def _trim_shared(one: str, other: str) -> tuple[str, str]:
+    """Both words without the letters at their beginning and end that they share."""
+    first, last = 0, min(len(one), len(other))
+    while first < last and one[first] == other[first]:
+        first += 1
+    n_after = 0
+    while n_after < last - first and one[-1 - n_after] == other[-1 - n_after]:
+        n_after += 1
+    return one[first : len(one) - n_after], other[first : len(other) - n_after]
+
+
+def _prefix_distance(word: str, other: str) -> float:
+    """The number of edits that the shorter word counts as with which the other begins, if it is
+    long enough.
+    """
+    if len(word) >= _PREFIX_MIN and other.startswith(word):
+        return _COMPLETION_EDITS if other != word else 0.0
+    if len(other) >= _PREFIX_MIN and 2 * len(other) >= len(word) and word.startswith(other):
+        return _TRUNCATION_EDITS
+    return math.inf if other != word else 0.0
+
+
+def _digits_of(word: str) -> str:
+    return "" if word.isalpha() else "".join(char for char in word if char.isdigit())

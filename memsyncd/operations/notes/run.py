@@ -46,7 +46,7 @@ from memsyncd.core.paths import (
     NotePath,
     is_memory,
 )
-from memsyncd.core.search.query import EVERYTHING
+from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.additions import make_addition, make_addition_decision
 from memsyncd.engine.browse import LINKS_LIMIT_S, READ_LIMIT_S
 from memsyncd.engine.edit import (

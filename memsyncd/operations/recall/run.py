@@ -12,7 +12,7 @@ from memsyncd.core.editing.kinds import find_importance
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import QUARTERS_PER_TOKEN, count_tokens
 from memsyncd.core.search.context import shorten
-from memsyncd.core.search.query import EVERYTHING
+from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.accesses import find_accesses
 from memsyncd.engine.marking import mark_text
 from memsyncd.engine.memories import (

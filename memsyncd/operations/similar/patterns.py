@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from memsyncd.config import Config
-from memsyncd.core.search.highlight import highlight, strip_title
+from memsyncd.core.search.passages import highlight, strip_title
 from memsyncd.core.search.similarity import (
     Features,
     find_features,

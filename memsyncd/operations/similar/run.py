@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.search.query import Filters as StoreFilters
+from memsyncd.core.search.filters import Filters as StoreFilters
 from memsyncd.core.search.similarity import (
     Features,
     compute_similarity,

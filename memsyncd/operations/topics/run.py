@@ -50,7 +50,7 @@ from memsyncd.core.markdown.links import NoteNames, make_key
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.model import ARCHIVED, compute_salience
 from memsyncd.core.paths import NotePath, is_markdown
-from memsyncd.core.search.query import EVERYTHING, Filters
+from memsyncd.core.search.filters import EVERYTHING, Filters
 from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.additions import choose_note, copy_fields
 from memsyncd.engine.browse import find_stored_section

@@ -12,7 +12,7 @@ from memsyncd.config import Config
 from memsyncd.core.editing.additions import Addition
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import ARCHIVED, Meta
-from memsyncd.core.search.query import EVERYTHING, Filters
+from memsyncd.core.search.filters import EVERYTHING, Filters
 from memsyncd.core.upkeep import (
     find_promoted,
     make_promotion,
