@@ -41,18 +41,16 @@ from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.files.scope import Scope, is_within_folder
 from memsyncd.operations.notes.declare import GetParams, Got, ListParams, NoteInfo, SectionInfo
 from memsyncd.operations.status.declare import ProblemInfo
-from memsyncd.store.lookup import (
-    StoredNote,
+from memsyncd.store.lookup import StoredNote, find_places_of_kinds, stream_notes
+from memsyncd.store.pool import MEMO_LIMIT, Reader
+from memsyncd.store.sections import (
     StoredSection,
-    find_places_of_kinds,
     read_anchors,
     read_digest,
     read_problems,
     read_section,
     read_sections_of,
-    stream_notes,
 )
-from memsyncd.store.pool import MEMO_LIMIT, Reader
 
 READ_LIMIT_S = 2.0
 NamingParams = TypeVar("NamingParams", bound=msgspec.Struct)

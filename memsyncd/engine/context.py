@@ -90,11 +90,8 @@ from memsyncd.operations.search.declare import (
 from memsyncd.operations.sections import Sort, describe_contradictions
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import (
-    count_blank_lines_before,
-    count_matching,
-    find_start_chunks,
-)
+from memsyncd.store.search import count_matching, find_start_chunks
+from memsyncd.store.sections import count_blank_lines_before
 from memsyncd.store.texts import read_texts
 
 MATCH = "match"

@@ -35,6 +35,7 @@ from memsyncd.errors import NotFresh
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (
     MAX_COUNTED,
+    count_keys,
     count_kinds,
     count_matches,
     count_tags,
@@ -43,7 +44,6 @@ from memsyncd.store.lookup import (
     find_similar_words,
     find_words_by_first_letter,
 )
-from memsyncd.store.metadata import count_keys
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import Excluded, find_filtered, is_matching
 

@@ -15,8 +15,8 @@ from memsyncd.config import Config
 from memsyncd.core.guard.injection import PROMPT_INJECTION
 from memsyncd.operations.search.declare import Hit
 from memsyncd.operations.sections import SHORT_MARK, mark_warning
-from memsyncd.store.lookup import has_problem
 from memsyncd.store.pool import Reader
+from memsyncd.store.sections import has_problem
 
 
 def find_warning(text: str, config: Config) -> str:

@@ -19,7 +19,8 @@ from memsyncd.core.search.filters import Filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NoteNotFound
 from memsyncd.files.read import read_text_file
-from memsyncd.store.lookup import StoredNote, StoredSection, stream_sections
+from memsyncd.store.lookup import StoredNote, stream_sections
+from memsyncd.store.sections import StoredSection
 
 PLAN_LIMIT_S = 10.0
 

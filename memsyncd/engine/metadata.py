@@ -22,8 +22,7 @@ from memsyncd.core.search.words import suggest_words
 from memsyncd.engine.clock import find_local_day
 from memsyncd.operations.notes.declare import SectionInfo
 from memsyncd.operations.sections import FoundSection, Sort
-from memsyncd.store.lookup import StoredSection
-from memsyncd.store.metadata import StoredMeta
+from memsyncd.store.sections import StoredMeta, StoredSection
 
 NO_META = StoredMeta(
     kind=None, tags=(), importance=None, priority=None, lifecycle=None, task=None, session=None,

@@ -21,21 +21,25 @@ from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.search.filters import NO_FILTERS
 from memsyncd.core.search.words import find_subwords, fold
 from memsyncd.engine.workspace import index_fingerprint
-from memsyncd.store.lookup import StoredNote, StoredSection
+from memsyncd.store.lookup import StoredNote
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import (
-    ChunkSecrets,
+from memsyncd.store.search import find_candidates
+from memsyncd.store.sections import (
     HitSection,
     SectionTitle,
-    find_candidates,
+    StoredSection,
+    read_section_titles,
+    read_sections,
+)
+from memsyncd.store.texts import (
+    ChunkSecrets,
     has_secrets,
     knows_secrets,
     read_chunk_lines,
     read_chunk_secrets,
-    read_section_titles,
-    read_sections,
+    read_note_text,
+    read_texts,
 )
-from memsyncd.store.texts import read_note_text, read_texts
 
 MAX_EXAMINED_CHUNKS = 20
 # Values that are remembered while notes are redacted.

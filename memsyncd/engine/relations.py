@@ -19,16 +19,15 @@ from memsyncd.core.search.passages import highlight, strip_title
 from memsyncd.engine.metadata import describe_meta, is_expired
 from memsyncd.engine.redaction import read_redacted_chunks, read_redacted_sections
 from memsyncd.operations.search.declare import Hit, RelatedSection
-from memsyncd.store.lookup import has_relation, read_levels
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import read_section_titles
+from memsyncd.store.sections import has_relation, read_levels, read_section_titles
 
 if TYPE_CHECKING:
     from memsyncd.core.markdown.linkgraph import Edge
     from memsyncd.core.search.filters import Filters
     from memsyncd.core.search.ranking import Candidate
     from memsyncd.engine.explain import Question
-    from memsyncd.store.search import HitSection
+    from memsyncd.store.sections import HitSection
 
 CONTRADICTS = "contradicts"
 # Sections that come with one hit, and chunks that are read of one of them.

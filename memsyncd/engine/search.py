@@ -83,18 +83,16 @@ from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 from memsyncd.operations import sections
 from memsyncd.operations.fields import SectionPlace
 from memsyncd.operations.search.declare import ContextParams, Hit, SearchAnswer, SearchParams
-from memsyncd.store.metadata import count_keys
+from memsyncd.store.lookup import count_keys
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     MATCHES_PER_LOOKUP,
     Excluded,
-    HitSection,
     PassageWords,
     find_holding,
-    find_separate,
-    find_stating,
     read_words,
 )
+from memsyncd.store.sections import HitSection, find_separate, find_stating
 from memsyncd.store.texts import read_texts
 
 Asked = TypeVar("Asked", SearchParams, ContextParams)

@@ -23,16 +23,13 @@ from memsyncd.operations.sections import Filters
 from memsyncd.operations.similar.declare import (
     SimilarSection,
 )
-from memsyncd.store.lookup import (
+from memsyncd.store.pool import Reader
+from memsyncd.store.search import count_matching, find_candidates
+from memsyncd.store.sections import (
     StoredSection,
     read_digest,
-    read_sections_of,
-)
-from memsyncd.store.pool import Reader
-from memsyncd.store.search import (
-    count_matching,
-    find_candidates,
     read_section_titles,
+    read_sections_of,
 )
 from memsyncd.store.texts import read_note_text, read_texts
 

@@ -23,9 +23,9 @@ from memsyncd.core.markdown.linkgraph import (
 from memsyncd.core.markdown.links import NamedNote, NameTable, NoteNames
 from memsyncd.core.model import NAME_LINK, PATH_LINK, Link
 from memsyncd.core.search.ranking import Candidate
-from memsyncd.store.lookup import read_anchors
 from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.rows import PATH_NAME, unpack_name
+from memsyncd.store.sections import read_anchors
 
 # Names among which a similar one is looked for.
 MAX_SIMILAR = 20_000

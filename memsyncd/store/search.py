@@ -14,9 +14,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
-import msgspec
-
-from memsyncd.core.model import SecretLines, Span, path_words
+from memsyncd.core.model import Span, path_words
 from memsyncd.core.paths import MEMORY_FILE
 from memsyncd.core.search.filters import Filters
 from memsyncd.core.search.passages import StartChunk, StartReason
@@ -32,11 +30,10 @@ from memsyncd.core.search.words import (
     space_out,
 )
 from memsyncd.store.filters import compile_filters, compile_match_filters
-from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
 from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
-from memsyncd.store.schema import read_fingerprint
+from memsyncd.store.sections import decode_texts
 
-# --- candidates ---------------------------------------------------------------------------------
+# --- Candidates -----------------------------------------------------------------------------------
 
 HEADING_WEIGHT, TEXT_WEIGHT, TAGS_WEIGHT, SUBWORDS_WEIGHT = 1.5, 1.0, 1.0, 1.0
 # Rows that are read beyond the limit: the last within the limit rarely ties with more.
@@ -193,7 +190,7 @@ def _read_related(
     return [(*row, gains[row[0]] + scores.get(row[0], 0.0)) for row in found]
 
 
-# --- chunks found by their vectors --------------------------------------------------------------
+# --- Chunks found by their vectors ----------------------------------------------------------------
 
 # Of so many chunks that pass the filters a list is made; of more, those that do not pass are left
 # out of what is found.
@@ -244,7 +241,7 @@ def _compile_allowed(
     return f"{allowed} {_MUST_NOT.format(id='+rowid')}", {**bindings, **must_not.bindings}
 
 
-# --- exact words --------------------------------------------------------------------------------
+# --- Exact words ----------------------------------------------------------------------------------
 
 _EXACT = "SELECT rowid FROM chunks_exact WHERE chunks_exact MATCH ? LIMIT ?"
 
@@ -257,7 +254,7 @@ def find_exact(reader: Reader, match: str, *, most: int) -> list[int]:
     return [row[0] for row in rows] if len(rows) <= most else []
 
 
-# --- families of words --------------------------------------------------------------------------
+# --- Families of words ----------------------------------------------------------------------------
 
 # A beginning that more words share says nothing.
 MAX_FAMILY_WORDS = 400
@@ -520,7 +517,7 @@ def _find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return runs
 
 
-# --- words of chunks ----------------------------------------------------------------------------
+# --- Words of chunks ------------------------------------------------------------------------------
 
 _NAMED = (
     "SELECT c.id, f.path, f.title, s.heading,"
@@ -561,7 +558,7 @@ def _join_words(
     lines: dict[str, None] = {}
     stated: set[str] = set()
     for path, _, heading, tags, _ in map(named.__getitem__, chunks):
-        lines[" ".join((path_words(path), *_decode_heading(heading)))] = None
+        lines[" ".join((path_words(path), *decode_texts(heading)))] = None
         stated.update((space_out(fold(tags or "")), find_subwords(fold(path))))
     whole = fold("\n".join([*lines, *(texts[chunk] for chunk in chunks)]))
     indexed = blank_marks(whole)
@@ -578,112 +575,13 @@ def _join_words(
     return PassageWords(certain, possible)
 
 
-# --- the rows of hits ---------------------------------------------------------------------------
+# --- Features -------------------------------------------------------------------------------------
 
-_SECTIONS = (
-    f"SELECT {META_COLUMNS}, s.id, f.path || '#' || s.slugs, s.heading, f.digest FROM sections s"
-    " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
-)
-_TITLES = (
-    "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind FROM sections s"
-    " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
-)
-# A section states something of its own if its metadata are not those of its note: kind, tags and
-# other keys as the note has them, and the rest, if it has any, as the first section.
-_OWN = "importance, priority, lifecycle, status, task, session, source, created, updated, expires"
-_OWN_OF_S, _OWN_OF_FIRST = (
-    ", ".join(f"{table}.{name}" for name in _OWN.split(", ")) for table in ("s", "first")
-)
-_STATING = f"""
-WITH asked(id) AS MATERIALIZED (SELECT value FROM json_each(?)),
-first AS MATERIALIZED (
-  SELECT file, min(start_line) AS line, {_OWN} FROM sections
-  WHERE file IN (
-    SELECT file FROM sections WHERE id IN asked AND coalesce({_OWN}) IS NOT NULL
-  ) GROUP BY file
-)
-SELECT s.id FROM asked a JOIN sections s ON s.id = a.id JOIN files f ON f.id = s.file
-LEFT JOIN first ON first.file = s.file AND coalesce({_OWN_OF_S}) IS NOT NULL
-WHERE s.kind IS NOT f.kind OR s.extra IS NOT NULL
-  OR (SELECT count(*) FROM tags WHERE section = s.id)
-    <> iif(f.tags = '', 0, json_array_length(f.tags))
-  OR (first.file IS NOT NULL AND ({_OWN_OF_S}) IS NOT ({_OWN_OF_FIRST}))
-"""
-_AFTER_FRONT_MATTER = """
-SELECT p.id, (
-  SELECT id FROM sections WHERE file = p.file AND level > 0 ORDER BY start_line LIMIT 1
-) FROM sections p WHERE p.level = 0 AND p.id IN (SELECT value FROM json_each(?))
-"""
 _FEATURES = (
     "SELECT c.id, s.importance, s.kind, coalesce(s.day, f.day), f.mtime_ns"
     " FROM chunks c JOIN sections s ON s.id = c.section JOIN files f ON f.id = c.file"
     " WHERE c.id IN (SELECT value FROM json_each(?))"
 )
-# Chunks contain all lines of a section that are not blank.
-_BLANK_LINES = """
-SELECT id, start_line - 1 - before FROM (
-  SELECT id, start_line, max(end_line) OVER (
-    PARTITION BY section ORDER BY start_line, end_line, id
-    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-  ) AS before
-  FROM chunks WHERE section IN (SELECT value FROM json_each(?))
-) WHERE start_line - 1 > before
-"""
-
-
-_decode_heading = msgspec.json.Decoder(tuple[str, ...]).decode
-
-
-class HitSection(StoredMeta, frozen=True, kw_only=True):
-    """The section of a hit; `digest` is that of the file as indexed."""
-
-    anchor: str
-    heading: tuple[str, ...]
-    digest: str
-
-
-def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, HitSection]:
-    """Return sections by id."""
-    return {
-        number: HitSection(
-            anchor=anchor,
-            heading=_decode_heading(heading),
-            digest=digest,
-            **read_meta_columns(meta),
-        )
-        for *meta, number, anchor, heading, digest in reader.rows(_SECTIONS, (encode_numbers(ids),))
-    }
-
-
-def find_stating(reader: Reader, ids: Collection[int]) -> list[int]:
-    """Return which of these sections state metadata of their own."""
-    return [row[0] for row in reader.rows(_STATING, (encode_numbers(ids),))]
-
-
-def find_separate(reader: Reader, ids: Collection[int]) -> list[int]:
-    """Return these sections without the front matter of each note and the section after it, if that
-    states nothing else: they are one.
-    """
-    pairs = reader.rows(_AFTER_FRONT_MATTER, (encode_numbers(ids),))
-    stating = {None, *find_stating(reader, [after for _, after in pairs if after is not None])}
-    together = {one for pair in pairs if pair[1] not in stating for one in pair}
-    return [one for one in ids if one not in together]
-
-
-class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):
-    """What a context shows of a section besides its text."""
-
-    anchor: str
-    heading: tuple[str, ...]
-    kind: str | None
-
-
-def read_section_titles(reader: Reader, ids: Iterable[int]) -> dict[int, SectionTitle]:
-    """Return the titles of sections by id: less than `read_sections`, for many candidates."""
-    return {
-        number: SectionTitle(anchor=anchor, heading=_decode_heading(heading), kind=kind)
-        for number, anchor, heading, kind in reader.rows(_TITLES, (encode_numbers(ids),))
-    }
 
 
 def read_ranking_features(reader: Reader, chunks: Iterable[int]) -> dict[int, RankingFeatures]:
@@ -695,92 +593,7 @@ def read_ranking_features(reader: Reader, chunks: Iterable[int]) -> dict[int, Ra
     }
 
 
-def count_blank_lines_before(reader: Reader, sections: Iterable[int]) -> dict[int, int]:
-    """Return the number of blank lines right before each chunk of these sections, if there are
-    any.
-    """
-    return dict(reader.rows(_BLANK_LINES, (encode_numbers(sections),)))
-
-
-# --- secrets ------------------------------------------------------------------------------------
-
-_HAS_SECRETS = "SELECT EXISTS(SELECT 1 FROM secrets)"
-_IS_PARTIAL = (
-    "EXISTS(SELECT 1 FROM chunks o WHERE o.file = c.file AND o.start_line = c.start_line"
-    " AND o.end_line = c.end_line AND o.id <> c.id)"
-)
-_LINES_OF_CHUNKS = (
-    f"SELECT c.id, f.path, c.start_line, c.end_line, {_IS_PARTIAL} FROM chunks c"
-    " JOIN files f ON f.id = c.file WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id"
-)
-_SECRETS_OF_CHUNKS = (
-    f"SELECT c.id, c.start_line, c.end_line, s.start_line, s.end_line, s.what, {_IS_PARTIAL}"
-    " FROM chunks c JOIN secrets s"
-    " ON s.file = c.file AND s.start_line <= c.end_line AND s.end_line >= c.start_line"
-    " WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id, s.start_line, s.end_line"
-)
-
-
-class ChunkLines(NamedTuple):
-    """Where a chunk lies: its note, and its lines, of whose text it may hold only a part."""
-
-    chunk: int
-    path: str
-    start: int
-    end: int
-    is_partial: bool
-
-
-class ChunkSecrets(msgspec.Struct, frozen=True, kw_only=True):
-    """The lines of a chunk, and in order the lines of all secrets that overlap them.
-
-    `is_partial`: the chunk holds only a part of the text of its lines.
-    """
-
-    span: Span
-    is_partial: bool
-    secrets: list[SecretLines]
-
-
-def knows_secrets(reader: Reader, fingerprint: str) -> bool:
-    """True if the index has this fingerprint, and with it the lines of all secrets of its notes."""
-    is_same = read_fingerprint(reader.connection) == fingerprint
-    return is_same and reader.connection.table_exists(None, "secrets")
-
-
-def has_secrets(reader: Reader, fingerprint: str) -> bool:
-    """True if any note contains a secret, or the index does not know."""
-    known: dict[str, bool] = reader.memo.setdefault("has_secrets", {})
-    if fingerprint not in known:
-        if len(known) >= MEMO_LIMIT:
-            known.clear()
-        is_known = knows_secrets(reader, fingerprint)
-        known[fingerprint] = not is_known or bool(reader.rows(_HAS_SECRETS)[0][0])
-    return known[fingerprint]
-
-
-def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, ChunkSecrets]:
-    """Return the secrets of each of `chunks` that shares lines with one."""
-    found: dict[int, ChunkSecrets] = {}
-    rows = reader.rows(_SECRETS_OF_CHUNKS, (encode_numbers(chunks),))
-    for chunk, start, end, first, last, what, is_partial in rows:
-        of_chunk = ChunkSecrets(span=Span(start, end), is_partial=bool(is_partial), secrets=[])
-        secret = SecretLines(span=Span(first, last), what=what)
-        found.setdefault(chunk, of_chunk).secrets.append(secret)
-    return found
-
-
-def read_chunk_lines(reader: Reader, chunks: Iterable[int]) -> list[ChunkLines]:
-    """Return where each of `chunks` lies."""
-    return [
-        ChunkLines(chunk, path, start, end, bool(is_partial))
-        for chunk, path, start, end, is_partial in reader.rows(
-            _LINES_OF_CHUNKS, (encode_numbers(chunks),)
-        )
-    ]
-
-
-# --- session start ------------------------------------------------------------------------------
+# --- Session start --------------------------------------------------------------------------------
 
 PINNED_TAG = "pinned"
 N_RECENT_NOTES = 20

@@ -15,7 +15,8 @@ from memsyncd.store import pool as pool_module
 from memsyncd.store.connection import VM_STEPS_BETWEEN_CHECKS, CancellationToken
 from memsyncd.store.index import DropNote, Index, PutNote
 from memsyncd.store.pool import MAX_IDLE, ConnectionPool, Reader
-from memsyncd.store.search import find_candidates, read_sections
+from memsyncd.store.search import find_candidates
+from memsyncd.store.sections import read_sections
 from memsyncd.store.texts import read_texts
 
 Put = Callable[..., PutNote]

@@ -15,15 +15,14 @@ from memsyncd.store.search import (
     N_RECENT_NOTES,
     N_START_CHUNKS,
     N_TIES,
-    count_blank_lines_before,
     count_matching,
     find_candidates,
     find_holding,
     find_start_chunks,
     is_matching,
-    read_sections,
     read_words,
 )
+from memsyncd.store.sections import count_blank_lines_before, read_sections
 from memsyncd.store.texts import read_texts
 
 Put = Callable[..., PutNote]

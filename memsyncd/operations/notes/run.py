@@ -100,7 +100,8 @@ from memsyncd.operations.notes.declare import (
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.store.integrity import read_note_paths
 from memsyncd.store.links import read_links
-from memsyncd.store.lookup import StoredSection, read_problems, stream_notes
+from memsyncd.store.lookup import stream_notes
+from memsyncd.store.sections import StoredSection, read_problems
 
 SHOWN_LEVELS = 2
 

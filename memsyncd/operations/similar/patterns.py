@@ -33,10 +33,7 @@ from memsyncd.operations.similar.declare import (
     PatternsParams,
 )
 from memsyncd.store.connection import is_cancelled, make_timeout_error
-from memsyncd.store.metadata import (
-    count_categories,
-    find_category_sections,
-)
+from memsyncd.store.lookup import count_categories, find_category_sections
 
 # Sections that one request compares, of all workspaces together, and of each at least.
 MAX_PATTERN_SECTIONS = 2_000

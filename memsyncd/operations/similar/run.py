@@ -50,22 +50,10 @@ from memsyncd.operations.similar.declare import (
     SimilarSections,
 )
 from memsyncd.semantic import Cosines
-from memsyncd.store.lookup import (
-    StoredSection,
-    by_path,
-    read_anchors_of,
-    read_chunks_of,
-    stream_notes,
-)
-from memsyncd.store.metadata import (
-    count_sections,
-)
+from memsyncd.store.lookup import by_path, count_sections, stream_notes
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import (
-    find_rows,
-    list_allowed,
-    read_sections,
-)
+from memsyncd.store.search import find_rows, list_allowed
+from memsyncd.store.sections import StoredSection, read_anchors_of, read_chunks_of, read_sections
 from memsyncd.store.texts import read_note_text
 
 CANDIDATES = 50

@@ -28,8 +28,8 @@ from memsyncd.operations.stats.declare import (
     StatsParams,
     ValueCount,
 )
-from memsyncd.store.lookup import read_anchors
-from memsyncd.store.metadata import META_GROUP, count_sections
+from memsyncd.store.lookup import META_GROUP, count_sections
+from memsyncd.store.sections import read_anchors
 
 
 def compute_stats(

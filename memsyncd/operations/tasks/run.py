@@ -66,8 +66,9 @@ from memsyncd.operations.tasks.declare import (
     Triage,
     TriageParams,
 )
-from memsyncd.store.lookup import by_path, has_relation, read_digest, stream_notes
+from memsyncd.store.lookup import by_path, stream_notes
 from memsyncd.store.pool import Reader
+from memsyncd.store.sections import has_relation, read_digest
 from memsyncd.store.texts import read_note_text
 
 READ_LIMIT_S = 5.0

@@ -117,16 +117,9 @@ from memsyncd.operations.topics.declare import (
 from memsyncd.operations.upkeep.declare import Upkept
 from memsyncd.store.history import Revision
 from memsyncd.store.links import StoredLinks
-from memsyncd.store.lookup import (
-    StoredNote,
-    StoredSection,
-    by_path,
-    read_digest,
-    read_sections_of,
-    stream_notes,
-    stream_sections,
-)
+from memsyncd.store.lookup import StoredNote, by_path, stream_notes, stream_sections
 from memsyncd.store.pool import Reader
+from memsyncd.store.sections import StoredSection, read_digest, read_sections_of
 from memsyncd.store.texts import read_note_text
 
 # A field's history reads so many revisions of its note at most; `before` goes on.

@@ -55,7 +55,8 @@ from memsyncd.operations.upkeep.declare import (
     PromoteParams,
     Upkept,
 )
-from memsyncd.store.lookup import StoredNote, StoredSection, by_path, stream_notes, stream_sections
+from memsyncd.store.lookup import StoredNote, by_path, stream_notes, stream_sections
+from memsyncd.store.sections import StoredSection
 
 NO_FILTERS = sections.Filters()
 
