@@ -521,7 +521,7 @@ class Hit(RelatedMeta):
 
 
 class SearchAnswer(TypedDict):
-    """The part of a search's result that the index gives."""
+    """The part of a search's result that depends on the query and the index."""
 
     hits: list[Hit]
     # True if no hit holds every word itself.
@@ -537,6 +537,12 @@ class SearchAnswer(TypedDict):
     semantic_pending: int
     # Why words alone decided although semantic search is on, or why it is `partial`.
     semantic_reason: str | None
+    # The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read
+    # as words, and words beyond the limits of 32 terms and 1,024 characters.
+    query_problems: list[str]
+    # The exclusions of the query, as they were typed: `-m`, `-kind:todo`. A passage that holds the
+    # word and the word before it as they were typed, such as `commit -m`, is found all the same.
+    excluded: list[str]
 
 
 class AnsweringWorkspace(TypedDict):
@@ -571,12 +577,6 @@ class Freshness(TypedDict):
 
 
 class SearchResult(SearchAnswer):
-    # The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read
-    # as words, and words beyond the limits of 32 terms and 1,024 characters.
-    query_problems: list[str]
-    # The exclusions of the query, as they were typed: `-m`, `-kind:todo`. A passage that holds the
-    # word and the word before it as they were typed, such as `commit -m`, is found all the same.
-    excluded: list[str]
     # The workspaces that were asked, in order of the request.
     workspaces: list[AnsweringWorkspace]
     freshness: Freshness
@@ -606,7 +606,7 @@ class LeftOutPart(SectionPlace):
 
 
 class ContextAnswer(TypedDict):
-    """The part of a context's result that the index gives."""
+    """The part of a context's result that depends on the query and the index."""
 
     # The first that was asked.
     workspace: str
@@ -624,13 +624,13 @@ class ContextAnswer(TypedDict):
     semantic: Literal["off", "partial", "ready"]
     semantic_pending: int
     semantic_reason: str | None
-
-
-class ContextResult(ContextAnswer):
     # As in the result of `search`.
     query_problems: list[str]
     # As in the result of `search`.
     excluded: list[str]
+
+
+class ContextResult(ContextAnswer):
     # The workspaces that were asked, in order of the request, and the user-wide one.
     workspaces: list[AnsweringWorkspace]
     freshness: Freshness

@@ -8,7 +8,6 @@ same filters.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -19,16 +18,17 @@ from msgspec.structs import replace
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.paths import show_path
 from memsyncd.core.search.filters import EQUAL, FIELDS, Filters, parse_condition
+from memsyncd.core.search.plan import SearchPlan
 from memsyncd.core.search.query import (
     Form,
     Query,
     Term,
-    compile_positive,
     compile_query,
     parse_query,
 )
 from memsyncd.core.search.words import fold, fold_word, max_edit_distance, suggest_words
 from memsyncd.engine.checks import UNREADABLE
+from memsyncd.engine.plan import acquire
 from memsyncd.engine.redaction import is_secret_word
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
@@ -45,7 +45,7 @@ from memsyncd.store.lookup import (
     find_words_by_first_letter,
 )
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import Excluded, find_filtered, is_matching
+from memsyncd.store.search import find_filtered, is_matching
 
 # Problems of files and folders that may hold what was asked for.
 MISSING_TEXT = UNREADABLE | {"bad_name", "evicted", "too_large"}
@@ -57,10 +57,6 @@ MAX_WORKSPACES = 5
 MAX_LISTED = 8
 # Characters shown of a word that a person typed.
 MAX_SHOWN_CHARS = 48
-# Processor time for finding in a hurried search, and for its explanation. A search that is stopped
-# has to run again, so other processes that take the cores must not stop it: its other limit is
-# longer.
-HURRIED_CPU_S = 0.006
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,58 +66,23 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     did_you_mean: str | None = None
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as typed, as parsed and as compiled for ranking, and all filters that must hold, its
-    own included.
-
-    `absent` are notes that a fresh scan no longer found: workspace ids and paths. `is_hurried`:
-    raise NotFresh rather than look up much. `timeout_s` is the time that the request may take.
-    `fingerprint`: that of an index made as configured.
-    """
-
-    text: str
-    query: Query
-    match: str
-    must_not: Excluded
-    filters: Filters
-    fingerprint: str
-    absent: frozenset[tuple[str, str]]
-    is_hurried: bool
-    timeout_s: float
-
-    @property
-    def is_empty(self) -> bool:
-        """True if there is neither a word to search for nor a filter."""
-        return not self.query.positive and self.filters.is_empty
-
-    def is_absent(self, workspace_id: str, path: str) -> bool:
-        return (workspace_id, path) in self.absent
-
-    @property
-    def relaxed(self) -> Question | None:
-        """The question for what lacks a phrase of a sentence; None for phrases alone."""
-        query = self.query.relaxed
-        return replace(self, query=query, match=compile_positive(query)) if query else None
-
-
-def explain_nothing(workspaces: Sequence[Workspace], question: Question) -> Explanation:
+def explain_nothing(workspaces: Sequence[Workspace], plan: SearchPlan) -> Explanation:
     """Explain why these workspaces have no hit.
 
     Raises what `Workspace.acquire` raises, except that a lack of time is an explanation too, unless
-    the question is hurried.
+    the plan is hurried.
     """
     if not workspaces:
         return Explanation(why="there is no workspace yet: add a folder with memsyncd add PATH")
-    if question.is_empty:
-        return Explanation(why=_explain_empty_question(question.query))
+    if plan.is_empty:
+        return Explanation(why=_explain_empty_question(plan.query))
     found: list[tuple[str, Explanation]] = []
     for workspace in workspaces[:MAX_WORKSPACES]:
         try:
-            cpu_s = HURRIED_CPU_S if question.is_hurried else math.inf
-            with workspace.acquire(question.timeout_s, cpu_s) as reader:
-                found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
+            with acquire(workspace, plan) as reader:
+                found.append((workspace.entry.name, _explain_one(reader, workspace, plan)))
         except NotFresh:
-            if question.is_hurried:
+            if plan.is_hurried:
                 raise
             late = Explanation(why="nothing matches, and there was no time to find out why")
             found.append((workspace.entry.name, late))
@@ -138,30 +99,30 @@ def _join_reasons(found: Sequence[tuple[str, Explanation]], *, n_more: int) -> s
     return "; ".join([f"in {name}: {one.why}" for name, one in found] + more)
 
 
-def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> Explanation:
+def _explain_one(reader: Reader, workspace: Workspace, plan: SearchPlan) -> Explanation:
     if workspace.condition.counts.files == 0:
         return Explanation(why=explain_empty_index(workspace))
-    match = compile_query(question.query)
+    match = compile_query(plan.query)
     if not match:
-        _check_time(question)
-        return Explanation(why=_explain_filters_alone(reader, question))
+        _check_time(plan)
+        return Explanation(why=_explain_filters_alone(reader, plan))
     n_matching = count_matches(reader, match)
-    if n_matching and count_matches(reader, match, question.filters):
+    if n_matching and count_matches(reader, match, plan.filters):
         # The search and its explanation may see two generations of the index.
-        if any(workspace.id == workspace_id for workspace_id, _ in question.absent):
+        if any(workspace.id == workspace_id for workspace_id, _ in plan.absent):
             return Explanation(why="the only notes that match were deleted just now")
         return Explanation(why="what matches was indexed just now: ask again")
     if n_matching:
-        _check_time(question)
-        return Explanation(why=_explain_filters(reader, match, n_matching, question.filters))
-    explanation = _explain_words(reader, question)
+        _check_time(plan)
+        return Explanation(why=_explain_filters(reader, match, n_matching, plan.filters))
+    explanation = _explain_words(reader, plan)
     unread = (_explain_unread(workspace), _explain_skipped(workspace))
     return replace(explanation, why="; ".join(one for one in (explanation.why, *unread) if one))
 
 
-def _check_time(question: Question) -> None:
-    """Raise NotFresh if the question is hurried: what follows may take milliseconds."""
-    if question.is_hurried:
+def _check_time(plan: SearchPlan) -> None:
+    """Raise NotFresh if the plan is hurried: what follows may take milliseconds."""
+    if plan.is_hurried:
         raise NotFresh("there is no hit, and no time to explain why")
 
 
@@ -254,13 +215,13 @@ def _is_any(reader: Reader, match: str, filters: Filters) -> bool:
     return bool(find_filtered(reader, filters, limit=1).rows)
 
 
-def _explain_filters_alone(reader: Reader, question: Question) -> str:
-    if _is_any(reader, "", question.filters):
-        return _explain_empty_question(question.query)
-    parts = list(_split(question.filters))
-    if parts and _is_any(reader, "", _show_hidden(question.filters)):
+def _explain_filters_alone(reader: Reader, plan: SearchPlan) -> str:
+    if _is_any(reader, "", plan.filters):
+        return _explain_empty_question(plan.query)
+    parts = list(_split(plan.filters))
+    if parts and _is_any(reader, "", _show_hidden(plan.filters)):
         passing = " and ".join(word for word, _ in parts)
-        return f"what passes {passing} is {_explain_hidden(reader, '', question.filters)}"
+        return f"what passes {passing} is {_explain_hidden(reader, '', plan.filters)}"
     near = dict.fromkeys(value for _, one in parts for value in _find_similar(reader, one))
     related_to = [value for _, one in parts for value in one.related_to]
     return f"nothing that is indexed passes {' and '.join(word for word, _ in parts)}" + (
@@ -401,8 +362,8 @@ def _find_near_values(values: Sequence[str], known: Sequence[tuple[str, int]]) -
 # --- nothing matches ----------------------------------------------------------------------------
 
 
-def _explain_words(reader: Reader, question: Question) -> Explanation:
-    query = question.query
+def _explain_words(reader: Reader, plan: SearchPlan) -> Explanation:
+    query = plan.query
     if query.must_not:
         left_out = count_matches(reader, compile_query(replace(query, must_not=())))
         if left_out:
@@ -422,14 +383,14 @@ def _explain_words(reader: Reader, question: Question) -> Explanation:
                 f"somewhere"
             )
         )
-    near = _find_near_words(reader, question, absent)
+    near = _find_near_words(reader, plan, absent)
     why = _describe_absent(absent)
     if near:
         there = dict.fromkeys(word for found in near.values() for word in found)
         why += f"; similar words in notes: {_list(there)}"
     elif any(term.form is Form.PHRASE and len(term.words) > 1 for term in absent):
         why += ", in this order"
-    return Explanation(why=why, did_you_mean=_suggest(reader, question, near))
+    return Explanation(why=why, did_you_mean=_suggest(reader, plan, near))
 
 
 def _describe_absent(absent: Sequence[Term]) -> str:
@@ -447,13 +408,13 @@ def _occurs(reader: Reader, term: Term) -> bool:
 
 
 def _find_near_words(
-    reader: Reader, question: Question, absent: Sequence[Term]
+    reader: Reader, plan: SearchPlan, absent: Sequence[Term]
 ) -> dict[str, tuple[str, ...]]:
     """Indexed words that are similar to absent ones, by absent word."""
     words = dict.fromkeys(word for term in absent for word in term.words)
     spelt = [word for word in words if _may_have_similar(fold_word(word))]
     if spelt:
-        _check_time(question)
+        _check_time(plan)
     gone = [
         word
         for word in spelt
@@ -462,7 +423,7 @@ def _find_near_words(
     near = {word: _find_near(reader, fold_word(word)) for word in gone[:MAX_LOOKED_UP_WORDS]}
     # A reader who guesses a password must not learn that the guess is close.
     public = {
-        word: tuple(one for one in found if not is_secret_word(reader, one, question.fingerprint))
+        word: tuple(one for one in found if not is_secret_word(reader, one, plan.fingerprint))
         for word, found in near.items()
     }
     return {word: found for word, found in public.items() if found}
@@ -480,9 +441,9 @@ def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
     )
 
 
-def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]]) -> str | None:
+def _suggest(reader: Reader, plan: SearchPlan, near: dict[str, tuple[str, ...]]) -> str | None:
     """The query with similar words in place of absent ones, the most similar that find anything."""
-    typed = fold(question.text)
+    typed = fold(plan.text)
     for choice in range(max(map(len, near.values()), default=0)):
         text = typed
         for word, found in near.items():
@@ -490,7 +451,7 @@ def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]
                 rf"(?<!\w){re.escape(word)}(?!\w)", found[min(choice, len(found) - 1)], text
             )
         match = compile_query(parse_query(text))
-        if text != typed and match and count_matches(reader, match, question.filters):
+        if text != typed and match and count_matches(reader, match, plan.filters):
             return text
     return None
 

@@ -25,8 +25,8 @@ from memsyncd.store.sections import has_relation, read_levels, read_section_titl
 if TYPE_CHECKING:
     from memsyncd.core.markdown.linkgraph import Edge
     from memsyncd.core.search.filters import Filters
+    from memsyncd.core.search.plan import SearchPlan
     from memsyncd.core.search.ranking import Candidate
-    from memsyncd.engine.explain import Question
     from memsyncd.store.sections import HitSection
 
 CONTRADICTS = "contradicts"
@@ -203,11 +203,11 @@ class RelatedReader(NamedTuple):
 
 
 def make_related_reader(
-    reader: Reader, config: Config, question: Question, workspace_id: str, now_s: float
+    reader: Reader, config: Config, plan: SearchPlan, workspace_id: str, now_s: float
 ) -> RelatedReader:
-    """Make the reader of what a question may show of a workspace."""
-    is_absent = partial(question.is_absent, workspace_id)
-    return RelatedReader(reader, config, question.filters, now_s, is_absent)
+    """Make the reader of what a plan may show of a workspace."""
+    is_absent = partial(plan.is_absent, workspace_id)
+    return RelatedReader(reader, config, plan.filters, now_s, is_absent)
 
 
 def complete_hits(

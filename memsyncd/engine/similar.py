@@ -13,11 +13,11 @@ from memsyncd.core.search.similarity import (
     make_similar_query,
 )
 from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.redaction import (
     must_redact,
     redact_section,
 )
-from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.similar.declare import (

@@ -61,6 +61,11 @@ class Shape(Enum):
     READ = "`run(call, params)` reads and returns the result; it runs in a thread"
     DAEMON = "`run(daemon, params)`, about the daemon and all workspaces, on the event loop"
     STEPS = "`await run(call, params)` returns the result: it reads and edits by its call"
+    JOIN = (
+        "`run(call, params)` is a question to one or several workspaces: a generator that yields"
+        " the function which reads one of them, gets the parts of all, and returns the answer. One"
+        " workspace answers in one go, in a thread, or on the event loop if the question is quick"
+    )
 
 
 class Paths(msgspec.Struct, frozen=True, kw_only=True):
@@ -280,6 +285,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     shape: Shape = Shape.SERVER
     run: str = ""
     """The function that carries it out, `module:function` beneath `memsyncd`; it is loaded late."""
+    quick: str = ""
+    """The function of parameters and configuration that says whether the event loop may try a
+    question, `module:function`; without one it never may."""
     errors: Errors = ()
     """Besides `EVERY_METHOD`."""
     route: str = ""

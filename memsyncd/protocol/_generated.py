@@ -275,6 +275,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'semantic': 'Whether vectors took part: `ready` with those of all chunks, `partial` while some are pending; `off` if none did, or not in time, and words alone decided.',
         'semantic_pending': 'Chunks without a vector yet, which only their words find.',
         'semantic_reason': 'Why words alone decided although semantic search is on, or why it is `partial`.',
+        'query_problems': 'The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read as words, and words beyond the limits of 32 terms and 1,024 characters.',
+        'excluded': 'The exclusions of the query, as they were typed: `-m`, `-kind:todo`. A passage that holds the word and the word before it as they were typed, such as `commit -m`, is found all the same.',
     },
     'AnsweringWorkspace': {
         'root': 'The folder that paths are relative to.',
@@ -356,6 +358,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'included': 'Best first; the text orders them by note and line.',
         'unranked': 'Further matching chunks: only the best are ranked, and rank below all that is included or left out.',
         'semantic': 'As in the result of `search`.',
+        'query_problems': 'As in the result of `search`.',
+        'excluded': 'As in the result of `search`.',
     },
     'ContextResult': {
         'workspace': 'The first that was asked.',

@@ -40,8 +40,8 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.operations.status.declare import DoctorParams, DoctorResult, FindingInfo
 from memsyncd.operations.workspace_info import choose_workspaces
+from memsyncd.server.reads import OPEN_S, wait_for_work, wait_until_open
 from memsyncd.server.session import InThread, Session
-from memsyncd.server.waits import OPEN_S, wait_for_work, wait_until_open
 from memsyncd.store.connection import ACCESS_HINT
 
 # How often notes that were saved while they were compared are synced and compared again.

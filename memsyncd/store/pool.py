@@ -140,7 +140,16 @@ class Reader:
 
     def split(self, text: str) -> list[str]:
         """Return each word of any text as FTS5 indexes it: faster than `tokenize`."""
-        return cast("list[str]", self._split(fold(text), include_offsets=False))
+        text = text if text.isascii() else fold(text)
+        return cast("list[str]", self._split(text, include_offsets=False))
+
+    def split_all(self, texts: Iterable[str]) -> list[list[str]]:
+        """Return the words of each text, as `split` does."""
+        return [self.split(text) for text in texts]
+
+    def tokenize_all(self, texts: Iterable[str]) -> list[list[tuple[int, int, str]]]:
+        """Return the words of each folded text with their places, as `tokenize` does."""
+        return [self.tokenize(text) for text in texts]
 
     def _split(self, text: str, *, include_offsets: bool) -> Any:
         pause_if_long()

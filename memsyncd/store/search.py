@@ -18,6 +18,7 @@ from memsyncd.core.model import Span, path_words
 from memsyncd.core.paths import MEMORY_FILE
 from memsyncd.core.search.filters import Filters
 from memsyncd.core.search.passages import StartChunk, StartReason
+from memsyncd.core.search.plan import NOTHING_EXCLUDED, Excluded
 from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, RankingFeatures
 from memsyncd.core.search.words import (
     WordFamily,
@@ -26,7 +27,6 @@ from memsyncd.core.search.words import (
     find_subwords,
     fold,
     is_related,
-    make_family,
     space_out,
 )
 from memsyncd.store.filters import compile_filters, compile_match_filters
@@ -105,20 +105,10 @@ MATCHES_PER_LOOKUP = 60
 NO_FAMILIES: Mapping[int, FoundFamily] = {}
 
 
-class Excluded(NamedTuple):
-    """The FTS5 expression for the chunks that a query excludes, empty for none, and the chunks that
-    it finds although they match.
-    """
-
-    match: str = ""
-    spared: Sequence[int] = ()
-
-    @property
-    def bindings(self) -> dict[str, str]:
-        return {"must_not": self.match, "spared": encode_numbers(self.spared)} if self.match else {}
-
-
-NOTHING_EXCLUDED = Excluded()
+def _bind_excluded(excluded: Excluded) -> dict[str, str]:
+    if not excluded.match:
+        return {}
+    return {"must_not": excluded.match, "spared": encode_numbers(excluded.spared)}
 
 
 def find_candidates(  # noqa: PLR0913 - all but three are optional
@@ -147,7 +137,7 @@ def find_candidates(  # noqa: PLR0913 - all but three are optional
         bound["selecting"] = selecting
     if must_not.match:
         allowed = f"{allowed} {_MUST_NOT.format(id='+rowid')}"
-        bound |= must_not.bindings
+        bound |= _bind_excluded(must_not)
     rows = _find_best(reader, allowed, bound, limit, n_matching)
     found = FoundChunks(
         rows,
@@ -238,7 +228,7 @@ def _compile_allowed(
     allowed, bindings = compile_filters(reader, filters)
     if not must_not.match:
         return allowed, bindings
-    return f"{allowed} {_MUST_NOT.format(id='+rowid')}", {**bindings, **must_not.bindings}
+    return f"{allowed} {_MUST_NOT.format(id='+rowid')}", {**bindings, **_bind_excluded(must_not)}
 
 
 # --- Exact words ----------------------------------------------------------------------------------
@@ -294,13 +284,11 @@ class FoundFamily(NamedTuple):
     n_related: int
 
 
-def read_family(reader: Reader, word: str, match: str) -> FoundFamily | None:
+def read_family(reader: Reader, family: WordFamily | None, match: str) -> FoundFamily | None:
     """Return the family of a word as far as the index has it; None if it has none.
 
     `match` is the FTS5 expression of the word.
     """
-    stems = reader.split(word)
-    family = make_family(stems[0]) if len(stems) == 1 else None
     if family is None:
         return None
     known: dict[WordFamily, FoundFamily | None] = reader.memo.setdefault("families", {})
@@ -435,7 +423,7 @@ def find_filtered(
     """
     allowed, bindings = compile_filters(reader, filters)
     excluded = _MUST_NOT.format(id="c.id") if must_not.match else ""
-    bound = {"limit": limit, **must_not.bindings, **bindings}
+    bound = {"limit": limit, **_bind_excluded(must_not), **bindings}
     rows = reader.rows(_FILTERED.format(allowed=allowed, must_not=excluded), bound)
     return FoundChunks(
         cast("list[ChunkRow]", rows),

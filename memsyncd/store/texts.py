@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from memsyncd.core.model import SecretLines, Span, split_long_text
+from memsyncd.core.model import CHUNK_LIMIT_CHARS, SecretLines, Span, split_long_text
 from memsyncd.errors import StoreCorrupt
 from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
 from memsyncd.store.schema import read_fingerprint
@@ -95,6 +95,8 @@ def inflate(data: Any) -> str:
 
 
 def _take_part(text: str, part: int) -> str:
+    if part == 0 and len(text) <= CHUNK_LIMIT_CHARS:
+        return text
     parts = split_long_text(text)
     if part < len(parts):
         return parts[part]

@@ -13,12 +13,13 @@ import pytest
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS
 from memsyncd.engine import browse
-from memsyncd.engine.browse import find_problems, list_notes, name_from_root, read_place
+from memsyncd.engine.browse import find_problems, name_from_root
 from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused, TooLarge
 from memsyncd.files.scope import Scope, parse_scope
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.links.run import find_links
 from memsyncd.operations.notes.declare import GetParams, Got, ListParams, NoteInfo, ValidateParams
+from memsyncd.operations.notes.read import list_notes, read_place
 from memsyncd.operations.upkeep.declare import ArchiveParams
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from memsyncd.server.dispatch import wait_for_turn
-from memsyncd.server.waits import wait_for, wait_for_work
+from memsyncd.server.reads import wait_for, wait_for_work
 from tests.server.test_handlers import HandlersBench, run
 
 

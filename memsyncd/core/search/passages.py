@@ -33,8 +33,10 @@ from memsyncd.core.model import Span
 from memsyncd.core.search.context import ContextChunk, ReadChunks
 from memsyncd.core.search.words import (
     UNSPACED,
+    FoldedText,
     find_spaced_places,
     find_subword_ranges,
+    find_subwords,
     fold,
     fold_with_places,
     space_out,
@@ -54,6 +56,10 @@ MIN_RARITY = 0.000001
 _LEAD = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)?(?:\*\*.{1,40}?\*\*|[^:*`\[\]()]{1,40}?:(?=\s))")
 
 
+# Returns the bonus of each text for the words in it.
+WeighTexts = Callable[[Sequence[str]], Sequence[float]]
+
+
 class ScoredPassage(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk that a search found, with its raw score, and the share that its vector gives."""
 
@@ -69,6 +75,11 @@ def compute_rarity(n_chunks: int, n_holding: int) -> float:
     return max(MIN_RARITY, math.log((n_chunks - n_holding + 0.5) / (n_holding + 0.5)))
 
 
+def compute_rarities(n_chunks: int, counts: Sequence[int]) -> list[float]:
+    """Return the weight of each word, of which `counts` are the chunks that hold it."""
+    return [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
+
+
 def score_lines(found: Collection[int], rarities: Sequence[float], *, is_led: bool) -> float:
     """The bonus of a text for the words in it, which are indices of `rarities`; `is_led` if one of
     them is in its lead.
@@ -79,21 +90,15 @@ def score_lines(found: Collection[int], rarities: Sequence[float], *, is_led: bo
     return WORDS_SHARE * share + LEAD_SHARE * is_led
 
 
-def find_lead(text: str) -> str:
-    """The beginning of a text that names a speaker or subject; empty if it has none."""
-    lead = _LEAD.match(text)
-    return lead[0] if lead else ""
-
-
 def select_passages(
-    passages: Sequence[ScoredPassage], weigh: Callable[[str], float], read: ReadChunks = list
+    passages: Sequence[ScoredPassage], weigh: WeighTexts, read: ReadChunks = list
 ) -> list[ContextChunk]:
     """The passages of strong chunks, the best first, then weak chunks in their order, which is by
     raw score.
 
-    `weigh` returns the bonus of a text for the words in it. `read` is called for the unread chunks
-    of sections with a strong one; the others stay unread. Where raw scores carry no information, as
-    for chunks that only filters found, the chunks stay as they are.
+    `weigh` returns the bonus of each text for the words in it. `read` is called for the unread
+    chunks of sections with a strong one; the others stay unread. Where raw scores carry no
+    information, as for chunks that only filters found, the chunks stay as they are.
     """
     strongest = max((passage.raw_score for passage in passages), default=0.0)
     if strongest <= 0:
@@ -105,10 +110,11 @@ def select_passages(
     for passage in passages:
         if passage.chunk.anchor in strong:
             sections.setdefault(passage.chunk.anchor, []).append(passage)
+    scored = [cut for section in sections.values() for cut in _split_section(section, least)]
+    bonuses = weigh([chunk.text for _, chunk in scored])
     cuts = [
-        (raw_score / strongest + weigh(chunk.text), chunk)
-        for section in sections.values()
-        for raw_score, chunk in _split_section(section, least)
+        (raw_score / strongest + bonus, chunk)
+        for (raw_score, chunk), bonus in zip(scored, bonuses, strict=True)
     ]
     cuts.sort(key=lambda cut: (-cut[0], cut[1].path, cut[1].span))
     return [
@@ -255,8 +261,10 @@ def _start_order(chunk: StartChunk) -> tuple[object, ...]:
 # Start, end and word, in order of start.
 Token = tuple[int, int, str]
 TextRange = tuple[int, int]
-# Splits a text into the words of the index, with their ranges in bytes of UTF-8.
-Tokenize = Callable[[str], Sequence[Token]]
+# Splits texts into the words of the index, with their ranges in bytes of UTF-8.
+Tokenize = Callable[[Sequence[str]], Sequence[Sequence[Token]]]
+# Splits texts into the words of the index: faster.
+Split = Callable[[Sequence[str]], Sequence[Sequence[str]]]
 
 
 NO_STEMS: frozenset[str] = frozenset()
@@ -367,6 +375,51 @@ def sort_ranges(places: Iterable[TextRange]) -> list[TextRange]:
     return sorted(sorted(set(places), key=itemgetter(1), reverse=True), key=itemgetter(0))
 
 
+def find_lead(text: str) -> str:
+    """The beginning of a text that names a speaker or subject; empty if it has none."""
+    lead = _LEAD.match(text)
+    return lead[0] if lead else ""
+
+
+def weigh_texts(
+    texts: Sequence[str],
+    matcher: Matcher,
+    rarities: Sequence[float],
+    split: Split,
+    tokenize: Tokenize,
+) -> list[float]:
+    """Return the bonus of each text for the terms in it, whose `rarities` are known."""
+    folded = [fold(text) for text in texts]
+    spaced = [space_out(text) for text in folded]
+    terms = [matcher.find_terms(words) for words in split(spaced)]
+    leads = [find_lead(text) if held else "" for text, held in zip(folded, terms, strict=True)]
+    # Subwords tell only whether a term is there: of a text with all terms nothing more.
+    missing = [at for at, held in enumerate(terms) if len(held) < len(rarities)]
+    possible = {at: some for at in missing if (some := _select_words(folded[at], matcher))}
+    stems = split([" ".join(some) for some in possible.values()]) if possible else ()
+    for at, words in zip(possible, stems, strict=True):
+        terms[at] = matcher.find_terms(words) | terms[at]
+    led = [at for at, lead in enumerate(leads) if lead]
+    # A phrase may begin in the lead and end after it.
+    searched = [spaced[at] if matcher.has_phrases else space_out(leads[at]) for at in led]
+    tokens = dict(zip(led, tokenize(searched) if led else (), strict=True))
+    return [
+        score_lines(held, rarities, is_led=at in tokens and _is_led(matcher, tokens[at], leads[at]))
+        for at, held in enumerate(terms)
+    ]
+
+
+def _select_words(text: str, matcher: Matcher) -> list[str]:
+    """Return the subwords of a text that may match."""
+    subwords = find_subwords(text).split()
+    return [subwords[at] for at in matcher.select(subwords)]
+
+
+def _is_led(matcher: Matcher, tokens: Sequence[Token], lead: str) -> bool:
+    n_bytes = len(space_out(lead).encode("utf-8", "replace"))
+    return any(places[0][0] < n_bytes for places in matcher.find(tokens).values())
+
+
 # --- Snippets -------------------------------------------------------------------------------------
 # A snippet is one window of the text around the densest matches. White space is folded, and matched
 # words stand between `**` and `**`. Stars of the text that could be taken for marks are removed, so
@@ -381,34 +434,64 @@ _COMMENT = re.compile(r"\A\s*<!--\s*memory:.*?-->", re.DOTALL)
 _STARS = re.compile(r"\*{2,}")
 
 
-def find_matches(text: str, matcher: Matcher, tokenize: Tokenize) -> dict[int, list[TextRange]]:
-    """The ranges of each term that is in the text, in characters, by the term's index: of the
-    tokenizer's words, and of subwords, which are indexed too.
+def find_matches(
+    texts: Sequence[str], matcher: Matcher, tokenize: Tokenize
+) -> list[dict[int, list[TextRange]]]:
+    """Return for each text the ranges of the terms in it, in characters, by the term's index: among
+    the tokenizer's words, and among subwords, which are indexed too.
     """
-    folded = fold_with_places(text)
+    folded = [fold_with_places(text) for text in texts]
+    spaced = [space_out(one.text) for one in folded]
+    words = tokenize(spaced)
+    subwords = [_select_subwords(one.text, matcher) for one in folded]
+    joined = [" ".join([word for _, _, word in some]) for some in subwords if some]
+    stems = iter(tokenize(joined) if joined else ())
+    return [
+        _find_ranges(
+            matcher, one, spaced[at], words[at], subwords[at], next(stems) if subwords[at] else ()
+        )
+        for at, one in enumerate(folded)
+    ]
+
+
+def _select_subwords(text: str, matcher: Matcher) -> list[Token]:
+    every = find_subword_ranges(text)
+    return [every[at] for at in matcher.select([word for _, _, word in every])] if every else []
+
+
+def _find_ranges(
+    matcher: Matcher,
+    folded: FoldedText,
+    spaced: str,
+    words: Sequence[Token],
+    subwords: Sequence[Token],
+    stems: Sequence[Token],
+) -> dict[int, list[TextRange]]:
+    """Return the ranges of terms in one text: among `words`, which are in bytes of the spaced text,
+    and among `subwords`, whose stems the tokenizer has found.
+    """
     text = folded.text
-    spaced = space_out(text)
-    found = matcher.find(tokenize(spaced))
+    ranges_of = matcher.find(words)
     if not text.isascii():
-        found = {index: to_character_ranges(spaced, ranges) for index, ranges in found.items()}
+        ranges_of = {
+            index: to_character_ranges(spaced, ranges) for index, ranges in ranges_of.items()
+        }
     if spaced != text:
         places = find_spaced_places(text)
-        found = {
+        ranges_of = {
             index: [(places[start], places[end - 1] + 1) for start, end in ranges]
-            for index, ranges in found.items()
+            for index, ranges in ranges_of.items()
         }
-    every = find_subword_ranges(text)
-    subwords = [every[at] for at in matcher.select([word for _, _, word in every])]
-    if subwords:
-        stems = tokenize(" ".join(subword[2] for subword in subwords))
-        if len(stems) == len(subwords):
-            pairs = zip(subwords, stems, strict=True)
-            tokens = [(start, end, stem[2]) for (start, end, _), stem in pairs]
-            for index, ranges in matcher.find(tokens).items():
-                found[index] = found.get(index, []) + ranges
+    if subwords and len(stems) == len(subwords):
+        pairs = zip(subwords, stems, strict=True)
+        tokens = [(start, end, stem[2]) for (start, end, _), stem in pairs]
+        for index, ranges in matcher.find(tokens).items():
+            ranges_of[index] = ranges_of.get(index, []) + ranges
     if not folded.pieces:
-        return found
-    return {index: list(starmap(folded.find_original, ranges)) for index, ranges in found.items()}
+        return ranges_of
+    return {
+        index: list(starmap(folded.find_original, ranges)) for index, ranges in ranges_of.items()
+    }
 
 
 def highlight(text: str, found: Mapping[int, Sequence[TextRange]]) -> str:
@@ -555,6 +638,10 @@ class RunFinder:
         if share < 1.0:
             return share * share
         return VERBATIM if self._verbatim in " ".join(text.split()) else ALL_WORDS
+
+    def measure_all(self, texts: Mapping[int, str]) -> dict[int, float]:
+        """Return what the weightiest run of each text counts, by the texts' numbers."""
+        return {number: self.measure(text) for number, text in texts.items()}
 
     def _weigh(self, start: int, end: int) -> float:
         """What the words from `start` on, before `end`, weigh beyond one of them."""

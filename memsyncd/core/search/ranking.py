@@ -206,7 +206,8 @@ class FoundChunks(NamedTuple):
     its index in the query. `read_stems` returns the negated bm25 by stems of chunks that are not
     among the rows, if any can have one. `semantic` is what their vectors add, and `wordless` are
     the chunks that have no word of the query. `exact` is what `read_exact` returns for all rows, if
-    that is known already. `runs` are what words in a row add.
+    that is known already, and so are `files`, the path and the day of each file. `runs` are what
+    words in a row add.
     """
 
     rows: Sequence[ChunkRow]
@@ -220,6 +221,7 @@ class FoundChunks(NamedTuple):
     exact: Mapping[int, float] | None = None
     find_apart: Callable[[Collection[int]], Collection[int]] = lambda _: ()
     runs: Mapping[int, float] = NO_GAINS
+    files: Mapping[int, FileRow] | None = None
 
     def add_runs(self, runs: Mapping[int, float]) -> FoundChunks:
         """Add to the scores of chunks what words in a row add, by chunk."""
@@ -235,7 +237,7 @@ class FoundChunks(NamedTuple):
         exact = self.exact
         if exact is None:
             exact = self.read_exact([row[0] for row in self.rows])
-        files = self.read_files({row[1] for row in self.rows})
+        files = self.files or self.read_files({row[1] for row in self.rows})
         return self.make_candidates_of(self.rows, files, exact)
 
     def make_candidates_of(
@@ -294,6 +296,13 @@ class Ranked(NamedTuple):
 
 
 _make_ranked = partial(tuple.__new__, Ranked)
+
+
+def rank_found(
+    found: FoundChunks, named: Sequence[NamedDate], policy: RankingPolicy
+) -> list[Ranked]:
+    """Rank all chunks that were found, unjoined, the highest raw score first."""
+    return rank_candidates(found.make_candidates(), named, fit_policy(policy, found))
 
 
 def rank_candidates(
@@ -549,7 +558,7 @@ def rank_passages(
         return -best[-1][0][0] if len(best) >= limit else -math.inf
 
     for exact, notes in _read_by_bound(found, policy, gain, ratio, find_least):
-        files = found.read_files([rows[0][1] for _, rows, _ in notes])
+        files = found.files or found.read_files([rows[0][1] for _, rows, _ in notes])
         apart = _find_apart(found, [rows for _, rows, _ in notes])
         for bound, rows, words in notes:
             least = find_least()

@@ -701,6 +701,11 @@ def make_family(stem: str) -> WordFamily | None:
     )
 
 
+def make_families(stems: Sequence[Sequence[str]]) -> list[WordFamily | None]:
+    """Return the family of each word, of which the index has these stems: None unless it is one."""
+    return [make_family(some[0]) if len(some) == 1 else None for some in stems]
+
+
 def is_related(family: WordFamily, stem: str) -> bool:
     """True if another stem belongs to the family."""
     if stem == family.stem:

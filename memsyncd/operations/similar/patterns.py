@@ -21,11 +21,11 @@ from memsyncd.core.search.similarity import (
     group_similar,
 )
 from memsyncd.engine.metadata import describe_meta, is_expired
+from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.redaction import (
     read_redacted_chunks,
     read_redacted_sections,
 )
-from memsyncd.engine.search import RunOptions
 from memsyncd.engine.workspace import Workspace
 from memsyncd.operations.similar.declare import (
     Pattern,

@@ -29,10 +29,11 @@ from memsyncd.core.search.similarity import (
 )
 from memsyncd.engine.browse import find_stored_section
 from memsyncd.engine.candidates import VECTORS_SHARE, uses_vectors
+from memsyncd.engine.plan import RunOptions, complete_filters
 from memsyncd.engine.redaction import (
     must_redact,
 )
-from memsyncd.engine.search import RunOptions, complete_filters, search
+from memsyncd.engine.search import search
 from memsyncd.engine.similar import compare_sections, describe_similar, read_section_texts
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, TooLarge

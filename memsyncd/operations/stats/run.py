@@ -12,8 +12,8 @@ from memsyncd.engine.accesses import compute_access_stats, count_accesses
 from memsyncd.engine.browse import READ_LIMIT_S
 from memsyncd.engine.history import parse_target
 from memsyncd.engine.metadata import NO_ACCESSES
+from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.redaction import must_redact
-from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.call import Call

@@ -35,9 +35,9 @@ from memsyncd.core.search.tasks import (
 from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.marking import list_marks
 from memsyncd.engine.metadata import describe_meta, make_valuation
+from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.relations import find_relations
-from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.call import Call

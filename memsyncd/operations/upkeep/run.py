@@ -33,7 +33,7 @@ from memsyncd.engine.metadata import (
     find_stored_moment_s,
     is_expired,
 )
-from memsyncd.engine.search import complete_filters
+from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.files.read import read_text_file

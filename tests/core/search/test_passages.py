@@ -77,8 +77,8 @@ def make_passage(
     return ScoredPassage(chunk=chunk, raw_score=strength, semantic_share=0.0)
 
 
-def nothing(_text: str) -> float:
-    return 0.0
+def nothing(texts: Sequence[str]) -> list[float]:
+    return [0.0] * len(texts)
 
 
 def spans(chunks: list[ContextChunk]) -> list[tuple[int, int]]:
@@ -194,8 +194,8 @@ def find_lines(chunks: list[ContextChunk]) -> set[tuple[str, int]]:
 
 
 def test_passages_with_the_words_come_before_their_neighbours() -> None:
-    def weigh(text: str) -> float:
-        return 0.3 if "7" in text else 0.0
+    def weigh(texts: Sequence[str]) -> list[float]:
+        return [0.3 if "7" in text else 0.0 for text in texts]
 
     assert spans(select_passages([make_passage(1, 7, 10.0), make_passage(5, 6, 9.0)], weigh)) == [
         (7, 7),
@@ -205,8 +205,8 @@ def test_passages_with_the_words_come_before_their_neighbours() -> None:
 
 
 def test_weak_chunks_come_last_whatever_they_contain() -> None:
-    def weigh(text: str) -> float:
-        return 0.45 if "7" in text else 0.0
+    def weigh(texts: Sequence[str]) -> list[float]:
+        return [0.45 if "7" in text else 0.0 for text in texts]
 
     assert spans(select_passages([make_passage(1, 3, 10.0), make_passage(7, 8, 3.9)], weigh)) == [
         (1, 3),
@@ -225,7 +225,9 @@ def test_equal_passages_are_ordered_by_note_and_line() -> None:
 
 def test_chunks_without_raw_scores_keep_their_order() -> None:
     passages = [make_passage(5, 8, 0.0), make_passage(1, 7, 0.0)]
-    assert select_passages(passages, lambda text: 1.0) == [one.chunk for one in passages]
+    assert select_passages(passages, lambda texts: [1.0] * len(texts)) == [
+        one.chunk for one in passages
+    ]
     assert select_passages([], nothing) == []
 
 

@@ -7,7 +7,7 @@ the budget. Everything is read from one committed generation of the index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -41,32 +41,39 @@ from memsyncd.core.search.passages import (
     Matcher,
     ScoredPassage,
     StartChunk,
-    compute_rarity,
-    find_lead,
+    WeighTexts,
+    compute_rarities,
     find_start_place,
     order_start_chunks,
-    score_lines,
     select_passages,
+    weigh_texts,
 )
-from memsyncd.core.search.query import Query, compile_query, compile_term
+from memsyncd.core.search.plan import SearchPlan
+from memsyncd.core.search.query import compile_query
 from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate, RankingPolicy
-from memsyncd.core.search.words import find_subwords, fold, space_out
+from memsyncd.core.search.words import fold, space_out
 from memsyncd.engine.candidates import (
     NO_VECTORS,
-    AskedQuestion,
     UsedVectors,
-    begin_question,
+    begin_vectors,
     count_terms,
-    find_families,
     make_patterns,
     rank,
 )
 from memsyncd.engine.clock import find_local_day
-from memsyncd.engine.commands import spare_commands
-from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
-from memsyncd.engine.federation import describe_vectors
+from memsyncd.engine.explain import explain_empty_index, explain_nothing
 from memsyncd.engine.marking import list_marks
 from memsyncd.engine.metadata import describe_meta, find_order, make_valuation
+from memsyncd.engine.plan import (
+    RunOptions,
+    add_accesses,
+    describe_query,
+    find_commands,
+    make_search_plan,
+    may_name_commands,
+    read_query,
+    spare_commands,
+)
 from memsyncd.engine.redaction import (
     read_redacted_sections,
     read_redacted_titles,
@@ -78,16 +85,19 @@ from memsyncd.engine.relations import (
     find_relations,
     make_related_reader,
 )
-from memsyncd.engine.search import RunOptions, make_question, prepare_question
+from memsyncd.engine.search import describe_vectors
 from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.errors import WorkspaceNotFound
 from memsyncd.first_notes import is_first_text
-from memsyncd.operations.search.declare import (
+from memsyncd.operations.call import JoinedCall, Questions
+from memsyncd.operations.context.declare import (
     ContextAnswer,
     ContextParams,
     ContextPart,
     LeftOutPart,
 )
 from memsyncd.operations.sections import Sort, describe_contradictions
+from memsyncd.store.candidates import find_families
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import count_matching, find_start_chunks
@@ -136,14 +146,45 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     """By which the parts get their room, if it is by an order that was asked for."""
 
 
-def build_context(
-    workspace: Workspace,
-    params: ContextParams,
-    config: Config,
-    options: RunOptions,
-) -> ContextAnswer:
-    """Build a block from a workspace's notes. Raises what `search` raises."""
-    return merge_offers([offer_context(workspace, params, config, options)], params, config)
+def answer_context(
+    call: JoinedCall, params: ContextParams
+) -> Questions[ContextOffer, ContextAnswer]:
+    """Offer of each workspace what it has, and build one block of it."""
+    if not call.workspaces:
+        hint = "add a folder with: memsyncd add PATH"
+        raise WorkspaceNotFound("there is no workspace yet", hint=hint)
+    commands: frozenset[str] | None = None
+    is_merged, user_wide = len(call.workspaces) > 1, call.user_wide
+    if call.is_several and may_name_commands(params):
+        asked = [*call.workspaces, *filter(None, [user_wide])]
+        commands = find_commands(asked, params, call.config, call.options)
+
+    def read(workspace: Workspace, options: RunOptions) -> ContextOffer:
+        return offer_context(
+            workspace,
+            params,
+            call.config,
+            replace(
+                add_accesses(workspace, params, options),
+                within=call.list_shared(workspace),
+                commands=commands,
+            ),
+            is_merged=is_merged,
+            is_user_wide=workspace is user_wide,
+            is_elsewhere=call.is_linked(workspace),
+        )
+
+    parts = yield read
+    own = [part for part in parts if part.workspace is not user_wide]
+    errors = [part.error for part in own if part.error is not None]
+    if errors and len(errors) == len(own):
+        raise errors[0]
+    added = next((part.value for part in parts if part.workspace is user_wide), None)
+    offers = [part.value for part in own if part.value is not None]
+    answer = merge_offers(offers, params, call.config, added)
+    if params.track_access:
+        call.note_accesses([(part.workspace, part.anchor) for part in answer.included])
+    return replace(answer, **describe_query(params, call.options.now_s))
 
 
 def offer_context(
@@ -162,35 +203,36 @@ def offer_context(
     pinned notes and preferences for a part of the budget. With `is_elsewhere`, paths are shown with
     the root, for a linked worktree that shares these notes.
     """
-    params, options = prepare_question([workspace], params, config, options)
-    question = make_question(params, config, options)
+    params, options = read_query([workspace], params, config, options)
+    plan = make_search_plan(params, config, options, _make_ranking())
     # The user-wide workspace's part has neither heading nor mark of its own.
     shown = replace(params, heading="", mark=False) if is_user_wide else params
     has_words = not is_user_wide and _has_words(params.query, options.now_s)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
     n_empty, matching, counts = 0, NOTHING_MATCHES, None
     raw_hits, why_empty = list[RawHit](), None
-    asked = begin_question(workspace, question, _make_ranking()) if has_words else None
-    with workspace.acquire(question.timeout_s) as reader:
-        if asked is not None:
-            asked = spare_commands(reader, asked)
-            matching = _find_matching(reader, workspace, asked, budget, config, options.now_s)
+    if has_words:
+        plan = begin_vectors(workspace, plan)
+    with workspace.acquire(plan.timeout_s) as reader:
+        if has_words:
+            plan = spare_commands(reader, plan)
+            matching = _find_matching(reader, workspace, plan, budget, config)
             chunks = matching.chunks
         else:
-            chunks, n_empty = _find_start_chunks(reader, workspace, question, config)
+            chunks, n_empty = _find_start_chunks(reader, workspace, plan, config)
         if is_user_wide:
-            chunks = [one for one in chunks if _is_for_all(one[1])]
-        chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
-        related = make_related_reader(reader, config, question, workspace.id, options.now_s)
+            chunks = [pair for pair in chunks if _is_for_all(pair[1])]
+        chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, plan, config)
+        related = make_related_reader(reader, config, plan, workspace.id, plan.now_s)
         chunks, relations = _follow(reader, chunks, params.follow, related, budget, config)
         chunks = _add_contradictions(reader, chunks, relations)
-        block = _build_block([one for _, one in chunks], budget, shown, config, matching.read)
+        block = _build_block([chunk for _, chunk in chunks], budget, shown, config, matching.read)
         if has_words and is_merged:
-            counts = count_terms(reader, question.query, workspace, matching.vectors.gains)
-            raw_hits = _find_raw_hits(reader, question.query, matching, block, relations)
-        parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
+            counts = count_terms(reader, plan, workspace, matching.vectors.gains)
+            raw_hits = _find_raw_hits(reader, plan, matching, block, relations)
+        parts = _read_included(reader, workspace, chunks, block, config, plan.now_s, relations)
     if not block.text and not is_user_wide:
-        why_empty = NO_ROOM if chunks else _explain(workspace, question, asked, n_empty)
+        why_empty = NO_ROOM if chunks else _explain(workspace, plan, n_empty, has_words=has_words)
     return ContextOffer(
         entry=workspace.entry,
         block=block,
@@ -210,15 +252,15 @@ def _sort_chunks(
     workspace: Workspace,
     chunks: list[FoundChunk],
     sort: Sort,
+    plan: SearchPlan,
     config: Config,
-    options: RunOptions,
 ) -> tuple[list[FoundChunk], dict[str, SortKey]]:
     """Return the chunks in this order, which is also that in which they are shown, and the key of
     each section. Chunks that match a query are only shown in it, and have no keys.
     """
     if sort == "relevance":
         return chunks, {}
-    order = find_order(sort, make_valuation(config, options.now_s, options.accesses))
+    order = find_order(sort, make_valuation(config, plan.now_s, plan.accesses))
     sections = read_redacted_sections(reader, {number for number, _ in chunks}, config)
     keys: dict[str, SortKey] = {}
     for number, chunk in chunks:
@@ -230,7 +272,7 @@ def _sort_chunks(
         part = ContextPart(
             workspace=workspace.id,
             **_describe_place(lines),
-            **describe_meta(sections[number], config.kinds, options.now_s),
+            **describe_meta(sections[number], config.kinds, plan.now_s),
         )
         keys.setdefault(chunk.anchor, (*order(part), *place))
     ranks = {anchor: rank for rank, anchor in enumerate(sorted(keys, key=keys.__getitem__))}
@@ -577,37 +619,31 @@ NOTHING_MATCHES = _Matching([], 0, ())
 
 
 def _find_matching(
-    reader: Reader,
-    workspace: Workspace,
-    asked: AskedQuestion,
-    budget: Budget,
-    config: Config,
-    now_s: float,
+    reader: Reader, workspace: Workspace, plan: SearchPlan, budget: Budget, config: Config
 ) -> _Matching:
-    question = asked.question
-    if question.is_empty:
+    if plan.is_empty:
         return NOTHING_MATCHES
     n_most = budget.max_tokens // MIN_CHUNK_TOKENS
     limit = max(N_CONTEXT_CANDIDATES, n_most)
-    ranked, vectors = rank(reader, workspace, asked, config, now_s, limit=limit)
+    ranked, vectors = rank(reader, workspace, plan, config, limit=limit)
     ranked = ranked[: max(N_READ, n_most)]
     n_chunks = workspace.condition.counts.chunks
-    match = compile_query(question.query.relaxed or question.query)
-    n_matching = count_matches(reader, match, question.filters, most=n_chunks) if match else 0
-    chosen = [(one.candidate, MATCH) for one in ranked]
+    match = compile_query(plan.query.relaxed or plan.query)
+    n_matching = count_matches(reader, match, plan.filters, most=n_chunks) if match else 0
+    chosen = [(each.candidate, MATCH) for each in ranked]
     chunks = _describe_chunks(reader, chosen, config)
     read = _make_chunk_reader(reader, chosen, config)
     passages = [
         ScoredPassage(
-            chunk=chunk, raw_score=one.raw_score, semantic_share=one.candidate.semantic_share
+            chunk=chunk, raw_score=each.raw_score, semantic_share=each.candidate.semantic_share
         )
-        for (_, chunk), one in zip(chunks, ranked, strict=True)
+        for (_, chunk), each in zip(chunks, ranked, strict=True)
     ]
-    score = _make_line_scorer(reader, question.query, n_chunks)
+    weigh = _make_text_scorer(reader, plan, n_chunks)
     ids = {chunk.anchor: section for section, chunk in chunks}
     return _Matching(
-        [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, score, read)],
-        max(0, n_matching - sum(one.candidate.has_words for one in ranked)),
+        [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, weigh, read)],
+        max(0, n_matching - sum(each.candidate.has_words for each in ranked)),
         passages,
         vectors,
         read,
@@ -616,7 +652,7 @@ def _find_matching(
 
 def _find_raw_hits(
     reader: Reader,
-    query: Query,
+    plan: SearchPlan,
     matching: _Matching,
     block: ContextBlock,
     relations: Relations,
@@ -634,7 +670,7 @@ def _find_raw_hits(
     wanted = set(anchors)
     passages = [one for one in matching.passages if one.chunk.anchor in wanted]
     chunks = matching.read([passage.chunk for passage in passages])
-    matcher = Matcher(make_patterns(reader, query, {}))
+    matcher = Matcher(make_patterns(reader, plan))
     found: dict[str, RawHit] = {}
     for passage, chunk in zip(passages, chunks, strict=True):
         known = found.get(chunk.anchor, RawHit(0.0))
@@ -645,45 +681,28 @@ def _find_raw_hits(
     return [found[anchor] for anchor in anchors]
 
 
-def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:
-    """Make the function that scores lines by the query's words in them."""
-    matches = [compile_term(term) for term in query.positive]
-    counts = count_matching(reader, matches, most=n_chunks)
-    matcher = Matcher(make_patterns(reader, query, find_families(reader, query, n_chunks)))
-    rarities = [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
-
-    def score(text: str) -> float:
-        text = fold(text)
-        found = matcher.find_terms(reader.split(space_out(text)))
-        lead = find_lead(text) if found else ""
-        # Subwords tell only whether a term is there: of a text with all terms nothing more.
-        subwords = find_subwords(text).split() if len(found) < len(rarities) else ()
-        possible = [subwords[at] for at in matcher.select(subwords)]
-        if possible:
-            found = matcher.find_terms(reader.split(" ".join(possible))) | found
-        return score_lines(found, rarities, is_led=bool(lead) and is_led(text, lead))
-
-    def is_led(text: str, lead: str) -> bool:
-        # A phrase may begin in the lead and end after it.
-        tokens = reader.tokenize(space_out(text if matcher.has_phrases else lead))
-        n_bytes = len(space_out(lead).encode("utf-8", "replace"))
-        return any(places[0][0] < n_bytes for places in matcher.find(tokens).values())
-
-    return score
+def _make_text_scorer(reader: Reader, plan: SearchPlan, n_chunks: int) -> WeighTexts:
+    """Make the function that scores texts by the query's words in them."""
+    counts = count_matching(reader, [planned.match for planned in plan.terms], most=n_chunks)
+    matcher = Matcher(make_patterns(reader, plan, find_families(reader, plan, n_chunks)))
+    rarities = compute_rarities(n_chunks, counts)
+    return lambda texts: weigh_texts(
+        texts, matcher, rarities, reader.split_all, reader.tokenize_all
+    )
 
 
 # --- for the start of a session -----------------------------------------------------------------
 
 
 def _find_start_chunks(
-    reader: Reader, workspace: Workspace, question: Question, config: Config
+    reader: Reader, workspace: Workspace, plan: SearchPlan, config: Config
 ) -> tuple[list[FoundChunk], int]:
     """Return the chunks of a session start, and how many say nothing and are left out."""
     kinds = {name: kind.importance for name, kind in config.kinds.items()}
     found = find_start_chunks(
-        reader, question.filters, kinds, other=OTHER_KINDS.importance, pin_at=config.memory.pin_at
+        reader, plan.filters, kinds, other=OTHER_KINDS.importance, pin_at=config.memory.pin_at
     )
-    visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.absent]
+    visible = [chunk for chunk in found if (workspace.id, chunk.path) not in plan.absent]
     read = _read_chunks(reader, [(chunk, chunk.reason) for chunk in visible], config)
     chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}
     parents = {
@@ -725,15 +744,13 @@ def _is_one_word(heading: str) -> bool:
     return len(heading.split()) == 1 and heading.lower() != heading.upper()
 
 
-def _explain(
-    workspace: Workspace, question: Question, asked: AskedQuestion | None, n_empty: int
-) -> str:
+def _explain(workspace: Workspace, plan: SearchPlan, n_empty: int, *, has_words: bool) -> str:
     """Explain why there is no chunk for the words that were asked for, or, if there were none, for
     the start of a session.
     """
-    if asked is not None:
-        return explain_nothing([workspace], question).why
-    filters = question.filters
+    if has_words:
+        return explain_nothing([workspace], plan).why
+    filters = plan.filters
     if n_empty and filters.is_empty:
         return "memory has only headings and first notes yet: add what is worth knowing"
     if not workspace.condition.counts.files:
