@@ -56,6 +56,14 @@ from memsyncd.store.search import (
 IDENTIFIER_CHUNKS = 30
 
 
+class RankedChunks(NamedTuple):
+    """The chunks that match, unjoined, best first, with what was found on the way."""
+
+    ranked: Sequence[Ranked]
+    vectors: UsedVectors
+    families: Mapping[int, FoundFamily]
+
+
 class MatchedChunks(NamedTuple):
     """The chunks that match a query, how many match each term as far as that was counted, the
     families of words by the index of their term, and the use of vectors.
@@ -69,24 +77,25 @@ class MatchedChunks(NamedTuple):
 
 def rank(
     reader: Reader, workspace: Workspace, plan: SearchPlan, config: Config, *, limit: int
-) -> tuple[list[Ranked], UsedVectors]:
+) -> RankedChunks:
     """Rank the chunks of one workspace that match, unjoined, best first: the best `limit`, and some
     that vectors found.
     """
-    ranked, vectors = _rank_strictly(reader, workspace, plan, config, limit)
-    if plan.relaxed is None or len(ranked) >= limit:
-        return ranked, vectors
-    more, vectors = _rank_strictly(reader, workspace, plan.relaxed, config, limit)
-    return fill_ranked(ranked, more), vectors
+    strict = _rank_strictly(reader, workspace, plan, config, limit)
+    if plan.relaxed is None or len(strict.ranked) >= limit:
+        return strict
+    more = _rank_strictly(reader, workspace, plan.relaxed, config, limit)
+    return more._replace(ranked=fill_ranked(strict.ranked, more.ranked))
 
 
 def _rank_strictly(
     reader: Reader, workspace: Workspace, plan: SearchPlan, config: Config, limit: int
-) -> tuple[list[Ranked], UsedVectors]:
+) -> RankedChunks:
     matched = find_visible(reader, workspace, plan, limit)
-    boost = make_boost(reader, matched.chunks, plan, config)
+    is_boosted = plan.is_boosted or plan.query.identifiers
+    boost = make_boost(reader, matched.chunks, plan, config) if is_boosted else None
     ranked = rank_found(matched.chunks, plan.query.days, plan.ranking)
-    return boost(ranked) if boost else ranked, matched.vectors
+    return RankedChunks(boost(ranked) if boost else ranked, matched.vectors, matched.families)
 
 
 def find_visible(
@@ -261,8 +270,10 @@ def make_boost(
     reader: Reader, found: FoundChunks, plan: SearchPlan, config: Config
 ) -> Callable[[Sequence[Ranked]], list[Ranked]] | None:
     """Return the function that boosts chunks among the found ones; None if nothing boosts them."""
+    if not (plan.is_boosted or plan.query.identifiers):
+        return None
     factors = _compute_identifier_factors(reader, found, config, plan.query.identifiers)
-    if not config.search.has_boosts:
+    if not plan.is_boosted:
         return partial(apply_factors, name="identifier", factors=factors) if factors else None
     features = read_ranking_features(reader, [row[0] for row in found.rows])
     return lambda ranked: apply_factors(
@@ -344,16 +355,14 @@ def make_patterns(
     """Make the patterns of the terms that a plan looks for, from their words as the index's
     tokenizer sees them.
     """
-    terms = [planned.term for planned in plan.terms]
-    spellings = [term.spelling for term in terms]
-    words = reader.split_all([" ".join(term.words) for term in terms])
-    others = iter(reader.split_all([*filter(None, spellings)]))
+    words = reader.split_all([planned.words for planned in plan.terms])
+    spellings = reader.split_all([planned.spelling for planned in plan.terms])
     return [
         TermPattern(
             tuple(words[index]),
-            term.form is Form.PREFIX,
+            planned.form is Form.PREFIX,
             families[index].stems if index in families else NO_STEMS,
-            tuple(next(others)) if spellings[index] else (),
+            tuple(spellings[index]),
         )
-        for index, term in enumerate(terms)
+        for index, planned in enumerate(plan.terms)
     ]

@@ -9,6 +9,7 @@ typed, is spared by the exclusion; if there is any, the search looks for both wo
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
@@ -22,6 +23,7 @@ from memsyncd.core.editing.kinds import find_kind
 from memsyncd.core.model import CHOICES, find_choice
 from memsyncd.core.search.dates import DAY_FORM, parse_day
 from memsyncd.core.search.filters import (
+    NO_FILTERS,
     Filters,
     fold_value,
     list_compared_keys,
@@ -57,6 +59,8 @@ Asked = TypeVar("Asked", SearchParams, ContextParams)
 # has to run again, so other processes that take the cores must not stop it: its other limit is
 # longer.
 HURRIED_CPU_S = 0.006
+# The signs of exclusions and comparisons.
+_DEPENDS = re.compile("[-<>]")
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +103,9 @@ def make_search_plan(
     ranking: RankingPolicy | None = None,
 ) -> SearchPlan:
     """Parse and compile the query and the filters of a request. Raises BadRequest."""
-    today = find_local_day(options.now_s)
+    today, timeout_s = find_local_day(options.now_s), options.limit_s(params, config)
+    fingerprint, is_masking = index_fingerprint(config), config.guard.is_masking
+    is_boosted = config.search.has_boosts
     query = parse_query(params.query, today)
     if options.commands:
         query = query.add_phrases(options.commands)
@@ -108,18 +114,25 @@ def make_search_plan(
         filters = read_filters(params.filters, today).join(filters)
     if options.within:
         filters = filters.join(Filters(paths=options.within))
-    valuation = make_valuation(config, options.now_s, options.accesses)
+    if filters is NO_FILTERS:
+        filters = replace(filters, now_s=options.now_s)
+    else:
+        filters = _complete(
+            filters, config, make_valuation(config, options.now_s, options.accesses)
+        )
     return plan_search(
         params.query,
         query,
-        _complete(filters, config, valuation),
+        filters,
         ranking or DEFAULT_RANKING,
-        timeout_s=options.limit_s(params, config),
+        timeout_s=timeout_s,
         is_hurried=options.is_hurried,
         now_s=options.now_s,
         accesses=options.accesses,
         absent=options.absent,
-        fingerprint=index_fingerprint(config),
+        fingerprint=fingerprint,
+        is_masking=is_masking,
+        is_boosted=is_boosted,
     )
 
 
@@ -159,6 +172,8 @@ def must_prepare(params: SearchParams | ContextParams) -> bool:
     """True if it depends on the notes how the query is read: if it compares (`rating>=7`), or may
     name commands.
     """
+    if not _DEPENDS.search(params.query):
+        return False
     return may_name_commands(params) or bool(list_compared_keys(params.query))
 
 
@@ -170,7 +185,7 @@ def read_query(
     Raises NotFresh if the request is hurried and there is anything to look up, BadRequest, and what
     `Workspace.acquire` raises.
     """
-    if not must_prepare(params):
+    if not (_DEPENDS.search(params.query) and must_prepare(params)):
         return params, options
     params = _read_comparisons(workspaces, params, config, options)
     if options.commands is None and may_name_commands(params):

@@ -30,14 +30,15 @@ from memsyncd.core.search.federation import (
     compare_raw_scores,
     find_repeated,
 )
-from memsyncd.core.search.passages import Matcher, find_matches, highlight, strip_title
+from memsyncd.core.search.passages import Matcher, choose_shown, find_matches, highlight
 from memsyncd.core.search.plan import PlannedTerm, SearchPlan
-from memsyncd.core.search.query import Form, Query, Term
+from memsyncd.core.search.query import Form, Term
 from memsyncd.core.search.ranking import (
     DEFAULT_RANKING,
     N_CANDIDATES,
     Passage,
     fill_passages,
+    list_semantic_shares,
     normalize_scores,
     rank_passages,
 )
@@ -55,7 +56,7 @@ from memsyncd.engine.candidates import (
 )
 from memsyncd.engine.explain import explain_nothing
 from memsyncd.engine.marking import mark_text
-from memsyncd.engine.metadata import Valuation, describe_meta, find_order, make_valuation
+from memsyncd.engine.metadata import Valuation, describe_metas, find_order, make_valuation
 from memsyncd.engine.plan import (
     DEFAULT_OPTIONS,
     RunOptions,
@@ -65,9 +66,8 @@ from memsyncd.engine.plan import (
     spare_commands,
 )
 from memsyncd.engine.redaction import (
-    must_redact,
-    read_redacted_sections,
     read_redacted_titles,
+    redact_sections,
     redact_texts,
 )
 from memsyncd.engine.relations import complete_hits, make_related_reader
@@ -86,7 +86,7 @@ from memsyncd.store.sections import (
     has_problem,
     read_sections,
 )
-from memsyncd.store.texts import read_texts
+from memsyncd.store.texts import has_secrets, read_texts
 
 # Neighbours join into passages, so many hits need many more chunks.
 CANDIDATES_PER_HIT = 10
@@ -133,7 +133,7 @@ def join_parts(
     """Make one answer of what each workspace has. If there is nothing, or vectors alone found it,
     the answer explains why, for these workspaces.
     """
-    answer = merge_parts(parts, plan.query, params, config)
+    answer = merge_parts(parts, plan, params, config)
     if answer is not None and not _lacks_words(answer, plan):
         return answer
     reason = explain_nothing(workspaces, plan)
@@ -202,15 +202,17 @@ def search_part(
         merged_counts = count_terms(reader, plan, workspace, gains) if is_merged else None
         if plan.is_hurried:
             reader.allow(READ_S)
-        valuation = make_valuation(config, plan.now_s, plan.accesses)
-        hits = [
-            _make_hit(workspace, read, config.kinds, plan.now_s)
-            for read in _read_hits(reader, plan, found, passages, config)
-        ]
+        read = _read_hits(reader, plan, found, passages, config)
+        hits = _make_hits(workspace, read, config.kinds, plan.now_s)
         related = make_related_reader(reader, config, plan, workspace.id, plan.now_s)
         sections = [passage.sections for passage in passages]
         hits = complete_hits(reader, hits, sections, params.follow, related)
-        hits = _mark_hits(reader, _name_sections(reader, hits, passages, config), config)
+        # To look for marks and names takes time in every search.
+        if has_problem(reader, PROMPT_INJECTION):
+            hits = [replace(hit, mark=_find_mark(hit, config)) for hit in hits]
+        if any(passage.spans for passage in passages):
+            hits = _name_sections(reader, hits, passages, config)
+    valuation = make_valuation(config, plan.now_s, plan.accesses)
     if params.explain:
         hits = [
             _explain_hit(hit, passage, found.vectors.cosines, valuation)
@@ -236,8 +238,6 @@ def _name_sections(
 ) -> list[Hit]:
     """Add to each hit of several sections their names and lines."""
     joined = {section for passage in passages for section in passage.spans}
-    if not joined:
-        return [*hits]
     titles = read_redacted_titles(reader, joined, config)
     return [
         replace(
@@ -269,8 +269,8 @@ def _order_hits(
     passages: Sequence[Passage], hits: Sequence[Hit], n_strict: int
 ) -> list[_RankedHit]:
     ranked = [
-        _RankedHit(passage.best.raw_score, hit, passage.best.candidate.semantic_share)
-        for passage, hit in zip(passages, hits, strict=True)
+        _RankedHit(passage.best.raw_score, hit, share)
+        for passage, hit, share in zip(passages, hits, list_semantic_shares(passages), strict=True)
     ]
     strict, others = ranked[:n_strict], ranked[n_strict:]
     return [*sorted(strict, key=_order_hit), *sorted(others, key=_order_hit)]
@@ -307,7 +307,9 @@ def _find_passages(
         plan.ranking,
         limit=limit,
         passage_tokens=config.search.passage_tokens,
-        find_exact_ratio=make_exact_bound(reader, workspace, plan, matched),
+        find_exact_ratio=make_exact_bound(reader, workspace, plan, matched)
+        if matched.chunks.exact is None
+        else None,
         boost=make_boost(reader, matched.chunks, plan, config),
     )
     return matched, passages
@@ -344,48 +346,42 @@ def _read_hits(
     chunks = [passage.chunks for passage in passages]
     is_reading = _must_read_words(plan, found, len(passages))
     read = [*chain.from_iterable(chunks)] if is_reading else []
-    is_redacting = must_redact(reader, config)
-    sections = _read_sections(reader, {section for _, section in each}, config, is_redacting)
+    related = _find_related(found, passages)
+    patterns = make_patterns(reader, plan, found.families)
+    is_redacting = plan.is_masking and has_secrets(reader, plan.fingerprint)
+    sections: Mapping[int, HitSection] = read_sections(reader, {section for _, section in each})
     texts = read_texts(reader, read or [chunk for chunk, _ in each])
     words = read_words(reader, texts, chunks) if is_reading else [None] * len(chunks)
-    patterns = make_patterns(reader, plan, found.families)
     redacted: Mapping[int, str] = texts
     if is_redacting:
         redacted = redact_texts(reader, {chunk: texts[chunk] for chunk, _ in each}, config)
-    shown = [_choose_shown(some, redacted, sections) for some in options]
+        sections = redact_sections(sections)
+    headings = {number: (section.heading or ("",))[-1] for number, section in sections.items()}
+    shown = [choose_shown(some, redacted, headings) for some in options]
     bodies = [body for _, body in shown]
     matches = find_matches(bodies, Matcher(patterns), reader.tokenize_all)
+    snippets = [highlight(body, ranges) for body, ranges in zip(bodies, matches, strict=True)]
     # A label in place of a secret is not in the index.
     single = {at for at, term in enumerate(patterns) if len(term.words) == 1 >= len(term.spelling)}
     known = [
         set() if is_redacting and is_redacted(body) else single.intersection(ranges)
         for ranges, body in zip(matches, bodies, strict=True)
     ]
-    related = _find_related(found, passages)
     sure = [indices - others for indices, others in zip(known, related, strict=True)]
     held = _find_held(reader, plan, found, chunks, sure, words)
     names = [planned.term.text for planned in plan.terms]
-    snippets = [highlight(body, ranges) for body, ranges in zip(bodies, matches, strict=True)]
     return [
         _ReadHit(
             passage,
-            section,
+            sections[number],
             snippet,
             matched=[names[index] for index in sorted(indices)],
             related=[names[index] for index in sorted(others - indices)],
         )
-        for passage, (section, _), snippet, indices, others in zip(
+        for passage, (number, _), snippet, indices, others in zip(
             passages, shown, snippets, held, related, strict=True
         )
     ]
-
-
-def _read_sections(
-    reader: Reader, ids: Iterable[int], config: Config, is_redacting: bool
-) -> Mapping[int, HitSection]:
-    return (
-        read_redacted_sections(reader, ids, config) if is_redacting else read_sections(reader, ids)
-    )
 
 
 # A heading alone is short.
@@ -398,22 +394,6 @@ def _list_options(passage: Passage) -> list[tuple[int, int]]:
     """
     n_options = 2 if passage.best.candidate.n_tokens <= _MAX_HEADING_TOKENS else 1
     return [*zip(passage.chunks[:n_options], passage.sections[:n_options], strict=True)]
-
-
-def _choose_shown(
-    options: Sequence[tuple[int, int]],
-    texts: Mapping[int, str],
-    sections: Mapping[int, HitSection],
-) -> tuple[HitSection, str]:
-    """Return the section of the first chunk that says more than its heading, and what it says; of
-    headings alone the first.
-    """
-    for chunk, section in options:
-        body = strip_title(texts[chunk], (sections[section].heading or ("",))[-1])
-        if body:
-            return sections[section], body
-    chunk, section = options[0]
-    return sections[section], texts[chunk]
 
 
 def _find_related(found: MatchedChunks, passages: Sequence[Passage]) -> list[set[int]]:
@@ -512,25 +492,28 @@ def _is_held(spellings: Sequence[Sequence[str]], words: PassageWords) -> bool | 
     return None if any(map(words.possible.issuperset, spellings)) else False
 
 
-def _make_hit(
-    workspace: Workspace, read: _ReadHit, kinds: Mapping[str, KindDefaults], now_s: float
-) -> Hit:
-    """Make a hit whose score is 1 until all hits of the search are known."""
-    passage, section = read.passage, read.section
-    return Hit(
-        workspace=workspace.id,
-        anchor=section.anchor,
-        path=passage.best.candidate.path,
-        start_line=passage.span.start,
-        end_line=passage.span.end,
-        heading=list(section.heading),
-        snippet=read.snippet,
-        score=1.0,
-        **describe_meta(section, kinds, now_s),
-        digest=section.digest,
-        matched=read.matched,
-        matched_related=read.related,
-    )
+def _make_hits(
+    workspace: Workspace, read: Sequence[_ReadHit], kinds: Mapping[str, KindDefaults], now_s: float
+) -> list[Hit]:
+    """Make hits whose score is 1 until all hits of the search are known."""
+    metas = describe_metas([each.section for each in read], kinds, now_s)
+    return [
+        Hit(
+            workspace=workspace.id,
+            anchor=each.section.anchor,
+            path=each.passage.best.candidate.path,
+            start_line=each.passage.span.start,
+            end_line=each.passage.span.end,
+            heading=list(each.section.heading),
+            snippet=each.snippet,
+            score=1.0,
+            **meta,
+            digest=each.section.digest,
+            matched=each.matched,
+            matched_related=each.related,
+        )
+        for each, meta in zip(read, metas, strict=True)
+    ]
 
 
 def _explain_hit(
@@ -544,13 +527,6 @@ def _explain_hit(
     return replace(hit, explain={**parts, **cosine, **n_chunks, **valuation.explain(hit)})
 
 
-def _mark_hits(reader: Reader, hits: Sequence[Hit], config: Config) -> list[Hit]:
-    """Mark the hits that try to instruct their reader."""
-    if not has_problem(reader, PROMPT_INJECTION):  # to look for it takes time in every search
-        return [*hits]
-    return [replace(hit, mark=_find_mark(hit, config)) for hit in hits]
-
-
 def _find_mark(hit: Hit, config: Config) -> str:
     texts = [*hit.heading, hit.snippet, *(section.snippet for section in hit.related)]
     # Without the marks of matched words, which would hide a phrase.
@@ -562,7 +538,7 @@ def _find_mark(hit: Hit, config: Config) -> str:
 
 def merge_parts(
     parts: Sequence[SearchPart],
-    query: Query,
+    plan: SearchPlan,
     params: SearchParams,
     config: Config,
 ) -> SearchAnswer | None:
@@ -570,8 +546,8 @@ def merge_parts(
 
     None if there is no hit.
     """
-    n_terms = len(query.positive) + query.n_dropped
-    found = _merge(parts, query)
+    n_terms = len(plan.terms) + plan.query.n_dropped
+    found = _merge(parts, plan)
     if not found:
         return None
     order = _find_order(parts, params.sort)
@@ -614,10 +590,10 @@ def _find_order(
     return lambda hit: (-valuations[hit.workspace].compute(hit).score,)
 
 
-def _merge(parts: Sequence[SearchPart], query: Query) -> list[tuple[float, Hit]]:
+def _merge(parts: Sequence[SearchPart], plan: SearchPlan) -> list[tuple[float, Hit]]:
     """Return all hits with raw scores that compare, best first, each passage of a file once."""
     scores: Sequence[Sequence[float]] = [part.raw_scores for part in parts]
-    terms = _index_terms(query)
+    terms = _index_terms(plan) if len(parts) > 1 else {}
     if all(part.counts is not None for part in parts) and len(parts) > 1:
         scores = compare_raw_scores(
             [
@@ -655,11 +631,11 @@ def _merge(parts: Sequence[SearchPart], query: Query) -> list[tuple[float, Hit]]
     return [(raw, hit) for raw, _, _, hit in found]
 
 
-def _index_terms(query: Query) -> dict[str, list[int]]:
+def _index_terms(plan: SearchPlan) -> dict[str, list[int]]:
     """Map the text of a term, as hits name it, to its indices: a query may hold it twice."""
     indices: dict[str, list[int]] = {}
-    for index, term in enumerate(query.positive):
-        indices.setdefault(term.text, []).append(index)
+    for index, planned in enumerate(plan.terms):
+        indices.setdefault(planned.term.text, []).append(index)
     return indices
 
 

@@ -240,12 +240,10 @@ def _find_runs(
     """
     if not (found.rows and plan.terms):
         return found, NO_GAINS
-    words = [word for planned in plan.terms for word in planned.term.words]
-    finder = RunFinder(plan.query.plain_text, words)
     strongest = _find_strongest(found.rows)
     most, counted, gains = strongest[0][6], dict[int, float](), dict[int, float]()
-    if len(finder.words) > 1:
-        found, counted = _count_runs(reader, plan, found, finder, _leave_out_tied(strongest))
+    if len(plan.finder.words) > 1:
+        found, counted = _count_runs(reader, plan, found, _leave_out_tied(strongest))
     [(term, *_), *others] = plan.terms
     if not others and term.form is Form.WORD and len(term.words) == 1:
         # After the runs, because it reads the exact words of all that was found.
@@ -264,17 +262,16 @@ def _count_runs(
     reader: Reader,
     plan: SearchPlan,
     found: FoundChunks,
-    finder: RunFinder,
     strongest: Sequence[int],
 ) -> tuple[FoundChunks, dict[int, float]]:
     """Return the found chunks, with chunks that hold the whole question in a row, and what runs
     count in the strongest chunks and in these.
     """
-    counted = _measure_runs(reader, finder, strongest)
+    counted = _measure_runs(reader, plan.finder, strongest)
     if max(counted.values(), default=0.0) < VERBATIM:
-        holding = find_exact(reader, f'text : "{" ".join(finder.words)}"', most=HOLDING_CHUNKS)
+        holding = find_exact(reader, f'text : "{" ".join(plan.finder.words)}"', most=HOLDING_CHUNKS)
         found = _add_rows(reader, plan, found, holding)
-        signs = _measure_runs(reader, finder, holding) if len(holding) <= RUN_CHUNKS else {}
+        signs = _measure_runs(reader, plan.finder, holding) if len(holding) <= RUN_CHUNKS else {}
         # The index folds accents as well, so it has the last word.
         counted |= {chunk: max(ALL_WORDS, signs.get(chunk, 0.0)) for chunk in holding}
     return found, counted

@@ -14,10 +14,13 @@ from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Any
 
+from msgspec.structs import replace
+
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, Globs, has_wildcard
 from memsyncd.core.search.filters import (
     EQUAL,
+    NO_FILTERS,
     Filters,
     PropertyCondition,
     fold_value,
@@ -229,7 +232,8 @@ def _compile_conditions(reader: Reader, filters: Filters) -> tuple[list[str], Bi
     """Return conditions on chunks `c` and sections `s`, and their bindings; none for no filters."""
     conditions: list[str] = []
     bindings: Bindings = {}
-    if filters.is_empty:
+    # Most searches have no filter: the first test is faster.
+    if replace(filters, now_s=0.0) == NO_FILTERS or filters.is_empty:
         return conditions, bindings
     for one in filters.chain():
         conditions += _compile(reader, one, bindings)
@@ -254,6 +258,8 @@ def _find_hidden(reader: Reader, filters: Filters) -> list[str]:
 
     This query is cheap, and looking each match up in an empty set is not.
     """
+    if not _may_be_hidden(reader):
+        return []
     chain = [*filters.chain()]
     statuses = {status.lower() for one in chain for status in one.statuses}
     shown = {
@@ -262,8 +268,6 @@ def _find_hidden(reader: Reader, filters: Filters) -> list[str]:
         _IS_EXPIRED: any(one.is_expired or one.includes_expired for one in chain),
     }
     if all(shown.values()):
-        return []
-    if not _may_be_hidden(reader):
         return []
     [exists] = reader.rows(_WHAT_EXISTS, _bind_now([_IS_EXPIRED], filters))
     return [

@@ -145,7 +145,7 @@ class Reader:
 
     def split_all(self, texts: Iterable[str]) -> list[list[str]]:
         """Return the words of each text, as `split` does."""
-        return [self.split(text) for text in texts]
+        return [self.split(text) if text else [] for text in texts]
 
     def tokenize_all(self, texts: Iterable[str]) -> list[list[tuple[int, int, str]]]:
         """Return the words of each folded text with their places, as `tokenize` does."""

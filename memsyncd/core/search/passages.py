@@ -540,6 +540,22 @@ def strip_title(text: str, heading: str) -> str:
     return _COMMENT.sub("", rest, count=1).strip("\n")
 
 
+def choose_shown(
+    options: Sequence[tuple[int, int]], texts: Mapping[int, str], headings: Mapping[int, str]
+) -> tuple[int, str]:
+    """Return the section and the text to show of one of the chunks in `options`: the first that
+    says more than its heading, or of headings alone the first.
+
+    `options` are chunks with their sections, `texts` by chunk, `headings` by section.
+    """
+    for chunk, section in options:
+        body = strip_title(texts[chunk], headings[section])
+        if body:
+            return section, body
+    chunk, section = options[0]
+    return section, texts[chunk]
+
+
 def _is_title(line: str, heading: str) -> bool:
     # Of most headings the line is the plain text; most other lines differ in the first letter.
     letters = zip_longest(filter(str.isalnum, line), filter(str.isalnum, heading))

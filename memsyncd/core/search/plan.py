@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.search.filters import Filters
+from memsyncd.core.search.passages import RunFinder
 from memsyncd.core.search.query import (
     Form,
     Query,
@@ -47,6 +48,11 @@ class PlannedTerm(NamedTuple):
     spellings: Sequence[str]
     match: str
     family_word: str
+    form: Form
+    words: str
+    """The words of the term, joined by blanks."""
+    spelling: str
+    """The words of its other spelling; empty if it has none."""
 
 
 class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +86,12 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Notes that a fresh scan no longer found: workspace ids and paths."""
     fingerprint: str
     """The fingerprint of an index that is made as configured."""
+    is_masking: bool
+    """True if secrets are masked in what is shown."""
+    is_boosted: bool
+    """True if importance, recency or decay count in the ranking."""
+    finder: RunFinder
+    """It finds words of the question in a row."""
 
     pending: Any = None
     """The cosines of the question, while it is being embedded: a `semantic.PendingCosines`."""
@@ -117,19 +129,28 @@ def plan_search(
         has_conditions=not filters.is_empty,
         asks_for_metadata=filters.asks_for_metadata,
         ranking=ranking,
+        finder=RunFinder(
+            query.plain_text, [word for term in query.positive for word in term.words]
+        ),
         **limits,
     )
     relaxed = query.relaxed
     if relaxed is None:
         return plan
-    terms, match = _plan_terms(relaxed), compile_positive(relaxed)
-    return replace(plan, relaxed=replace(plan, query=relaxed, terms=terms, match=match))
+    # The terms are the same, in the same order.
+    return replace(plan, relaxed=replace(plan, query=relaxed, match=compile_positive(relaxed)))
 
 
 def _plan_terms(query: Query) -> tuple[PlannedTerm, ...]:
     return tuple(
         PlannedTerm(
-            term, compile_spellings(term), compile_term(term), _find_family_word(term, query)
+            term,
+            compile_spellings(term),
+            compile_term(term),
+            _find_family_word(term, query),
+            term.form,
+            " ".join(term.words),
+            term.spelling,
         )
         for term in query.positive
     )

@@ -424,6 +424,11 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     spans: Mapping[int, Span] = msgspec.field(default_factory=dict)
 
 
+def list_semantic_shares(passages: Iterable[Passage]) -> list[float]:
+    """Return for each passage the share of the score of its best chunk that the vector gives."""
+    return [passage.best.candidate.semantic_share for passage in passages]
+
+
 class _Group(msgspec.Struct):
     """The rows of one passage by their numbers, the strongest first, and their union. `apart` is
     the section of all of them if it is one apart, else 0.

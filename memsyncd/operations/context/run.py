@@ -35,7 +35,6 @@ from memsyncd.core.search.federation import (
     find_repeated,
     interleave_by_size,
 )
-from memsyncd.core.search.filters import extract_filters
 from memsyncd.core.search.passages import (
     LABEL_TOKENS,
     Matcher,
@@ -49,7 +48,7 @@ from memsyncd.core.search.passages import (
     weigh_texts,
 )
 from memsyncd.core.search.plan import SearchPlan
-from memsyncd.core.search.query import compile_query
+from memsyncd.core.search.query import QUERY_LIMIT, compile_query
 from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate, RankingPolicy
 from memsyncd.core.search.words import fold, space_out
 from memsyncd.engine.candidates import (
@@ -60,10 +59,9 @@ from memsyncd.engine.candidates import (
     make_patterns,
     rank,
 )
-from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import explain_empty_index, explain_nothing
 from memsyncd.engine.marking import list_marks
-from memsyncd.engine.metadata import describe_meta, find_order, make_valuation
+from memsyncd.engine.metadata import describe_meta, describe_metas, find_order, make_valuation
 from memsyncd.engine.plan import (
     RunOptions,
     add_accesses,
@@ -74,11 +72,7 @@ from memsyncd.engine.plan import (
     read_query,
     spare_commands,
 )
-from memsyncd.engine.redaction import (
-    read_redacted_sections,
-    read_redacted_titles,
-    redact_texts,
-)
+from memsyncd.engine.redaction import ShownReader
 from memsyncd.engine.relations import (
     RelatedReader,
     find_contradictions,
@@ -97,12 +91,10 @@ from memsyncd.operations.context.declare import (
     LeftOutPart,
 )
 from memsyncd.operations.sections import Sort, describe_contradictions
-from memsyncd.store.candidates import find_families
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import count_matching, find_start_chunks
+from memsyncd.store.search import FoundFamily, count_matching, find_start_chunks
 from memsyncd.store.sections import count_blank_lines_before
-from memsyncd.store.texts import read_texts
 
 MATCH = "match"
 RELATED = "related"
@@ -203,34 +195,38 @@ def offer_context(
     pinned notes and preferences for a part of the budget. With `is_elsewhere`, paths are shown with
     the root, for a linked worktree that shares these notes.
     """
+    ranking = _make_ranking()
     params, options = read_query([workspace], params, config, options)
-    plan = make_search_plan(params, config, options, _make_ranking())
+    plan = make_search_plan(params, config, options, ranking)
     # The user-wide workspace's part has neither heading nor mark of its own.
     shown = replace(params, heading="", mark=False) if is_user_wide else params
-    has_words = not is_user_wide and _has_words(params.query, options.now_s)
+    has_words = not is_user_wide and _has_words(plan)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
     n_empty, matching, counts = 0, NOTHING_MATCHES, None
     raw_hits, why_empty = list[RawHit](), None
     if has_words:
         plan = begin_vectors(workspace, plan)
     with workspace.acquire(plan.timeout_s) as reader:
+        shows = ShownReader.of(reader, plan, config)
         if has_words:
-            plan = spare_commands(reader, plan)
-            matching = _find_matching(reader, workspace, plan, budget, config)
+            plan = spare_commands(reader, plan) if plan.query.commands else plan
+            matching = _find_matching(shows, workspace, plan, budget)
             chunks = matching.chunks
         else:
-            chunks, n_empty = _find_start_chunks(reader, workspace, plan, config)
+            chunks, n_empty = _find_start_chunks(shows, workspace, plan)
         if is_user_wide:
             chunks = [pair for pair in chunks if _is_for_all(pair[1])]
-        chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, plan, config)
-        related = make_related_reader(reader, config, plan, workspace.id, plan.now_s)
-        chunks, relations = _follow(reader, chunks, params.follow, related, budget, config)
+        keys: Mapping[str, SortKey] = {}
+        if params.sort != "relevance":
+            chunks, keys = _sort_chunks(shows, workspace, chunks, params.sort, plan)
+        related = make_related_reader(reader, config, plan, workspace.entry.id, plan.now_s)
+        chunks, relations = _follow(shows, chunks, params.follow, related, budget)
         chunks = _add_contradictions(reader, chunks, relations)
         block = _build_block([chunk for _, chunk in chunks], budget, shown, config, matching.read)
         if has_words and is_merged:
             counts = count_terms(reader, plan, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, plan, matching, block, relations)
-        parts = _read_included(reader, workspace, chunks, block, config, plan.now_s, relations)
+        parts = _read_included(shows, workspace, chunks, block, plan.now_s, relations)
     if not block.text and not is_user_wide:
         why_empty = NO_ROOM if chunks else _explain(workspace, plan, n_empty, has_words=has_words)
     return ContextOffer(
@@ -248,20 +244,18 @@ def offer_context(
 
 
 def _sort_chunks(
-    reader: Reader,
+    shows: ShownReader,
     workspace: Workspace,
     chunks: list[FoundChunk],
     sort: Sort,
     plan: SearchPlan,
-    config: Config,
 ) -> tuple[list[FoundChunk], dict[str, SortKey]]:
     """Return the chunks in this order, which is also that in which they are shown, and the key of
     each section. Chunks that match a query are only shown in it, and have no keys.
     """
-    if sort == "relevance":
-        return chunks, {}
+    config = shows.config
     order = find_order(sort, make_valuation(config, plan.now_s, plan.accesses))
-    sections = read_redacted_sections(reader, {number for number, _ in chunks}, config)
+    sections = shows.read_sections({number for number, _ in chunks})
     keys: dict[str, SortKey] = {}
     for number, chunk in chunks:
         place = (chunk.path, chunk.span.start)
@@ -270,7 +264,7 @@ def _sort_chunks(
             continue
         lines = ContextLines(chunk=chunk, span=chunk.span, reason=chunk.reason)
         part = ContextPart(
-            workspace=workspace.id,
+            workspace=workspace.entry.id,
             **_describe_place(lines),
             **describe_meta(sections[number], config.kinds, plan.now_s),
         )
@@ -290,9 +284,10 @@ def _make_ranking() -> RankingPolicy:
     return replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
 
 
-def _has_words(query: str, now_s: float) -> bool:
+def _has_words(plan: SearchPlan) -> bool:
     """True if the query has more than filters."""
-    return bool(extract_filters(query, find_local_day(now_s))[1].strip())
+    # A text that is one too long word is shortened to nothing.
+    return bool(plan.query.text.strip()) or len(plan.text) > QUERY_LIMIT
 
 
 def _list_keys(block: ContextBlock, known: Mapping[str, SortKey]) -> list[SortKey]:
@@ -497,26 +492,26 @@ def _shows(block: ContextBlock, chunk: ContextChunk) -> bool:
 
 
 def _read_included(
-    reader: Reader,
+    shows: ShownReader,
     workspace: Workspace,
     chunks: Sequence[FoundChunk],
     block: ContextBlock,
-    config: Config,
     now_s: float,
     relations: Relations,
 ) -> list[ContextPart]:
     """Describe what the block includes, in its order; metadata is read of these sections alone."""
     ids = {chunk.anchor: section for section, chunk in chunks}
-    anchors = [part.chunk.anchor for part in block.included]
-    sections = read_redacted_sections(reader, {ids[anchor] for anchor in anchors}, config)
+    numbers = [ids[part.chunk.anchor] for part in block.included]
+    sections = shows.read_sections(set(numbers))
+    metas = describe_metas([sections[number] for number in numbers], shows.config.kinds, now_s)
     return [
         ContextPart(
-            workspace=workspace.id,
+            workspace=workspace.entry.id,
             **_describe_place(part),
             **relations.get(part.chunk.anchor, _UNRELATED),
-            **describe_meta(sections[ids[part.chunk.anchor]], config.kinds, now_s),
+            **meta,
         )
-        for part in block.included
+        for part, meta in zip(block.included, metas, strict=True)
     ]
 
 
@@ -542,17 +537,16 @@ RELATED_SHARE = 2
 
 
 def _follow(
-    reader: Reader,
+    shows: ShownReader,
     chunks: Sequence[FoundChunk],
     names: Sequence[str],
     related: RelatedReader,
     budget: Budget,
-    config: Config,
 ) -> tuple[list[FoundChunk], Relations]:
     """Insert what the relations of a section lead to behind its first chunk, and label it."""
     if not names:
         return [*chunks], {}
-    by_anchor = find_relations(reader, (chunk.anchor for _, chunk in chunks), names)
+    by_anchor = find_relations(shows.reader, (chunk.anchor for _, chunk in chunks), names)
     found: list[FoundChunk] = []
     relations: Relations = {}
     labels: dict[str, str] = {}
@@ -561,7 +555,7 @@ def _follow(
         found.append((section, chunk))
         # Each place once: those of the best section come first.
         for one in related.read(by_anchor.pop(chunk.anchor, ())):
-            read = _read_chunks(reader, [(each, RELATED) for each in one.chunks], config)
+            read = _read_chunks(shows, [(each, RELATED) for each in one.chunks])
             n_tokens = sum(count_tokens(each.text) + LABEL_TOKENS for _, each in read)
             if n_tokens > left:
                 continue
@@ -619,27 +613,28 @@ NOTHING_MATCHES = _Matching([], 0, ())
 
 
 def _find_matching(
-    reader: Reader, workspace: Workspace, plan: SearchPlan, budget: Budget, config: Config
+    shows: ShownReader, workspace: Workspace, plan: SearchPlan, budget: Budget
 ) -> _Matching:
-    if plan.is_empty:
+    if not (plan.terms or plan.has_conditions):
         return NOTHING_MATCHES
+    reader = shows.reader
     n_most = budget.max_tokens // MIN_CHUNK_TOKENS
     limit = max(N_CONTEXT_CANDIDATES, n_most)
-    ranked, vectors = rank(reader, workspace, plan, config, limit=limit)
-    ranked = ranked[: max(N_READ, n_most)]
+    matched, vectors, families = rank(reader, workspace, plan, shows.config, limit=limit)
+    ranked = matched[: max(N_READ, n_most)]
     n_chunks = workspace.condition.counts.chunks
     match = compile_query(plan.query.relaxed or plan.query)
     n_matching = count_matches(reader, match, plan.filters, most=n_chunks) if match else 0
     chosen = [(each.candidate, MATCH) for each in ranked]
-    chunks = _describe_chunks(reader, chosen, config)
-    read = _make_chunk_reader(reader, chosen, config)
+    read = _make_chunk_reader(shows, chosen)
+    chunks = _describe_chunks(shows, chosen)
     passages = [
         ScoredPassage(
             chunk=chunk, raw_score=each.raw_score, semantic_share=each.candidate.semantic_share
         )
         for (_, chunk), each in zip(chunks, ranked, strict=True)
     ]
-    weigh = _make_text_scorer(reader, plan, n_chunks)
+    weigh = _make_text_scorer(reader, plan, n_chunks, families)
     ids = {chunk.anchor: section for section, chunk in chunks}
     return _Matching(
         [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, weigh, read)],
@@ -681,10 +676,12 @@ def _find_raw_hits(
     return [found[anchor] for anchor in anchors]
 
 
-def _make_text_scorer(reader: Reader, plan: SearchPlan, n_chunks: int) -> WeighTexts:
+def _make_text_scorer(
+    reader: Reader, plan: SearchPlan, n_chunks: int, families: Mapping[int, FoundFamily]
+) -> WeighTexts:
     """Make the function that scores texts by the query's words in them."""
     counts = count_matching(reader, [planned.match for planned in plan.terms], most=n_chunks)
-    matcher = Matcher(make_patterns(reader, plan, find_families(reader, plan, n_chunks)))
+    matcher = Matcher(make_patterns(reader, plan, families))
     rarities = compute_rarities(n_chunks, counts)
     return lambda texts: weigh_texts(
         texts, matcher, rarities, reader.split_all, reader.tokenize_all
@@ -695,15 +692,16 @@ def _make_text_scorer(reader: Reader, plan: SearchPlan, n_chunks: int) -> WeighT
 
 
 def _find_start_chunks(
-    reader: Reader, workspace: Workspace, plan: SearchPlan, config: Config
+    shows: ShownReader, workspace: Workspace, plan: SearchPlan
 ) -> tuple[list[FoundChunk], int]:
     """Return the chunks of a session start, and how many say nothing and are left out."""
+    config = shows.config
     kinds = {name: kind.importance for name, kind in config.kinds.items()}
     found = find_start_chunks(
-        reader, plan.filters, kinds, other=OTHER_KINDS.importance, pin_at=config.memory.pin_at
+        shows.reader, plan.filters, kinds, other=OTHER_KINDS.importance, pin_at=config.memory.pin_at
     )
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in plan.absent]
-    read = _read_chunks(reader, [(chunk, chunk.reason) for chunk in visible], config)
+    read = _read_chunks(shows, [(chunk, chunk.reason) for chunk in visible])
     chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}
     parents = {
         (chunk.path, chunk.heading[:depth])
@@ -767,19 +765,19 @@ def _explain(workspace: Workspace, plan: SearchPlan, n_empty: int, *, has_words:
 
 
 def _read_chunks(
-    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
+    shows: ShownReader, chosen: Sequence[tuple[Candidate | StartChunk, str]]
 ) -> list[FoundChunk]:
     """Read chunks, each with the reason for it."""
-    described = _describe_chunks(reader, chosen, config)
-    read = _make_chunk_reader(reader, chosen, config)([chunk for _, chunk in described])
+    described = _describe_chunks(shows, chosen)
+    read = _make_chunk_reader(shows, chosen)([chunk for _, chunk in described])
     return [(section, chunk) for (section, _), chunk in zip(described, read, strict=True)]
 
 
 def _describe_chunks(
-    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
+    shows: ShownReader, chosen: Sequence[tuple[Candidate | StartChunk, str]]
 ) -> list[FoundChunk]:
     """Read what an answer says of chunks that it leaves out: all but their texts."""
-    titles = read_redacted_titles(reader, {chunk.section for chunk, _ in chosen}, config)
+    titles = shows.read_titles({chunk.section for chunk, _ in chosen})
     return [
         (
             chunk.section,
@@ -799,15 +797,15 @@ def _describe_chunks(
 
 
 def _make_chunk_reader(
-    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
+    shows: ShownReader, chosen: Sequence[tuple[Candidate | StartChunk, str]]
 ) -> ReadChunks:
     """Make the function that reads the texts of some of these chunks."""
     sections = {chunk.chunk: chunk.section for chunk, _ in chosen}
 
     def read(chunks: Sequence[ContextChunk]) -> list[ContextChunk]:
         unread = [chunk.unread for chunk in chunks]
-        blanks = count_blank_lines_before(reader, {sections[one] for one in unread})
-        texts = redact_texts(reader, read_texts(reader, unread), config)
+        texts = shows.read_texts(unread)
+        blanks = count_blank_lines_before(shows.reader, {sections[chunk] for chunk in unread})
         return [
             replace(
                 chunk,
