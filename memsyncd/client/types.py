@@ -485,7 +485,7 @@ class SectionPlace(TypedDict):
 
 class RelatedSection(FoundSection):
     """A section, with those beneath it, or a whole note, that a typed link leads to. The anchor of
-    a whole note is that of its first section.
+    a whole note is the anchor of its first section.
     """
 
     # The relation that was followed, from the section that was found to this one.
@@ -530,8 +530,8 @@ class SearchAnswer(TypedDict):
     # If no hit holds a word: the query with similar indexed words in place of mistyped ones, if
     # that has hits.
     did_you_mean: str | None
-    # Whether vectors took part: `ready` with those of all chunks, `partial` while some are pending;
-    # `off` if none did, or not in time, and words alone decided.
+    # Whether vectors took part: `ready` with vectors of all chunks, `partial` while some are
+    # pending; `off` if none did, or not in time, and words alone decided.
     semantic: Literal["off", "partial", "ready"]
     # Chunks without a vector yet, which only their words find.
     semantic_pending: int
@@ -540,7 +540,7 @@ class SearchAnswer(TypedDict):
     # The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read
     # as words, and words beyond the limits of 32 terms and 1,024 characters.
     query_problems: list[str]
-    # The exclusions of the query, as they were typed: `-m`, `-kind:todo`. A passage that holds the
+    # The exclusions of the query, in their typed form: `-m`, `-kind:todo`. A passage that holds the
     # word and the word before it as they were typed, such as `commit -m`, is found all the same.
     excluded: list[str]
 

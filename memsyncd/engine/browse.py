@@ -145,7 +145,7 @@ def find_problems(
     if workspace.readers is not None:
         with workspace.acquire(READ_LIMIT_S) as reader:
             problems += [*read_problems(reader), *_find_unknown_kinds(reader, kinds)]
-    problems.sort(key=lambda one: (one.path, one.line, one.code))
+    problems.sort(key=lambda problem: (problem.path, problem.line, problem.code))
     return [ProblemInfo(workspace=workspace.id, **asdict(one)) for one in (*faults, *problems)]
 
 

@@ -122,10 +122,11 @@ def find_visible(
 # So many of the chunks nearest to a question are candidates, besides those with its words. Three
 # times as many find as much: R@5 of chats 0.866, of documents 0.725 and 0.795 (0.724 and 0.789).
 N_NEAREST = 100
-# A chunk without any word of the question is found from this cosine on: that of unrelated texts is
-# lower, or for some models all are higher. A single line that is shorter is a heading alone.
+# A chunk without any word of the question is found from this cosine on: the cosine of unrelated
+# texts is lower, or for some models all are higher. A single line that is shorter is a heading
+# alone.
 LEAST_COSINE, LEAST_TOKENS = 0.1, 16
-# Of the time of a request, what waiting for its cosines may take; `[semantic] question_ms` is less.
+# The share of a request's time that waiting for cosines may take; `[semantic] question_ms` is less.
 VECTORS_SHARE = 0.5
 
 
@@ -154,7 +155,7 @@ def prepare_vectors(workspaces: Sequence[Workspace], text: str, now_s: float) ->
     words alone answer it.
     """
     # The vector is kept for all of them.
-    vectors = next((one.vectors for one in workspaces if uses_vectors(one)), None)
+    vectors = next((workspace.vectors for workspace in workspaces if uses_vectors(workspace)), None)
     question = read_plain_text(text, find_local_day(now_s)) if vectors else ""
     if vectors and question:
         vectors.prepare(question)
@@ -208,7 +209,7 @@ def _add_cosines(
     rows, wordless = _read_near(reader, found, plan, near, cosines.of, stems)
     rows += found.rows
     status = workspace.vectors.status()
-    # What each has by its stems; exact words are read later, of chunks that may be shown.
+    # The score of each by its stems; exact words are read later, for chunks that may be shown.
     lexical = {row[0]: row[6] * (1.0 + weights.exact) for row in rows}
     gains = compute_semantic_gains(
         cosines.of,

@@ -304,7 +304,7 @@ def _name_unknown(reader: Reader, related_to: Sequence[str]) -> str:
 
 
 def _find_similar(reader: Reader, filters: Filters) -> list[str]:
-    """Existing kinds, tags or notes that are similar to those of a filter that finds nothing."""
+    """Return existing kinds, tags or notes that are similar to a filter without hits."""
     if filters.kinds:
         return _find_near_values(filters.kinds, count_kinds(reader))
     if filters.tags:
@@ -326,7 +326,7 @@ def _find_similar(reader: Reader, filters: Filters) -> list[str]:
 
 
 def _find_near_metas(reader: Reader, metas: Sequence[str]) -> list[str]:
-    """Existing keys, or values of these keys, that are similar to those of filters `meta:`."""
+    """Return existing keys, or values of these keys, similar to keys of filters `meta:`."""
     near: list[str] = []
     for one in filter(None, map(parse_condition, metas[:MAX_LOOKED_UP_WORDS])):
         keys = count_keys(reader)

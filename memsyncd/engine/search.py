@@ -161,8 +161,8 @@ class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
     """The hits of one workspace, best first, with their raw scores. `root` is its folder.
 
     `counts` is None in a search of one workspace, which needs none. `valuation` has the accesses of
-    this workspace. `semantic_shares` are those of the hits' scores, `nearest` is the highest cosine
-    of one.
+    this workspace. `semantic_shares` are shares of the hits' scores, `nearest` is the highest
+    cosine of one.
     """
 
     workspace_name: str
@@ -573,11 +573,11 @@ def merge_parts(
 
 def describe_vectors(used: Sequence[UsedVectors]) -> dict[str, Any]:
     """Return the fields of an answer that tell how the searches of workspaces used vectors."""
-    states = {one.state for one in used} or {"off"}
+    states = {use.state for use in used} or {"off"}
     return {
         "semantic": states.pop() if len(states) == 1 else "partial",
-        "semantic_pending": sum(one.pending for one in used),
-        "semantic_reason": next((one.reason for one in used if one.reason), None),
+        "semantic_pending": sum(use.pending for use in used),
+        "semantic_reason": next((use.reason for use in used if use.reason), None),
     }
 
 

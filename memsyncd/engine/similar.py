@@ -113,7 +113,7 @@ def describe_similar(
     config: Config,
     now_s: float,
 ) -> SimilarSection:
-    """Describe a section as indexed, as it may be shown; `digest` is that of its file."""
+    """Describe a section as indexed, as it may be shown; `digest` is the digest of its file."""
     if must_redact(reader, config):
         section = redact_section(section)
     return SimilarSection(
@@ -130,7 +130,7 @@ def describe_similar(
 
 
 def read_section_texts(reader: Reader, path: str) -> Iterator[tuple[StoredSection, str]]:
-    """Yield the sections of a note with their texts, without those of the sections beneath."""
+    """Yield the sections of a note with their texts, without the texts of the sections beneath."""
     lines = read_note_text(reader, path).split("\n")
     for section in read_sections_of(reader, path):
         yield section, "\n".join(lines[section.span.start - 1 : section.span.end])

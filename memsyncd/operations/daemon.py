@@ -1,6 +1,6 @@
 """Everything that an operation about the daemon and its workspaces may use.
 
-The server (`server/operations`) makes it. No operation imports the server.
+The server (`server/handlers`) makes it. No operation imports the server.
 """
 
 from __future__ import annotations

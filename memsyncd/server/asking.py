@@ -374,7 +374,7 @@ N_CONCURRENT = 2
 MIN_SHARE_S = 0.02
 # How long after its limit a read may return, before its thread counts as blocked.
 GRACE_S = 0.25
-# Of the time of a request, what waiting for the disk may take.
+# The share of a request's time that waiting for the disk may take.
 WAIT_SHARE = 0.75
 
 Prepare = Callable[[Workspace], Awaitable[RunOptions]]
@@ -410,16 +410,16 @@ class Federation:
                 return await self._ask(workspace, read, options[workspace.id], share_s)
 
         parts = await asyncio.gather(*(_catch(ask_first(one), one) for one in chosen))
-        late = {one.workspace.id for one in parts if isinstance(one.error, _LateError)}
+        late = {part.workspace.id for part in parts if isinstance(part.error, _LateError)}
         n_late = len(late)
         again = [
-            _catch(ask_again(one.workspace), one.workspace)
-            for one in parts
-            if one.workspace.id in late and end_s > self._clock.now_s()
+            _catch(ask_again(part.workspace), part.workspace)
+            for part in parts
+            if part.workspace.id in late and end_s > self._clock.now_s()
         ]
         answered = {one.workspace.id: one for one in await asyncio.gather(*again)}
-        parts = [answered.get(one.workspace.id, one) for one in parts]
-        errors = [one.error for one in parts if one.error is not None]
+        parts = [answered.get(part.workspace.id, part) for part in parts]
+        errors = [part.error for part in parts if part.error is not None]
         if errors and len(errors) == len(parts):
             raise errors[0]
         return parts
@@ -521,14 +521,14 @@ class PatternFinder:
         )
         read = await self._read(counted, params, end_s)
         rounds: tuple[Sequence[WorkspacePart[Any]], ...] = (counted, read)
-        errors = {one.workspace.id: one.error for several in rounds for one in several}
+        errors = {part.workspace.id: part.error for parts in rounds for part in parts}
         values = [one.value for one in read if one.value is not None]
         found = await self._in_thread(partial(patterns.find_patterns, values, params), end_s)
         return Patterns(
             patterns=found[: params.limit],
             n_patterns=len(found),
-            compared=sum(len(one.sections) for one in values),
-            left_out=sum(one.n_left_out for one in values),
+            compared=sum(len(value.sections) for value in values),
+            left_out=sum(value.n_left_out for value in values),
             workspaces=[describe_workspace_part(one, {}, errors.get(one.id)) for one in chosen],
             freshness=describe_freshness(
                 chosen, self._workspaces.config, now_s=self._clock.now_s()

@@ -1,7 +1,7 @@
 """Examines workspaces for the method `doctor`: state, databases, and on request index against disk.
 
-Each step reads in a thread and is short, so that searches run in between. What fails for one
-workspace is a finding of that workspace.
+Each step reads in a thread and is short, so that searches run in between. A failure in one
+workspace is a finding about that workspace.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class PathLookup:
         return not self._workspaces.is_root(text)
 
     async def find(self, name: str) -> NamedWorkspace:
-        """Return the workspace that a path belongs to, or that of a linked worktree by its name or
+        """Return the workspace of a path, or of a linked worktree by its name or
         id. Raises WorkspaceNotFound.
         """
         named = self._workspaces.find_worktree(name)
@@ -153,7 +153,11 @@ class PathLookup:
         Raises BadConfig and BadRequest, and Busy if a disk does not answer.
         """
         workspaces = self._workspaces.by_id.values()
-        stalled = frozenset(one.id for one in workspaces if self._workspaces.stalls.is_stalled(one))
+        stalled = frozenset(
+            workspace.id
+            for workspace in workspaces
+            if self._workspaces.stalls.is_stalled(workspace)
+        )
 
         def check() -> FolderCheck:
             check_outside(self._socket_path, [path])
@@ -181,7 +185,11 @@ class PathLookup:
         It stays unknown where the disk does not answer.
         """
         is_stalled = self._workspaces.stalls.is_stalled
-        unknown = [one for one in workspaces if one.has_memory is None and not is_stalled(one)]
+        unknown = [
+            workspace
+            for workspace in workspaces
+            if workspace.has_memory is None and not is_stalled(workspace)
+        ]
         checks = [
             self._run(one.entry.root, one.detect_memory, LIST_TIMEOUT_S, one.id) for one in unknown
         ]

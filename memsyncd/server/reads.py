@@ -303,7 +303,9 @@ async def wait_for_disk(
     scans = [asyncio.wrap_future(workspaces.scheduler.scan(workspace)) for workspace in chosen]
     outcomes: list[SyncDone] = await wait_for(asyncio.gather(*scans), timeout_s)
     present = [done for done in outcomes if done.root_state != "missing"]
-    unseen = [one for done in present for one in done.failed if one.code in UNSEEN_PROBLEMS]
+    unseen = [
+        problem for done in present for problem in done.failed if problem.code in UNSEEN_PROBLEMS
+    ]
     if unseen:
         hint = f"{unseen[0].hint}; or ask without waiting for the disk"
         raise NotFresh(f"not all can be searched: {describe_unseen(unseen)}", hint=hint)

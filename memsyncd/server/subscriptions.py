@@ -44,7 +44,7 @@ MAX_BACKLOG = 200
 
 
 class ResumeParams(SubscribeParams, frozen=True, kw_only=True):
-    """Those of a client that names the generation it knows of each of several workspaces."""
+    """A client's subscriptions, with the last generation it has seen per workspace."""
 
     known: Mapping[str, int]
 
@@ -64,7 +64,7 @@ class _Subscription(msgspec.Struct, kw_only=True, eq=False):
     )
 
     addresses: frozenset[str] = frozenset()
-    """Those whose signals are sent, instead of changes, if there are any."""
+    """The addressees whose signals are sent, instead of changes, if there are any."""
     signals: set[int] = msgspec.field(default_factory=set)
     """The signals that were sent."""
 

@@ -51,7 +51,7 @@ LARGE_INDEX_CHUNKS = 8_000
 # On a large index, words in more than one of so many chunks are not looked for.
 COMMON_SHARE = 10
 # The rarest words of a question select chunks as long as they match so many together, or such a
-# share of the index; see `choose_rarest`. Of the next ones, two have to occur together. With a
+# share of the index; see `choose_rarest`. Two of the next words have to occur together. With a
 # tenth as many, the first five hits of 364 questions about 108,687 chunks hold a point less of the
 # evidence; with these, the hits of 1,461 questions hold as much as with four times as many.
 SELECTING_MATCHES = 5_000
@@ -193,8 +193,8 @@ def _find_rare(
 ) -> Iterator[tuple[str, str]]:
     """Yield what to look for on a large index, and the words of it that select, if not all do.
 
-    Words that more than a tenth of the chunks contain are left out. Of the others the rarest
-    select chunks, and so do two of the next ones together; all of them rank.
+    Words that more than a tenth of the chunks contain are left out. The rarest of the
+    others select chunks, and so do two of the next words together; all of them rank.
     """
     common = {term for term in query.should if counts[term] > n_chunks // COMMON_SHARE}
     rare = drop_terms(query, common)
@@ -224,11 +224,11 @@ def _compile_selecting(query: Query, counts: Mapping[Term, int], most: int) -> s
 # The texts of so many chunks that score most by words are searched for runs. If none holds the
 # question as it was typed, so many that hold all its words in a row are looked up.
 RUN_CHUNKS, HOLDING_CHUNKS = 16, 100
-# What a run of all words adds to a score, as a share of the highest score by words.
+# The gain from a run of all words, as a share of the highest score by words.
 RUN_WEIGHT = 1.0
-# What the exact word adds where the question has no other, as a share of the most that a word may
-# score: more than what a passage with a relative of it may get from its note and from the passages
-# beside it.
+# The gain from the exact word where the question has no other, as a share of the most that a word
+# may score: more than what a passage with a relative of it may get from its note and from the
+# passages beside it.
 WORD_WEIGHT = 2.0
 
 

@@ -30,10 +30,11 @@ from memsyncd.store.pool import MEMO_LIMIT, META_FUNCTION, Reader, encode_number
 
 Bindings = dict[str, str]
 
-# The plus keeps SQLite from asking FTS5 once for each id of the set, as it does for a bare rowid.
+# The plus keeps SQLite from asking FTS5 once for each id of the set, which it does for a bare
+# rowid.
 _AMONG = "AND +rowid IN (SELECT c.id FROM {source} WHERE {conditions})"
-# For each match of chunks_fts. A scalar: SQLite may turn EXISTS into a join, and ask FTS5 once for
-# each chunk of the set.
+# Conditions on each match of chunks_fts. A scalar: SQLite may turn EXISTS into a join, and ask FTS5
+# once for each chunk of the set.
 _FOR_EACH = "AND (SELECT {conditions} FROM {source} WHERE c.id = chunks_fts.rowid)"
 _SOURCE = "chunks c"
 _JOINS = {"s.": " JOIN sections s ON s.id = c.section", "f.": " JOIN files f ON f.id = c.file"}
@@ -86,7 +87,7 @@ _IS_EQUAL = {
     for column in ("task", "session", "source", "status", "priority", "lifecycle")
 }
 _ALL_VALUES = "SELECT DISTINCT {column} FROM sections WHERE {column} IS NOT NULL"
-# A section's own value hides that of its note.
+# A section's own value hides the value of its note.
 _PAIRS = """(
   SELECT e.key AS key, e.value AS value FROM (SELECT 1 AS own UNION ALL SELECT 0) p,
     json_each(coalesce(iif(p.own, s.extra, f.extra), '{}')) e
@@ -338,11 +339,11 @@ def find_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
 def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     """Return the conditions of one set of filters, and add their bindings."""
     tags = [tag.lstrip("#").rstrip("/") for tag in filters.tags]
-    sections = (value for one in filters.sections for value in _find_section_values(one))
+    sections = (value for section in filters.sections for value in _find_section_values(section))
     metas = [one for text in filters.metas if (one := parse_condition(text))]
-    equal = tuple(_spell_keys(one) for one in metas if one.sign == EQUAL)
+    equal = tuple(_spell_keys(meta) for meta in metas if meta.sign == EQUAL)
     # Each comparison must hold: `year>=1980 year<1990` is a span.
-    compared = tuple((_spell_keys(one),) for one in metas if one.sign != EQUAL)
+    compared = tuple((_spell_keys(meta),) for meta in metas if meta.sign != EQUAL)
     columns = [_OWN_KEYS[key.lower()] for key in filters.keys if key.lower() in _OWN_KEYS]
     keys = tuple(form for key in filters.keys for form in _spell(key))
     lists: tuple[tuple[str, Sequence[object], Iterable[object]], ...] = (

@@ -34,7 +34,7 @@ from memsyncd.store.sections import (
 # --- Notes and sections ---------------------------------------------------------------------------
 
 _FILES = "SELECT id, path, title, digest, size, mtime_ns, lines, kind, tags FROM files"
-# What `stream_sections` can read of sections.
+# The columns of sections that `stream_sections` can read.
 _COLUMNS = {
     "path": "f.path",
     "anchor": ANCHOR,
@@ -78,9 +78,9 @@ def stream_notes(
     has_task: bool = False,
 ) -> Generator[StoredNote, None, None]:
     """Yield notes in no order: all, those at `path`, which is a path, a folder or a glob, or those
-    of the paths `among`. Each comes with its sections, so that those of a large vault are not in
-    memory together; without `has_sections` only if these decide which notes there are, and with
-    `has_task` only with those of a task.
+    of the paths `among`. Each comes with its sections, so that all sections of a large vault are
+    never in memory together; without `has_sections` only if these decide which notes there are, and
+    with `has_task` only with the sections of a task.
 
     With filters, only sections that pass them, and notes with such sections; filters that only
     leave out archived sections leave out no note without sections.
@@ -309,7 +309,7 @@ _TAGGED = (
     " ON t.section = s.id"
 )
 _BY_DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
-# Of keys or values of free metadata, so many are compared with a mistyped one.
+# So many keys or values of free metadata are compared with a mistyped one.
 MAX_VALUES = 10_000
 # In powers of 4 from 1,024 bytes: `0-1 KiB`, `1-4 KiB`.
 _SIZES = ((1, "0-1"), (4, "1-4"), (16, "4-16"), (64, "16-64"), (256, "64-256"))
@@ -318,7 +318,7 @@ _BY_SIZE = (
     + " ".join(f"WHEN f.size < {most * 1024} THEN '{name} KiB'" for most, name in _SIZES)
     + " ELSE 'over 256 KiB' END"
 )
-# Of the groups that are not columns: the value, and the order of the values.
+# Groups that are not columns: the value, and the order of the values.
 _GROUPS = {
     "tag": ("t.tag COLLATE NOCASE", "n DESC, value"),
     "month": (f"substr({_BY_DAY}, 1, 7)", "value DESC"),
@@ -390,7 +390,7 @@ def count_pairs(
             files.add(file)
     counts: list[tuple[str | None, int, int]] = []
     counts += ((word, len(sections), len(files)) for word, sections, files in groups.values())
-    return sorted(counts, key=lambda one: (-one[1], one[0]))[:most]
+    return sorted(counts, key=lambda count: (-count[1], count[0]))[:most]
 
 
 def count_keys(reader: Reader, key: str | None = None) -> list[tuple[str, int]]:

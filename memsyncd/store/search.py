@@ -45,11 +45,11 @@ MAX_TIED = 5_000
 # than a search may.
 MAX_SCORED_TWICE = 50_000
 # As far as that, matches are sorted here: SQLite puts rows to limit into a b-tree, which takes
-# longer. Of more it returns the best alone.
+# longer. If there are more, SQLite returns the best alone.
 MAX_SORTED = 1_600
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}"
-# In the order of a row's fields; each score is computed once, as that of the order.
+# In the order of a row's fields; each score is computed once, for the order.
 _CHUNK = "c.id, c.file, c.section, c.start_line, c.end_line, c.tokens"
 _MATCHING = (
     f"SELECT {_CHUNK}, best.raw_score FROM (SELECT rowid AS id,"
@@ -172,7 +172,7 @@ def _read_related(
     more = [*gains.keys() - {row[0] for row in rows}]
     if not more:
         return []
-    # Of the words themselves all chunks were found, unless there are too many.
+    # All chunks with the words themselves were found, unless there are too many.
     scores = _read_scores(reader, "chunks_fts", match, more) if len(rows) >= limit else {}
     statement = _RELATED.format(allowed=allowed.replace(_SELECTED, ""))
     named = {name: value for name, value in bound.items() if name not in ("match", "selecting")}
@@ -182,8 +182,8 @@ def _read_related(
 
 # --- Chunks found by their vectors ----------------------------------------------------------------
 
-# Of so many chunks that pass the filters a list is made; of more, those that do not pass are left
-# out of what is found.
+# If no more chunks than this pass the filters, they are listed; else chunks that do not pass are
+# left out of what is found.
 MAX_ALLOWED = 10_000
 _ALLOWED = "SELECT id FROM chunks WHERE 1 {allowed} LIMIT :most"
 
@@ -212,7 +212,7 @@ def find_rows(
     filters: Filters,
     must_not: Excluded = NOTHING_EXCLUDED,
 ) -> list[ChunkRow]:
-    """Return the rows of those of `chunks` that pass the filters and are not excluded, with a score
+    """Return the rows of the `chunks` that pass the filters and are not excluded, with a score
     of 0.
     """
     if not chunks:
@@ -261,7 +261,7 @@ _GAINS = (
 _AMONG_RELATED = (
     " AND +rowid IN (SELECT id FROM related WHERE number >= {first} AND number < {end})"
 )
-# The filters know the rows that they limit as those of `chunks_fts`.
+# The filters call the table that they limit `chunks_fts`.
 _RELATED = (
     "SELECT id, file, section, start_line, end_line, tokens FROM chunks AS chunks_fts"
     " WHERE id IN (SELECT value FROM json_each(:more)) {allowed}"
@@ -273,7 +273,7 @@ class FoundFamily(NamedTuple):
 
     `match` finds the word itself, which `n_own` chunks have, and each of `related` one word as
     written; the first of them all words with a beginning, the word's own forms, too, if `has_own`.
-    `stems` are those of the related words, and `n_related` is about how many chunks have one.
+    `stems` are the stems of the related words, and `n_related` is about how many chunks have one.
     """
 
     match: str
@@ -342,10 +342,10 @@ def _read_gains(reader: Reader, families: Mapping[int, FoundFamily]) -> dict[int
             _SCORES_OF.format(number=-len(own) - 1, table="chunks_fts", weights=_WEIGHTS)
             + _AMONG_RELATED.format(first=first, end=len(related))
         )
-    matches = [one for family in families.values() for one in family.related]
+    matches = [match for family in families.values() for match in family.related]
     matches += [family.match for family in families.values()]
     statement = _GAINS.format(related=" UNION ALL ".join(related), own=" UNION ALL ".join(own))
-    # Those of related words by number, and from the end those of the words themselves.
+    # Scores of related words by number, and from the end scores of the words themselves.
     scores: list[dict[int, float]] = [{} for _ in matches]
     for number, chunk, score in reader.rows(statement, tuple(matches)):
         scores[number][chunk] = score
@@ -402,7 +402,7 @@ def _find_best(
 
 
 def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) -> dict[int, float]:
-    """Return the raw scores of those of `chunks` that match, by chunk."""
+    """Return the raw scores of the `chunks` that match, by chunk."""
     if not chunks:
         return {}
     statement = _SCORES.format(table=table, weights=_WEIGHTS)
@@ -463,7 +463,7 @@ def find_best_matching(reader: Reader, match: str, *, limit: int) -> list[int]:
 
 
 def find_matching_among(reader: Reader, match: str, chunks: Sequence[int]) -> list[int]:
-    """Return those of the chunks that match an FTS5 expression."""
+    """Return the chunks among these that match an FTS5 expression."""
     return [row[0] for row in reader.rows(_MATCHING_AMONG, (match, encode_numbers(chunks)))]
 
 
@@ -529,7 +529,7 @@ def read_words(
     reader: Reader, texts: Mapping[int, str], passages: Sequence[Sequence[int]]
 ) -> list[PassageWords | None]:
     """Return the words of the FTS5 columns of passages, each some chunks of one note; None for
-    those of notes with aliases. `texts` are those of the chunks as indexed.
+    passages of notes with aliases. `texts` are the texts of the chunks as indexed.
     """
     rows = reader.rows(_NAMED, (encode_numbers([one for some in passages for one in some]),))
     named = {chunk: columns for chunk, *columns in rows}
@@ -585,7 +585,7 @@ def read_ranking_features(reader: Reader, chunks: Iterable[int]) -> dict[int, Ra
 
 PINNED_TAG = "pinned"
 N_RECENT_NOTES = 20
-# Of each reason: a context of 50,000 tokens holds some 500 chunks.
+# Chunks of each reason: a context of 50,000 tokens holds some 500 chunks.
 N_START_CHUNKS = 600
 
 _START_CHUNKS = """
@@ -635,7 +635,7 @@ def find_start_chunks(
     MEMORY.md, of an important kind, of lifecycle `project`, or of the notes saved last. In no
     particular order.
 
-    `kinds` have the importance of sections that state none, `other` is that of all other kinds. An
+    `kinds` have the importance of sections that state none, `other` counts for all other kinds. An
     importance from `pin_at` on is pinned, and makes a kind important.
     """
     allowed, bindings = compile_filters(reader, filters)

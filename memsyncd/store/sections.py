@@ -18,7 +18,7 @@ from memsyncd.store.pool import Reader, encode_numbers
 
 # --- Metadata -------------------------------------------------------------------------------------
 
-# Of sections `s` and files `f`, in the order of the fields of `StoredMeta`.
+# Columns of sections `s` and files `f`, in the order of the fields of `StoredMeta`.
 META_COLUMNS = (
     "s.kind, (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id),"
     " s.importance, s.priority, s.lifecycle, s.task, s.session, s.source, s.created, s.updated,"
@@ -158,7 +158,7 @@ def read_relation_names(reader: Reader) -> list[str]:
 
 
 def read_chunks_of(reader: Reader, anchors: Iterable[str]) -> list[int]:
-    """Return the chunks of these sections, without those of the sections beneath them."""
+    """Return the chunks of these sections, without the chunks of the sections beneath them."""
     return [row[0] for row in reader.rows(_CHUNKS_OF, (json.dumps(list(anchors)),))]
 
 
@@ -207,7 +207,7 @@ _TITLES = (
     "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind FROM sections s"
     " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
 )
-# A section states something of its own if its metadata are not those of its note: kind, tags and
+# A section states something of its own if its metadata differ from its note's: kind, tags and
 # other keys as the note has them, and the rest, if it has any, as the first section.
 _OWN = "importance, priority, lifecycle, status, task, session, source, created, updated, expires"
 _OWN_OF_S, _OWN_OF_FIRST = (
@@ -246,7 +246,7 @@ SELECT id, start_line - 1 - before FROM (
 
 
 class HitSection(StoredMeta, frozen=True, kw_only=True):
-    """The section of a hit; `digest` is that of the file as indexed."""
+    """The section of a hit; `digest` is the digest of the file as indexed."""
 
     anchor: str
     heading: tuple[str, ...]
@@ -280,11 +280,11 @@ def find_separate(reader: Reader, ids: Collection[int]) -> list[int]:
     pairs = reader.rows(_AFTER_FRONT_MATTER, (encode_numbers(ids),))
     stating = {None, *find_stating(reader, [after for _, after in pairs if after is not None])}
     together = {one for pair in pairs if pair[1] not in stating for one in pair}
-    return [one for one in ids if one not in together]
+    return [number for number in ids if number not in together]
 
 
 class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):
-    """What a context shows of a section besides its text."""
+    """The parts of a section that a context shows besides its text."""
 
     anchor: str
     heading: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Store the text of notes once, deflated in blocks of lines, and read the text of chunks from it.
 
 A block ends at the first line end after `BLOCK_CHARS` characters: small enough that reading a chunk
-inflates little, large enough to compress well. The text of a chunk is that of its lines; only a
+inflates little, large enough to compress well. The text of a chunk is the text of its lines; only a
 line too long for one chunk has several, of which `part` names one.
 """
 

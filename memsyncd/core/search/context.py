@@ -141,7 +141,7 @@ def build_context_block(
 
 
 def put_copies_behind(chunks: Sequence[ContextChunk]) -> Sequence[ContextChunk]:
-    """Return the chunks with each that is of a conflict copy behind that of the note itself which
+    """Return the chunks, each chunk of a conflict copy behind the chunk of the note itself that
     has the same heading and lines, if there is one.
     """
     copied = {at: path for at, chunk in enumerate(chunks) if (path := find_copied(chunk.path))}
@@ -171,7 +171,7 @@ class _Text(NamedTuple):
 
 
 _NO_TEXT = _Text("", 0, 0)
-# What a chunk says besides its place: its heading, and its lines without that.
+# The content of a chunk: its heading, and its lines without the heading.
 _Said = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -301,7 +301,9 @@ class _Filling(msgspec.Struct):
         return is_whole
 
     def _read_chunk(self, at: int, following: Sequence[int]) -> ContextChunk:
-        """Return a chunk with its text; if it is unread, read those of some following ones, too."""
+        """Return a chunk with its text; if it is unread, read the texts of some following chunks,
+        too.
+        """
         chunk = self.chunks[at]
         if chunk.unread and at not in self._known:
             unread = (
@@ -312,7 +314,7 @@ class _Filling(msgspec.Struct):
                 and (one == at or self._may_fit_label(self.chunks[one]))
             )
             places = [*islice(unread, self._n_at_once)]
-            read = self.read([self.chunks[one] for one in places])
+            read = self.read([self.chunks[place] for place in places])
             self._known.update(zip(places, read, strict=True))
             self._n_at_once *= 2
         return self._known.get(at, chunk)
@@ -361,7 +363,7 @@ class _Filling(msgspec.Struct):
     def _put(self, anchor: str, excerpt: Excerpt) -> bool:
         """Show this excerpt of a section if there is room for it.
 
-        The label of a heading alone is left out where that of a section beneath it repeats it.
+        The label of a heading alone is left out where the label of a section beneath repeats it.
         """
         if excerpt.is_label and any(
             excerpt.is_repeated_by(self.excerpts[one]) for one in self.texts
@@ -489,7 +491,7 @@ def _omitted_lines(
     chunks: Sequence[ContextChunk], included: Sequence[ContextLines], same: Mapping[int, str]
 ) -> Iterator[ContextLines]:
     """Yield the lines of the chunks that are not included, each once: those without room, then
-    those of chunks that say the `same` as a section.
+    the lines of chunks that say the `same` as a section.
     """
     taken: dict[str, list[Span]] = {}
     for part in included:

@@ -19,7 +19,7 @@ import msgspec
 from memsyncd.core.model import Meta
 
 DAY_FORM = "a day, month or year such as 2026-03-01, or yesterday, 7d, last week"
-"""What `parse_day` reads, in words."""
+"""The texts that `parse_day` reads, in words."""
 
 LATER_DAYS = 7
 _MONTHS = (
@@ -28,7 +28,7 @@ _MONTHS = (
 _NAMES = "|".join(f"{month[:3]}(?:{month[3:]})?" if len(month) > 3 else month for month in _MONTHS)
 _DIGIT = re.compile(r"\d")
 _ISO = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/.](\d{1,2})(?:[-/.](\d{1,2}))?(?!\d)")
-# Of file names, whose words are often joined by the sign that joins the parts of a date.
+# Dates in file names, whose words are often joined by the sign that joins the parts of a date.
 _IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.])(\d{1,2})\2(\d{1,2})(?!\d)")
 _COMPACT = re.compile(r"(?<!\d)((?:19|20)\d\d)(\d\d)(\d\d)(?!\d)")
 _MONTH_FIRST = re.compile(
@@ -41,7 +41,7 @@ _DAY_FIRST = re.compile(
 )
 _SLASHED = re.compile(r"(?<!\d)(\d{1,2})[/.-](\d{1,2})[/.-]((?:19|20)\d\d)(?!\d)")
 _MONTHS_OF_YEAR = 12
-# Of the headings of logs and changelogs: `2026-03-01`, `Monday, 2 March 2026: Deploy`, `Mar 1st,
+# Dates in headings of logs and changelogs: `2026-03-01`, `Monday, 2 March 2026: Deploy`, `Mar 1st,
 # 2026`, `[1.2.0] - 2026-03-01`, `1.2.0 (2026-03-01)`.
 _FULL_DAY = (
     r"(?:(?:19|20)\d\d(?P<sign>[-/.])\d{1,2}(?P=sign)\d{1,2}"

@@ -26,7 +26,7 @@ from memsyncd.core.search.passages import compute_rarity
 class TermCounts(msgspec.Struct, frozen=True):
     """The chunks of an index, and how many of them each term of the query matches.
 
-    `spread` and `unit` are those of `SemanticGains`; without vectors the first is 0.
+    `spread` and `unit` are as in `SemanticGains`; without vectors the spread is 0.
     """
 
     n_chunks: int
@@ -115,8 +115,8 @@ def compare_raw_scores(
 
 
 def _add_counts(counts: Sequence[TermCounts]) -> TermCounts:
-    columns = zip(*(one.n_matching for one in counts), strict=True)
-    return TermCounts(sum(one.n_chunks for one in counts), tuple(map(sum, columns)))
+    columns = zip(*(count.n_matching for count in counts), strict=True)
+    return TermCounts(sum(count.n_chunks for count in counts), tuple(map(sum, columns)))
 
 
 def _compute_factor(terms: Collection[int], own: Sequence[float], total: Sequence[float]) -> float:

@@ -196,12 +196,12 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     is_expired: bool = False
     includes_archived: bool = False
     includes_expired: bool = False
-    # What decides which sections have expired: seconds since 1970.
+    # The time that decides which sections have expired: seconds since 1970.
     now_s: float = 0.0
-    # The importance of kinds, for sections that state none; the last is that of all other kinds.
+    # The importance of kinds, for sections that state none; the last counts for all other kinds.
     kind_importance: tuple[tuple[str, float], ...] = ()
     tiers: tuple[str, ...] = ()
-    # What tells the tier of a section; `tiers` need it.
+    # The function that tells the tier of a section; `tiers` need it.
     find_tier: TierFinder | None = None
     # Sections that match any value of these are excluded.
     exclude: Filters | None = None
@@ -241,7 +241,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
             and_=None,
         )
         others = (self.exclude, self.and_)
-        return not place.is_empty or any(one.asks_for_metadata for one in others if one)
+        return not place.is_empty or any(other.asks_for_metadata for other in others if other)
 
     def chain(self) -> Iterator[Filters]:
         """These filters, then the further filters that must hold."""

@@ -44,7 +44,7 @@ from memsyncd.core.search.words import (
 
 # --- Passages for a question ----------------------------------------------------------------------
 
-# The bonus of a passage that holds all words, and that of a lead, as shares of the raw score of the
+# The bonuses of a passage that holds all words, and of a lead, as shares of the raw score of the
 # strongest chunk. Measured on chats and on documents: the first 1,000 tokens hold two points more
 # of the evidence.
 WORDS_SHARE, LEAD_SHARE = 0.3, 0.15
@@ -127,18 +127,24 @@ def _read_strong(
     passages: Sequence[ScoredPassage], strong: Collection[str], read: ReadChunks
 ) -> list[ScoredPassage]:
     """Return the passages with the texts of those in strong sections."""
-    unread = [one.chunk for one in passages if one.chunk.unread and one.chunk.anchor in strong]
+    unread = [
+        passage.chunk
+        for passage in passages
+        if passage.chunk.unread and passage.chunk.anchor in strong
+    ]
     texts = iter(read(unread) if unread else ())
     return [
-        replace(one, chunk=next(texts)) if one.chunk.unread and one.chunk.anchor in strong else one
-        for one in passages
+        replace(passage, chunk=next(texts))
+        if passage.chunk.unread and passage.chunk.anchor in strong
+        else passage
+        for passage in passages
     ]
 
 
 def _split_section(
     passages: Sequence[ScoredPassage], least: float
 ) -> Iterator[tuple[float, ContextChunk]]:
-    """Passages with the raw score of the strongest chunk that holds each, those of at least
+    """Yield passages with the raw score of the strongest chunk that holds each, if it is at least
     `least`.
     """
     best: dict[int, ScoredPassage] = {}
@@ -271,7 +277,7 @@ NO_STEMS: frozenset[str] = frozenset()
 
 
 class TermPattern(msgspec.Struct, frozen=True):
-    """One term as the tokenizer sees it: these words in a row, or those of its other spelling; with
+    """One term as the tokenizer sees it: these words in a row, or the words of `spelling`; with
     `is_prefix` the last may be a beginning. Each of `related` stands for a single word.
     """
 
@@ -557,7 +563,7 @@ def choose_shown(
 
 
 def _is_title(line: str, heading: str) -> bool:
-    # Of most headings the line is the plain text; most other lines differ in the first letter.
+    # The line of most headings is the plain text; most other lines differ in the first letter.
     letters = zip_longest(filter(str.isalnum, line), filter(str.isalnum, heading))
     return line.strip("# \t") == heading or all(starmap(eq, letters))
 
@@ -602,10 +608,10 @@ def _plain(text: str) -> str:
 
 # Further words of a question are ignored.
 MAX_WORDS = 64
-# What a run of all words counts, and if its signs are those of the question as well; a run without
+# The value of a run of all words, and of one with the signs of the question as well; a run without
 # one of them counts less than 1. The step is more than what a text gains from those beside it.
 ALL_WORDS, VERBATIM = 1.5, 1.6
-# What a word without information counts in a run, such as `of` and `the`, beside another.
+# The value of a word without information in a run, such as `of` and `the`, beside another.
 STOPWORD_WEIGHT = 0.1
 
 _WORD = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
@@ -617,12 +623,12 @@ _ASCII_WORDS = bytes(
 
 
 class RunFinder:
-    """Find runs of a question's words in texts. `words` are those of the question, folded; each
+    """Find runs of a question's words in texts. `words` are the question's words, folded; each
     character of a script without spaces is one.
     """
 
     def __init__(self, question: str, telling: Collection[str]) -> None:
-        """`telling` are the words with information, as they are typed."""
+        """`telling` are the words with information, in the typed form."""
         self._verbatim = " ".join(question.split())
         words: list[str] = []
         # Each word with the blank before it, if there is one.
@@ -660,7 +666,7 @@ class RunFinder:
         return {number: self.measure(text) for number, text in texts.items()}
 
     def _weigh(self, start: int, end: int) -> float:
-        """What the words from `start` on, before `end`, weigh beyond one of them."""
+        """Return the weight of the words from `start` on, before `end`, beyond one of them."""
         weights = self._weights[start:end]
         return sum(weights) - max(weights)
 

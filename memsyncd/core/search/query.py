@@ -92,7 +92,7 @@ _PREFIXED_VALUE: Final = re.compile(
 
 
 def find_query_problems(text: str, today: date | None = None) -> list[str]:
-    """What of a query does not count as it was typed, in words: filters that are read as words or
+    """Describe the parts of a query that do not count as typed: filters that are read as words or
     that nothing can pass, and words beyond the limits.
     """
     typed, text = text, shorten_query(text)
@@ -102,7 +102,7 @@ def find_query_problems(text: str, today: date | None = None) -> list[str]:
         found = ((match, reader.accept(match)) for match in FILTER_PATTERN.finditer(text))
         problems = [_describe_filter(*one, today) for one in found if one[0]["name"]]
         if len(text.split()) > _FEW_WORDS:
-            problems = [one for one in problems if not one.endswith(_NO_VALUE)]
+            problems = [problem for problem in problems if not problem.endswith(_NO_VALUE)]
         problems += _describe_unknown_filters(text)
     if "-" in text and not text.isascii():
         problems += _find_lost_exclusions(extract_filters(text, today)[1])
@@ -127,7 +127,7 @@ def _describe_shortened(typed: str, kept: str) -> str:
 
 
 def _list_conditions(text: str) -> list[str]:
-    """The filters and exclusions of a text, as they were typed."""
+    """The filters and exclusions of a text, in their typed form."""
     filters = (match[0] for match in FILTER_PATTERN.finditer(text) if match["name"])
     terms = (match[0] for match in _TERM.finditer(extract_filters(text)[1]) if match["no"])
     return [*dict.fromkeys((*filters, *terms))]
@@ -157,7 +157,7 @@ def _find_near_filter(name: str) -> str:
 
 
 def _find_lost_exclusions(text: str) -> list[str]:
-    """What a text excludes without any letter or digit, such as an emoji: the index has none.
+    """Describe exclusions without any letter or digit, such as an emoji: the index has none.
 
     ASCII signs such as `->` are no exclusions.
     """
@@ -170,7 +170,7 @@ def _find_lost_exclusions(text: str) -> list[str]:
 
 
 def _may_be_long(text: str) -> bool:
-    """False if a query has no more terms than the limits, as each word and phrase is one term:
+    """False if a query has no more terms than the limits. Each word and phrase is one term:
     parsing it takes longer.
     """
     n_terms = len(text.split()) + text.count('"')
@@ -178,7 +178,7 @@ def _may_be_long(text: str) -> bool:
 
 
 def _describe_filter(match: re.Match[str], is_filter: bool, today: date | None) -> str:
-    """What is odd about one text that looks like a filter; empty if nothing is."""
+    """Describe the oddity of a text that looks like a filter; empty if there is none."""
     name = match["name"].lower()
     value = read_filter_value(match, name)
     shown = _show(match[0])
@@ -293,7 +293,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     # Exclusions that may be options of commands.
     commands: tuple[TypedCommand, ...] = ()
-    # What the query excludes as it was typed: words, phrases and values of filters.
+    # The exclusions of the query as typed: words, phrases and values of filters.
     excluded: tuple[str, ...] = ()
 
     @property
@@ -314,7 +314,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     def add_phrases(self, texts: Collection[str]) -> Query:
         """The query that also looks for the commands with these texts, which notes hold."""
-        phrases = [one.phrase for one in self.commands if one.phrase.text in texts]
+        phrases = [command.phrase for command in self.commands if command.phrase.text in texts]
         room = TERM_LIMIT - len(self.positive) - len(self.must_not)
         query = replace(self, should=(*self.should, *phrases[: max(0, room)]))
         if self.positive:
@@ -405,7 +405,7 @@ def parse_query(text: str, today: date | None = None) -> Query:
         days=find_named_dates(text),
         identifiers=find_identifiers(text),
         text=text,
-        commands=tuple(one for one in commands if one.excluded in query.must_not),
+        commands=tuple(command for command in commands if command.excluded in query.must_not),
         excluded=(
             *_list_excluded_values(filters),
             *(typed for typed, term in excluded.items() if term in query.must_not),
@@ -425,7 +425,7 @@ def _list_excluded_values(filters: Filters) -> list[str]:
     return [f'{name}"{value}"' if " " in value else f"{name}{value}" for name, value in typed]
 
 
-# What a sentence puts around a command.
+# The signs that a sentence puts around a command.
 _AROUND: Final = re.compile(r"""^["'`([{«“‘]+|["'`)\]}»”’.,;:!?…]+$""")
 
 
@@ -586,8 +586,9 @@ def _is_stopword(term: Term, stopwords: frozenset[str]) -> bool:
 
 
 def _choose_stopwords(terms: Collection[Term]) -> frozenset[str]:
-    """The words without information in a question: those of English, and of the language of which
-    it has the most, two at least and more than English ones. `die`, `war` and `no` are words, too.
+    """The words without information in a question: English ones, and the words of the language of
+    which it has the most, two at least and more than English ones. `die`, `war` and `no` are words,
+    too.
     """
     words = [fold_word(word) for term in terms if term.form is Form.WORD for word in term.words]
     least = max(MIN_LANGUAGE_WORDS, 1 + sum(word in STOPWORDS for word in words))

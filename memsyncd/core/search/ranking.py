@@ -50,7 +50,7 @@ NO_COSINES: Mapping[int, float] = {}
 
 
 class SemanticGains(NamedTuple):
-    """What chunks gain from their vectors, by chunk, in the unit of the lexical scores.
+    """The gains of chunks from their vectors, by chunk, in the unit of the lexical scores.
 
     `spread` is the distance from the median to the highest cosine, and `unit` what a lexical score
     of 1 stands for: they make gains of several indexes comparable.
@@ -77,7 +77,7 @@ def compute_semantic_gains(
     """Return what chunks gain from their cosines, or for want of these from their words.
 
     `weight` (from 0, and below 1) is the share of the cosines in the fused score. `median` and
-    `highest` are those of all chunks that a search may find. A cosine below the median gains
+    `highest` are taken over all chunks that a search may find. A cosine below the median gains
     nothing; the highest gains what makes its share of the fused score `weight`.
 
     `lexical` are the scores of the chunks with words of the question, at most `highest_lexical`.
@@ -121,7 +121,7 @@ class RankingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     there are vectors; `note` is the share of the note's best chunk that each of its
     chunks gets; `neighbour_bonus` is the share of the best chunk that touches it; `day` is the gain
     of a note whose day the question names, and `later` is the share of it that notes of the
-    next days keep; `fused_day` and `fused_later` are those of fused scores.
+    next days keep; `fused_day` and `fused_later` take their place for fused scores.
     """
 
     exact: float = 0.5
@@ -145,7 +145,7 @@ class Candidate(NamedTuple):
 
     `family` is what related words add to `stemmed`, `semantic` what its vector adds, and `run` what
     words in a row add. `n_tokens` is the size of its text, `day` its note's day (ISO). A tuple of
-    plain values, as each search makes hundreds of which it shows ten.
+    plain values, because each search makes hundreds and shows ten.
     """
 
     chunk: int
@@ -168,7 +168,7 @@ class Candidate(NamedTuple):
 
     @property
     def own_stems(self) -> float:
-        """What the stems of the query's words alone score."""
+        """The score of the stems of the query's words alone."""
         return self.stemmed - self.family - self.semantic - self.run
 
     @property
@@ -184,8 +184,8 @@ class Candidate(NamedTuple):
 
 
 _make_candidate = partial(tuple.__new__, Candidate)  # half the time of a call of the class
-# What SQLite tells of a chunk at once: chunk, file, section, first and last line, tokens, and the
-# negated bm25 by stems, with what related words add to it.
+# The row of a chunk, which SQLite reads at once: chunk, file, section, first and last line, tokens,
+# and the negated bm25 by stems, with what related words add to it.
 ChunkRow = tuple[int, int, int, int, int, int, float]
 # The path and the day of a file.
 FileRow = tuple[str, str | None]
@@ -197,17 +197,17 @@ NO_CHUNK_IDS: frozenset[int] = frozenset()
 
 
 class FoundChunks(NamedTuple):
-    """What SQLite found: rows of chunks, and what reads the rest for some of them.
+    """The chunks that SQLite found: their rows, and functions that read the rest of some of them.
 
-    `read_exact` returns the negated bm25 by exact words, for those of the chunks that hold any;
-    `read_files` returns the path and the day of files, and `find_apart` those of some sections
-    whose chunks join with those of no other section. All cost time with the number they read.
-    `gains` are what related words add to the scores of chunks; `related` are those of each term, by
-    its index in the query. `read_stems` returns the negated bm25 by stems of chunks that are not
-    among the rows, if any can have one. `semantic` is what their vectors add, and `wordless` are
-    the chunks that have no word of the query. `exact` is what `read_exact` returns for all rows, if
-    that is known already, and so are `files`, the path and the day of each file. `runs` are what
-    words in a row add.
+    `read_exact` returns the negated bm25 by exact words, for the chunks that hold any; `read_files`
+    returns the path and the day of files, and `find_apart` returns the sections whose chunks join
+    with chunks of no other section. All cost time with the number they read. `gains` are what
+    related words add to the scores of chunks; `related` has the gains of each term, by its index in
+    the query. `read_stems` returns the negated bm25 by stems of chunks that are not among the rows,
+    if any can have one. `semantic` is what their vectors add, and `wordless` are the chunks that
+    have no word of the query. `exact` is what `read_exact` returns for all rows, if that is known
+    already, and so are `files`, the path and the day of each file. `runs` are what words in a row
+    add.
     """
 
     rows: Sequence[ChunkRow]
@@ -256,7 +256,7 @@ class FoundChunks(NamedTuple):
 
 
 def fit_policy(policy: RankingPolicy, found: FoundChunks) -> RankingPolicy:
-    """The weights for what was found: with vectors, those of fused scores."""
+    """Return the weights for the found chunks: with vectors, the weights of fused scores."""
     if not found.semantic:
         return policy
     return msgspec.structs.replace(policy, day=policy.fused_day, later=policy.fused_later)
@@ -402,11 +402,11 @@ def _order(one: Ranked) -> tuple[float, str, int, int, int]:
 
 # Multiplies the raw scores of some candidates by their boosts.
 Boost = Callable[[Sequence["Ranked"]], Iterable["Ranked"]]
-# For rounding: a bound is a sum in another order than the score that it bounds.
+# Rounding: a bound is a sum in another order than the score that it bounds.
 _ROUNDING = 1.0 + 1e-9
 _RATIO_MARGIN = 1.02
 _SMALL_IDF = 0.1
-# So many candidates are read at first; those of ten passages are about a hundred.
+# So many candidates are read at first; ten passages have about a hundred.
 FIRST_READ = 128
 
 
@@ -469,7 +469,7 @@ def _join_rows(
     least: float,
 ) -> list[_Group]:
     """Join those rows of one note that touch, the stronger absorbing the weaker, up to
-    `passage_tokens` a passage; those of sections `apart` join with their own section only. No
+    `passage_tokens` a passage; rows of sections `apart` join with their own section only. No
     passage has a raw score below `least`.
     """
     # Equals in order of line, as `_order`.
@@ -502,15 +502,17 @@ def _join_rows(
 def fill_passages(
     passages: Sequence[Passage], more: Sequence[Passage], *, limit: int
 ) -> list[Passage]:
-    """All `passages`, and after them up to `limit` those of `more` that share no line with them."""
-    taken = [(one.best.candidate.file, one.span) for one in passages]
+    """Return all `passages`, and after them, up to `limit`, the passages of `more` that share no
+    line with them.
+    """
+    taken = [(passage.best.candidate.file, passage.span) for passage in passages]
     fresh = [
-        one
-        for one in more
+        passage
+        for passage in more
         if not any(
-            file == one.best.candidate.file
-            and span.start <= one.span.end
-            and one.span.start <= span.end
+            file == passage.best.candidate.file
+            and span.start <= passage.span.end
+            and passage.span.start <= span.end
             for file, span in taken
         )
     ]
@@ -518,10 +520,10 @@ def fill_passages(
 
 
 def fill_ranked(ranked: Sequence[Ranked], more: Sequence[Ranked]) -> list[Ranked]:
-    """All of `ranked`, and after them those of `more` that are not among them, none of which has a
+    """Return all of `ranked`, and after them the new chunks of `more`, none of which has a
     higher raw score.
     """
-    known = {one.candidate.chunk for one in ranked}
+    known = {chunk.candidate.chunk for chunk in ranked}
     fresh = [one for one in more if one.candidate.chunk not in known]
     if not ranked or not fresh:
         return [*ranked, *fresh]
@@ -593,7 +595,9 @@ def rank_passages(
 
 
 def _find_apart(found: FoundChunks, notes: Iterable[Sequence[ChunkRow]]) -> frozenset[int]:
-    """The sections that are apart, of those of which a row touches one of another section."""
+    """Return the sections that are apart, among sections with a row that touches another section's
+    row.
+    """
     joining: set[int] = set()
     for rows in notes:
         end, section = -MAX_GAP, 0
@@ -605,8 +609,8 @@ def _find_apart(found: FoundChunks, notes: Iterable[Sequence[ChunkRow]]) -> froz
     return frozenset(found.find_apart(joining)) if joining else NO_CHUNK_IDS
 
 
-# What no raw score of a note's chunks exceeds before the day and the boosts, its rows, and what
-# they score by words.
+# A bound that no raw score of a note's chunks exceeds before the day and the boosts, its rows, and
+# their scores by words.
 _BoundNote = tuple[float, Sequence[ChunkRow], list[float]]
 
 
@@ -648,7 +652,7 @@ class _RankedNote(NamedTuple):
 
 
 def _span_sections(rows: Sequence[ChunkRow]) -> dict[int, Span]:
-    """The lines of each section in rows of several, by line; empty for those of one section."""
+    """Return the lines of each section in rows of several, by line; empty for one section alone."""
     if len({row[2] for row in rows}) == 1:
         return {}
     spans: dict[int, Span] = {}
@@ -694,7 +698,7 @@ def _read_by_bound(
         bounded = _bound_notes(notes, found.exact, policy)
         n_first = _count_first([rows for _, rows, _ in bounded])
         yield found.exact, bounded[:n_first]
-        left = [one for one in bounded[n_first:] if gain * one[0] >= find_least()]
+        left = [bound for bound in bounded[n_first:] if gain * bound[0] >= find_least()]
         if left:
             yield found.exact, left
         return
@@ -710,7 +714,7 @@ def _read_by_bound(
 
 
 def _count_first(notes: Sequence[Sequence[ChunkRow]]) -> int:
-    """The number of notes to read first: those of FIRST_READ rows."""
+    """Return the number of notes to read first: the notes of FIRST_READ rows."""
     n_rows = accumulate(map(len, notes))
     return next((at for at, n in enumerate(n_rows, 1) if n >= FIRST_READ), len(notes))
 
@@ -718,7 +722,7 @@ def _count_first(notes: Sequence[Sequence[ChunkRow]]) -> int:
 def _choose_notes(
     notes: Sequence[Sequence[ChunkRow]], policy: RankingPolicy, least: float
 ) -> list[Sequence[ChunkRow]]:
-    """Those of the notes, which come by the highest score of their rows, that may score so much by
+    """Return the notes, which come by the highest score of their rows, that may score so much by
     stems alone.
     """
     chosen = []
@@ -732,8 +736,8 @@ def _choose_notes(
 
 
 def _bound_scores(best: float, second: float, policy: RankingPolicy) -> float:
-    """What no raw score of a note's chunks exceeds before the day and the boosts, if the two best
-    score by words so much at most; `second` is 0 if there is one.
+    """Return a bound of the raw scores of a note's chunks before the day and the boosts, if the two
+    best score by words so much at most; `second` is 0 if there is one.
     """
     if best <= 0.0:
         return 0.0
@@ -834,10 +838,10 @@ def apply_boosts(
     `features` are by chunk; `now_s` is since 1970.
     """
     factors = {
-        one.candidate.chunk: compute_boosts(features[one.candidate.chunk], boosts, kinds, now_s)
-        for one in ranked
+        chunk.candidate.chunk: compute_boosts(features[chunk.candidate.chunk], boosts, kinds, now_s)
+        for chunk in ranked
     }
-    return sort_ranked(_boost(one, factors[one.candidate.chunk]) for one in ranked)
+    return sort_ranked(_boost(chunk, factors[chunk.candidate.chunk]) for chunk in ranked)
 
 
 def apply_factors(
@@ -847,8 +851,10 @@ def apply_factors(
     and sort, the highest first.
     """
     return sort_ranked(
-        _boost(one, {name: factors[one.candidate.chunk]}) if one.candidate.chunk in factors else one
-        for one in ranked
+        _boost(chunk, {name: factors[chunk.candidate.chunk]})
+        if chunk.candidate.chunk in factors
+        else chunk
+        for chunk in ranked
     )
 
 
@@ -863,7 +869,7 @@ def compute_boosts(
 ) -> dict[str, float]:
     """The factor of each boost that is on, by its name; `now_s` is since 1970.
 
-    A section that states no importance has that of its kind.
+    A section that states no importance has the importance of its kind.
 
     Importance raises or lowers a score, around 0.5. Recency raises new notes, and old ones less;
     decay lowers old ones.

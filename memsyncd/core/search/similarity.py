@@ -25,7 +25,7 @@ Features = frozenset[Feature]
 QUERY_WORDS: Final = 24
 """More words do not find other candidates, and cost time."""
 _QUERY_CHARACTERS: Final = 600
-# Of a group: the features by which an item finds others, the items that one feature finds, and
+# For groups: the features by which an item finds others, the items that one feature finds, and
 # those with which an item is compared.
 N_PROBES: Final = 24
 MAX_POSTINGS: Final = 64
@@ -183,7 +183,7 @@ def _choose_probes(items: Sequence[tuple[str, Features]]) -> list[list[Feature]]
     shared: set[Feature] = set()
     for owner, features in items:
         counts.update(features)
-        shared.update(one for one in features if owners.setdefault(one, owner) != owner)
+        shared.update(feature for feature in features if owners.setdefault(feature, owner) != owner)
     return [
         sorted(features & shared, key=lambda one: (counts[one], one))[:N_PROBES]
         for _, features in items

@@ -138,7 +138,7 @@ class FoldedText(NamedTuple):
 
     def find_original(self, start: int, end: int) -> tuple[int, int]:
         """Start and end in the original of the characters from `start` to `end`, which are in the
-        folded text. Of a replaced piece that is the whole.
+        folded text. A replaced piece counts as a whole.
         """
         if not self.pieces:
             return start, end
@@ -266,7 +266,7 @@ _SPELLINGS = str.maketrans(
         "Ø": "O", "Æ": "Ae", "Œ": "Oe", "Ł": "L", "Đ": "D",
     }
 )  # fmt: skip
-_SPELLED_SIGNS = "äöüßøæœłđÄÖÜẞØÆŒŁĐ"  # each search is faster than that of a pattern
+_SPELLED_SIGNS = "äöüßøæœłđÄÖÜẞØÆŒŁĐ"  # each search is faster than a search by pattern
 _SPELLED_OUT = re.compile(f"[{_SPELLED_SIGNS}]")
 
 
@@ -438,7 +438,7 @@ _split_name = lru_cache(maxsize=1024)(_CAMEL_WORD.findall)
 
 
 def find_subword_ranges(text: str) -> list[_Range]:
-    """Start, end and word of each subword, in characters of the text; a pair's end is that of its
+    """Start, end and word of each subword, in characters of the text; a pair ends with its
     second character.
     """
     subwords: list[_Range] = []
@@ -550,7 +550,7 @@ def spell_out(word: str) -> str:
 def respell(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words of another spelling of a typed text, whose own are `words`; empty if it has none.
 
-    `v1.2` is written 1.2 as well, and words of some languages with other letters. What is indexed
+    `v1.2` is written 1.2 as well, and words of some languages with other letters. The index
     has the words of both.
     """
     if len(words) == 1:
@@ -590,7 +590,7 @@ def _may_be_unspaced(text: str) -> bool:
     )
 
 
-# What finds the subwords of a sort, next to names composed of words and scripts without spaces.
+# The finders of subwords of each sort, besides composed names and scripts without spaces.
 _ASCII_RANGE_FINDERS: tuple[Callable[[str], list[_Range]], ...] = (_signed_ranges, _joined_ranges)
 _RANGE_FINDERS = (*_ASCII_RANGE_FINDERS, _spelling_ranges, _picture_ranges)
 
@@ -665,7 +665,7 @@ def is_unspaced(text: str) -> bool:
 # saturation and with its rarity: a chunk gains from them as from a few more occurrences of the
 # word. This serves languages without a stemmer, too, whose words differ in their endings.
 
-# What an occurrence of a related word counts, beside one of the word itself.
+# The value of an occurrence of a related word, beside an occurrence of the word itself.
 FAMILY_WEIGHT = 0.4
 # Related stems share so many letters and such a share of the stem, or one begins with the other,
 # which has at least so many letters and is at least half as long.
@@ -679,9 +679,9 @@ _LEAST = 1e-9
 
 
 class WordFamily(NamedTuple):
-    """What to look up for the words that are related to one stem.
+    """The words to look up that are related to one stem.
 
-    `beginning` is that of longer words, the stem's own among them; `shorter` are the words with
+    `beginning` begins longer words, the stem's own among them; `shorter` are the words with
     which the stem begins.
     """
 
@@ -723,10 +723,10 @@ def compute_gains(
 ) -> dict[int, float]:
     """Return what chunks gain in bm25 from the family of a word.
 
-    `n_own` of `n_chunks` have the word itself; `own` are their scores by chunk, at least those of
-    chunks that have related words, too. `related` are the scores of related words; with `has_own`
-    the first counts the word's own occurrences, too. A word that no chunk has is as rare as its
-    family.
+    `n_own` of `n_chunks` have the word itself; `own` are their scores by chunk, at least the scores
+    of chunks that have related words, too. `related` are the scores of related words; with
+    `has_own` the first counts the word's own occurrences, too. A word that no chunk has is as rare
+    as its family.
     """
     if not FAMILY_WEIGHT:
         return {}
@@ -759,7 +759,7 @@ def compute_idf(n_chunks: int, n_matching: int) -> float:
 # about documentation a weight of 0.2 raises R@5 by 0.5 and MRR by 0.6 points, chats keep theirs;
 # twice the weight gains no more, and neither do names in headings, which weigh as words already.
 
-# What a text gains that holds all names of the question.
+# The gain of a text that holds all names of the question.
 IDENTIFIER_WEIGHT = 0.2
 MIN_IDENTIFIER_CHARACTERS = 3
 # Further names of one question are ignored.
@@ -772,7 +772,7 @@ _IDENTIFIER = re.compile(
     r"|[A-Za-z_]\w*_\w+"  # snake_case, CONSTANT_CASE
     r"|[a-z]+[A-Z]\w*)"  # camelCase
 )
-# What every such name has.
+# Every such name has one of these.
 _MAY_HAVE_IDENTIFIERS = re.compile(r"[`_.:/-]|[a-z][A-Z]")
 # Marks around a name that are not part of it.
 _IDENTIFIER_MARKS = "-.:/=<>[]{}()\"' `"

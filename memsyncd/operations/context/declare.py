@@ -54,7 +54,7 @@ class ContextParams(TrackedParams, frozen=True, kw_only=True):
     max_bytes: MaxBytes | None = None
     """At most so many bytes as well."""
     sort: Sort = "relevance"
-    """The order in which the block shows sections. By `relevance` it is that of paths and lines.
+    """The order in which the block shows sections. By `relevance` it goes by paths and lines.
     With words in the query the best get the room, without any the first in this order."""
     filters: Filters = Filters()
     heading: HeadingText = "## Prior Knowledge"

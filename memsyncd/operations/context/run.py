@@ -118,9 +118,9 @@ NO_ROOM = "the budget has no room for a single line: ask with a larger one"
 
 
 class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one workspace offers to a block, within the whole budget, best first.
+    """The offer of one workspace to a block, within the whole budget, best first.
 
-    `parts` describe what the block includes, in its order. `raw_hits` and `counts` are those of a
+    `parts` describe what the block includes, in its order. `raw_hits` and `counts` belong to a
     query whose block is merged with others. In a linked worktree `root` is what the paths shown
     begin with, if they are not relative to that worktree.
     """
@@ -276,7 +276,7 @@ def _sort_chunks(
     ]
     if any(chunk.reason == MATCH for _, chunk in placed):
         return placed, {}
-    # Of one section the better chunks stay first.
+    # The better chunks of a section stay first.
     return sorted(placed, key=lambda one: one[1].place), keys
 
 
@@ -291,7 +291,9 @@ def _has_words(plan: SearchPlan) -> bool:
 
 
 def _list_keys(block: ContextBlock, known: Mapping[str, SortKey]) -> list[SortKey]:
-    """Return the key of each part; one that a relation leads to has that of the part before it."""
+    """Return the key of each part; a part to which a relation leads has the key of the part before
+    it.
+    """
     keys: list[SortKey] = []
     for part in block.included:
         keys.append(known.get(part.chunk.anchor, keys[-1] if keys else ()))
@@ -332,8 +334,8 @@ def merge_offers(
         for at, number in _leave_out_repeated(offers, _order_lines(offers))
     ]
     # Each has its share of the room that the user-wide workspace leaves.
-    own = [one.limit(least + (1 - least) * one.chunk.share) for one in own]
-    own.sort(key=lambda one: one.chunk.share)
+    own = [placed_part.limit(least + (1 - least) * placed_part.chunk.share) for placed_part in own]
+    own.sort(key=lambda placed_part: placed_part.chunk.share)
     placed = [*(one.limit(least) for one in of_user), *own]
     n_added = len(of_user)
     budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
@@ -403,7 +405,7 @@ def _order_lines(offers: Sequence[ContextOffer]) -> list[tuple[int, int]]:
 def _leave_out_repeated(
     offers: Sequence[ContextOffer], order: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Leave out what a workspace within that of an offer offers as well."""
+    """Leave out lines that the workspace of an inner folder offers as well."""
     lines = [(offers[at].entry.root, offers[at].block.included[number]) for at, number in order]
     repeated = find_repeated(
         [FoundLines(folder, one.chunk.path, one.span.start, one.span.end) for folder, one in lines]
@@ -487,7 +489,7 @@ def _build_block(
 def _shows(block: ContextBlock, chunk: ContextChunk) -> bool:
     """True if a block has text of a chunk, there or in a section that says the same."""
     place = (chunk.anchor, chunk.span.start)
-    said = [*block.included, *(one for one in block.omitted if one.same_as)]
+    said = [*block.included, *(part for part in block.omitted if part.same_as)]
     return any((one.chunk.anchor, one.span.start) == place for one in said)
 
 
@@ -532,7 +534,7 @@ Relations = dict[str, dict[str, Any]]
 """Fields of `ContextPart` by the anchor of a section: `relation`, `related_to`, `contradicts`,
 `contradicted_by`."""
 _UNRELATED: dict[str, Any] = {}
-# What relations lead to gets one part of so many of the budget.
+# Sections to which relations lead get one part of so many of the budget.
 RELATED_SHARE = 2
 
 
@@ -553,7 +555,7 @@ def _follow(
     left = budget.max_tokens // RELATED_SHARE
     for section, chunk in chunks:
         found.append((section, chunk))
-        # Each place once: those of the best section come first.
+        # Each place once: the places of the best section come first.
         for one in related.read(by_anchor.pop(chunk.anchor, ())):
             read = _read_chunks(shows, [(each, RELATED) for each in one.chunks])
             n_tokens = sum(count_tokens(each.text) + LABEL_TOKENS for _, each in read)
@@ -653,7 +655,7 @@ def _find_raw_hits(
     relations: Relations,
 ) -> list[RawHit]:
     """Return for each part of a block the best raw score in its section, and the terms there; for
-    one that does not match, those of the section that led to it.
+    a section that does not match has the score of the section that led to it.
     """
     matched = {passage.chunk.anchor for passage in matching.passages}
     anchors = [

@@ -259,10 +259,14 @@ def list_notes(
         for stored in redact_notes(reader, found, config, has_sections=params.sections):
             note = _make_note_info(stored, config.kinds, now_s)
             if params.explain:
-                note.sections[:] = [_explain_section(one, valuation) for one in note.sections]
+                note.sections[:] = [
+                    _explain_section(section, valuation) for section in note.sections
+                ]
             if order is not None:
                 note.sections.sort(key=order)
-            listed.append(([order(one) for one in note.sections[:1]] if order else [], note))
+            listed.append(
+                ([order(section) for section in note.sections[:1]] if order else [], note)
+            )
             if not params.sections:
                 note.sections.clear()
             n_bytes += len(_to_json(note)) + len(",")
@@ -308,7 +312,7 @@ def _make_note_info(note: StoredNote, kinds: Mapping[str, KindDefaults], now_s: 
         n_lines=note.n_lines,
         kind=note.kind,
         tags=list(note.tags),
-        sections=[_make_section_info(one, kinds, now_s) for one in note.sections],
+        sections=[_make_section_info(section, kinds, now_s) for section in note.sections],
     )
 
 

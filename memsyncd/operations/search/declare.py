@@ -47,7 +47,7 @@ class SearchParams(TrackedParams, frozen=True, kw_only=True):
     min_score: Score | None = None
     """Only hits that score at least so much, from 0 to 1."""
     sort: Sort = "relevance"
-    """The order of the hits. With words, it is that of the best `limit` hits; filters alone select
+    """The order of the hits. With words, the best `limit` hits are ordered; filters alone select
     by it."""
     wait: Literal["none", "disk"] = "none"
     min_generation: int | None = None
@@ -63,7 +63,7 @@ class SearchParams(TrackedParams, frozen=True, kw_only=True):
 class RelatedSection(FoundSection, frozen=True, kw_only=True):
     """A section, with those beneath it, or a whole note, that a typed link leads to.
 
-    The anchor of a whole note is that of its first section.
+    The anchor of a whole note is the anchor of its first section.
     """
 
     relation: str
@@ -99,8 +99,8 @@ class Hit(RelatedMeta, frozen=True, kw_only=True):
 
 
 def list_anchors(hit: Hit) -> list[str]:
-    """Return the sections of a hit, that of the snippet first."""
-    return list(dict.fromkeys([hit.anchor, *(one.anchor for one in hit.sections)]))
+    """Return the sections of a hit, the section of the snippet first."""
+    return list(dict.fromkeys([hit.anchor, *(section.anchor for section in hit.sections)]))
 
 
 class SearchAnswer(Result, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
     """If no hit holds a word: the query with similar indexed words in place of mistyped ones, if
     that has hits."""
     semantic: SemanticState = "off"
-    """Whether vectors took part: `ready` with those of all chunks, `partial` while some are
+    """Whether vectors took part: `ready` with vectors of all chunks, `partial` while some are
     pending; `off` if none did, or not in time, and words alone decided."""
     semantic_pending: int = 0
     """Chunks without a vector yet, which only their words find."""
@@ -124,8 +124,9 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
     """The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read
     as words, and words beyond the limits of 32 terms and 1,024 characters."""
     excluded: list[str] = msgspec.field(default_factory=list)
-    """The exclusions of the query, as they were typed: `-m`, `-kind:todo`. A passage that holds the
-    word and the word before it as they were typed, such as `commit -m`, is found all the same."""
+    """The exclusions of the query, in their typed form: `-m`, `-kind:todo`. A passage that holds
+    the word and the word before it as they were typed, such as `commit -m`, is found all the same.
+    """
 
 
 class AnsweringWorkspace(Result, frozen=True, kw_only=True):

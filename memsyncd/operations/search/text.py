@@ -35,10 +35,10 @@ def render_hits(found: search.SearchResult, _find_warning: FindWarning | None = 
         return "\n".join(lines)
     if found.relaxed:
         lines.append(_describe_relaxed(found.hits))
-    names = {one.id: one.name for one in found.workspaces}
+    names = {workspace.id: workspace.name for workspace in found.workspaces}
     for hit in found.hits:
         where = f"[{names.get(hit.workspace, hit.workspace)}] " if len(names) > 1 else ""
-        headings = [" > ".join(one.heading) for one in hit.sections if one.heading]
+        headings = [" > ".join(section.heading) for section in hit.sections if section.heading]
         heading = "; ".join(headings) or " > ".join(hit.heading)
         kind = _describe_meta(hit)
         lines.append(f"{where}{hit.path}:{hit.start_line}-{hit.end_line}  {heading}{kind}")
