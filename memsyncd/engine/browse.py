@@ -49,7 +49,7 @@ def name_from_root(scope: Scope, params: NamingParams, *, may_be_folder: bool) -
     if anchor := getattr(params, "anchor", None):
         changes["anchor"] = _name_anchor(scope, anchor)
     if anchors := getattr(params, "anchors", None):
-        changes["anchors"] = [_name_anchor(scope, one) for one in anchors]
+        changes["anchors"] = [_name_anchor(scope, each) for each in anchors]
     return replace(params, **changes)
 
 
@@ -76,11 +76,11 @@ def _name_from_root(scope: Scope, path: str, end: str, *, may_be_folder: bool) -
 def find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection]:
     """Return a note's path and its section. Raises NoteNotFound with the nearest anchor."""
     note, mark, heading = anchor.rpartition("#")
-    found = read_section(reader, f"{find_spelling(reader, note)}{mark}{heading}")
-    if found is None:
+    section = read_section(reader, f"{find_spelling(reader, note)}{mark}{heading}")
+    if section is None:
         hint = _suggest_anchor(anchor, read_anchors(reader, anchor.rpartition("#")[0]))
         raise NoteNotFound(f"no section {anchor}", hint=hint)
-    return found
+    return section
 
 
 def require_place(workspace: Workspace, path: str, heading: str | None) -> None:
@@ -115,16 +115,16 @@ def suggest_note(workspace: Workspace, path: str) -> str:
 
     with workspace.acquire(READ_LIMIT_S) as reader:
         names = StoredLinks(reader).names
-        found = names.find("", path) or names.find_similar(path)
-    return f"did you mean {redact(found)}?" if found and found != path else ""
+        similar = names.find("", path) or names.find_similar(path)
+    return f"did you mean {redact(similar)}?" if similar and similar != path else ""
 
 
 def _suggest_anchor(anchor: str, anchors: list[str]) -> str:
     note, _, slug = anchor.rpartition("#")  # the note is the same, and must not make them similar
-    slugs = [one.rpartition("#")[2] for one in anchors]
-    near = difflib.get_close_matches(slug, slugs, n=1, cutoff=0.4)
+    slugs = [each.rpartition("#")[2] for each in anchors]
+    similar = difflib.get_close_matches(slug, slugs, n=1, cutoff=0.4)
     hint = "list sections with: memsyncd list --sections"
-    return f"did you mean {note}#{near[0]}?" if near else hint
+    return f"did you mean {note}#{similar[0]}?" if similar else hint
 
 
 # --- problems -----------------------------------------------------------------------------------

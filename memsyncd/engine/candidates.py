@@ -102,19 +102,21 @@ def find_visible(
     reader: Reader, workspace: Workspace, plan: SearchPlan, limit: int
 ) -> MatchedChunks:
     """Find the chunks of one workspace that match, without the chunks of absent notes."""
-    found, counts, families, runs = match_words(
+    chunks, counts, families, runs = match_words(
         reader, plan, workspace.condition.counts.chunks, limit
     )
     vectors = UsedVectors(reason=plan.lexical_reason)
     if plan.pending is not None:
-        found, vectors = _add_cosines(reader, workspace, found, plan)
+        chunks, vectors = _add_cosines(reader, workspace, chunks, plan)
     if runs:
-        found = found.add_runs(runs)
+        chunks = chunks.add_runs(runs)
     absent = {path for workspace_id, path in plan.absent if workspace_id == workspace.id}
     if absent:
-        files = found.files or found.read_files({row[1] for row in found.rows})
-        found = found._replace(rows=[row for row in found.rows if files[row[1]][0] not in absent])
-    return MatchedChunks(found, counts, families, vectors)
+        files = chunks.files or chunks.read_files({row[1] for row in chunks.rows})
+        chunks = chunks._replace(
+            rows=[row for row in chunks.rows if files[row[1]][0] not in absent]
+        )
+    return MatchedChunks(chunks, counts, families, vectors)
 
 
 # --- vectors ------------------------------------------------------------------------------------
@@ -195,18 +197,18 @@ def _add_cosines(
     pending: PendingCosines = plan.pending
     is_strict, weights = bool(plan.query.must), plan.ranking
     allowed = list_allowed(reader, plan.filters, plan.must_not)
-    known = [row[0] for row in found.rows]
+    numbers = [row[0] for row in found.rows]
     end_s = time.monotonic() + VECTORS_SHARE * plan.timeout_s
-    pending.select(known, allowed, 0 if is_strict else N_NEAREST)
+    pending.select(numbers, allowed, 0 if is_strict else N_NEAREST)
     # They are needed anyway, and the process is busy for longer.
-    exact = {**found.read_exact(known)} if known else {}
+    exact = {**found.read_exact(numbers)} if numbers else {}
     cosines = pending.finish(end_s)
     if cosines is None:
         return found._replace(exact=exact), UsedVectors(reason=pending.reason)
-    near = [] if is_strict else [*cosines.of.keys() - known]
-    stems = found.read_stems(near) if near else {}
+    nearest = [] if is_strict else [*cosines.of.keys() - numbers]
+    stems = found.read_stems(nearest) if nearest else {}
     exact |= found.read_exact([*stems]) if stems else {}
-    rows, wordless = _read_near(reader, found, plan, near, cosines.of, stems)
+    rows, wordless = _read_near(reader, found, plan, nearest, cosines.of, stems)
     rows += found.rows
     status = workspace.vectors.status()
     # The score of each by its stems; exact words are read later, for chunks that may be shown.
@@ -245,7 +247,7 @@ def _read_near(
     reader: Reader,
     found: FoundChunks,
     plan: SearchPlan,
-    near: Sequence[int],
+    nearest: Sequence[int],
     cosines: Mapping[int, float],
     stems: Mapping[int, float],
 ) -> tuple[list[ChunkRow], frozenset[int]]:
@@ -253,7 +255,7 @@ def _read_near(
     question.
     """
     rows, wordless = [], []
-    for row in find_rows(reader, near, plan.filters, plan.must_not):
+    for row in find_rows(reader, nearest, plan.filters, plan.must_not):
         chunk = row[0]
         lexical = stems.get(chunk, 0.0) + found.gains.get(chunk, 0.0)
         if lexical:
@@ -268,15 +270,15 @@ def _read_near(
 
 
 def make_boost(
-    reader: Reader, found: FoundChunks, plan: SearchPlan, config: Config
+    reader: Reader, chunks: FoundChunks, plan: SearchPlan, config: Config
 ) -> Callable[[Sequence[Ranked]], list[Ranked]] | None:
     """Return the function that boosts chunks among the found ones; None if nothing boosts them."""
     if not (plan.is_boosted or plan.query.identifiers):
         return None
-    factors = _compute_identifier_factors(reader, found, config, plan.query.identifiers)
+    factors = _compute_identifier_factors(reader, chunks, config, plan.query.identifiers)
     if not plan.is_boosted:
         return partial(apply_factors, name="identifier", factors=factors) if factors else None
-    features = read_ranking_features(reader, [row[0] for row in found.rows])
+    features = read_ranking_features(reader, [row[0] for row in chunks.rows])
     return lambda ranked: apply_factors(
         apply_boosts(ranked, features, config.search, config.kinds, plan.now_s),
         "identifier",
@@ -285,20 +287,20 @@ def make_boost(
 
 
 def _compute_identifier_factors(
-    reader: Reader, found: FoundChunks, config: Config, identifiers: Sequence[str]
+    reader: Reader, chunks: FoundChunks, config: Config, identifiers: Sequence[str]
 ) -> dict[int, float]:
     """Return the factors of the best chunks whose code has names of the question, by chunk."""
     if not identifiers:
         return {}
-    best = nlargest(IDENTIFIER_CHUNKS, found.rows, key=itemgetter(6))
+    best = nlargest(IDENTIFIER_CHUNKS, chunks.rows, key=itemgetter(6))
     texts = read_redacted_chunks(reader, [row[0] for row in best], config)
-    files, matcher = found.read_files({row[1] for row in best}), IdentifierMatcher(identifiers)
+    files, matcher = chunks.read_files({row[1] for row in best}), IdentifierMatcher(identifiers)
     factors: dict[int, float] = {}
     for chunk, file, *_, score in best:
         gain = matcher.compute_factor(texts.get(chunk, ""), files[file][0]) - 1.0
         if gain > 0.0:
             # Words in a row are no reason to count a name for more.
-            share = 1.0 - found.runs.get(chunk, 0.0) / score if score > 0.0 else 1.0
+            share = 1.0 - chunks.runs.get(chunk, 0.0) / score if score > 0.0 else 1.0
             factors[chunk] = 1.0 + share * gain
     return factors
 
@@ -319,8 +321,8 @@ def make_exact_bound(
 
     A chunk holds no exact word more often than its stem, but some prefixes.
     """
-    found = matched.chunks
-    if found.exact is not None or len(found.rows) <= FIRST_READ:
+    chunks = matched.chunks
+    if chunks.exact is not None or len(chunks.rows) <= FIRST_READ:
         return None
     if any(planned.term.form is Form.PREFIX for planned in plan.terms):
         return None

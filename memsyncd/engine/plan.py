@@ -269,8 +269,8 @@ def _find_spared(reader: Reader, plan: SearchPlan) -> list[int]:
     """Return the chunks with commands in which no other excluded word stands."""
     holding: dict[Term, set[int]] = {}
     for command in plan.query.commands:
-        found = _find_holding(reader, command, plan)
-        holding.setdefault(command.excluded, set()).update(found)
+        chunks = _find_holding(reader, command, plan)
+        holding.setdefault(command.excluded, set()).update(chunks)
     spared = set().union(*holding.values())
     for term in plan.query.must_not:
         if spared:
@@ -284,8 +284,8 @@ def _find_holding(reader: Reader, command: TypedCommand, plan: SearchPlan) -> li
 
     Secrets are not masked in these texts, because the index has no word of them.
     """
-    known: dict[str, list[int]] = reader.memo.setdefault("commands", {})
-    if command.phrase.text not in known:
+    remembered: dict[str, list[int]] = reader.memo.setdefault("commands", {})
+    if command.phrase.text not in remembered:
         chunks = find_best_matching(reader, compile_term(command.phrase), limit=MAX_READ)
         if chunks and plan.is_hurried:
             raise NotFresh(HURRIED)
@@ -294,10 +294,10 @@ def _find_holding(reader: Reader, command: TypedCommand, plan: SearchPlan) -> li
         for at in range(0, len(chunks), PORTION):
             texts = read_texts(reader, chunks[at : at + PORTION])
             holding += (chunk for chunk, text in texts.items() if find_typed(pattern, text))
-        if len(known) >= MEMO_LIMIT:
-            known.clear()
-        known[command.phrase.text] = holding
-    return known[command.phrase.text]
+        if len(remembered) >= MEMO_LIMIT:
+            remembered.clear()
+        remembered[command.phrase.text] = holding
+    return remembered[command.phrase.text]
 
 
 # --- filters -------------------------------------------------------------------------------------
@@ -385,7 +385,7 @@ def _refuse_empty(name: str, values: Sequence[str]) -> None:
 
 
 def _read_choices(name: str, values: Sequence[str]) -> tuple[str, ...]:
-    found = []
+    choices = []
     for value in values:
         choice = find_choice(name, value)
         if choice is None:
@@ -393,8 +393,8 @@ def _read_choices(name: str, values: Sequence[str]) -> tuple[str, ...]:
                 f"filter `{name}` is none of {', '.join(CHOICES[name])}: {value[:40]}",
                 hint="use one of these",
             )
-        found.append(choice)
-    return tuple(found)
+        choices.append(choice)
+    return tuple(choices)
 
 
 def _read_condition(text: str, today: date) -> str:

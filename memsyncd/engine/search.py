@@ -193,16 +193,16 @@ def search_part(
         if plan.query.commands:
             plan = spare_commands(reader, plan)
         find = partial(_find_passages, reader, workspace, config, n_candidates, is_apart)
-        found, passages = find(plan, limit=n_passages)
+        matched, passages = find(plan, limit=n_passages)
         n_strict = len(passages)
         if n_strict < n_hits and plan.relaxed is not None:
-            found, more = find(plan.relaxed, limit=n_hits)
+            matched, more = find(plan.relaxed, limit=n_hits)
             passages = fill_passages(passages, more, limit=n_hits)
-        gains = found.vectors.gains
+        gains = matched.vectors.gains
         merged_counts = count_terms(reader, plan, workspace, gains) if is_merged else None
         if plan.is_hurried:
             reader.allow(READ_S)
-        read = _read_hits(reader, plan, found, passages, config)
+        read = _read_hits(reader, plan, matched, passages, config)
         hits = _make_hits(workspace, read, config.kinds, plan.now_s)
         related = make_related_reader(reader, config, plan, workspace.id, plan.now_s)
         sections = [passage.sections for passage in passages]
@@ -215,7 +215,7 @@ def search_part(
     valuation = make_valuation(config, plan.now_s, plan.accesses)
     if params.explain:
         hits = [
-            _explain_hit(hit, passage, found.vectors.cosines, valuation)
+            _explain_hit(hit, passage, matched.vectors.cosines, valuation)
             for hit, passage in zip(hits, passages, strict=True)
         ]
     ordered = _order_hits(passages, hits, n_strict)
@@ -226,8 +226,8 @@ def search_part(
         # A hit without a phrase never outranks one with it.
         raw_scores=[*accumulate((ranked.raw_score for ranked in ordered), min)],
         semantic_shares=[ranked.semantic_share for ranked in ordered],
-        nearest=_find_nearest(passages, found.vectors.cosines),
-        vectors=found.vectors,
+        nearest=_find_nearest(passages, matched.vectors.cosines),
+        vectors=matched.vectors,
         valuation=valuation,
         counts=merged_counts,
     )
@@ -335,7 +335,7 @@ class _ReadHit(NamedTuple):
 def _read_hits(
     reader: Reader,
     plan: SearchPlan,
-    found: MatchedChunks,
+    matched: MatchedChunks,
     passages: Sequence[Passage],
     config: Config,
 ) -> list[_ReadHit]:
@@ -344,10 +344,10 @@ def _read_hits(
     options = [*map(_list_options, passages)]
     each = [*chain.from_iterable(options)]
     chunks = [passage.chunks for passage in passages]
-    is_reading = _must_read_words(plan, found, len(passages))
+    is_reading = _must_read_words(plan, matched, len(passages))
     read = [*chain.from_iterable(chunks)] if is_reading else []
-    related = _find_related(found, passages)
-    patterns = make_patterns(reader, plan, found.families)
+    related = _find_related(matched, passages)
+    patterns = make_patterns(reader, plan, matched.families)
     is_redacting = plan.is_masking and has_secrets(reader, plan.fingerprint)
     sections: Mapping[int, HitSection] = read_sections(reader, {section for _, section in each})
     texts = read_texts(reader, read or [chunk for chunk, _ in each])
@@ -357,18 +357,18 @@ def _read_hits(
         redacted = redact_texts(reader, {chunk: texts[chunk] for chunk, _ in each}, config)
         sections = redact_sections(sections)
     headings = {number: (section.heading or ("",))[-1] for number, section in sections.items()}
-    shown = [choose_shown(some, redacted, headings) for some in options]
-    bodies = [body for _, body in shown]
+    choices = [choose_shown(some, redacted, headings) for some in options]
+    bodies = [body for _, body in choices]
     matches = find_matches(bodies, Matcher(patterns), reader.tokenize_all)
     snippets = [highlight(body, ranges) for body, ranges in zip(bodies, matches, strict=True)]
     # A label in place of a secret is not in the index.
     single = {at for at, term in enumerate(patterns) if len(term.words) == 1 >= len(term.spelling)}
-    known = [
+    certain = [
         set() if is_redacting and is_redacted(body) else single.intersection(ranges)
         for ranges, body in zip(matches, bodies, strict=True)
     ]
-    sure = [indices - others for indices, others in zip(known, related, strict=True)]
-    held = _find_held(reader, plan, found, chunks, sure, words)
+    sure = [indices - others for indices, others in zip(certain, related, strict=True)]
+    held = _find_held(reader, plan, matched, chunks, sure, words)
     names = [planned.term.text for planned in plan.terms]
     return [
         _ReadHit(
@@ -379,7 +379,7 @@ def _read_hits(
             related=[names[index] for index in sorted(others - indices)],
         )
         for passage, (number, _), snippet, indices, others in zip(
-            passages, shown, snippets, held, related, strict=True
+            passages, choices, snippets, held, related, strict=True
         )
     ]
 
@@ -396,44 +396,44 @@ def _list_options(passage: Passage) -> list[tuple[int, int]]:
     return [*zip(passage.chunks[:n_options], passage.sections[:n_options], strict=True)]
 
 
-def _find_related(found: MatchedChunks, passages: Sequence[Passage]) -> list[set[int]]:
+def _find_related(matched: MatchedChunks, passages: Sequence[Passage]) -> list[set[int]]:
     """Return for each passage the indices of the terms of which it contains related words."""
-    families = found.chunks.related
+    families = matched.chunks.related
     return [
         {index for index, gains in families.items() if not gains.keys().isdisjoint(passage.chunks)}
         for passage in passages
     ]
 
 
-def _must_read_words(plan: SearchPlan, found: MatchedChunks, n_passages: int) -> bool:
+def _must_read_words(plan: SearchPlan, matched: MatchedChunks, n_passages: int) -> bool:
     """True if the words of all chunks of the passages take less time to read than to look up."""
     most = MATCHES_PER_LOOKUP * n_passages * len(plan.terms)
     if most <= READ_WORDS_FROM:
         return False
-    return _count_matches(found, [planned.term for planned in plan.terms]) > READ_WORDS_FROM
+    return _count_matches(matched, [planned.term for planned in plan.terms]) > READ_WORDS_FROM
 
 
 def _find_held(
     reader: Reader,
     plan: SearchPlan,
-    found: MatchedChunks,
+    matched: MatchedChunks,
     chunks: Sequence[Sequence[int]],
-    known: Sequence[set[int]],
+    certain: Sequence[set[int]],
     words: Sequence[PassageWords | None],
 ) -> list[set[int]]:
     """Return for each passage the indices of the terms that any of its `chunks` contains; it surely
-    contains the `known` ones.
+    contains the `certain` ones.
 
     Its `words`, if they were read, tell which of the others it contains, else the index does.
     """
-    if len(plan.terms) == 1 and not found.chunks.related:
-        return [set() if found.chunks.wordless.issuperset(some) else {0} for some in chunks]
-    held = [set(indices) for indices in known]
+    if len(plan.terms) == 1 and not matched.chunks.related:
+        return [set() if matched.chunks.wordless.issuperset(some) else {0} for some in chunks]
+    held = [set(indices) for indices in certain]
     terms, left = _read_terms(reader, plan, chunks, held, words)
     if not terms:
         return held
     spelt = [(index, match) for index, term in terms.items() for match in term.spellings]
-    n_matching = _count_matches(found, [term.term for term in terms.values()])
+    n_matching = _count_matches(matched, [term.term for term in terms.values()])
     holding = find_holding(reader, [phrase for _, phrase in spelt], left, n_matching)
     for some, indices in zip(chunks, held, strict=True):
         for chunk in some:
@@ -468,9 +468,9 @@ def _read_terms(
     return terms, left
 
 
-def _count_matches(found: MatchedChunks, terms: Iterable[Term]) -> int:
+def _count_matches(matched: MatchedChunks, terms: Iterable[Term]) -> int:
     """About how many chunks match each term, together."""
-    return sum(found.counts.get(term, UNCOUNTED_MATCHES) for term in terms)
+    return sum(matched.counts.get(term, UNCOUNTED_MATCHES) for term in terms)
 
 
 def _split_spellings(reader: Reader, term: Term) -> list[list[str]]:
@@ -479,15 +479,15 @@ def _split_spellings(reader: Reader, term: Term) -> list[list[str]]:
     """
     if term.form is Form.PREFIX or term.note_name:
         return [[]]
-    return [reader.split(one) for one in (" ".join(term.words), term.spelling) if one]
+    return [reader.split(text) for text in (" ".join(term.words), term.spelling) if text]
 
 
 def _is_held(spellings: Sequence[Sequence[str]], words: PassageWords) -> bool | None:
     """Return whether a passage with these words contains a term; None if that depends on their
     order, or on their beginnings.
     """
-    for one in spellings:
-        if len(one) == 1 and one[0] in words.certain:
+    for spelling in spellings:
+        if len(spelling) == 1 and spelling[0] in words.certain:
             return True
     return None if any(map(words.possible.issuperset, spellings)) else False
 
@@ -547,14 +547,14 @@ def merge_parts(
     None if there is no hit.
     """
     n_terms = len(plan.terms) + plan.query.n_dropped
-    found = _merge(parts, plan)
-    if not found:
+    merged = _merge(parts, plan)
+    if not merged:
         return None
     order = _find_order(parts, params.sort)
     if order and not n_terms:
-        found.sort(key=lambda one: order(one[1]))
+        merged.sort(key=lambda pair: order(pair[1]))
     nearest = max((part.nearest for part in parts), default=0.0)
-    scored = _scale(found[: params.limit or config.search.max_results], n_terms, nearest)
+    scored = _scale(merged[: params.limit or config.search.max_results], n_terms, nearest)
     min_score = config.search.min_score if params.min_score is None else params.min_score
     hits = [hit for hit in scored if hit.score >= min_score]
     best = scored[0].score
@@ -614,7 +614,7 @@ def _merge(parts: Sequence[SearchPart], plan: SearchPlan) -> list[tuple[float, H
             ],
             DEFAULT_RANKING.semantic,
         )
-    found = [
+    scored = [
         (raw, part.workspace_name, number, hit)
         for part, raws in zip(parts, scores, strict=True)
         for number, (raw, hit) in enumerate(zip(raws, part.hits, strict=True))
@@ -626,9 +626,9 @@ def _merge(parts: Sequence[SearchPart], plan: SearchPlan) -> list[tuple[float, H
             for hit in part.hits
         ]
         repeated = find_repeated(places)
-        found = [one for index, one in enumerate(found) if index not in repeated]
-    found.sort(key=lambda one: (-one[0], one[1], one[3].workspace, one[2]))
-    return [(raw, hit) for raw, _, _, hit in found]
+        scored = [hit_ for index, hit_ in enumerate(scored) if index not in repeated]
+    scored.sort(key=lambda hit_: (-hit_[0], hit_[1], hit_[3].workspace, hit_[2]))
+    return [(raw, hit) for raw, _, _, hit in scored]
 
 
 def _index_terms(plan: SearchPlan) -> dict[str, list[int]]:
@@ -639,15 +639,15 @@ def _index_terms(plan: SearchPlan) -> dict[str, list[int]]:
     return indices
 
 
-def _scale(found: Sequence[tuple[float, Hit]], n_terms: int, nearest: float) -> list[Hit]:
+def _scale(scored: Sequence[tuple[float, Hit]], n_terms: int, nearest: float) -> list[Hit]:
     """Scale scores: the first is the share of the words that a hit holds, or the highest cosine of
     one.
     """
     if not n_terms:  # a query of filters alone ranks nothing
-        return [hit for _, hit in found]
-    coverage = max(nearest, max(_count_words(hit) for _, hit in found) / n_terms)
-    scores = normalize_scores([raw for raw, _ in found], coverage=min(1.0, coverage))
-    return [replace(hit, score=score) for (_, hit), score in zip(found, scores, strict=True)]
+        return [hit for _, hit in scored]
+    coverage = max(nearest, max(_count_words(hit) for _, hit in scored) / n_terms)
+    scores = normalize_scores([raw for raw, _ in scored], coverage=min(1.0, coverage))
+    return [replace(hit, score=score) for (_, hit), score in zip(scored, scores, strict=True)]
 
 
 def _count_words(hit: Hit) -> float:

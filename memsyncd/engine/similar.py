@@ -96,10 +96,10 @@ def compare_sections(
             if section.anchor in anchors:
                 values = map(find_features, split_values(text))
                 similarity = max(compute_similarity(features, value) for value in values)
-                shown = describe_similar(
+                described = describe_similar(
                     reader, workspace, section, digest, similarity, config, now_s
                 )
-                compared.append((similarity, shown))
+                compared.append((similarity, described))
     compared.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].start_line))
     return [section for _, section in compared]
 

@@ -409,7 +409,7 @@ class Federation:
                 share_s = self._share(end_s, n_late)
                 return await self._ask(workspace, read, options[workspace.id], share_s)
 
-        parts = await asyncio.gather(*(_catch(ask_first(one), one) for one in chosen))
+        parts = await asyncio.gather(*(_catch(ask_first(part_), part_) for part_ in chosen))
         late = {part.workspace.id for part in parts if isinstance(part.error, _LateError)}
         n_late = len(late)
         again = [
@@ -417,7 +417,7 @@ class Federation:
             for part in parts
             if part.workspace.id in late and end_s > self._clock.now_s()
         ]
-        answered = {one.workspace.id: one for one in await asyncio.gather(*again)}
+        answered = {part_.workspace.id: part_ for part_ in await asyncio.gather(*again)}
         parts = [answered.get(part.workspace.id, part) for part in parts]
         errors = [part.error for part in parts if part.error is not None]
         if errors and len(errors) == len(parts):
@@ -523,10 +523,10 @@ class PatternFinder:
         rounds: tuple[Sequence[WorkspacePart[Any]], ...] = (counted, read)
         errors = {part.workspace.id: part.error for parts in rounds for part in parts}
         values = [one.value for one in read if one.value is not None]
-        found = await self._in_thread(partial(patterns.find_patterns, values, params), end_s)
+        recurring = await self._in_thread(partial(patterns.find_patterns, values, params), end_s)
         return Patterns(
-            patterns=found[: params.limit],
-            n_patterns=len(found),
+            patterns=recurring[: params.limit],
+            n_patterns=len(recurring),
             compared=sum(len(value.sections) for value in values),
             left_out=sum(value.n_left_out for value in values),
             workspaces=[describe_workspace_part(one, {}, errors.get(one.id)) for one in chosen],
@@ -549,12 +549,12 @@ class PatternFinder:
         """Read the sections of the kinds and topics that several workspaces have."""
         from memsyncd.operations.similar import patterns
 
-        counts = {one.workspace.id: one.value for one in counted if one.value}
+        counts = {part.workspace.id: part.value for part in counted if part.value}
         common = patterns.find_shared_categories([*counts.values()], params.min_workspaces)
         chosen = [
-            one.workspace
-            for one in counted
-            if not common.isdisjoint(counts.get(one.workspace.id, ()))
+            part.workspace
+            for part in counted
+            if not common.isdisjoint(counts.get(part.workspace.id, ()))
         ]
         most = max(
             patterns.MIN_PATTERN_SECTIONS, patterns.MAX_PATTERN_SECTIONS // max(1, len(chosen))

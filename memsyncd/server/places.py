@@ -90,20 +90,20 @@ class PathLookup:
         id. Raises WorkspaceNotFound.
         """
         named = self._workspaces.find_worktree(name)
-        near = named or self._workspaces.find_near(name)
-        if near is not None and self._workspaces.stalls.is_stalled(near):
-            return NamedWorkspace(workspace=near)
+        workspace = named or self._workspaces.find_near(name)
+        if workspace is not None and self._workspaces.stalls.is_stalled(workspace):
+            return NamedWorkspace(workspace=workspace)
         find = partial(self._workspaces.find_place, name)
         if named is not None:
             find = partial(self._workspaces.read_worktree, named)
         folder = named.entry.root if named else name
-        key = folder if near is None else near.id
+        key = folder if workspace is None else workspace.id
         try:
             place = await self._run(folder, find, FIND_TIMEOUT_S, key)
         except Busy:
-            if near is None:
+            if workspace is None:
                 raise
-            return NamedWorkspace(workspace=near)
+            return NamedWorkspace(workspace=workspace)
         return await self._open(place, named)
 
     async def _open(self, place: PathPlace, named: Workspace | None = None) -> NamedWorkspace:
@@ -137,11 +137,11 @@ class PathLookup:
         WorkspaceNotFound, Busy if a disk stalls, and NoteNotFound for a file of a linked worktree
         that shares all memory of the main one.
         """
-        near = self._workspaces.find_near(path)
-        if near is not None and self._workspaces.stalls.is_stalled(near):
-            raise make_stall_error(near)
+        workspace_ = self._workspaces.find_near(path)
+        if workspace_ is not None and self._workspaces.stalls.is_stalled(workspace_):
+            raise make_stall_error(workspace_)
         find = partial(self._workspaces.find_file, path)
-        key = path if near is None else near.id
+        key = path if workspace_ is None else workspace_.id
         real, place = await self._run(path, find, FIND_TIMEOUT_S, key)
         named = await self._open(place)
         inside = real[len(place.worktree or named.workspace.entry.root) + 1 :] or "."
@@ -251,14 +251,14 @@ def find_notes(params: Any, memory_dir: str) -> list[str]:
     texts.append(note if "/" in note or note == MEMORY_FILE else note and f"{memory_dir}/{note}")
     if getattr(params, "topic", None) == MEMORY_FILE:
         texts.append(MEMORY_FILE)
-    found = []
+    paths = []
     for text in filter(None, texts):
         if is_within_folder(text, MEMORIES):
             parsed = parse_memory_path(text, memory_dir).note
-            found.append(memory_dir if parsed is None else parsed.text)
+            paths.append(memory_dir if parsed is None else parsed.text)
         else:
-            found.append(posixpath.normpath(text))
-    return found
+            paths.append(posixpath.normpath(text))
+    return paths
 
 
 def choose_owner(method: str, params: Any, name: str, named: NamedWorkspace) -> Workspace:

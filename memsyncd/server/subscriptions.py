@@ -278,4 +278,8 @@ class Subscriptions:
             del self._subscriptions[key]
 
     def _list_ids(self, session: Session) -> list[str]:
-        return [key for key, one in self._subscriptions.items() if one.session is session]
+        return [
+            key
+            for key, subscription in self._subscriptions.items()
+            if subscription.session is session
+        ]

@@ -95,22 +95,22 @@ def match_words(reader: Reader, plan: SearchPlan, n_chunks: int, limit: int) -> 
     if plan.is_hurried and n_related > MAX_HURRIED_MATCHES:
         raise NotFresh(HURRIED)
     if counts and not families and not any(counts.values()):
-        found = NO_CHUNKS
+        candidates = NO_CHUNKS
     else:
-        found = _find_chunks(reader, plan, n_chunks, limit, counts, families)
-    found, runs = _find_runs(reader, plan, found, n_chunks)
-    if found.rows and plan.pending is None and len(found.rows) <= FIRST_READ:
-        found = _read_rest(found)
-    return MatchedWords(found, counts, families, runs)
+        candidates = _find_chunks(reader, plan, n_chunks, limit, counts, families)
+    candidates, runs = _find_runs(reader, plan, candidates, n_chunks)
+    if candidates.rows and plan.pending is None and len(candidates.rows) <= FIRST_READ:
+        candidates = _read_rest(candidates)
+    return MatchedWords(candidates, counts, families, runs)
 
 
-def _read_rest(found: FoundChunks) -> FoundChunks:
+def _read_rest(candidates: FoundChunks) -> FoundChunks:
     """Read at once what the ranking needs to know of few chunks."""
-    exact = found.exact
+    exact = candidates.exact
     if exact is None:
-        exact = found.read_exact([row[0] for row in found.rows])
-    files = found.read_files({row[1] for row in found.rows})
-    return found._replace(exact=exact, files=files)
+        exact = candidates.read_exact([row[0] for row in candidates.rows])
+    files = candidates.read_files({row[1] for row in candidates.rows})
+    return candidates._replace(exact=exact, files=files)
 
 
 def _count_terms(reader: Reader, plan: SearchPlan, n_chunks: int) -> dict[Term, int]:
@@ -150,11 +150,13 @@ def _find_chunks(
     )
     if n_chunks >= LARGE_INDEX_CHUNKS and len(plan.query.should) > 1:
         for rare, selecting in _find_rare(plan.query, counts, n_chunks):
-            found = find(reader, rare, plan.filters, selecting=selecting)
+            candidates = find(reader, rare, plan.filters, selecting=selecting)
             # Rare words may occur nowhere, or nowhere that passes the filters; then common words
             # decide.
-            if len(found.rows) >= min(limit, ENOUGH_SELECTED) or (found.rows and not selecting):
-                return found
+            if len(candidates.rows) >= min(limit, ENOUGH_SELECTED) or (
+                candidates.rows and not selecting
+            ):
+                return candidates
     return find(reader, plan.match, plan.filters)
 
 
@@ -233,35 +235,35 @@ WORD_WEIGHT = 2.0
 
 
 def _find_runs(
-    reader: Reader, plan: SearchPlan, found: FoundChunks, n_chunks: int
+    reader: Reader, plan: SearchPlan, candidates: FoundChunks, n_chunks: int
 ) -> tuple[FoundChunks, Mapping[int, float]]:
     """Return the found chunks, with chunks that hold the whole question in a row, and the gains of
     chunks from words in a row, or from the one word of a question.
     """
-    if not (found.rows and plan.terms):
-        return found, NO_GAINS
-    strongest = _find_strongest(found.rows)
+    if not (candidates.rows and plan.terms):
+        return candidates, NO_GAINS
+    strongest = _find_strongest(candidates.rows)
     most, counted, gains = strongest[0][6], dict[int, float](), dict[int, float]()
     if len(plan.finder.words) > 1:
-        found, counted = _count_runs(reader, plan, found, _leave_out_tied(strongest))
+        candidates, counted = _count_runs(reader, plan, candidates, _leave_out_tied(strongest))
     [(term, *_), *others] = plan.terms
     if not others and term.form is Form.WORD and len(term.words) == 1:
         # After the runs, because it reads the exact words of all that was found.
-        found, holding = _find_exact_word(reader, plan, found)
+        candidates, holding = _find_exact_word(reader, plan, candidates)
         [n_matching] = count_matching(reader, [plan.match], most=n_chunks)
         gains = dict.fromkeys(holding, WORD_WEIGHT * (K1 + 1) * compute_idf(n_chunks, n_matching))
         # The exact form of a common word may be rare: then it scores more than its stem.
-        most += DEFAULT_RANKING.exact * max((found.exact or NO_GAINS).values(), default=0.0)
+        most += DEFAULT_RANKING.exact * max((candidates.exact or NO_GAINS).values(), default=0.0)
     for chunk, run in counted.items():
         if run > 0.0:
             gains[chunk] = gains.get(chunk, 0.0) + RUN_WEIGHT * most * run
-    return found, gains
+    return candidates, gains
 
 
 def _count_runs(
     reader: Reader,
     plan: SearchPlan,
-    found: FoundChunks,
+    candidates: FoundChunks,
     strongest: Sequence[int],
 ) -> tuple[FoundChunks, dict[int, float]]:
     """Return the found chunks, with chunks that hold the whole question in a row, and what runs
@@ -270,26 +272,28 @@ def _count_runs(
     counted = _measure_runs(reader, plan.finder, strongest)
     if max(counted.values(), default=0.0) < VERBATIM:
         holding = find_exact(reader, f'text : "{" ".join(plan.finder.words)}"', most=HOLDING_CHUNKS)
-        found = _add_rows(reader, plan, found, holding)
+        candidates = _add_rows(reader, plan, candidates, holding)
         signs = _measure_runs(reader, plan.finder, holding) if len(holding) <= RUN_CHUNKS else {}
         # The index folds accents as well, so it has the last word.
         counted |= {chunk: max(ALL_WORDS, signs.get(chunk, 0.0)) for chunk in holding}
-    return found, counted
+    return candidates, counted
 
 
 def _find_exact_word(
-    reader: Reader, plan: SearchPlan, found: FoundChunks
+    reader: Reader, plan: SearchPlan, candidates: FoundChunks
 ) -> tuple[FoundChunks, Sequence[int]]:
     """Return the found chunks, with chunks that hold the one word of a question itself, and the
     numbers of these.
     """
     holding = find_exact(reader, plan.match, most=HOLDING_CHUNKS)
     if holding:
-        found = _add_rows(reader, plan, found, holding)
+        candidates = _add_rows(reader, plan, candidates, holding)
     else:  # it is in none, or in many
-        found = found._replace(exact=found.read_exact([row[0] for row in found.rows]))
-        holding = [*(found.exact or ())]
-    return found, holding
+        candidates = candidates._replace(
+            exact=candidates.read_exact([row[0] for row in candidates.rows])
+        )
+        holding = [*(candidates.exact or ())]
+    return candidates, holding
 
 
 def _find_strongest(rows: Sequence[ChunkRow]) -> list[ChunkRow]:
@@ -311,13 +315,13 @@ def _measure_runs(reader: Reader, finder: RunFinder, chunks: Sequence[int]) -> d
 
 
 def _add_rows(
-    reader: Reader, plan: SearchPlan, found: FoundChunks, chunks: Sequence[int]
+    reader: Reader, plan: SearchPlan, candidates: FoundChunks, chunks: Sequence[int]
 ) -> FoundChunks:
     """Add the rows of chunks that are not among the found ones and pass the filters."""
-    more = [*{*chunks} - {row[0] for row in found.rows}] if chunks else []
+    more = [*{*chunks} - {row[0] for row in candidates.rows}] if chunks else []
     if not more:
-        return found
+        return candidates
     rows = find_rows(reader, more, plan.filters, plan.must_not)
-    scores = found.read_stems(more)
+    scores = candidates.read_stems(more)
     added = [(*row[:6], scores.get(row[0], 0.0)) for row in rows]
-    return found._replace(rows=[*found.rows, *added])
+    return candidates._replace(rows=[*candidates.rows, *added])

@@ -216,16 +216,16 @@ def _is_narrow(reader: Reader, conditions: Sequence[str], bindings: Bindings) ->
 
 
 def _is_narrow_one(reader: Reader, condition: str, bindings: Bindings) -> bool:
-    known: dict[tuple[str, ...], bool] = reader.memo.setdefault("narrow", {})
+    remembered: dict[tuple[str, ...], bool] = reader.memo.setdefault("narrow", {})
     key = (condition, *bindings.values())
-    if key in known:
-        return known[key]
+    if key in remembered:
+        return remembered[key]
     statement = _N_PASSING.format(source=_find_source(condition), condition=condition)
     most = MAX_LISTED_CHUNKS + 1
     is_narrow: bool = reader.rows(statement, {**bindings, "most": most})[0][0] < most
     # A list of thousands of files is no small value.
-    if sum(map(len, key)) <= MAX_KEY_CHARACTERS and len(known) < MEMO_LIMIT:
-        known[key] = is_narrow
+    if sum(map(len, key)) <= MAX_KEY_CHARACTERS and len(remembered) < MEMO_LIMIT:
+        remembered[key] = is_narrow
     return is_narrow
 
 
@@ -236,15 +236,15 @@ def _compile_conditions(reader: Reader, filters: Filters) -> tuple[list[str], Bi
     # Most searches have no filter: the first test is faster.
     if replace(filters, now_s=0.0) == NO_FILTERS or filters.is_empty:
         return conditions, bindings
-    for one in filters.chain():
-        conditions += _compile(reader, one, bindings)
-        if one.exclude is not None:
-            excluded = _compile(reader, one.exclude, bindings)
+    for each in filters.chain():
+        conditions += _compile(reader, each, bindings)
+        if each.exclude is not None:
+            excluded = _compile(reader, each.exclude, bindings)
             conditions += [f"NOT coalesce({condition}, 0)" for condition in excluded]
     chain = [*filters.chain()]
-    if any(one.is_archived for one in chain):
+    if any(each.is_archived for each in chain):
         conditions.append("s.status = 'archived'")
-    if any(one.is_expired for one in chain):
+    if any(each.is_expired for each in chain):
         conditions.append(_HAS_EXPIRED.format(s="s."))
         bindings |= _bind_now([_IS_EXPIRED], filters)
     if conditions:
@@ -263,17 +263,17 @@ def _find_hidden(reader: Reader, filters: Filters) -> list[str]:
         return []
     chain = [*filters.chain()]
     statuses = {status.lower() for one in chain for status in one.statuses}
-    shown = {
+    is_shown_by = {
         _IS_ARCHIVED: ARCHIVED in statuses
         or any(one.is_archived or one.includes_archived for one in chain),
         _IS_EXPIRED: any(one.is_expired or one.includes_expired for one in chain),
     }
-    if all(shown.values()):
+    if all(is_shown_by.values()):
         return []
     [exists] = reader.rows(_WHAT_EXISTS, _bind_now([_IS_EXPIRED], filters))
     return [
         each
-        for (each, is_shown), is_any in zip(shown.items(), exists, strict=True)
+        for (each, is_shown), is_any in zip(is_shown_by.items(), exists, strict=True)
         if is_any and not is_shown
     ]
 
@@ -291,7 +291,7 @@ def _bind_now(conditions: Iterable[str], filters: Filters) -> Bindings:
     """Return the bindings that conditions need for the time of the request."""
     if _IS_EXPIRED not in conditions:
         return {}
-    now_s = max(one.now_s for one in filters.chain())
+    now_s = max(each.now_s for each in filters.chain())
     now_utc = datetime.fromtimestamp(now_s, UTC).replace(tzinfo=None)
     now_local = datetime.fromtimestamp(now_s)  # noqa: DTZ006  days and times of people
     return {
@@ -307,14 +307,14 @@ def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
     that matches nothing from the root is looked up below `.memories/`. Raises BadRequest for an
     invalid glob.
     """
-    found: set[int] = set()
+    files: set[int] = set()
     for path in paths:
         text = _name_from_root(reader, path)
         if text.strip("/"):
-            found.update(
+            files.update(
                 _find_files(reader, text) or _find_files(reader, f"{MEMORY_FOLDER}/{text}")
             )
-    return sorted(found)
+    return sorted(files)
 
 
 def _name_from_root(reader: Reader, path: str) -> str:
@@ -340,7 +340,7 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     """Return the conditions of one set of filters, and add their bindings."""
     tags = [tag.lstrip("#").rstrip("/") for tag in filters.tags]
     sections = (value for section in filters.sections for value in _find_section_values(section))
-    metas = [one for text in filters.metas if (one := parse_condition(text))]
+    metas = [condition_ for text in filters.metas if (condition_ := parse_condition(text))]
     equal = tuple(_spell_keys(meta) for meta in metas if meta.sign == EQUAL)
     # Each comparison must hold: `year>=1980 year<1990` is a span.
     compared = tuple((_spell_keys(meta),) for meta in metas if meta.sign != EQUAL)
@@ -483,11 +483,11 @@ def _find_related_files(reader: Reader, values: Iterable[str]) -> list[int]:
 
 
 def _find_files(reader: Reader, path: str) -> list[int]:
-    found: list[int] = []
+    files: list[int] = []
     for folder in _find_forms(path.rstrip("/")):
-        found += (row[0] for row in reader.rows(_FILES_BELOW, _bound_folder(folder)))
-    if found or not has_wildcard(path):
-        return found
+        files += (row[0] for row in reader.rows(_FILES_BELOW, _bound_folder(folder)))
+    if files or not has_wildcard(path):
+        return files
     globs = _parse_glob(path)
     rows = reader.rows("SELECT id, path FROM files")
     return [row[0] for row in rows if globs.matches(row[1])]
@@ -507,7 +507,7 @@ def _compile_paths(reader: Reader, paths: Iterable[str], bindings: Bindings) -> 
         _BELOW.format(path=path, first=first, after=after)
         for text in plain
         for folder in _find_forms(_find_folder(reader, text))
-        for path, first, after in [[_bind(one, bindings) for one in _bound_folder(folder)]]
+        for path, first, after in [[_bind(bound, bindings) for bound in _bound_folder(folder)]]
     ]
     if globs or not either:
         files = encode_numbers(find_file_ids(reader, globs))

@@ -146,8 +146,8 @@ class StoredLinks:
         # Some of a note's own links name no note.
         edges = [edge for edge in self._resolve(links) if note_of(edge.source) != path]
         edges += self.list_outgoing(path)
-        found = [edge for edge in edges if edge.to is not None and note_of(edge.to) == path]
-        return sorted(found, key=lambda edge: (note_of(edge.source), edge.lines))
+        leading = [edge for edge in edges if edge.to is not None and note_of(edge.to) == path]
+        return sorted(leading, key=lambda edge: (note_of(edge.source), edge.lines))
 
     def find_named(self, key: str) -> Sequence[NamedNote]:
         rows = self._reader.rows(_NAMED, (key,))

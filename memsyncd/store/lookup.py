@@ -256,8 +256,8 @@ def find_similar_words(reader: Reader, word: str) -> list[CountedWord]:
     """Return words with the first two letters of `word`, which must be folded, or with letters that
     a typing error makes of them.
     """
-    found = _find_words(reader, [word[:2]]) | _find_words(reader, _list_misspelt_prefixes(word))
-    return [*found.items()]
+    similar = _find_words(reader, [word[:2]]) | _find_words(reader, _list_misspelt_prefixes(word))
+    return [*similar.items()]
 
 
 def find_words_by_first_letter(reader: Reader, word: str) -> list[CountedWord]:

@@ -139,15 +139,17 @@ def find_candidates(  # noqa: PLR0913 - all but three are optional
         allowed = f"{allowed} {_MUST_NOT.format(id='+rowid')}"
         bound |= _bind_excluded(must_not)
     rows = _find_best(reader, allowed, bound, limit, n_matching)
-    found = FoundChunks(
+    candidates = FoundChunks(
         rows,
         read_exact=partial(_read_scores, reader, "chunks_exact", match),
         read_files=partial(read_files, reader),
     )
     if selecting or len(rows) >= limit:
-        found = found._replace(read_stems=partial(_read_scores, reader, "chunks_fts", match))
+        candidates = candidates._replace(
+            read_stems=partial(_read_scores, reader, "chunks_fts", match)
+        )
     if not families:
-        return found
+        return candidates
     related = _read_gains(reader, families)
     gains: dict[int, float] = {}
     for of_word in related.values():
@@ -156,7 +158,7 @@ def find_candidates(  # noqa: PLR0913 - all but three are optional
     rows = [(*row[:6], row[6] + gains[row[0]]) if row[0] in gains else row for row in rows]
     if is_filling:
         rows += _read_related(reader, match, gains, rows, allowed, bound, limit)
-    return found._replace(rows=rows, gains=gains, related=related)
+    return candidates._replace(rows=rows, gains=gains, related=related)
 
 
 def _read_related(
@@ -176,8 +178,8 @@ def _read_related(
     scores = _read_scores(reader, "chunks_fts", match, more) if len(rows) >= limit else {}
     statement = _RELATED.format(allowed=allowed.replace(_SELECTED, ""))
     named = {name: value for name, value in bound.items() if name not in ("match", "selecting")}
-    found = reader.rows(statement, {**named, "more": encode_numbers(more)})
-    return [(*row, gains[row[0]] + scores.get(row[0], 0.0)) for row in found]
+    related = reader.rows(statement, {**named, "more": encode_numbers(more)})
+    return [(*row, gains[row[0]] + scores.get(row[0], 0.0)) for row in related]
 
 
 # --- Chunks found by their vectors ----------------------------------------------------------------
@@ -197,13 +199,13 @@ def list_allowed(
     allowed, bound = _compile_allowed(reader, filters, must_not)
     if not allowed:
         return None
-    known: dict[Any, list[int] | None] = reader.memo.setdefault("allowed", {})
+    remembered: dict[Any, list[int] | None] = reader.memo.setdefault("allowed", {})
     key = (allowed, *bound.values())
-    if key not in known:
+    if key not in remembered:
         rows = reader.rows(_ALLOWED.format(allowed=allowed), {**bound, "most": MAX_ALLOWED + 1})
-        known.clear()  # such a list is no small value
-        known[key] = [row[0] for row in rows] if len(rows) <= MAX_ALLOWED else None
-    return known[key]
+        remembered.clear()  # such a list is no small value
+        remembered[key] = [row[0] for row in rows] if len(rows) <= MAX_ALLOWED else None
+    return remembered[key]
 
 
 def find_rows(
@@ -291,12 +293,12 @@ def read_family(reader: Reader, family: WordFamily | None, match: str) -> FoundF
     """
     if family is None:
         return None
-    known: dict[WordFamily, FoundFamily | None] = reader.memo.setdefault("families", {})
-    if family not in known:
-        if len(known) >= MEMO_LIMIT:
-            known.clear()
-        known[family] = _read_family(reader, family, match)
-    return known[family]
+    remembered: dict[WordFamily, FoundFamily | None] = reader.memo.setdefault("families", {})
+    if family not in remembered:
+        if len(remembered) >= MEMO_LIMIT:
+            remembered.clear()
+        remembered[family] = _read_family(reader, family, match)
+    return remembered[family]
 
 
 def _read_family(reader: Reader, family: WordFamily, match: str) -> FoundFamily | None:
@@ -383,8 +385,8 @@ def _find_best(
     statement = _MATCHING.format(
         weights=_WEIGHTS, allowed=allowed, best=_BEST if is_limited else ""
     )
-    found = reader.rows(statement, {**bound, "limit": most} if is_limited else bound)
-    rows = cast("list[ChunkRow]", found)
+    all_rows = reader.rows(statement, {**bound, "limit": most} if is_limited else bound)
+    rows = cast("list[ChunkRow]", all_rows)
     rows.sort(key=itemgetter(6), reverse=True)
     del rows[most:]
     if len(rows) <= limit:
@@ -442,19 +444,19 @@ def count_matching(
         return []
     table = "chunks_exact" if is_exact else "chunks_fts"
     # By expression, how many match, and how far it was counted.
-    known: dict[str, tuple[int, int]] = reader.memo.setdefault(table, {})
-    if len(known) + len(matches) > MEMO_LIMIT:
-        known.clear()
-    new = [match for match in matches if not _is_counted(known.get(match), most)]
+    remembered: dict[str, tuple[int, int]] = reader.memo.setdefault(table, {})
+    if len(remembered) + len(matches) > MEMO_LIMIT:
+        remembered.clear()
+    new = [match for match in matches if not _is_counted(remembered.get(match), most)]
     if new:
         statement = ", ".join([_COUNT_ONE.format(table=table, most=most)] * len(new))
         counted = reader.rows(f"SELECT {statement}", tuple(new))[0]
-        known.update((match, (n, most)) for match, n in zip(new, counted, strict=True))
-    return [min(most, known[match][0]) for match in matches]
+        remembered.update((match, (n, most)) for match, n in zip(new, counted, strict=True))
+    return [min(most, remembered[match][0]) for match in matches]
 
 
-def _is_counted(known: tuple[int, int] | None, most: int) -> bool:
-    return known is not None and (known[0] < known[1] or known[1] >= most)
+def _is_counted(counted: tuple[int, int] | None, most: int) -> bool:
+    return counted is not None and (counted[0] < counted[1] or counted[1] >= most)
 
 
 def find_best_matching(reader: Reader, match: str, *, limit: int) -> list[int]:
@@ -490,8 +492,10 @@ def find_holding(
         rows = reader.rows(_HOLDING, (match, encode_numbers(chunks)))
     # Most chunks have one of a few sets of phrases.
     numbers = range(len(phrases))
-    held = {bits: [at for at in numbers if bits >> at & 1] for bits in {row[1] for row in rows}}
-    return {chunk: held[bits] for chunk, bits in rows}
+    phrases_by_bits = {
+        bits: [at for at in numbers if bits >> at & 1] for bits in {row[1] for row in rows}
+    }
+    return {chunk: phrases_by_bits[bits] for chunk, bits in rows}
 
 
 def _find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:

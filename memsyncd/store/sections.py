@@ -138,18 +138,18 @@ def read_levels(reader: Reader, path: str) -> list[tuple[str, int]]:
 
 def has_problem(reader: Reader, code: str) -> bool:
     """True if any note has a problem with this code."""
-    known: dict[str, bool] = reader.memo.setdefault("problems", {})
-    if code not in known:
-        known[code] = bool(reader.rows(_HAS_PROBLEM, (code,))[0][0])
-    return known[code]
+    remembered: dict[str, bool] = reader.memo.setdefault("problems", {})
+    if code not in remembered:
+        remembered[code] = bool(reader.rows(_HAS_PROBLEM, (code,))[0][0])
+    return remembered[code]
 
 
 def has_relation(reader: Reader, relation: str) -> bool:
     """True if any note has a typed link of this relation."""
-    known: dict[str, bool] = reader.memo.setdefault("relations", {})
-    if relation not in known:
-        known[relation] = bool(reader.rows(_HAS_RELATION, (relation,))[0][0])
-    return known[relation]
+    remembered: dict[str, bool] = reader.memo.setdefault("relations", {})
+    if relation not in remembered:
+        remembered[relation] = bool(reader.rows(_HAS_RELATION, (relation,))[0][0])
+    return remembered[relation]
 
 
 def read_relation_names(reader: Reader) -> list[str]:
@@ -279,7 +279,7 @@ def find_separate(reader: Reader, ids: Collection[int]) -> list[int]:
     """
     pairs = reader.rows(_AFTER_FRONT_MATTER, (encode_numbers(ids),))
     stating = {None, *find_stating(reader, [after for _, after in pairs if after is not None])}
-    together = {one for pair in pairs if pair[1] not in stating for one in pair}
+    together = {section for pair in pairs if pair[1] not in stating for section in pair}
     return [number for number in ids if number not in together]
 
 

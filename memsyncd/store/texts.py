@@ -63,7 +63,7 @@ def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, str]:
     blocks: dict[int, list[str]] = reader.memo.setdefault("blocks", {})
     giant: list[int] = []
     parts: dict[int, int] = {}
-    found: dict[int, list[str]] = {}
+    lines_of: dict[int, list[str]] = {}
     for row in reader.rows(_CHUNKS, (encode_numbers(chunks),)):
         chunk, start, end, parts[row[0]], block, first, data = row
         lines = blocks.pop(block, None)
@@ -75,12 +75,12 @@ def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, str]:
         n_more = end + 2 - first - len(lines)
         if n_more > 0:
             lines += lines.pop().split("\n", n_more)
-        found.setdefault(chunk, []).extend(lines[max(0, start - first) : end + 1 - first])
+        lines_of.setdefault(chunk, []).extend(lines[max(0, start - first) : end + 1 - first])
     for block in giant:
         del blocks[block]
     for block in [*blocks][:-MAX_BLOCKS]:
         del blocks[block]
-    return {chunk: _take_part("\n".join(lines), parts[chunk]) for chunk, lines in found.items()}
+    return {chunk: _take_part("\n".join(lines), parts[chunk]) for chunk, lines in lines_of.items()}
 
 
 def inflate(data: Any) -> str:
@@ -154,24 +154,24 @@ def knows_secrets(reader: Reader, fingerprint: str) -> bool:
 
 def has_secrets(reader: Reader, fingerprint: str) -> bool:
     """True if any note contains a secret, or the index does not know."""
-    known: dict[str, bool] = reader.memo.setdefault("has_secrets", {})
-    if fingerprint not in known:
-        if len(known) >= MEMO_LIMIT:
-            known.clear()
+    remembered: dict[str, bool] = reader.memo.setdefault("has_secrets", {})
+    if fingerprint not in remembered:
+        if len(remembered) >= MEMO_LIMIT:
+            remembered.clear()
         is_known = knows_secrets(reader, fingerprint)
-        known[fingerprint] = not is_known or bool(reader.rows(_HAS_SECRETS)[0][0])
-    return known[fingerprint]
+        remembered[fingerprint] = not is_known or bool(reader.rows(_HAS_SECRETS)[0][0])
+    return remembered[fingerprint]
 
 
 def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, ChunkSecrets]:
     """Return the secrets of each of `chunks` that shares lines with one."""
-    found: dict[int, ChunkSecrets] = {}
+    secrets: dict[int, ChunkSecrets] = {}
     rows = reader.rows(_SECRETS_OF_CHUNKS, (encode_numbers(chunks),))
     for chunk, start, end, first, last, what, is_partial in rows:
         of_chunk = ChunkSecrets(span=Span(start, end), is_partial=bool(is_partial), secrets=[])
         secret = SecretLines(span=Span(first, last), what=what)
-        found.setdefault(chunk, of_chunk).secrets.append(secret)
-    return found
+        secrets.setdefault(chunk, of_chunk).secrets.append(secret)
+    return secrets
 
 
 def read_chunk_lines(reader: Reader, chunks: Iterable[int]) -> list[ChunkLines]:

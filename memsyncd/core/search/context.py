@@ -271,8 +271,8 @@ class _Filling(msgspec.Struct):
         if anchor != chunk.anchor and any(said):
             self.same[at] = anchor
             return {}
-        shown = self.excerpts[chunk.anchor].lines if chunk.anchor in self.excerpts else {}
-        fresh = {line: text for line, text in placed.items() if line not in shown}
+        included_lines = self.excerpts[chunk.anchor].lines if chunk.anchor in self.excerpts else {}
+        fresh = {line: text for line, text in placed.items() if line not in included_lines}
         if not fresh:
             self._said.setdefault(said, chunk.anchor)
         return placed if at in self._cut_within else fresh
@@ -307,11 +307,11 @@ class _Filling(msgspec.Struct):
         chunk = self.chunks[at]
         if chunk.unread and at not in self._known:
             unread = (
-                one
-                for one in following
-                if self.chunks[one].unread
-                and one not in self._known
-                and (one == at or self._may_fit_label(self.chunks[one]))
+                number
+                for number in following
+                if self.chunks[number].unread
+                and number not in self._known
+                and (number == at or self._may_fit_label(self.chunks[number]))
             )
             places = [*islice(unread, self._n_at_once)]
             read = self.read([self.chunks[place] for place in places])
@@ -366,7 +366,7 @@ class _Filling(msgspec.Struct):
         The label of a heading alone is left out where the label of a section beneath repeats it.
         """
         if excerpt.is_label and any(
-            excerpt.is_repeated_by(self.excerpts[one]) for one in self.texts
+            excerpt.is_repeated_by(self.excerpts[other]) for other in self.texts
         ):
             self.excerpts[anchor] = excerpt
             return True
@@ -529,7 +529,7 @@ def _subtract(span: Span, others: Iterable[Span]) -> list[Span]:
     """The lines of a span that are in none of the others."""
     left: list[Span] = []
     start = span.start
-    for other in sorted(others, key=lambda one: one.start):
+    for other in sorted(others, key=lambda own: own.start):
         if other.start > span.end:
             break
         if start < other.start:
@@ -543,7 +543,7 @@ def _subtract(span: Span, others: Iterable[Span]) -> list[Span]:
 def _join(spans: Iterable[Span]) -> list[Span]:
     """The lines of all spans, as runs of consecutive lines."""
     runs: list[Span] = []
-    for span in sorted(spans, key=lambda one: one.start):
+    for span in sorted(spans, key=lambda own: own.start):
         if runs and span.start <= runs[-1].end + 1:
             runs[-1] = runs[-1].join(span)
         else:
@@ -672,7 +672,7 @@ def _render_label(
         words.append(f"({show_path(of.kind)})")
     if len(words) > 1:
         words.append("·")
-    words += [f"[{show_path(one)}]" for one in (of.workspace, of.relation) if one]
+    words += [f"[{show_path(label)}]" for label in (of.workspace, of.relation) if label]
     return f"{' '.join(words)} {path}:{place}"
 
 
@@ -696,11 +696,11 @@ def _find_word_end(text: str, n: int) -> int:
 
 
 def _render_run(excerpt: Excerpt, run: Span) -> Iterator[str]:
-    shown = [line for line in range(run.start, run.end + 1) if excerpt.lines.get(line, "").strip()]
-    if not shown:
+    filled = [line for line in range(run.start, run.end + 1) if excerpt.lines.get(line, "").strip()]
+    if not filled:
         return
     texts: list[str] = []
-    for line in range(shown[0], shown[-1] + 1):
+    for line in range(filled[0], filled[-1] + 1):
         texts.append(excerpt.lines.get(line, ""))
         if line == excerpt.cut_after:
             texts += [*_close_fence(texts), CUT_MARK]
@@ -713,9 +713,9 @@ def _render_run(excerpt: Excerpt, run: Span) -> Iterator[str]:
 def _close_fence(texts: Iterable[str]) -> list[str]:
     """The line that closes a fence left open at the end of these lines, if there is one."""
     mark = ""
-    for found in filter(None, map(_FENCE.fullmatch, texts)):
-        if not mark and "`" not in found["rest"]:
-            mark = found["mark"]
-        elif mark and found["mark"].startswith(mark) and not found["rest"].strip():
+    for fence in filter(None, map(_FENCE.fullmatch, texts)):
+        if not mark and "`" not in fence["rest"]:
+            mark = fence["mark"]
+        elif mark and fence["mark"].startswith(mark) and not fence["rest"].strip():
             mark = ""
     return [mark] if mark else []

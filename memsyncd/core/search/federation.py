@@ -74,10 +74,10 @@ def find_repeated(places: Sequence[FoundLines]) -> frozenset[int]:
     )
 
 
-def _is_nearer(one: FoundLines, other: FoundLines) -> bool:
-    """True for places of the same file with lines in common of which `one` has the longer root."""
-    have_common = one.first_line <= other.last_line and other.first_line <= one.last_line
-    return have_common and len(one.root) > len(other.root)
+def _is_nearer(lines: FoundLines, other: FoundLines) -> bool:
+    """True for places of one file with lines in common if `lines` has the longer root."""
+    have_common = lines.first_line <= other.last_line and other.first_line <= lines.last_line
+    return have_common and len(lines.root) > len(other.root)
 
 
 def compare_raw_scores(

@@ -46,10 +46,10 @@ class PropertyCondition(NamedTuple):
 
 def parse_condition(text: str, today: date | None = None) -> PropertyCondition | None:
     """Read `key=value`, `key>=7` or `key<2000`; None for any other text."""
-    found = _CONDITION.fullmatch(text)
-    if not found:
+    match = _CONDITION.fullmatch(text)
+    if not match:
         return None
-    key, sign, value = found.groups()
+    key, sign, value = match.groups()
     value = strip_links(value).strip()
     if sign != EQUAL and not _NUMBER.fullmatch(value):
         value = parse_day(value, today) or ""
@@ -77,8 +77,8 @@ def name_comparisons(text: str, keys: Collection[str]) -> str:
 def _find_comparisons(text: str) -> list[re.Match[str]]:
     if "<" not in text and ">" not in text:
         return []
-    found = (match for match in _BARE.finditer(text) if match["key"])
-    return [match for match in found if parse_condition(match[0].rstrip(".,;:!?").lstrip("-"))]
+    matches = (match for match in _BARE.finditer(text) if match["key"])
+    return [match for match in matches if parse_condition(match[0].rstrip(".,;:!?").lstrip("-"))]
 
 
 def strip_links(value: str) -> str:

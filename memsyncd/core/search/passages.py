@@ -80,13 +80,13 @@ def compute_rarities(n_chunks: int, counts: Sequence[int]) -> list[float]:
     return [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
 
 
-def score_lines(found: Collection[int], rarities: Sequence[float], *, is_led: bool) -> float:
+def score_lines(terms: Collection[int], rarities: Sequence[float], *, is_led: bool) -> float:
     """The bonus of a text for the words in it, which are indices of `rarities`; `is_led` if one of
     them is in its lead.
     """
-    if not found:
+    if not terms:
         return 0.0
-    share = sum([rarities[index] for index in found]) / sum(rarities)
+    share = sum([rarities[index] for index in terms]) / sum(rarities)
     return WORDS_SHARE * share + LEAD_SHARE * is_led
 
 
@@ -316,40 +316,40 @@ class Matcher:
         """
         # A stem begins as its word does; without accents, another letter may.
         begin, words = self._beginnings, [*words]
-        found = [
+        indices = [
             index
             for index, word in enumerate(words)
             if word.lower().startswith(begin) or not word.isascii()
         ]
-        return [*range(len(words))] if found and self.has_phrases else found
+        return [*range(len(words))] if indices and self.has_phrases else indices
 
     def find(self, tokens: Sequence[Token]) -> dict[int, list[TextRange]]:
         """The ranges of each term in the text, by the term's index."""
-        found: dict[int, list[TextRange]] = {}
+        ranges: dict[int, list[TextRange]] = {}
         by_first, prefixes, terms = self._by_first, self._prefixes, self._terms
         if not prefixes and not self.has_phrases:
             # Few words of a text match: the others are passed over without a step of the loop.
             for start, end, word in [token for token in tokens if token[2] in by_first]:
                 for index in by_first[word]:
-                    found.setdefault(terms[index], []).append((start, end))
-            return found
+                    ranges.setdefault(terms[index], []).append((start, end))
+            return ranges
         for at, token in enumerate(tokens):
             for index in by_first.get(token[2], ()):
                 last = self._find_last(tokens, at, self._patterns[index])
                 if last is not None:
-                    found.setdefault(terms[index], []).append((token[0], last[1]))
+                    ranges.setdefault(terms[index], []).append((token[0], last[1]))
             for prefix, index in prefixes:
                 if token[2].startswith(prefix):
-                    found.setdefault(index, []).append((token[0], token[1]))
-        return found
+                    ranges.setdefault(index, []).append((token[0], token[1]))
+        return ranges
 
     def find_terms(self, words: Sequence[str]) -> dict[int, None]:
         """The indices of the terms in a text of these words, in the order of `find`: faster."""
         by_first = self._by_first
         if self._prefixes or self.has_phrases:
             return dict.fromkeys(self.find([(0, 0, word) for word in words]))
-        found = [word for word in words if word in by_first]
-        return {self._terms[index]: None for word in found for index in by_first[word]}
+        matching = [word for word in words if word in by_first]
+        return {self._terms[index]: None for word in matching for index in by_first[word]}
 
     def _find_last(self, tokens: Sequence[Token], at: int, term: TermPattern) -> Token | None:
         """The last token of a row that begins at `at` and equals the term, else None."""
@@ -398,9 +398,11 @@ def weigh_texts(
     folded = [fold(text) for text in texts]
     spaced = [space_out(text) for text in folded]
     terms = [matcher.find_terms(words) for words in split(spaced)]
-    leads = [find_lead(text) if held else "" for text, held in zip(folded, terms, strict=True)]
+    leads = [
+        find_lead(text) if indices else "" for text, indices in zip(folded, terms, strict=True)
+    ]
     # Subwords tell only whether a term is there: of a text with all terms nothing more.
-    missing = [at for at, held in enumerate(terms) if len(held) < len(rarities)]
+    missing = [at for at, indices in enumerate(terms) if len(indices) < len(rarities)]
     possible = {at: some for at in missing if (some := _select_words(folded[at], matcher))}
     stems = split([" ".join(some) for some in possible.values()]) if possible else ()
     for at, words in zip(possible, stems, strict=True):
@@ -410,8 +412,10 @@ def weigh_texts(
     searched = [spaced[at] if matcher.has_phrases else space_out(leads[at]) for at in led]
     tokens = dict(zip(led, tokenize(searched) if led else (), strict=True))
     return [
-        score_lines(held, rarities, is_led=at in tokens and _is_led(matcher, tokens[at], leads[at]))
-        for at, held in enumerate(terms)
+        score_lines(
+            indices, rarities, is_led=at in tokens and _is_led(matcher, tokens[at], leads[at])
+        )
+        for at, indices in enumerate(terms)
     ]
 
 
@@ -500,9 +504,9 @@ def _find_ranges(
     }
 
 
-def highlight(text: str, found: Mapping[int, Sequence[TextRange]]) -> str:
+def highlight(text: str, ranges: Mapping[int, Sequence[TextRange]]) -> str:
     """Render a snippet of `text` around what `find_matches` found in it."""
-    return render_snippet(text, sort_ranges(chain.from_iterable(found.values())))
+    return render_snippet(text, sort_ranges(chain.from_iterable(ranges.values())))
 
 
 def render_snippet(text: str, matches: Sequence[tuple[int, int]]) -> str:

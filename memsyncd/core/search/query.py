@@ -99,8 +99,8 @@ def find_query_problems(text: str, today: date | None = None) -> list[str]:
     problems = []
     if ":" in text:
         reader = FilterReader(today)
-        found = ((match, reader.accept(match)) for match in FILTER_PATTERN.finditer(text))
-        problems = [_describe_filter(*one, today) for one in found if one[0]["name"]]
+        tried = ((match, reader.accept(match)) for match in FILTER_PATTERN.finditer(text))
+        problems = [_describe_filter(*filter_, today) for filter_ in tried if filter_[0]["name"]]
         if len(text.split()) > _FEW_WORDS:
             problems = [problem for problem in problems if not problem.endswith(_NO_VALUE)]
         problems += _describe_unknown_filters(text)
@@ -117,12 +117,16 @@ def find_query_problems(text: str, today: date | None = None) -> list[str]:
 
 def _describe_shortened(typed: str, kept: str) -> str:
     """Say how much of a text counts, and which of its exclusions and filters do not."""
-    lost = [one for one in _list_conditions(typed) if one not in {*_list_conditions(kept)}]
-    shown = " ".join(map(_show, lost[:MAX_SHOWN]))
+    lost = [
+        condition
+        for condition in _list_conditions(typed)
+        if condition not in {*_list_conditions(kept)}
+    ]
+    named = " ".join(map(_show, lost[:MAX_SHOWN]))
     more = f" and {len(lost) - MAX_SHOWN} more" if len(lost) > MAX_SHOWN else ""
     return (
         f"{len(kept):,} of {len(typed):,} characters count: a query is shortened to "
-        f"{QUERY_LIMIT:,}, by whole words{f', and {shown}{more} did not count' if lost else ''}"
+        f"{QUERY_LIMIT:,}, by whole words{f', and {named}{more} did not count' if lost else ''}"
     )
 
 
@@ -152,8 +156,8 @@ def _describe_unknown_filters(text: str) -> Iterator[str]:
 
 def _find_near_filter(name: str) -> str:
     """The filter that a mistyped name may mean; empty if there is none."""
-    known = [(filter_name, 1) for filter_name in FILTER_NAMES]
-    return next(iter(suggest_words(name, known)), "")
+    filters = [(filter_name, 1) for filter_name in FILTER_NAMES]
+    return next(iter(suggest_words(name, filters)), "")
 
 
 def _find_lost_exclusions(text: str) -> list[str]:
@@ -161,10 +165,10 @@ def _find_lost_exclusions(text: str) -> list[str]:
 
     ASCII signs such as `->` are no exclusions.
     """
-    found = (match for match in _TERM.finditer(text) if match["no"] and not match[0].isascii())
+    exclusions = (match for match in _TERM.finditer(text) if match["no"] and not match[0].isascii())
     return [
         f"{_show(match[0])} did not count: only letters, digits, arrows and emoji are indexed"
-        for match in found
+        for match in exclusions
         if not _read_terms(match)
     ]
 
@@ -181,26 +185,26 @@ def _describe_filter(match: re.Match[str], is_filter: bool, today: date | None) 
     """Describe the oddity of a text that looks like a filter; empty if there is none."""
     name = match["name"].lower()
     value = read_filter_value(match, name)
-    shown = _show(match[0])
+    typed = _show(match[0])
     if is_filter and name == "meta":
         condition = parse_condition(value, today)
         own = condition.key.lower() if condition else ""
         filter_ = f"{'tag' if own == 'tags' else own}:{condition.value if condition else ''}"
-        return f"{shown} searches other keys; write {filter_}" if own in _OWN_KEYS else ""
+        return f"{typed} searches other keys; write {filter_}" if own in _OWN_KEYS else ""
     if is_filter:
         if name in CHOICES and find_choice(name, value) is None:
-            return f"nothing can pass {shown}; {name}: takes {', '.join(CHOICES[name])}"
+            return f"nothing can pass {typed}; {name}: takes {', '.join(CHOICES[name])}"
         if name == "path" and _OUTSIDE.match(value):
             return (
-                f"nothing can pass {shown}; a path begins at the workspace's root, as docs/plan.md"
+                f"nothing can pass {typed}; a path begins at the workspace's root, as docs/plan.md"
             )
         return ""
     if match["no"] and name not in FIELDS:
-        return f"{shown} was read as words; {name}: cannot be excluded"
+        return f"{typed} was read as words; {name}: cannot be excluded"
     if not value.strip():
-        return f"{shown} was read as words; {name}: {_NO_VALUE}"
+        return f"{typed} was read as words; {name}: {_NO_VALUE}"
     form = _FORMS.get(name)
-    return f"{shown} was read as words; {name}: takes {form}" if form else ""
+    return f"{typed} was read as words; {name}: takes {form}" if form else ""
 
 
 def _show(text: str) -> str:

@@ -393,9 +393,9 @@ def sort_ranked(ranked: Iterable[Ranked]) -> list[Ranked]:
     return sorted(ranked, key=_order)
 
 
-def _order(one: Ranked) -> tuple[float, str, int, int, int]:
-    c = one.candidate
-    return (-one.raw_score, c.path, c.start_line, c.end_line, c.chunk)
+def _order(chunk: Ranked) -> tuple[float, str, int, int, int]:
+    c = chunk.candidate
+    return (-chunk.raw_score, c.path, c.start_line, c.end_line, c.chunk)
 
 
 # --- Passages -------------------------------------------------------------------------------------
@@ -523,13 +523,16 @@ def fill_ranked(ranked: Sequence[Ranked], more: Sequence[Ranked]) -> list[Ranked
     """Return all of `ranked`, and after them the new chunks of `more`, none of which has a
     higher raw score.
     """
-    known = {chunk.candidate.chunk for chunk in ranked}
-    fresh = [one for one in more if one.candidate.chunk not in known]
+    taken = {chunk.candidate.chunk for chunk in ranked}
+    fresh = [chunk_ for chunk_ in more if chunk_.candidate.chunk not in taken]
     if not ranked or not fresh:
         return [*ranked, *fresh]
     least, best = ranked[-1].raw_score, fresh[0].raw_score
     factor = least / best if 0 < least < best else 1.0
-    return [*ranked, *(one._replace(raw_score=min(least, factor * one.raw_score)) for one in fresh)]
+    return [
+        *ranked,
+        *(chunk_._replace(raw_score=min(least, factor * chunk_.raw_score)) for chunk_ in fresh),
+    ]
 
 
 def rank_passages(
@@ -594,7 +597,7 @@ def rank_passages(
     return tuple(ranked.make_passage(group) for _, ranked, group in best)
 
 
-def _find_apart(found: FoundChunks, notes: Iterable[Sequence[ChunkRow]]) -> frozenset[int]:
+def _find_apart(candidates: FoundChunks, notes: Iterable[Sequence[ChunkRow]]) -> frozenset[int]:
     """Return the sections that are apart, among sections with a row that touches another section's
     row.
     """
@@ -606,7 +609,7 @@ def _find_apart(found: FoundChunks, notes: Iterable[Sequence[ChunkRow]]) -> froz
                 joining |= {section, row[2]}
             if row[4] >= end:
                 end, section = row[4], row[2]
-    return frozenset(found.find_apart(joining)) if joining else NO_CHUNK_IDS
+    return frozenset(candidates.find_apart(joining)) if joining else NO_CHUNK_IDS
 
 
 # A bound that no raw score of a note's chunks exceeds before the day and the boosts, its rows, and
@@ -625,12 +628,12 @@ class _RankedNote(NamedTuple):
 
     @property
     def raw_scores(self) -> list[float]:
-        return [one.raw_score for one in self.boosted] if self.boosted else self.scores.raw
+        return [chunk.raw_score for chunk in self.boosted] if self.boosted else self.scores.raw
 
     def boost(self, boost: Boost) -> _RankedNote:
         candidates = self.make_candidates(self.rows)
-        ranked = [self._make_ranked(one, at) for at, one in enumerate(candidates)]
-        boosted = {one.candidate.chunk: one for one in boost(ranked)}
+        ranked = [self._make_ranked(chunk, at) for at, chunk in enumerate(candidates)]
+        boosted = {chunk.candidate.chunk: chunk for chunk in boost(ranked)}
         return self._replace(boosted=[boosted[row[0]] for row in self.rows])
 
     def make_passage(self, group: _Group) -> Passage:
@@ -681,7 +684,7 @@ def _bound_notes(
 
 
 def _read_by_bound(
-    found: FoundChunks,
+    candidates: FoundChunks,
     policy: RankingPolicy,
     gain: float,
     ratio: float,
@@ -691,25 +694,25 @@ def _read_by_bound(
     twice at most: each time costs a statement. The second time it is known what has to be exceeded.
     """
     by_file: defaultdict[int, list[ChunkRow]] = defaultdict(list)
-    for row in sorted(found.rows, key=itemgetter(6), reverse=True):
+    for row in sorted(candidates.rows, key=itemgetter(6), reverse=True):
         by_file[row[1]].append(row)
     notes = [*by_file.values()]  # by the highest score of their rows
-    if found.exact is not None:
-        bounded = _bound_notes(notes, found.exact, policy)
+    if candidates.exact is not None:
+        bounded = _bound_notes(notes, candidates.exact, policy)
         n_first = _count_first([rows for _, rows, _ in bounded])
-        yield found.exact, bounded[:n_first]
+        yield candidates.exact, bounded[:n_first]
         left = [bound for bound in bounded[n_first:] if gain * bound[0] >= find_least()]
         if left:
-            yield found.exact, left
+            yield candidates.exact, left
         return
     n_first = _count_first(notes)
-    exact = found.read_exact([row[0] for rows in notes[:n_first] for row in rows])
+    exact = candidates.read_exact([row[0] for rows in notes[:n_first] for row in rows])
     yield exact, _bound_notes(notes[:n_first], exact, policy)
     more = _choose_notes(
         notes[n_first:], policy, find_least() / (gain * (1 + policy.exact * ratio))
     )
     if more:
-        exact = found.read_exact([row[0] for rows in more for row in rows])
+        exact = candidates.read_exact([row[0] for rows in more for row in rows])
         yield exact, _bound_notes(more, exact, policy)
 
 
@@ -753,15 +756,15 @@ def bound_exact_ratio(n_chunks: int, by_stems: Sequence[int], by_words: Sequence
     more often than its stem, and in texts of the same length, so in bm25 only its rarity counts for
     more. Infinite if a stem is in so many chunks that it scores next to nothing.
     """
-    found = [
+    rarities = [
         (_idf(n_chunks, n), _idf(n_chunks, n_exact))
         for n, n_exact in zip(by_stems, by_words, strict=True)
         if n_exact
     ]
-    if any(idf < _SMALL_IDF for idf, _ in found):
+    if any(idf < _SMALL_IDF for idf, _ in rarities):
         return math.inf
     # The index may have some chunks more or less than it was said to have.
-    return _RATIO_MARGIN * max((exact / idf for idf, exact in found), default=1.0)
+    return _RATIO_MARGIN * max((exact / idf for idf, exact in rarities), default=1.0)
 
 
 def _idf(n_chunks: int, n_holding: int) -> float:
@@ -858,9 +861,9 @@ def apply_factors(
     )
 
 
-def _boost(one: Ranked, factors: Mapping[str, float]) -> Ranked:
-    return one._replace(
-        raw_score=one.raw_score * math.prod(factors.values()), boosts={**one.boosts, **factors}
+def _boost(chunk: Ranked, factors: Mapping[str, float]) -> Ranked:
+    return chunk._replace(
+        raw_score=chunk.raw_score * math.prod(factors.values()), boosts={**chunk.boosts, **factors}
     )
 
 

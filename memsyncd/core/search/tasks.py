@@ -125,9 +125,9 @@ def order_profile(items: Iterable[TaskItem], value: ItemValue | None = None) -> 
 
 def _order(items: Iterable[TaskItem], value: ItemValue | None) -> list[TaskItem]:
     """By `value`, the largest first; then the latest, and by place."""
-    found = sorted(items, key=lambda item: (item.path, item.start_line))
-    found.sort(key=lambda one: one.time, reverse=True)
-    return sorted(found, key=lambda one: -value(one)) if value else found
+    ordered = sorted(items, key=lambda item: (item.path, item.start_line))
+    ordered.sort(key=lambda one: one.time, reverse=True)
+    return sorted(ordered, key=lambda one: -value(one)) if value else ordered
 
 
 def group_for_task(
@@ -177,12 +177,12 @@ def group_for_session(
         if own_section.kind == "discovery" and own_section.is_open
     ]
     tasks = {own_section.task for own_section in own if own_section.task}
-    ready = [one for name in sorted(tasks) for one in find_ready(items, name)[0]]
+    ready = [section for name in sorted(tasks) for section in find_ready(items, name)[0]]
     return (
         TaskGroup("Last checkpoint", checkpoints[:1]),
         TaskGroup("Summary", summaries[:1]),
         TaskGroup("Open discoveries", _order(discoveries, None)),
-        TaskGroup("Ready", [one for one in ready if one.kind != "discovery"]),
+        TaskGroup("Ready", [section for section in ready if section.kind != "discovery"]),
     )
 
 
@@ -266,7 +266,7 @@ def summarize(items: Sequence[TaskItem], *, max_bytes: int) -> str:
     chosen: dict[int, str] = {}
     seen: set[str] = set()
     left = max_bytes
-    for score, at in sorted(scored, key=lambda one: (-one[0], one[1])):
+    for score, at in sorted(scored, key=lambda sentence: (-sentence[0], sentence[1])):
         item, text = sentences[at]
         line = f"- {text} ({item.path}:{item.start_line})\n"
         if score > 0 and text not in seen and len(line.encode()) <= left:

@@ -350,8 +350,8 @@ class MarkBlanker:
         return piece
 
 
-def _blank(found: re.Match[str]) -> str:
-    return " " * len(found[0])
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
 
 
 class SubwordFinder:
@@ -403,7 +403,7 @@ class SubwordFinder:
         """The subwords of a title by sort; empty if it has none."""
         words: Sequence[Sequence[str]] = ()
         if _MAY_HAVE_SUBWORDS.search(title):
-            words = [[word for _, some in found for word in some] for found in _find_by_sort(title)]
+            words = [[word for _, some in sort for word in some] for sort in _find_by_sort(title)]
         self._titles[title] = words
         return words
 
@@ -474,18 +474,18 @@ def _joined_ranges(text: str) -> list[_Range]:
     """The words of `snake_case`, `re-index` and `12,480` without signs, the numbers of `v1.2`,
     which the index has as `v1` and 2, and of `2026-03-01T10:20:30Z`, which it has with letters.
     """
-    found: list[_Range] = []
+    ranges: list[_Range] = []
     for sign, rest, part, most in _JOINED:
         if sign in text:
             for m in rest.finditer(text):
-                found += _join(text, _find_start(text, m.start(), part, most), m)
+                ranges += _join(text, _find_start(text, m.start(), part, most), m)
     if "." in text:
         for m in _DOTTED.finditer(text):
-            found += _dotted_ranges(text, m)
+            ranges += _dotted_ranges(text, m)
     if ":" in text:
         for m in _STAMP_TIME.finditer(text):
-            found += _number_ranges(text, m.start() - _DATE_CHARACTERS, m.end())
-    return sorted(found) if len(found) > 1 else found
+            ranges += _number_ranges(text, m.start() - _DATE_CHARACTERS, m.end())
+    return sorted(ranges) if len(ranges) > 1 else ranges
 
 
 def _dotted_ranges(text: str, rest: re.Match[str]) -> list[_Range]:
@@ -500,8 +500,8 @@ def _dotted_ranges(text: str, rest: re.Match[str]) -> list[_Range]:
 def _find_start(text: str, end: int, part: re.Pattern[str], most: int) -> int:
     """The start of the part before `end`, which is `end` if it has more characters."""
     # Backwards: only a match at the start needs no search.
-    found = part.match(text[max(0, end - most - 1) : end][::-1])
-    n_characters = len(found[0]) if found else 0
+    match = part.match(text[max(0, end - most - 1) : end][::-1])
+    n_characters = len(match[0]) if match else 0
     return end - n_characters if n_characters <= most else end
 
 
@@ -526,17 +526,17 @@ def _number_ranges(text: str, start: int, end: int) -> list[_Range]:
 
 
 def _spelling_ranges(text: str) -> list[_Range]:
-    found: list[_Range] = []
+    ranges: list[_Range] = []
     if text.isascii() or not any(sign in text for sign in _SPELLED_SIGNS):
-        return found
+        return ranges
     sign = _SPELLED_OUT.search(text)
     while sign:  # few lines have one
         start, end = text.rfind("\n", 0, sign.start()) + 1, text.find("\n", sign.end())
         end = end if end >= 0 else len(text)
         spelled = [(m.start(), m.end(), spell_out(m[0])) for m in _WORD.finditer(text, start, end)]
-        found += [one for one in spelled if one[2]]
+        ranges += [place for place in spelled if place[2]]
         sign = _SPELLED_OUT.search(text, end)
-    return found
+    return ranges
 
 
 def spell_out(word: str) -> str:
@@ -563,8 +563,8 @@ def respell(words: tuple[str, ...]) -> tuple[str, ...]:
 def _signed_ranges(text: str) -> list[_Range]:
     if "++" not in text and "#" not in text:
         return []
-    found = [m for sign in (_PLUSES, _SHARP) for m in sign.finditer(text)]
-    return sorted((m.start() - 1, m.end(), f"{text[m.start() - 1]}{_SIGNS[m[0]]}") for m in found)
+    signs = [m for sign in (_PLUSES, _SHARP) for m in sign.finditer(text)]
+    return sorted((m.start() - 1, m.end(), f"{text[m.start() - 1]}{_SIGNS[m[0]]}") for m in signs)
 
 
 def _picture_ranges(text: str) -> list[_Range]:
@@ -790,8 +790,8 @@ def find_identifiers(text: str) -> tuple[str, ...]:
     """
     if not _MAY_HAVE_IDENTIFIERS.search(text):
         return ()
-    found = (one["quoted"] or one["bare"] for one in _IDENTIFIER.finditer(text))
-    names = dict.fromkeys(name.strip(_IDENTIFIER_MARKS).lower() for name in found)
+    identifiers = (match["quoted"] or match["bare"] for match in _IDENTIFIER.finditer(text))
+    names = dict.fromkeys(name.strip(_IDENTIFIER_MARKS).lower() for name in identifiers)
     return tuple(name for name in names if len(name) >= MIN_IDENTIFIER_CHARACTERS)[:MAX_IDENTIFIERS]
 
 
@@ -812,7 +812,7 @@ class IdentifierMatcher:
         text, file_name = text.lower(), path.lower().rpartition("/")[2]
         if file_name not in self._names and not any(name in text for name in self._names):
             return 1.0
-        code = "\n".join([one["span"] or one["block"] or "" for one in _CODE.finditer(text)])
+        code = "\n".join([match["span"] or match["block"] or "" for match in _CODE.finditer(text)])
         n_found = sum(
             name == file_name or pattern.search(code) is not None
             for name, pattern in zip(self._names, self._patterns, strict=True)
@@ -858,7 +858,7 @@ def suggest_words(word: str, known: Iterable[tuple[str, int]]) -> tuple[str, ...
     letters, digits = set(word), _digits_of(word)
     shortest, longest = len(word) - max_edits, len(word) + max_edits
     most = max(max_edits, _TRUNCATION_EDITS)
-    found: set[tuple[float, bool, int, str]] = set()
+    similar: set[tuple[float, bool, int, str]] = set()
     for other, n_chunks in known:
         begins_alike = other.startswith(word) or word.startswith(other)
         edits = _prefix_distance(word, other) if begins_alike else math.inf
@@ -869,9 +869,9 @@ def suggest_words(word: str, known: Iterable[tuple[str, int]]) -> tuple[str, ...
             if len(letters - theirs) <= max_edits and len(theirs - letters) <= max_edits:
                 edits = min(edits, edit_distance(word, other, max_edits))
         if 0 < edits <= most and _digits_of(other) == digits:
-            found.add((edits, other[0] != word[0], -n_chunks, other))
-    nearest = min(found, default=(0.0,))[0]
-    likely = [other for edits, *_, other in sorted(found) if edits <= nearest + _LEEWAY]
+            similar.add((edits, other[0] != word[0], -n_chunks, other))
+    nearest = min(similar, default=(0.0,))[0]
+    likely = [other for edits, *_, other in sorted(similar) if edits <= nearest + _LEEWAY]
     return tuple(likely[:N_SUGGESTIONS])
 
 

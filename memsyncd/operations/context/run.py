@@ -199,7 +199,7 @@ def offer_context(
     params, options = read_query([workspace], params, config, options)
     plan = make_search_plan(params, config, options, ranking)
     # The user-wide workspace's part has neither heading nor mark of its own.
-    shown = replace(params, heading="", mark=False) if is_user_wide else params
+    shown_params = replace(params, heading="", mark=False) if is_user_wide else params
     has_words = not is_user_wide and _has_words(plan)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
     n_empty, matching, counts = 0, NOTHING_MATCHES, None
@@ -208,21 +208,22 @@ def offer_context(
         plan = begin_vectors(workspace, plan)
     with workspace.acquire(plan.timeout_s) as reader:
         shows = ShownReader.of(reader, plan, config)
+        if has_words and plan.query.commands:
+            plan = spare_commands(reader, plan)
         if has_words:
-            plan = spare_commands(reader, plan) if plan.query.commands else plan
             matching = _find_matching(shows, workspace, plan, budget)
-            chunks = matching.chunks
         else:
-            chunks, n_empty = _find_start_chunks(shows, workspace, plan)
-        if is_user_wide:
-            chunks = [pair for pair in chunks if _is_for_all(pair[1])]
+            matching, n_empty = _find_start(shows, workspace, plan, is_user_wide=is_user_wide)
+        chunks = matching.chunks
         keys: Mapping[str, SortKey] = {}
         if params.sort != "relevance":
             chunks, keys = _sort_chunks(shows, workspace, chunks, params.sort, plan)
         related = make_related_reader(reader, config, plan, workspace.entry.id, plan.now_s)
         chunks, relations = _follow(shows, chunks, params.follow, related, budget)
         chunks = _add_contradictions(reader, chunks, relations)
-        block = _build_block([chunk for _, chunk in chunks], budget, shown, config, matching.read)
+        block = _build_block(
+            [chunk for _, chunk in chunks], budget, shown_params, config, matching.read
+        )
         if has_words and is_merged:
             counts = count_terms(reader, plan, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, plan, matching, block, relations)
@@ -277,7 +278,7 @@ def _sort_chunks(
     if any(chunk.reason == MATCH for _, chunk in placed):
         return placed, {}
     # The better chunks of a section stay first.
-    return sorted(placed, key=lambda one: one[1].place), keys
+    return sorted(placed, key=lambda pair: pair[1].place), keys
 
 
 def _make_ranking() -> RankingPolicy:
@@ -290,13 +291,13 @@ def _has_words(plan: SearchPlan) -> bool:
     return bool(plan.query.text.strip()) or len(plan.text) > QUERY_LIMIT
 
 
-def _list_keys(block: ContextBlock, known: Mapping[str, SortKey]) -> list[SortKey]:
+def _list_keys(block: ContextBlock, keys_of: Mapping[str, SortKey]) -> list[SortKey]:
     """Return the key of each part; a part to which a relation leads has the key of the part before
     it.
     """
     keys: list[SortKey] = []
     for part in block.included:
-        keys.append(known.get(part.chunk.anchor, keys[-1] if keys else ()))
+        keys.append(keys_of.get(part.chunk.anchor, keys[-1] if keys else ()))
     return keys
 
 
@@ -336,16 +337,18 @@ def merge_offers(
     # Each has its share of the room that the user-wide workspace leaves.
     own = [placed_part.limit(least + (1 - least) * placed_part.chunk.share) for placed_part in own]
     own.sort(key=lambda placed_part: placed_part.chunk.share)
-    placed = [*(one.limit(least) for one in of_user), *own]
+    placed = [*(each.limit(least) for each in of_user), *own]
     n_added = len(of_user)
     budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
-    block = _build_block([one.chunk for one in placed], budget, params, config, n_added=n_added)
-    places = {one.chunk.anchor: one for one in placed}
+    block = _build_block([each.chunk for each in placed], budget, params, config, n_added=n_added)
+    places = {each.chunk.anchor: each for each in placed}
     omitted = [
-        places[one.chunk.anchor].describe_left_out(
-            replace(one, reason=f"{SAME} {places[one.same_as].part.anchor}") if one.same_as else one
+        places[each.chunk.anchor].describe_left_out(
+            replace(each, reason=f"{SAME} {places[each.same_as].part.anchor}")
+            if each.same_as
+            else each
         )
-        for one in block.omitted
+        for each in block.omitted
     ]
     first = offers[0] if offers else user_wide
     reasons = dict.fromkeys(offer.why_empty for offer in offers if offer.why_empty)
@@ -353,7 +356,7 @@ def merge_offers(
         workspace=first.entry.id if first else "",
         text=block.text,
         tokens=block.n_tokens,
-        included=[places[one.chunk.anchor].describe(one) for one in block.included],
+        included=[places[each.chunk.anchor].describe(each) for each in block.included],
         left_out=[*omitted, *(part for offer in offers for part in _list_left_out(offer))],
         unranked=sum(offer.n_unranked for offer in offers),
         why_empty=None if block.text else "; ".join(reasons) or NO_ROOM,
@@ -398,8 +401,8 @@ def _order_lines(offers: Sequence[ContextOffer]) -> list[tuple[int, int]]:
         [(offer.counts or TermCounts(0), offer.raw_hits) for offer in offers],
         DEFAULT_RANKING.semantic,
     )
-    found = [(-score, at, i) for at, part in enumerate(scores) for i, score in enumerate(part)]
-    return [(at, number) for _, at, number in sorted(found)]
+    scored = [(-score, at, i) for at, part in enumerate(scores) for i, score in enumerate(part)]
+    return [(at, number) for _, at, number in sorted(scored)]
 
 
 def _leave_out_repeated(
@@ -408,9 +411,12 @@ def _leave_out_repeated(
     """Leave out lines that the workspace of an inner folder offers as well."""
     lines = [(offers[at].entry.root, offers[at].block.included[number]) for at, number in order]
     repeated = find_repeated(
-        [FoundLines(folder, one.chunk.path, one.span.start, one.span.end) for folder, one in lines]
+        [
+            FoundLines(folder, place.chunk.path, place.span.start, place.span.end)
+            for folder, place in lines
+        ]
     )
-    return [one for index, one in enumerate(order) if index not in repeated]
+    return [place for index, place in enumerate(order) if index not in repeated]
 
 
 class _Placed(NamedTuple):
@@ -422,8 +428,8 @@ class _Placed(NamedTuple):
     def limit(self, share: float) -> _Placed:
         return self._replace(chunk=replace(self.chunk, share=share))
 
-    def describe(self, shown: ContextLines) -> ContextPart:
-        return replace(self.part, start_line=shown.span.start, end_line=shown.span.end)
+    def describe(self, lines: ContextLines) -> ContextPart:
+        return replace(self.part, start_line=lines.span.start, end_line=lines.span.end)
 
     def describe_left_out(self, omitted: ContextLines) -> LeftOutPart:
         place = {
@@ -490,7 +496,7 @@ def _shows(block: ContextBlock, chunk: ContextChunk) -> bool:
     """True if a block has text of a chunk, there or in a section that says the same."""
     place = (chunk.anchor, chunk.span.start)
     said = [*block.included, *(part for part in block.omitted if part.same_as)]
-    return any((one.chunk.anchor, one.span.start) == place for one in said)
+    return any((lines.chunk.anchor, lines.span.start) == place for lines in said)
 
 
 def _read_included(
@@ -549,31 +555,32 @@ def _follow(
     if not names:
         return [*chunks], {}
     by_anchor = find_relations(shows.reader, (chunk.anchor for _, chunk in chunks), names)
-    found: list[FoundChunk] = []
+    followed: list[FoundChunk] = []
     relations: Relations = {}
     labels: dict[str, str] = {}
     left = budget.max_tokens // RELATED_SHARE
     for section, chunk in chunks:
-        found.append((section, chunk))
+        followed.append((section, chunk))
         # Each place once: the places of the best section come first.
-        for one in related.read(by_anchor.pop(chunk.anchor, ())):
-            read = _read_chunks(shows, [(each, RELATED) for each in one.chunks])
+        for target in related.read(by_anchor.pop(chunk.anchor, ())):
+            read = _read_chunks(shows, [(each, RELATED) for each in target.chunks])
             n_tokens = sum(count_tokens(each.text) + LABEL_TOKENS for _, each in read)
             if n_tokens > left:
                 continue
             left -= n_tokens
-            found += [
+            followed += [
                 (number, replace(each, place=chunk.place, group=chunk.group))
                 for number, each in read
             ]
             name = chunk.heading[-1] if chunk.heading else chunk.path
             for _, each in read:
-                labels.setdefault(each.anchor, f"{name} {one.relation.name} this")
+                labels.setdefault(each.anchor, f"{name} {target.relation.name} this")
                 relations.setdefault(
-                    each.anchor, {"relation": one.relation.name, "related_to": chunk.anchor}
+                    each.anchor, {"relation": target.relation.name, "related_to": chunk.anchor}
                 )
     labelled = [
-        (section, replace(chunk, relation=labels.get(chunk.anchor, ""))) for section, chunk in found
+        (section, replace(chunk, relation=labels.get(chunk.anchor, "")))
+        for section, chunk in followed
     ]
     return labelled, relations
 
@@ -582,14 +589,14 @@ def _add_contradictions(
     reader: Reader, chunks: Sequence[FoundChunk], relations: Relations
 ) -> list[FoundChunk]:
     """Label the sections that contradict another, or that another contradicts."""
-    found = find_contradictions(reader, (chunk.anchor for _, chunk in chunks))
-    if not found:
+    contradictions = find_contradictions(reader, (chunk.anchor for _, chunk in chunks))
+    if not contradictions:
         return list(chunks)
     labelled = []
     for section, chunk in chunks:
-        if chunk.anchor in found:
-            relations.setdefault(chunk.anchor, {}).update(found[chunk.anchor]._asdict())
-            labels = [chunk.relation, describe_contradictions(*found[chunk.anchor])]
+        if chunk.anchor in contradictions:
+            relations.setdefault(chunk.anchor, {}).update(contradictions[chunk.anchor]._asdict())
+            labels = [chunk.relation, describe_contradictions(*contradictions[chunk.anchor])]
             labelled.append((section, replace(chunk, relation="; ".join(filter(None, labels)))))
         else:
             labelled.append((section, chunk))
@@ -665,17 +672,17 @@ def _find_raw_hits(
         for part in block.included
     ]
     wanted = set(anchors)
-    passages = [one for one in matching.passages if one.chunk.anchor in wanted]
+    passages = [passage_ for passage_ in matching.passages if passage_.chunk.anchor in wanted]
     chunks = matching.read([passage.chunk for passage in passages])
     matcher = Matcher(make_patterns(reader, plan))
-    found: dict[str, RawHit] = {}
+    raw_hits: dict[str, RawHit] = {}
     for passage, chunk in zip(passages, chunks, strict=True):
-        known = found.get(chunk.anchor, RawHit(0.0))
-        terms = known.terms.union(matcher.find_terms(reader.split(space_out(fold(chunk.text)))))
+        before = raw_hits.get(chunk.anchor, RawHit(0.0))
+        terms = before.terms.union(matcher.find_terms(reader.split(space_out(fold(chunk.text)))))
         best = RawHit(passage.raw_score, terms, passage.semantic_share)
-        better = replace(known, terms=terms) if known.raw_score >= best.raw_score else best
-        found[chunk.anchor] = better
-    return [found[anchor] for anchor in anchors]
+        better = replace(before, terms=terms) if before.raw_score >= best.raw_score else best
+        raw_hits[chunk.anchor] = better
+    return [raw_hits[anchor] for anchor in anchors]
 
 
 def _make_text_scorer(
@@ -693,16 +700,26 @@ def _make_text_scorer(
 # --- for the start of a session -----------------------------------------------------------------
 
 
+def _find_start(
+    shows: ShownReader, workspace: Workspace, plan: SearchPlan, *, is_user_wide: bool
+) -> tuple[_Matching, int]:
+    """Return the chunks of a session start, and how many say nothing and are left out."""
+    chunks, n_empty = _find_start_chunks(shows, workspace, plan)
+    if is_user_wide:
+        chunks = [pair for pair in chunks if _is_for_all(pair[1])]
+    return NOTHING_MATCHES._replace(chunks=chunks), n_empty
+
+
 def _find_start_chunks(
     shows: ShownReader, workspace: Workspace, plan: SearchPlan
 ) -> tuple[list[FoundChunk], int]:
     """Return the chunks of a session start, and how many say nothing and are left out."""
     config = shows.config
     kinds = {name: kind.importance for name, kind in config.kinds.items()}
-    found = find_start_chunks(
+    starts = find_start_chunks(
         shows.reader, plan.filters, kinds, other=OTHER_KINDS.importance, pin_at=config.memory.pin_at
     )
-    visible = [chunk for chunk in found if (workspace.id, chunk.path) not in plan.absent]
+    visible = [chunk for chunk in starts if (workspace.id, chunk.path) not in plan.absent]
     read = _read_chunks(shows, [(chunk, chunk.reason) for chunk in visible])
     chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}
     parents = {

@@ -31,7 +31,7 @@ def _show_block(answer: dict[str, Any], _args: Args, console: Console) -> None:
         terminal.print(clean(answer["text"]))
     else:
         terminal.report(f"no context: {clean_line(answer['why_empty'])}")
-    n_left_out = sum(one["reason"] == "no room" for one in answer["left_out"])
+    n_left_out = sum(part["reason"] == "no room" for part in answer["left_out"])
     if answer["text"] and n_left_out:
         n_sections = render_count(n_left_out, "place")
         weaker = (
@@ -49,11 +49,11 @@ def _show_block(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 def _list_sources(answer: dict[str, Any]) -> list[str]:
     """List each label of a workspace in the block, with the folder that its paths start from."""
-    shown = {part["workspace"] for part in answer["included"]}
+    included = {part["workspace"] for part in answer["included"]}
     every = answer["workspaces"]
-    is_labelled = sum(not one["user"] for one in every) > 1
+    is_labelled = sum(not workspace["user"] for workspace in every) > 1
     return [
-        f"[{'user-wide' if one['user'] else one['name']}]  {one['root']}"
-        for one in every
-        if one["id"] in shown and (one["user"] or is_labelled)
+        f"[{'user-wide' if workspace['user'] else workspace['name']}]  {workspace['root']}"
+        for workspace in every
+        if workspace["id"] in included and (workspace["user"] or is_labelled)
     ]

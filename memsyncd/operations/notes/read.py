@@ -198,7 +198,7 @@ def _find_place(
         if section is None:
             sections = read_sections_of(reader, path.text)
             line = params.start_line or 1
-            within = (one for one in sections if one.span.start <= line <= one.span.end)
+            within = (each for each in sections if each.span.start <= line <= each.span.end)
             section = next(within, None)
         counts = _count_links(reader, path.text, params.anchor)
     return path, section, digest, counts
@@ -254,9 +254,9 @@ def list_notes(
         workspace.acquire(READ_LIMIT_S) as reader,
         contextlib.closing(
             stream_notes(reader, path=params.path, filters=filters, has_sections=has_sections)
-        ) as found,
+        ) as stream,
     ):
-        for stored in redact_notes(reader, found, config, has_sections=params.sections):
+        for stored in redact_notes(reader, stream, config, has_sections=params.sections):
             note = _make_note_info(stored, config.kinds, now_s)
             if params.explain:
                 note.sections[:] = [
@@ -272,7 +272,7 @@ def list_notes(
             n_bytes += len(_to_json(note)) + len(",")
             if n_bytes > max_bytes:
                 raise make_reply_error(int(max_bytes))
-    listed.sort(key=lambda one: (one[0], one[1].path))
+    listed.sort(key=lambda pair: (pair[0], pair[1].path))
     return [note for _, note in listed]
 
 
@@ -281,24 +281,24 @@ _to_json = msgspec.json.Encoder().encode
 
 def name_absolutely(root: str, note: NoteInfo) -> NoteInfo:
     """Return a note with its path, and the anchors of its sections, from the root of the disk."""
-    sections = [replace(one, anchor=f"{root}/{one.anchor}") for one in note.sections]
+    sections = [replace(section, anchor=f"{root}/{section.anchor}") for section in note.sections]
     return replace(note, path=f"{root}/{note.path}", sections=sections)
 
 
-def _explain_section(one: SectionInfo, valuation: Valuation) -> SectionInfo:
-    score = valuation.compute(one).score
-    return replace(one, explain=valuation.explain(one), tier=valuation.find_tier(score))
+def _explain_section(section: SectionInfo, valuation: Valuation) -> SectionInfo:
+    score = valuation.compute(section).score
+    return replace(section, explain=valuation.explain(section), tier=valuation.find_tier(score))
 
 
 def _list_filters(
     params: ListParams, config: Config, now_s: float, accesses: Mapping[str, int]
 ) -> Filters:
     """Return the filters of a list, which does not leave out expired sections."""
-    given = complete_filters(params.filters, config, now_s, accesses)
+    requested = complete_filters(params.filters, config, now_s, accesses)
     kinds = (params.kind,) if params.kind is not None else ()
     tags = (params.tag,) if params.tag is not None else ()
     own = Filters(kinds=kinds, tags=tags)
-    joined = given.join(own) if not own.is_empty else given
+    joined = requested.join(own) if not own.is_empty else requested
     return replace(joined, includes_expired=True)
 
 
@@ -335,11 +335,11 @@ def _count_links(reader: Reader, path: str, anchor: str | None) -> tuple[int, in
 
     start = path if anchor is None else anchor
     # Ten thousand links to one note take 0.1 s.
-    known: dict[str, tuple[int, int]] = reader.memo.setdefault("links", {})
-    if start not in known:
-        if len(known) >= MEMO_LIMIT:
-            known.clear()
+    remembered: dict[str, tuple[int, int]] = reader.memo.setdefault("links", {})
+    if start not in remembered:
+        if len(remembered) >= MEMO_LIMIT:
+            remembered.clear()
         links = StoredLinks(reader)
         n_out, n_in = (len(links.walk(start, direction=each)) for each in ("out", "in"))
-        known[start] = n_out, n_in
-    return known[start]
+        remembered[start] = n_out, n_in
+    return remembered[start]

@@ -49,7 +49,7 @@ def _show_found(answer: dict[str, Any], args: Args, console: Console) -> None:
 
 
 def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
-    roots = {one["id"]: one["root"] for one in answer["workspaces"]}
+    roots = {workspace["id"]: workspace["root"] for workspace in answer["workspaces"]}
     if args.open:
         _open_hit(answer["hits"], args.open, roots, console)
     terminal, hits = console.terminal, clean_values(answer["hits"])
