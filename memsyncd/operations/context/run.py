@@ -195,11 +195,10 @@ def offer_context(
     pinned notes and preferences for a part of the budget. With `is_elsewhere`, paths are shown with
     the root, for a linked worktree that shares these notes.
     """
-    ranking = _make_ranking()
     params, options = read_query([workspace], params, config, options)
-    plan = make_search_plan(params, config, options, ranking)
+    plan = make_search_plan(params, config, options, _make_ranking())
     # The user-wide workspace's part has neither heading nor mark of its own.
-    shown_params = replace(params, heading="", mark=False) if is_user_wide else params
+    labels = replace(params, heading="", mark=False) if is_user_wide else params
     has_words = not is_user_wide and _has_words(plan)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
     n_empty, matching, counts = 0, NOTHING_MATCHES, None
@@ -221,9 +220,7 @@ def offer_context(
         related = make_related_reader(reader, config, plan, workspace.entry.id, plan.now_s)
         chunks, relations = _follow(shows, chunks, params.follow, related, budget)
         chunks = _add_contradictions(reader, chunks, relations)
-        block = _build_block(
-            [chunk for _, chunk in chunks], budget, shown_params, config, matching.read
-        )
+        block = _build_block([chunk for _, chunk in chunks], budget, labels, config, matching.read)
         if has_words and is_merged:
             counts = count_terms(reader, plan, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, plan, matching, block, relations)
