@@ -40,7 +40,7 @@ def read_inbox(
     """List the signals to a reader, the unread ones first. Raises StoreFailed."""
     reader, now_s = name_reader(params), clock.wall_s()
     stored = require_records(workspace, clock).signals
-    stored.note_reader(reader, now_s)
+    stored.note_reader(reader)
     signals, n_unread = stored.find(
         params.addresses,
         reader=reader,

@@ -204,11 +204,10 @@ class Signals:
             rows: list[Any] = self._writer.execute(statement, (sender, limit)).fetchall()
             return self._read([id_ for (id_,) in rows])
 
-    def note_reader(self, reader: str, now_s: float) -> None:
+    def note_reader(self, reader: str) -> None:
         """Remember an address that signals are read as."""
         with transaction(self._writer):
-            statement = "INSERT OR IGNORE INTO signal_readers VALUES(?, ?)"
-            self._writer.execute(statement, (reader, now_s))
+            self._writer.execute("INSERT OR IGNORE INTO signal_readers VALUES(?)", (reader,))
 
     def list_readers(self) -> list[str]:
         """Return the addresses that signals have been read as."""
@@ -248,10 +247,8 @@ class Signals:
             receipts = [(id_, reader, now_s) for id_ in new]
             self._writer.executemany("INSERT INTO signal_receipts VALUES(?, ?, ?)", receipts)
             if is_claim:
-                claims = [(id_, reader, now_s) for id_, _ in free]
-                self._writer.executemany(
-                    "INSERT OR IGNORE INTO signal_claims VALUES(?,?,?)", claims
-                )
+                claims = [(id_, reader) for id_, _ in free]
+                self._writer.executemany("INSERT OR IGNORE INTO signal_claims VALUES(?, ?)", claims)
         return Acknowledged(
             acked=new,
             already=sorted(id_ for id_, acked_at_s in free if acked_at_s is not None),

@@ -485,14 +485,10 @@ MIGRATIONS: tuple[Migration, ...] = (
     """
     CREATE TABLE signal_claims(
       signal INTEGER PRIMARY KEY REFERENCES signals(id) ON DELETE CASCADE,
-      reader TEXT NOT NULL,
-      at REAL NOT NULL
+      reader TEXT NOT NULL
     ) STRICT;
-    CREATE TABLE signal_readers(
-      reader TEXT PRIMARY KEY,
-      at REAL NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    INSERT INTO signal_readers SELECT reader, max(at) FROM signal_receipts GROUP BY reader;
+    CREATE TABLE signal_readers(reader TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+    INSERT INTO signal_readers SELECT DISTINCT reader FROM signal_receipts;
     """,
 )
 

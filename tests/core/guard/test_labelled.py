@@ -83,9 +83,11 @@ def test_the_readme_gives_these_figures() -> None:
     readme = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
     (n_masked, n_secrets, n_others), (n_masked_2, n_secrets_2, n_others_2) = counts
     assert (
-        f"{n_masked} of {n_secrets} secrets are found and none of {n_others} look-alikes" in readme
+        f"{n_masked} of {n_secrets} secrets are found, and none of {n_others} look-alikes" in readme
     )
-    assert f"{n_masked_2} of {n_secrets_2} and none of {n_others_2}" in readme
+    assert (
+        f"{n_masked_2} of {n_secrets_2} are found, and none of {n_others_2} look-alikes" in readme
+    )
 
 
 def test_orders_to_the_reader_are_named() -> None:
