@@ -186,6 +186,143 @@ class GeneratedMethods(Closing):
         answer: types.Validation = self._connection.ask("validate", params)
         return answer
 
+    def set(
+        self,
+        *anchors: str,
+        filters: Filters | None = None,
+        apply: bool | None = None,
+        plan: str | None = None,
+        status: str | None = None,
+        priority: str | None = None,
+        importance: float | None = None,
+        kind: str | None = None,
+        tags: Words | None = None,
+        add_tags: Words = (),
+        remove_tags: Words = (),
+        keywords: Words | None = None,
+        add_keywords: Words = (),
+        remove_keywords: Words = (),
+        task: str | None = None,
+        session: str | None = None,
+        topic: str | None = None,
+        lifecycle: str | None = None,
+        expires: str | None = None,
+        source: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        relate: Iterable[types.NewRelation | str] = (),
+        unrelate: Iterable[types.NewRelation | str] = (),
+        title: str | None = None,
+        clear: Words = (),
+        if_digest: str | None = None,
+    ) -> types.MemoriesSet:
+        """Change the metadata, the relations or the title of memories; the rest stays. Memories
+        that are named are changed at once; of filters only the plan is returned without
+        `apply=True`. Raises Conflict for a stale `if_digest` or `plan`.
+
+        `anchors`: Memories: anchors, notes, lines of notes such as `MEMORY.md:12-18`, or titles.
+        `filters`: Only what passes these.
+        `apply`: Do it; by default memories that are named are changed at once, and of filters only
+        the plan is shown.
+        `plan`: Only if the plan is still this one, as a call without `apply` names it.
+        `status`: The status: open, doing, blocked, done, archived, or a word of your own.
+        `priority`: `P0` to `P3`.
+        `importance`: From 0 to 1.
+        `kind`: The kind of memory, one word such as decision; the memory stays in its note.
+        `tags`: A tag that it is to have; others go.
+        `add_tags`: A tag that it gets besides its others.
+        `remove_tags`: A tag that goes.
+        `keywords`: A keyword that it is to have; others go.
+        `add_keywords`: A keyword that it gets besides its others.
+        `remove_keywords`: A keyword that goes.
+        `task`: The task, such as `WU-123`.
+        `session`: The session of an agent.
+        `topic`: The topic.
+        `lifecycle`: `ephemeral`, `session`, `task` or `project`.
+        `expires`: A day or a time, from which on searches leave it out.
+        `source`: Where it comes from.
+        `metadata`: Keys of one's own; an empty text removes one.
+        `relate`: A relation to add, such as `resolves=MEMORY.md#setup`; one that is there already
+        stays.
+        `unrelate`: A relation to remove.
+        `title`: The heading of the section; links to it are changed with it.
+        `clear`: The name of a field to remove, such as `expires` or `importance`.
+        `if_digest`: Only if the note still has this digest; if it has another, nothing is done.
+        """
+        params: dict[str, Any] = {
+            "anchors": [*anchors] or None,
+            "filters": convert_filters(filters or {}),
+            "apply": apply,
+            "plan": plan,
+            "status": status,
+            "priority": priority,
+            "importance": importance,
+            "kind": kind,
+            "tags": convert_list(tags),
+            "add_tags": convert_words(add_tags),
+            "remove_tags": convert_words(remove_tags),
+            "keywords": convert_list(keywords),
+            "add_keywords": convert_words(add_keywords),
+            "remove_keywords": convert_words(remove_keywords),
+            "task": task,
+            "session": session,
+            "topic": topic,
+            "lifecycle": lifecycle,
+            "expires": expires,
+            "source": source,
+            "metadata": dict(metadata or {}) or None,
+            "relate": convert_items(relate, "to"),
+            "unrelate": convert_items(unrelate, "to"),
+            "title": title,
+            "clear": convert_words(clear),
+            "if_digest": if_digest,
+        }
+        answer: types.MemoriesSet = self._connection.write("memory.set", params)
+        return answer
+
+    def done(
+        self,
+        *anchors: str,
+        if_digest: str | None = None,
+    ) -> types.MemoriesSet:
+        """Set the status of memories to done: what is ready or blocked shrinks.
+
+        `anchors`: Memories: anchors, notes, lines of notes such as `MEMORY.md:12-18`, or titles.
+        `if_digest`: Only if the note still has this digest; if it has another, nothing is done.
+        """
+        params: dict[str, Any] = {
+            "anchors": [*anchors] or None,
+            "if_digest": if_digest,
+        }
+        answer: types.MemoriesSet = self._connection.write("memory.done", params)
+        return answer
+
+    def relate(
+        self,
+        anchor: str,
+        relation: str,
+        to: str,
+        *,
+        remove: bool = False,
+        if_digest: str | None = None,
+    ) -> types.MemoriesSet:
+        """Relate a memory to another by a typed link, or remove the link.
+
+        `anchor`: The memory: an anchor, a note, lines of a note, or a title.
+        `relation`: One word such as `resolves`, `caused_by`, `contradicts`, `supersedes`.
+        `to`: The memory that it leads to, named like the first.
+        `remove`: Remove the relation instead.
+        `if_digest`: Only if the note still has this digest; if it has another, nothing is done.
+        """
+        params: dict[str, Any] = {
+            "anchor": anchor,
+            "relation": relation,
+            "to": to,
+            "remove": remove,
+            "if_digest": if_digest,
+        }
+        answer: types.MemoriesSet = self._connection.write("memory.relate", params)
+        return answer
+
     def links(
         self,
         target: str | None = None,

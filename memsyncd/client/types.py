@@ -118,6 +118,15 @@ class NewSection(TypedDict, total=False):
     note: str | None
 
 
+class NewRelation(TypedDict, total=False):
+    """A typed link from a topic: `- resolved_by [[redis-timeouts]]`."""
+
+    # A word in lower case, such as `caused_by`, `resolved_by`, `part_of`, `contradicts`, `informs`.
+    kind: str
+    # The note that it leads to, as a link names it, or `note#heading`.
+    to: Required[str]
+
+
 class CapturedText(TypedDict, total=False):
     """A text that a step produced."""
 
@@ -133,15 +142,6 @@ class ProjectSource(TypedDict, total=False):
     # From the project's folder; wildcards may stand in the last part alone.
     path: Required[str]
     tags: Words
-
-
-class NewRelation(TypedDict, total=False):
-    """A typed link from a topic: `- resolved_by [[redis-timeouts]]`."""
-
-    # A word in lower case, such as `caused_by`, `resolved_by`, `part_of`, `contradicts`, `informs`.
-    kind: str
-    # The note that it leads to, as a link names it, or `note#heading`.
-    to: Required[str]
 
 
 class SignalReader(TypedDict, total=False):
@@ -825,6 +825,38 @@ class Listing(TypedDict):
     workspace: str
     notes: list[NoteInfo]
     freshness: Freshness
+
+
+class MemoryItem(SectionPlace):
+    """A memory, with its lines after the change; of a whole note the anchor is its path."""
+
+    kind: str | None
+    # Digest of the note after the change.
+    digest: str
+    # Why it is skipped.
+    reason: str
+
+
+class LeadingLink(TypedDict):
+    """Lines of a note with a link to a memory."""
+
+    path: str
+    lines: list[int]
+    # The anchor or the path that it leads to before the change.
+    to: str
+
+
+class MemoriesSet(Written):
+    is_applied: bool
+    # A digest of the changes.
+    plan: str
+    changed: list[MemoryItem]
+    # Those that say it already.
+    unchanged: list[MemoryItem]
+    # Those that cannot be changed.
+    skipped: list[MemoryItem]
+    # Links that are changed with a title; none of other changes.
+    links: list[LeadingLink]
 
 
 class LinkInfo(TypedDict):

@@ -164,7 +164,7 @@ def _find_place(
             text, section = find_stored_section(reader, params.anchor)
             path = parse_note_path(text)
         else:
-            path = NotePath(_find_spelling(reader, parse_note_path(params.path or "").text))
+            path = NotePath(find_spelling(reader, parse_note_path(params.path or "").text))
         digest = read_digest(reader, path.text)
         if section is None:
             sections = read_sections_of(reader, path.text)
@@ -178,9 +178,9 @@ def _find_place(
 def find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection]:
     """Return a note's path and its section. Raises NoteNotFound with the nearest anchor."""
     note, mark, heading = anchor.rpartition("#")
-    found = read_section(reader, f"{_find_spelling(reader, note)}{mark}{heading}")
+    found = read_section(reader, f"{find_spelling(reader, note)}{mark}{heading}")
     if found is None:
-        hint = _suggest_anchor(anchor, read_anchors(reader, anchor.rpartition("#")[0]))
+        hint = suggest_anchor(anchor, read_anchors(reader, anchor.rpartition("#")[0]))
         raise NoteNotFound(f"no section {anchor}", hint=hint)
     return found
 
@@ -192,7 +192,7 @@ def require_place(workspace: Workspace, path: str, heading: str | None) -> None:
     if workspace.readers is None:
         return
     with workspace.acquire(READ_LIMIT_S) as reader:
-        spelling = _find_spelling(reader, path)
+        spelling = find_spelling(reader, path)
         # A path that is not there is looked for in the memory folder, too.
         stored = stream_notes(reader, path=spelling, filters=EVERYTHING, has_sections=False)
         is_stored = any(is_within_folder(note.path, spelling) for note in stored)
@@ -203,7 +203,7 @@ def require_place(workspace: Workspace, path: str, heading: str | None) -> None:
         raise NoteNotFound(f"there is no note at {path}", hint=hint)
 
 
-def _find_spelling(reader: Reader, path: str) -> str:
+def find_spelling(reader: Reader, path: str) -> str:
     """Return the path as the index has it: macOS stores accents decomposed, and people type them
     composed.
     """
@@ -246,7 +246,8 @@ def _cut_span(
     return Span(start, max(start, min(params.end_line or whole.end, n_lines)))
 
 
-def _suggest_anchor(anchor: str, anchors: list[str]) -> str:
+def suggest_anchor(anchor: str, anchors: list[str]) -> str:
+    """Return the hint that names the most similar of these anchors."""
     note, _, slug = anchor.rpartition("#")  # the note is the same, and must not make them similar
     slugs = [one.rpartition("#")[2] for one in anchors]
     near = difflib.get_close_matches(slug, slugs, n=1, cutoff=0.4)

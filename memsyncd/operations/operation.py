@@ -110,6 +110,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Fields of the answer; the command returns 1 if all of them are empty."""
     action: str = ""
     """The function in `show` that carries the command out, where it is more than one call."""
+    filter_prefix: str = ""
+    """Begins the options of `filters` where the parameters have fields of the same names:
+    `--where-kind`."""
     keeps_exclusions: bool = False
     """True if a word such as `-draft` is no mistyped option."""
     gone: dict[str, str] = {}

@@ -8,6 +8,7 @@ from memsyncd.operations.capture import declare as capture
 from memsyncd.operations.changes import declare as changes
 from memsyncd.operations.history import declare as history
 from memsyncd.operations.links import declare as links
+from memsyncd.operations.memories import declare as memories
 from memsyncd.operations.notes import declare as notes
 from memsyncd.operations.operation import CommandGroup, Notification, Operation
 from memsyncd.operations.project import declare as project
@@ -29,6 +30,7 @@ _CAPABILITIES: tuple[ModuleType, ...] = (
     search,
     recall,
     notes,
+    memories,
     links,
     similar,
     stats,

@@ -398,7 +398,7 @@ _NO_TARGET = re.compile(r"[\[\]|\x00-\x1f\x7f\u2028\u2029]")
 _TARGET_LIMIT_CHARS = 500
 KEY_LINE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]|$)")
 _GOES_ON = re.compile(r"[ \t]|-[ \t]|$")
-_ITEM_OF_LINK = re.compile(
+ITEM_OF_LINK = re.compile(
     r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?[a-z][a-z0-9_]{0,63}:?[ \t]+\S.*"
 )
 
@@ -612,8 +612,8 @@ def _find_summary(path: str, data: bytes, lines: Sequence[str]) -> tuple[int, in
     first = max(first, find_front_matter(path, lines).n_lines)
     relations = {
         mention.line - 1
-        for mention in _list_typed(path, lines)
-        if first < mention.line <= after and _ITEM_OF_LINK.fullmatch(lines[mention.line - 1])
+        for mention in list_typed(path, lines)
+        if first < mention.line <= after and ITEM_OF_LINK.fullmatch(lines[mention.line - 1])
     }
     return first, after, relations
 
@@ -625,7 +625,8 @@ def _find_top(path: str, data: bytes) -> RawSection | None:
     return title or next((one for one in sections if not one.level), None)
 
 
-def _list_typed(path: str, lines: Sequence[str]) -> list[Mention]:
+def list_typed(path: str, lines: Sequence[str]) -> list[Mention]:
+    """Return the typed links of a note, by line."""
     blocks = split_blocks(lines, find_front_matter(path, lines).n_lines)
     found = find_mentions("\n".join(lines), lines, blocks)
     return [one for one in found if one.is_link and one.relation]
@@ -634,10 +635,11 @@ def _list_typed(path: str, lines: Sequence[str]) -> list[Mention]:
 def list_relations(path: str, data: bytes) -> list[RelationLink]:
     """The typed links of a note, in order."""
     lines = unify_line_ends(open_text(path, data).text).split("\n")
-    return [_make_relation(one) for one in _list_typed(path, lines)]
+    return [make_relation(one) for one in list_typed(path, lines)]
 
 
-def _make_relation(one: Mention) -> RelationLink:
+def make_relation(one: Mention) -> RelationLink:
+    """Return a typed link as it is written."""
     return RelationLink(one.relation, f"{one.target}#{one.heading}" if one.heading else one.target)
 
 
@@ -656,9 +658,9 @@ def merge_relations(
     gone = {_identify(one, identify) for one in unrelate}
     known: set[tuple[str, str, str]] = set()
     removed: list[int] = []
-    for mention in _list_typed(path, lines):
-        key = _identify(_make_relation(mention), identify)
-        if key in gone and _ITEM_OF_LINK.fullmatch(lines[mention.line - 1]):
+    for mention in list_typed(path, lines):
+        key = _identify(make_relation(mention), identify)
+        if key in gone and ITEM_OF_LINK.fullmatch(lines[mention.line - 1]):
             removed.append(mention.line - 1)
         else:
             known.add(key)

@@ -1,0 +1,137 @@
+"""Find the note or section that a text names: what any command prints names it.
+
+A place is an anchor, `path#heading`; a note by its path, its title or an alias; lines of a note,
+`path:12-18`, which stand for the section in which they begin; or the title of a section. A section
+that is not archived comes before archived ones of the same title.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
+
+from memsyncd.core.markdown.linkgraph import find_section
+from memsyncd.core.markdown.links import NoteNames
+from memsyncd.core.markdown.sections import make_slug
+from memsyncd.core.paths import NOTE_SUFFIXES
+from memsyncd.engine.browse import find_spelling, suggest_anchor
+from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.store.links import StoredLinks
+from memsyncd.store.lookup import (
+    find_titled_sections,
+    read_anchors,
+    read_digest,
+    read_section,
+    read_sections_of,
+)
+from memsyncd.store.pool import Reader
+
+N_CANDIDATES = 5
+_LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-\d+)?")
+
+
+class NamedPlace(NamedTuple):
+    """A note by its path, or a section of it by its anchor."""
+
+    path: str
+    anchor: str | None
+    heading: str = ""
+    """The words of the section's heading."""
+    is_by_lines: bool = False
+
+
+def find_named_place(reader: Reader, text: str, *, memory_dir: str = "") -> NamedPlace:
+    """Return the note or section that a text names.
+
+    Raises NoteNotFound, with the most similar name, and BadRequest that names the candidates if
+    several sections have this title.
+    """
+    text = text.strip()
+    names = StoredLinks(reader).names
+    found = (
+        _find_anchor(reader, names, text, memory_dir)
+        or _find_note(reader, names, text, memory_dir)
+        or _find_lines(reader, names, text, memory_dir)
+        or _find_titled(reader, text)
+    )
+    return found or _refuse(reader, names, text, memory_dir)
+
+
+def _find_anchor(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NamedPlace | None:
+    note, mark, heading = text.rpartition("#")
+    if not mark or heading.lower().endswith(NOTE_SUFFIXES):
+        return None
+    spelling = find_spelling(reader, note)
+    if read_section(reader, f"{spelling}#{heading}") is not None:
+        return _make_section(reader, f"{spelling}#{heading}")
+    path = _find_path(reader, names, note, memory_dir)
+    if path is None or not heading.strip():
+        return None
+    # As a link names it: by its heading, or by the last of its slugs.
+    anchor = find_section(path, heading, read_anchors(reader, path))
+    return _make_section(reader, anchor) if anchor != path else None
+
+
+def _make_section(reader: Reader, anchor: str, *, is_by_lines: bool = False) -> NamedPlace:
+    found = read_section(reader, anchor)
+    heading = found[1].heading[-1] if found and found[1].heading else ""
+    return NamedPlace(anchor.rpartition("#")[0], anchor, heading, is_by_lines)
+
+
+def _find_note(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NamedPlace | None:
+    path = _find_path(reader, names, text, memory_dir)
+    return None if path is None else NamedPlace(path, None)
+
+
+def _find_path(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> str | None:
+    for path in (text, f"{memory_dir}/{text}", f"{memory_dir}/{text}.md"):
+        spelling = find_spelling(reader, path.removeprefix("./"))
+        if read_digest(reader, spelling) is not None:
+            return spelling
+    return names.find("", text) if text else None
+
+
+def _find_lines(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NamedPlace | None:
+    lines = _LINES.fullmatch(text)
+    path = _find_path(reader, names, lines["path"], memory_dir) if lines else None
+    if lines is None or path is None:
+        return None
+    first = int(lines["first"])
+    sections = read_sections_of(reader, path)
+    within = (one.anchor for one in sections if one.span.start <= first <= one.span.end)
+    anchor = next(within, None)
+    if anchor is None:
+        last = max((one.span.end for one in sections), default=0)
+        raise NoteNotFound(f"{path} has no line {first}", hint=f"it has {last} lines")
+    return _make_section(reader, anchor, is_by_lines=True)
+
+
+def _find_titled(reader: Reader, text: str) -> NamedPlace | None:
+    titled = find_titled_sections(reader, text, make_slug(text)) if text else []
+    current = [anchor for anchor, is_archived in titled if not is_archived]
+    found = current or [anchor for anchor, _ in titled]
+    if len(found) > 1:
+        _refuse_several(text, found)
+    return _make_section(reader, found[0]) if found else None
+
+
+def _refuse_several(text: str, anchors: Sequence[str]) -> NoReturn:
+    shown = ", ".join(anchors[:N_CANDIDATES])
+    more = f", and {len(anchors) - N_CANDIDATES} more" if len(anchors) > N_CANDIDATES else ""
+    raise BadRequest(
+        f"several sections have the title {text}",
+        hint=f"name one of them: {shown}{more}",
+        candidates=list(anchors),
+    )
+
+
+def _refuse(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NoReturn:
+    note, mark, _ = text.rpartition("#")
+    path = _find_path(reader, names, note, memory_dir) if mark else None
+    if path is not None:
+        hint = suggest_anchor(text, read_anchors(reader, path))
+        raise NoteNotFound(f"no section {text}", hint=hint)
+    near = names.find_similar(note or text)
+    hint = f"did you mean {near}?" if near else "list notes with: memsyncd list --notes"
+    raise NoteNotFound(f"no note or section {text}", hint=hint)

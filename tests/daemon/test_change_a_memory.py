@@ -1,0 +1,224 @@
+"""One memory is changed, finished and related, from Python, the command line, JSON-RPC and HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.client.memory import Memsyncd
+from memsyncd.errors import BadRequest, Conflict, NoteNotFound, PathRefused
+from tests.daemon.test_http import Browser, SocketConnection
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Place
+
+pytestmark = pytest.mark.shared_daemon
+
+ERRORS = ".memories/errors.md"
+WORK = ".memories/discoveries.md"
+NOTES = {
+    ERRORS: "# Errors\r\n\r\n## Pool\r\n<!-- memory: {kind: error, tags: [a, 'b'], x: 1} -->\r\nIt waits."
+    "\r\n\r\n### Cause\r\n\r\nOne socket.\r\n\r\n## Twin\r\n\r\nFirst.\r\n\r\n## Twin\r\n\r\nSecond.",
+    WORK: "---\ntitle: 'Work'  # ours\n---\n\n## Retry\n<!-- memory: {kind: discovery, task: PAY-7,"
+    " priority: P1} -->\nSee [[errors#Pool]].\n\nSetext\n------\n\n```\n# no heading\n```\n",
+}
+
+
+@pytest.fixture
+def memory(place: Place) -> Iterator[Memsyncd]:
+    for path, text in NOTES.items():
+        (place.root / path).parent.mkdir(exist_ok=True)
+        (place.root / path).write_bytes(text.encode())
+    with Memsyncd(str(place.root), env=place.home.env, client="builder") as connected:
+        connected.sync()
+        yield connected
+
+
+def run(place: Place, *words: str, stdin: str = "", status: int = 0) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "memsyncd", *words, "--json"],
+        cwd=place.root,
+        env=place.home.env,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    return json.loads(done.stdout) if done.stdout else done.stderr
+
+
+def read(place: Place) -> dict[str, bytes]:
+    return {path: (place.root / path).read_bytes() for path in NOTES}
+
+
+BEFORE = {path: text.encode() for path, text in NOTES.items()}
+
+
+def test_a_memory_is_changed_where_it_states_it_and_taken_back(
+    place: Place, memory: Memsyncd
+) -> None:
+    done = memory.set(
+        f"{ERRORS}#errors/pool",
+        status="blocked",
+        importance=0.9,
+        add_tags=["c"],
+        remove_tags=["A"],
+        metadata={"x": "", "owner": "Bob: him"},
+        relate=[{"kind": "resolves", "to": f"{WORK}#retry"}],
+    )
+    [item] = done["changed"]
+    assert (item["anchor"], item["path"], done["is_applied"]) == (
+        f"{ERRORS}#errors/pool",
+        ERRORS,
+        True,
+    )
+    expected = BEFORE[ERRORS].replace(
+        b"tags: [a, 'b'], x: 1} -->\r\nIt waits.\r\n",
+        b"tags: ['b', c], status: blocked, importance: 0.9, owner: \"Bob: him\"} -->\r\nIt waits."
+        b"\r\n\r\n- resolves [[.memories/discoveries.md#Retry]]\r\n",
+    )
+    assert read(place) == BEFORE | {ERRORS: expected}
+    got = memory.get(f"{ERRORS}#errors/pool")
+    assert got is not None
+    assert (got["status"], got["importance"], got["tags"]) == ("blocked", 0.9, ["b", "c"])
+    [link] = memory.links(f"{WORK}#retry", relation="resolves", direction="in")["links"]
+    assert link["source"] == f"{ERRORS}#errors/pool"
+    again = memory.set(f"{ERRORS}#errors/pool", status="Blocked")
+    assert (again["changed"], again["change_set"]) == ([], None)
+    assert [one["anchor"] for one in again["unchanged"]] == [f"{ERRORS}#errors/pool"]
+    assert done["change_set"] is not None
+    memory.undo(change_set=done["change_set"])
+    assert read(place) == BEFORE
+
+
+def test_finished_work_is_no_longer_ready_and_is_reopened_to_the_same_bytes(
+    place: Place, memory: Memsyncd
+) -> None:
+    ready = memory.ready("PAY-7")["items"]
+    assert [one["anchor"] for one in ready] == [f"{WORK}#retry"]
+    # By the lines that `task ready` prints.
+    place_of = f"{ready[0]['path']}:{ready[0]['start_line']}-{ready[0]['end_line']}"
+    run(place, "done", place_of)
+    assert memory.ready("PAY-7")["items"] == []
+    assert run(place, "set", place_of, "--clear", "status")["changed"]
+    assert read(place) == BEFORE
+    # Of a whole note: its front matter.
+    run(place, "set", "Work", "--status", "done", "--add-tag", "pay")
+    text = (place.root / WORK).read_text()
+    assert text.startswith("---\ntitle: 'Work'  # ours\nstatus: done\ntags: [pay]\n---\n")
+    run(place, "set", WORK, "--status", "", "--remove-tag", "pay")
+    assert read(place) == BEFORE
+
+
+def test_archived_by_a_status_is_archived_with_all_beneath_and_comes_back(
+    place: Place, memory: Memsyncd
+) -> None:
+    memory.set("Pool", status="archived")
+    assert memory.search("sockets waits") == []
+    memory.unarchive(f"{ERRORS}#errors/pool", dry_run=False)
+    assert read(place) == BEFORE
+    memory.set("Retry", status="open")
+    opened = read(place)
+    memory.set("Retry", status="archived")
+    memory.set("Retry", status="open")
+    assert read(place) == opened
+
+
+def test_several_by_filter_are_planned_first_and_changed_at_once(
+    place: Place, memory: Memsyncd
+) -> None:
+    memory.add("Another.", kind="discovery", task="PAY-7")
+    memory.add("Of another task.", kind="discovery", task="PAY-8")
+    before = (place.root / WORK).read_bytes()
+    planned = memory.set(filters={"task": "PAY-7"}, status="done")
+    assert not planned["is_applied"]
+    assert [one["heading"][-1] for one in planned["changed"]] == ["Retry", "Another"]
+    assert (place.root / WORK).read_bytes() == before
+    stale = planned["plan"]
+    memory.add("A third.", kind="discovery", task="PAY-7")
+    with pytest.raises(Conflict, match="notes have changed since this was planned"):
+        memory.set(filters={"task": "PAY-7"}, status="done", apply=True, plan=stale)
+    planned = run(place, "set", "--where-task", "PAY-7", "--status", "done")
+    done = run(
+        place, "set", "--where-task", "PAY-7", "--status", "done",
+        "--apply", "--plan", planned["plan"],
+    )  # fmt: skip
+    assert done["changed"] == planned["changed"]
+    assert [one["heading"][-1] for one in memory.ready()["items"]] == ["Of another task"]
+
+
+def test_a_title_changes_with_the_links_to_it(place: Place, memory: Memsyncd) -> None:
+    done = run(place, "set", f"{ERRORS}#errors/pool", "--title", "Pool of sockets")
+    assert [one["anchor"] for one in done["changed"]] == [f"{ERRORS}#errors/pool-of-sockets"]
+    assert [(one["path"], one["lines"]) for one in done["links"]] == [(WORK, [7])]
+    assert read(place) == {
+        ERRORS: BEFORE[ERRORS].replace(b"## Pool\r\n", b"## Pool of sockets\r\n"),
+        WORK: BEFORE[WORK].replace(b"[[errors#Pool]]", b"[[errors#Pool of sockets]]"),
+    }
+    memory.undo(change_set=done["change_set"])
+    assert read(place) == BEFORE
+
+
+def test_what_is_wrong_is_named_and_nothing_is_written(place: Place, memory: Memsyncd) -> None:
+    with pytest.raises(BadRequest) as refusal:
+        memory.set("Pool", importance=3.0, priority="P9", kind="two words", clear=["colour"])
+    assert {one["field"] for one in refusal.value.data["faults"]} == {
+        "importance", "priority", "kind", "clear",
+    }  # fmt: skip
+    with pytest.raises(BadRequest, match="several sections have the title Twin") as ambiguous:
+        memory.done("Twin")
+    assert f"{ERRORS}#errors/twin-2" in ambiguous.value.hint
+    assert ambiguous.value.data["candidates"] == [
+        f"{ERRORS}#errors/{n}" for n in ("twin", "twin-2")
+    ]
+    for name in ("Nothing of this name", f"{ERRORS}#errors/none", f"{ERRORS}:999"):
+        with pytest.raises(NoteNotFound):
+            memory.done(name)
+    with pytest.raises(NoteNotFound):
+        memory.relate("Pool", "resolves", "nothing-of-this-name")
+    with pytest.raises(BadRequest, match="no memory is named"):
+        memory.set(status="done")
+    with pytest.raises(BadRequest, match="nothing to change is named"):
+        memory.set("Pool")
+    with pytest.raises(Conflict, match="is not what it was"):
+        memory.set("Pool", status="done", if_digest="0" * 32)
+    assert read(place) == BEFORE
+    place.save("AGENTS.md", "# Rules\n\n## Build\n\nmake\n")
+    with pytest.raises(PathRefused, match="read-only"):
+        memory.done("AGENTS.md#rules/build")
+
+
+def test_each_door_changes_a_memory(place: Place, memory: Memsyncd) -> None:
+    connection = SocketConnection(place.home.socket_path)
+    browser = Browser(connection)
+    workspace = str(place.root)
+    status, done = browser.ask(
+        "POST",
+        "/v1/memories/done",
+        {"anchors": [f"{ERRORS}#errors/pool"], "workspace": workspace},
+        Content_Type="application/json",
+    )
+    assert status == 200, done
+    assert [one["path"] for one in done["changed"]] == [ERRORS]
+    connection.close()
+    memory.undo(change_set=done["change_set"])
+    with place.daemon.client() as client:
+        done = client.call(
+            "memory.relate", anchor="Pool", relation="caused_by", to="Retry", workspace=workspace
+        )
+        again = client.call(
+            "memory.relate", anchor="Pool", relation="caused_by", to=f"{WORK}:6",
+            remove=True, workspace=workspace,
+        )  # fmt: skip
+    assert len(done["changed"]) == len(again["changed"]) == 1
+    assert read(place) == BEFORE
+    related = run(place, "relate", "Pool", "caused_by", "Retry")
+    assert related["change_set"]
+    memory.undo(change_set=related["change_set"])
+    assert read(place) == BEFORE
