@@ -323,6 +323,47 @@ class GeneratedMethods(Closing):
         answer: types.MemoriesSet = self._connection.write("memory.relate", params)
         return answer
 
+    def forget(
+        self,
+        *anchors: str,
+        filters: Filters | None = None,
+        apply: bool | None = None,
+        plan: str | None = None,
+        purge: bool = False,
+        unlink: bool = False,
+        confirm: bool = False,
+        if_digest: str | None = None,
+    ) -> types.MemoriesForgotten:
+        """Remove memories from their notes; history keeps them unless they are purged. Memories
+        that are named go at once; of filters only the plan is returned without `apply=True`. Raises
+        ConfirmationNeeded without `confirm=True` if a kind is protected, if sections beneath would
+        go too, or for `purge=True`.
+
+        `anchors`: Memories: anchors, notes, lines of notes such as `MEMORY.md:12-18`, or titles.
+        `filters`: Only what passes these.
+        `apply`: Do it; by default memories that are named are changed at once, and of filters only
+        the plan is shown.
+        `plan`: Only if the plan is still this one, as a call without `apply` names it.
+        `purge`: Remove them from the history too, with every earlier text of their notes that holds
+        them: no undo brings them back.
+        `unlink`: Remove the links to them too; otherwise these are only named.
+        `confirm`: Forget memories of protected kinds, sections beneath a named one, and for ever,
+        without a question.
+        `if_digest`: Only if the note still has this digest; if it has another, nothing is done.
+        """
+        params: dict[str, Any] = {
+            "anchors": [*anchors] or None,
+            "filters": convert_filters(filters or {}),
+            "apply": apply,
+            "plan": plan,
+            "purge": purge,
+            "unlink": unlink,
+            "confirm": confirm,
+            "if_digest": if_digest,
+        }
+        answer: types.MemoriesForgotten = self._connection.write("memory.forget", params)
+        return answer
+
     def links(
         self,
         target: str | None = None,

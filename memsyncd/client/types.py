@@ -859,6 +859,22 @@ class MemoriesSet(Written):
     links: list[LeadingLink]
 
 
+class MemoriesForgotten(Written):
+    is_applied: bool
+    # A digest of the changes.
+    plan: str
+    # Every section that goes, with its lines before the change.
+    forgotten: list[MemoryItem]
+    # Those that cannot be removed, or are protected.
+    skipped: list[MemoryItem]
+    # Links to what goes, with their lines before the change.
+    links: list[LeadingLink]
+    # Revisions that were removed from the history.
+    purged: int
+    # False while traces of what was purged stay, because another program reads records.db.
+    is_clean: bool
+
+
 class LinkInfo(TypedDict):
     """The links from one section to one place by one relation."""
 

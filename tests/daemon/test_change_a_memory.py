@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.client.memory import Memsyncd
-from memsyncd.errors import BadRequest, Conflict, NoteNotFound, PathRefused
+from memsyncd.errors import BadRequest, ConfirmationNeeded, Conflict, NoteNotFound, PathRefused
 from tests.daemon.test_http import Browser, SocketConnection
 
 if TYPE_CHECKING:
@@ -163,6 +163,98 @@ def test_a_title_changes_with_the_links_to_it(place: Place, memory: Memsyncd) ->
     }
     memory.undo(change_set=done["change_set"])
     assert read(place) == BEFORE
+
+
+POOL = f"{ERRORS}#errors/pool"
+
+
+def test_a_memory_is_forgotten_with_all_beneath_and_comes_back_to_the_same_bytes(
+    place: Place, memory: Memsyncd
+) -> None:
+    # Without its subsections it would not go: both reasons are named.
+    with pytest.raises(
+        ConfirmationNeeded, match=r"error, is protected; .*pool/cause would go with"
+    ):
+        memory.forget(POOL)
+    assert read(place) == BEFORE
+    refused = run(place, "forget", POOL, status=6)
+    assert "--yes" in refused
+    planned = memory.forget(POOL, apply=False)
+    assert (planned["is_applied"], planned["change_set"]) == (False, None)
+    assert [one["anchor"] for one in planned["forgotten"]] == [POOL, f"{POOL}/cause"]
+    assert [(one["path"], one["lines"]) for one in planned["links"]] == [(WORK, [7])]
+    done = run(place, "forget", POOL, "--yes", "--plan", planned["plan"])
+    assert {**done, **dict.fromkeys(("is_applied", "generation", "change_set"))} == {
+        **planned,
+        **dict.fromkeys(("is_applied", "generation", "change_set")),
+    }
+    own = BEFORE[ERRORS].partition(b"## Pool")[2].partition(b"## Twin")[0]
+    assert read(place) == BEFORE | {ERRORS: BEFORE[ERRORS].replace(b"## Pool" + own, b"")}
+    assert memory.get(POOL) is None
+    memory.undo(change_set=done["change_set"])
+    assert read(place) == BEFORE
+
+
+def test_links_to_what_is_forgotten_go_with_it_if_that_is_asked_for(
+    place: Place, memory: Memsyncd
+) -> None:
+    memory.relate("Retry", "resolves", POOL)
+    memory.relate(f"{ERRORS}#errors/twin", "caused_by", POOL)
+    before = read(place)
+    done = memory.forget(POOL, confirm=True, unlink=True)
+    assert [(one["path"], one["lines"]) for one in done["links"]] == [
+        (WORK, [7]),
+        (WORK, [9]),
+        (ERRORS, [15]),
+    ]
+    assert read(place)[WORK] == BEFORE[WORK].replace(b"[[errors#Pool]]", b"Pool")
+    assert b"caused_by" not in read(place)[ERRORS]
+    assert memory.links(dangling=True)["links"] == []
+    assert done["change_set"] is not None
+    memory.undo(change_set=done["change_set"])
+    assert read(place) == before
+
+
+def test_a_note_is_forgotten_and_what_filters_select_by_a_plan(
+    place: Place, memory: Memsyncd
+) -> None:
+    done = memory.forget("Work")
+    assert not (place.root / WORK).exists()
+    assert done["change_set"] is not None
+    memory.undo(change_set=done["change_set"])
+    assert read(place) == BEFORE
+    planned = memory.forget(filters={"path": [ERRORS, WORK]})
+    assert [one["reason"] for one in planned["skipped"]] == ["its kind, error, is protected"]
+    assert [one["heading"][-1] for one in planned["forgotten"]] == [
+        "Retry", "Setext", "Twin", "Twin",
+    ]  # fmt: skip
+    assert read(place) == BEFORE
+    done = memory.forget(filters={"path": [ERRORS, WORK]}, apply=True, plan=planned["plan"])
+    assert done["forgotten"] == planned["forgotten"]
+    assert (place.root / WORK).read_bytes() == b"---\ntitle: 'Work'  # ours\n---\n"
+    assert done["change_set"] is not None
+    memory.undo(change_set=done["change_set"])
+    assert read(place) == BEFORE
+
+
+def test_what_is_purged_is_in_no_file_any_more(place: Place, memory: Memsyncd) -> None:
+    secret = "the-word-that-nobody-should-keep"
+    added = memory.add(f"Pasted: {secret}.", summary="Token", note="pasted")
+    memory.add("Another thing.", summary="Other", note="pasted")
+    memory.set("Token", title="Pasted token", status="done")
+    anchor = f"{added['path']}#pasted/pasted-token"
+    with pytest.raises(ConfirmationNeeded, match="no undo brings back"):
+        memory.forget(anchor, purge=True)
+    done = memory.forget(anchor, purge=True, confirm=True)
+    assert (done["change_set"], done["is_clean"]) == (None, True)
+    # The note was made with it, got a section beside it, another title, and lost it.
+    assert done["purged"] == 4
+    assert (place.root / added["path"]).read_text().endswith("Another thing.\n")
+    assert memory.history(added["path"]) == []
+    assert memory.search(secret) == []
+    files = [path for path in place.home.folder.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if secret.encode() in path.read_bytes()]
 
 
 def test_what_is_wrong_is_named_and_nothing_is_written(place: Place, memory: Memsyncd) -> None:

@@ -1,4 +1,4 @@
-"""Change one memory of a note: its relations and its heading, and links to it.
+"""Change one memory of a note: its relations and its heading; remove it; change links to it.
 
 A memory is a section with all sections beneath it. Its relations are typed links, items of a list
 at the end of its own text. Each change leaves the bytes of all other sections as they are, or the
@@ -8,7 +8,7 @@ note is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from memsyncd.core.editing.metadata import check_others
 from memsyncd.core.editing.sections import (
@@ -16,6 +16,7 @@ from memsyncd.core.editing.sections import (
     find_sections_bytes,
     make_heading_line,
     open_text,
+    replace_section,
     split_note_sections,
     unify_line_ends,
 )
@@ -195,6 +196,33 @@ def _write_heading(heading: str, level: int, title: str, line_end: str) -> str:
     return make_heading_line(level, title) + (end[0] if end else "")
 
 
+# --- removal ------------------------------------------------------------------------------------
+
+
+def remove_sections(path: str, data: bytes, anchors: Iterable[str]) -> bytes:
+    """Return the note without these sections; those beneath them must be among them.
+
+    Raises EditRefused if any other section would change.
+    """
+    sections = split_note_sections(path, data)
+    named = set(anchors)
+    open_text(path, data)  # refuses what cannot be edited
+    left = data
+    # From the last on, so that the anchors of those before it stay.
+    for section in reversed(sections):
+        if section.anchor in named:
+            left = replace_section(path, left, section.anchor, b"")
+    texts = find_sections_bytes(path, data)
+    kept = [data[slice(*texts[one.anchor])] for one in sections if one.anchor not in named]
+    after = [left[start:end] for start, end in find_sections_bytes(path, left).values()]
+    if [text.rstrip() for text in after if text.strip()] != [
+        text.rstrip() for text in kept if text.strip()
+    ]:
+        hint = "remove it with your editor or the memory tool"
+        raise EditRefused(f"{path}: other sections would change", hint=hint)
+    return left
+
+
 # --- links --------------------------------------------------------------------------------------
 
 Redirect = Callable[[Mention], str | None]
@@ -211,11 +239,15 @@ def change_links(path: str, data: bytes, redirect: Redirect) -> bytes:
     front = find_front_matter(path, lines).n_lines
     mentions = find_mentions("\n".join(lines), lines, split_blocks(lines, front))
     places = sorted({mention.line - 1 for mention in mentions if mention.is_link}, reverse=True)
-    for at in places:
-        line = lines[at]
-        changed = _change_line(line, at + 1, redirect)
+    for place in places:
+        at, line = place, lines[place]
+        changed = _change_line(line, place + 1, redirect)
         if changed is None:
             del raw[at]
+            is_apart = at == len(raw) or not raw[at].strip()
+            if at and is_apart and not raw[at - 1].strip():
+                del raw[at - 1]
+                at -= 1
             # The last line of a note without a final line end had none.
             if at == len(raw) and raw and not _is_ended(note.text):
                 raw[-1] = _END.sub("", raw[-1])

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 
+from memsyncd.errors import ConfirmationNeeded
 from memsyncd.operations.fields import Name, Place, Result, SectionPlace, WriteParams, Written
 from memsyncd.operations.operation import WRITES, Command, Operation, Paths, Python, Shape
 from memsyncd.operations.sections import Filters
@@ -134,6 +135,38 @@ class RelateParams(WriteParams, frozen=True, kw_only=True):
     if_digest: Name | None = None
 
 
+class ForgetParams(SelectParams, frozen=True, kw_only=True):
+    """Memories to remove from their notes, each with all sections beneath it. History keeps them,
+    and undo restores the same bytes, unless they are purged.
+    """
+
+    purge: bool = False
+    """Remove them from the history too, with every earlier text of their notes that holds them:
+    no undo brings them back."""
+    unlink: bool = False
+    """Remove the links to them too; otherwise these are only named."""
+    confirm: bool = False
+    """Forget memories of protected kinds, sections beneath a named one, and for ever, without a
+    question."""
+    if_digest: Name | None = None
+
+
+class MemoriesForgotten(Written, frozen=True, kw_only=True):
+    is_applied: bool
+    plan: str
+    """A digest of the changes."""
+    forgotten: list[MemoryItem]
+    """Every section that goes, with its lines before the change."""
+    skipped: list[MemoryItem]
+    """Those that cannot be removed, or are protected."""
+    links: list[LeadingLink]
+    """Links to what goes, with their lines before the change."""
+    purged: int
+    """Revisions that were removed from the history."""
+    is_clean: bool
+    """False while traces of what was purged stay, because another program reads records.db."""
+
+
 # --- the operations ---------------------------------------------------------------------------
 
 _PATHS = Paths(are_from_root=True)
@@ -239,5 +272,42 @@ OPERATIONS = (
             ),
         ),
         python=Python(name="relate", positional=("anchor", "relation", "to")),
+    ),
+    Operation(
+        name="memory.forget",
+        params=ForgetParams,
+        result=MemoriesForgotten,
+        summary="Remove memories from their notes; history keeps them unless they are purged.",
+        shape=Shape.STEPS,
+        run="memories.forget:forget",
+        errors=(*WRITES, ConfirmationNeeded),
+        route="POST /v1/memories/forget",
+        worktree="wide",
+        paths=_PATHS,
+        command=Command(
+            words="forget",
+            group="Write",
+            summary="remove a memory from its note; undo restores it",
+            arguments=("anchors [ANCHOR…]",),
+            usages={"confirm": "--yes"},
+            help={
+                "confirm": "do not ask about protected kinds, sections beneath, or purging",
+                "apply": "do it for all that pass the filters; otherwise their plan is shown",
+            },
+            action="ask_and_forget",
+            examples=(
+                "memsyncd forget '.memories/preferences.md#preferences/mail-hours'",
+                "memsyncd forget MEMORY.md:12-18 --unlink",
+                "memsyncd forget --task PAY-7 --kind tool_run --apply",
+                "memsyncd forget 'Pasted token' --purge --yes",
+            ),
+        ),
+        python=Python(
+            name="forget",
+            positional=("*anchors",),
+            doc="Memories that are named go at once; of filters only the plan is returned without"
+            " `apply=True`. Raises ConfirmationNeeded without `confirm=True` if a kind is"
+            " protected, if sections beneath would go too, or for `purge=True`.",
+        ),
     ),
 )

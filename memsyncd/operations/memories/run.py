@@ -7,7 +7,6 @@ with a reason, where they cannot be changed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -16,7 +15,6 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.additions import Addition, check_word, find_faults, raise_faults
 from memsyncd.core.editing.memories import (
     change_links,
@@ -39,26 +37,21 @@ from memsyncd.core.editing.topics import (
     find_title,
     merge_relations,
 )
-from memsyncd.core.markdown.linkgraph import find_section, make_edges, note_of
-from memsyncd.core.markdown.links import Mention, make_key
+from memsyncd.core.markdown.linkgraph import find_section, note_of
+from memsyncd.core.markdown.links import Mention
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.model import ARCHIVED, Link, Meta, Section
+from memsyncd.core.model import ARCHIVED, Meta
 from memsyncd.core.paths import NotePath
 from memsyncd.core.search.query import EVERYTHING
 from memsyncd.core.search.tasks import BLOCKED, FINISHED
 from memsyncd.core.upkeep import FORMER_STATUS, archive_note, archive_sections
-from memsyncd.engine.accesses import count_accesses
-from memsyncd.engine.additions import choose_note
 from memsyncd.engine.edit import Decide, Edit, EditOutcome, Put, check_digest, make_put
-from memsyncd.engine.memories import PLAN_LIMIT_S, find_anchors, find_paths, list_memories
-from memsyncd.engine.places import NamedPlace, find_named_place
-from memsyncd.engine.search import complete_filters
+from memsyncd.engine.memories import PLAN_LIMIT_S, list_memories
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
     BadRequest,
     Conflict,
     EditRefused,
-    NoteNotFound,
     PathRefused,
     TooLarge,
 )
@@ -73,14 +66,21 @@ from memsyncd.operations.memories.declare import (
     SelectParams,
     SetParams,
 )
+from memsyncd.operations.memories.selection import (
+    NO_LINK,
+    WAY_OUT,
+    LinkResolver,
+    Selected,
+    describe_memory,
+    digest_changes,
+    name_relations,
+    read_selected,
+    select_memories,
+)
 from memsyncd.operations.plans import find_protection
-from memsyncd.operations.sections import Filters
 from memsyncd.operations.topics.declare import NewRelation
-from memsyncd.store.links import StoredLinks
-from memsyncd.store.lookup import by_path, read_digest, stream_notes
-from memsyncd.store.pool import Reader
+from memsyncd.store.lookup import stream_notes
 
-NO_FILTERS = Filters()
 DONE: Final = "done"
 # Words of a status that have a meaning are written in lower case.
 _KNOWN_STATUSES: Final = FINISHED | {ARCHIVED, BLOCKED, "open", "doing"}
@@ -89,77 +89,6 @@ _TEXT_FIELDS: Final = (
 )  # fmt: skip
 _LIST_FIELDS: Final = ("tags", "keywords")
 _CLEARED: Final = (*_TEXT_FIELDS, *_LIST_FIELDS, "importance")
-WAY_OUT: Final = "split the note"
-
-# --- the memories that are meant ----------------------------------------------------------------
-
-
-class Selected(NamedTuple):
-    """The memories of one note: anchors, None for the note itself, and the digest with which they
-    were found if they were found by lines or filters.
-    """
-
-    anchors: tuple[str | None, ...]
-    digest: str | None
-
-
-def select_memories(
-    workspace: Workspace, config: Config, params: SelectParams, now_s: float
-) -> dict[str, Selected]:
-    """Return the memories that are named, or pass the filters, by note.
-
-    Raises BadRequest if nothing, or both, is said, NoteNotFound for a name of nothing.
-    """
-    if params.anchors and params.filters != NO_FILTERS:
-        hint = "leave out the names, or the filters"
-        raise BadRequest("name either memories or filters", hint=hint)
-    if params.anchors:
-        return find_named_memories(workspace, params.anchors)
-    if params.filters == NO_FILTERS:
-        hint = "name an anchor, lines, a note or a title; or filters such as a task"
-        raise BadRequest("no memory is named", hint=hint)
-    filters = complete_filters(params.filters, config, now_s, count_accesses(workspace))
-    passing = find_anchors(workspace, filters)
-    with workspace.acquire(PLAN_LIMIT_S) as reader:
-        found = stream_notes(reader, among=find_paths(passing), filters=EVERYTHING)
-        notes = sorted(found, key=by_path)
-    selected: dict[str, Selected] = {}
-    for memory in list_memories(notes):
-        if memory.head.anchor in passing:
-            path = memory.note.path
-            before = selected.get(path, Selected((), memory.note.digest))
-            selected[path] = before._replace(anchors=(*before.anchors, memory.head.anchor))
-    return selected
-
-
-def find_named_memories(workspace: Workspace, names: Sequence[str]) -> dict[str, Selected]:
-    """Return the memories of these names by note. Raises NoteNotFound, BadRequest."""
-    selected: dict[str, Selected] = {}
-    with workspace.acquire(PLAN_LIMIT_S) as reader:
-        for name in names:
-            place = find_named_place(reader, name, memory_dir=workspace.scope.memory_dir)
-            # The top of a note is metadata of the note itself.
-            is_top = place.anchor == f"{place.path}#"
-            anchor = None if is_top else place.anchor
-            before = selected.get(place.path, Selected((), None))
-            digest = read_digest(reader, place.path) if place.is_by_lines else before.digest
-            anchors = tuple(dict.fromkeys((*before.anchors, anchor)))
-            selected[place.path] = Selected(anchors, digest)
-    return selected
-
-
-def read_selected(workspace: Workspace, config: Config, path: str, selected: Selected) -> TextFile:
-    """Read a note that is to be changed. Raises PathRefused for one that must not be, Conflict if
-    its lines are not as indexed, NoteNotFound if it is gone.
-    """
-    note = choose_note(workspace.scope, config, note=f"./{path}")
-    file = read_text_file(workspace.scope, note)
-    if file is None:
-        raise NoteNotFound(f"{path} is not there", hint="list notes with: memsyncd list --notes")
-    if selected.digest is not None and file.digest != selected.digest:
-        raise Conflict(f"{path} was saved a moment ago", hint="try again once it is indexed")
-    return file
-
 
 # --- what is asked for --------------------------------------------------------------------------
 
@@ -264,67 +193,6 @@ def _find_own_faults(params: SetParams) -> list[BadRequest]:
 # --- the change of one note ---------------------------------------------------------------------
 
 
-class LinkResolver:
-    """Resolves what links of a note name, by the index."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self.links = StoredLinks(reader)
-
-    def resolve(self, source: str, target: str, heading: str, kind: str = "link") -> str | None:
-        """Return the anchor or path that a link in the note `source` leads to."""
-        link = Link(f"{source}#", 1, target, heading, "", kind)
-        edges = make_edges([link], self.links.names, self.links)
-        return edges[0].to if edges else None
-
-    def resolve_mention(self, source: str, mention: Mention) -> str | None:
-        return self.resolve(source, mention.target, mention.heading, mention.kind)
-
-    def identify(self, source: str, to: str) -> str:
-        target, _, heading = to.partition("#")
-        return self.resolve(source, target, heading) or make_key(to)
-
-
-def name_relations(
-    workspace: Workspace,
-    reader: Reader,
-    relations: Sequence[NewRelation],
-    *,
-    must_exist: bool,
-) -> list[RelationLink]:
-    """Return relations with their targets as links name them. Raises NoteNotFound for one that is
-    not there, if it must be.
-    """
-    named: list[RelationLink] = []
-    for one in relations:
-        to = one.to.strip().removeprefix("[[").removesuffix("]]").strip()
-        try:
-            place = find_named_place(reader, to, memory_dir=workspace.scope.memory_dir)
-        except NoteNotFound:
-            if must_exist:
-                raise
-            named.append(RelationLink(one.kind, to))
-        else:
-            named.append(RelationLink(one.kind, name_target(reader, place)))
-    return named
-
-
-_NO_LINK: Final = frozenset("[]|#^")
-
-
-def name_target(reader: Reader, place: NamedPlace) -> str:
-    """Return the target of a link to a place: `path#Heading`, with slugs if these words lead
-    elsewhere.
-    """
-    if place.anchor is None or place.anchor.endswith("#"):
-        return place.path
-    anchors = StoredLinks(reader).read_anchors(place.path)
-    heading = place.heading
-    is_clear = bool(heading) and _NO_LINK.isdisjoint(heading)
-    is_first = is_clear and find_section(place.path, heading, anchors) == place.anchor
-    return f"{place.path}#{heading}" if is_first else place.anchor
-
-
 class NoteChange(msgspec.Struct, frozen=True):
     """A note after the change of one of its memories; `anchors` are the new by the old ones."""
 
@@ -415,15 +283,7 @@ class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        return digest_puts(self.puts)
-
-
-def digest_puts(puts: Sequence[Put]) -> str:
-    """Return a digest of the notes that change, of their present and of their new texts."""
-    notes = [
-        (put.path.text, put.was.digest if put.was else "", digest_bytes(put.data)) for put in puts
-    ]
-    return digest_bytes(json.dumps(notes).encode())
+        return digest_changes(self.puts)
 
 
 def plan_set(
@@ -527,19 +387,6 @@ def _describe(
             yield "changed" if state else "unchanged", item
 
 
-def describe_memory(path: str, data: bytes, section: Section | None, n_lines: int) -> MemoryItem:
-    """Describe a section of a note, or the note itself."""
-    return MemoryItem(
-        anchor=section.anchor if section else path,
-        path=path,
-        start_line=section.start if section else 1,
-        end_line=section.end if section else max(1, n_lines),
-        heading=list(section.heading) if section else [],
-        kind=section.meta.kind if section else None,
-        digest=digest_bytes(data),
-    )
-
-
 def _move_links(
     workspace: Workspace, path: str, data: bytes, moved: Mapping[str, str]
 ) -> tuple[list[Put], list[LeadingLink], bytes]:
@@ -562,7 +409,7 @@ def _move_links(
             if new is None or find_section(path, mention.heading, after) == new:
                 return None
             word = words.get(new, "")
-            is_clear = _NO_LINK.isdisjoint(word) and find_section(path, word, after) == new
+            is_clear = NO_LINK.isdisjoint(word) and find_section(path, word, after) == new
             return word if word and is_clear else new.rpartition("#")[2]
 
         for edge in resolver.links.list_incoming(path):

@@ -1,10 +1,13 @@
-"""Change, finish and relate memories: `memsyncd set`, `done`, `relate`."""
+"""Change, finish, relate and forget memories: `memsyncd set`, `done`, `relate`, `forget`."""
 
 from __future__ import annotations
 
+from memsyncd.errors import BadRequest, ConfirmationNeeded
+from memsyncd.terminal.actions import send
+from memsyncd.terminal.console import can_ask, show_answer
 from memsyncd.terminal.format import render_count
 from memsyncd.terminal.places import find_memories
-from memsyncd.terminal.terminal import clean_values
+from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,3 +59,50 @@ def _describe(answer: dict[str, Any]) -> str:
         return f"nothing to do: {', '.join(counts)}" if counts else "nothing to do"
     verb = "changed" if answer["is_applied"] else "would be changed"
     return ", ".join([f"{n_changed} {verb}", *counts]) + (undo if answer["change_set"] else "")
+
+
+# --- forget -------------------------------------------------------------------------------------
+
+
+def ask_and_forget(args: Args, console: Console) -> int:
+    """Forget memories; what should be confirmed, after a question, if somebody can answer."""
+    params = args.params | (find_memories(args.anchors, console) if args.anchors else {})
+    try:
+        answer = send("memory.forget", params, args, console)
+    except ConfirmationNeeded as failure:
+        if not can_ask():
+            raise
+        if not console.confirm(f"{clean_line(failure.message)}; forget it?"):
+            raise BadRequest("nothing was forgotten", hint="answer y, or add --yes") from None
+        answer = send("memory.forget", params | {"confirm": True}, args, console)
+    return show_answer(answer, args, console, show_forgotten, found="forgotten")
+
+
+def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    """Print what was forgotten, or would be, and the links to it."""
+    terminal, shown = console.terminal, clean_values(answer)
+    is_applied = answer["is_applied"]
+    for name in ("forgotten", "skipped"):
+        for item in shown[name]:
+            word = name if is_applied or name == "skipped" else "would go"
+            reason = f"  {terminal.paint('dim', item['reason'])}" if item["reason"] else ""
+            place = console.render_place(item, answer["workspace"])
+            heading = " › ".join(item["heading"])
+            terminal.print("  ".join(filter(None, (word, place, heading))) + reason)
+    for link in shown["links"]:
+        lines = ", ".join(map(str, link["lines"]))
+        terminal.report(f"a link to {link['to']}: {link['path']}, line {lines}")
+    n_gone = render_count(len(answer["forgotten"]), "section")
+    if not answer["forgotten"]:
+        terminal.report("nothing to forget")
+    elif not is_applied:
+        plan = answer["plan"]
+        terminal.report(f"{n_gone} would go; nothing was changed; do it with --apply --plan {plan}")
+    elif answer["purged"]:
+        n_revisions = render_count(answer["purged"], "revision")
+        terminal.report(f"{n_gone} forgotten for ever, with {n_revisions} of the history")
+        if not answer["is_clean"]:
+            terminal.warn("another program is reading records.db: traces go when it stops")
+    else:
+        undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
+        terminal.report(f"{n_gone} forgotten" + (undo if answer["change_set"] else ""))

@@ -117,3 +117,47 @@ def make_relate() -> Command:
         ),
         examples=("memsyncd relate .memories/decisions.md:3-9 resolves '.memories/errors.md#pool'",),
     )
+
+
+def make_forget() -> Command:
+    return Command(
+        load_action("memories", "ask_and_forget"),
+        summary="remove a memory from its note; undo restores it",
+        arguments=(
+            Argument("anchors", "[ANCHOR…]", "memories: anchors, notes, lines of notes such as MEMORY.md:12-18, or titles", field="anchors"),
+        ),
+        options=(
+            Option("--apply", "do it for all that pass the filters; otherwise their plan is shown", field="apply"),
+            Option("--plan DIGEST", "only if the plan is still this one, as a call without apply names it", field="plan"),
+            Option("--purge", "remove them from the history too, with every earlier text of their notes that holds them: no undo brings them back", field="purge"),
+            Option("--unlink", "remove the links to them too; otherwise these are only named", field="unlink"),
+            Option("--yes", "do not ask about protected kinds, sections beneath, or purging", name="confirm", field="confirm"),
+            Option("--if-digest DIGEST", "only if the note still has this digest; if it has another, nothing is done", field="if_digest"),
+            Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
+            Option("--tag T…", "only with this tag", field="filters.tag"),
+            Option("--path P…", "only this note, folder or glob", field="filters.path"),
+            Option("--section TEXT…", "only below this heading or anchor", field="filters.section"),
+            Option("--task ID…", "only of this task", field="filters.task"),
+            Option("--session ID…", "only of this session", field="filters.session"),
+            Option("--source TEXT…", "only from this source", field="filters.source"),
+            Option("--priority P…", "only of this priority, P0 to P3", field="filters.priority"),
+            Option("--lifecycle L…", "only ephemeral, session, task or project", field="filters.lifecycle"),
+            Option("--status S…", "only of this status", field="filters.status"),
+            Option("--meta KEY=VALUE…", "only with this other metadata; 'rating>=7' compares", field="filters.meta"),
+            Option("--has KEY…", "only with any value of this key", field="filters.has"),
+            Option("--related-to NOTE…", "only notes linked to or from this one", field="filters.related_to"),
+            Option("--tier T…", "only hot, warm or cold by age and importance", field="filters.tier"),
+            Option("--min-importance S", "only of this importance or more, from 0 to 1", parse=parse_fraction, field="filters.min_importance"),
+            Option("--after DAY", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", field="filters.after"),
+            Option("--before DAY", "only before this day, month or year", field="filters.before"),
+            Option("--archived", "only archived sections, which are left out otherwise", field="filters.archived"),
+            Option("--expired", "only expired sections, which are left out otherwise", field="filters.expired"),
+            Option("--include-archived", "archived sections too", field="filters.include_archived"),
+            Option("--include-expired", "expired sections too", field="filters.include_expired"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd forget '.memories/preferences.md#preferences/mail-hours'", "memsyncd forget MEMORY.md:12-18 --unlink", "memsyncd forget --task PAY-7 --kind tool_run --apply", "memsyncd forget 'Pasted token' --purge --yes"),
+    )

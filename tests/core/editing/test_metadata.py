@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from memsyncd.core.editing.memories import (
     change_links,
     merge_section_relations,
+    remove_sections,
     rename_section,
 )
 from memsyncd.core.editing.metadata import (
@@ -267,10 +268,27 @@ def test_a_heading_changes_alone(data: bytes, at: int) -> None:
     assert back == data
 
 
+@given(data=make_notes(), chosen=st.sets(st.integers(0, 3), min_size=1))
+def test_sections_are_removed_and_all_others_keep_their_bytes(
+    data: bytes, chosen: set[int]
+) -> None:
+    sections = split_note_sections(PATH, data)
+    headed = [one for one in sections if one.level]
+    gone = {headed[at].anchor for at in chosen if at < len(headed)}
+    try:
+        left = remove_sections(PATH, data, gone)
+    except EditRefused:
+        return
+    own = read_own(data)
+    kept = [own[one.anchor].strip() for one in sections if one.anchor not in gone]
+    after = [text.strip() for text in read_own(left).values()]
+    assert [text for text in after if text] == [text for text in kept if text]
+
+
 def test_links_are_led_elsewhere_or_removed() -> None:
     data = (
         b"See [[b#X|the x]], [[b#X]], ![[b#X]] and [it](b.md#x).\r\n\r\n- resolves [[b#X]]\r\n"
-        b"- resolves [[c]]\r\n`[[b#X]]`"
+        b"- resolves [[c]]\r\n`[[b#X]]`\r\n\r\n- caused_by [[b#X]]"
     )
     led = change_links(PATH, data, lambda one: "New x" if one.target.startswith("b") else None)
     assert led == data.replace(b"b#X", b"b#New x").replace(b"b.md#x", b"b.md#new-x").replace(
