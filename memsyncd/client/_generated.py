@@ -364,6 +364,67 @@ class GeneratedMethods(Closing):
         answer: types.MemoriesForgotten = self._connection.write("memory.forget", params)
         return answer
 
+    def replace(
+        self,
+        anchor: str,
+        content: str,
+        *,
+        summary: str = "",
+        kind: str | None = None,
+        tags: Words | None = None,
+        keywords: Words | None = None,
+        importance: float | None = None,
+        priority: str | None = None,
+        lifecycle: str | None = None,
+        source: str | None = None,
+        task: str | None = None,
+        session: str | None = None,
+        topic: str | None = None,
+        expires: str | None = None,
+        note: str | None = None,
+        if_digest: str | None = None,
+    ) -> types.MemoryReplaced:
+        """Write a memory in place of another, which it supersedes and which is archived.
+
+        `anchor`: The memory to replace: an anchor, lines of a note, or a title.
+        `content`: The new text, in markdown.
+        `summary`: The heading; by default the former one, or the beginning of the text if that was
+        one.
+        `kind`: The kind; by default that of the former memory, like all that follows.
+        `tags`: A tag; others of the former memory go.
+        `keywords`: A keyword; others of the former memory go.
+        `importance`: From 0 to 1; by default that of the kind.
+        `priority`: `P0` to `P3`.
+        `lifecycle`: `ephemeral`, `session`, `task` or `project`.
+        `source`: Where it comes from.
+        `task`: The task, such as `WU-123`.
+        `session`: The session of an agent.
+        `topic`: The topic.
+        `expires`: A day or a time, from which on searches leave it out; by default none.
+        `note`: The note to write it to; by default that of the former memory.
+        `if_digest`: Only if the note still has this digest; if it has another, nothing is done.
+        """
+        params: dict[str, Any] = {
+            "anchor": anchor,
+            "content": content,
+            "summary": summary,
+            "kind": kind,
+            "tags": convert_list(tags),
+            "keywords": convert_list(keywords),
+            "importance": importance,
+            "priority": priority,
+            "lifecycle": lifecycle,
+            "source": source,
+            "task": task,
+            "session": session,
+            "topic": topic,
+            "expires": expires,
+            "note": note,
+            "if_digest": if_digest,
+        }
+        answer: types.MemoryReplaced = self._connection.write("memory.replace", params)
+        return answer
+
     def links(
         self,
         target: str | None = None,

@@ -465,12 +465,18 @@ class FoundSection(SectionMeta):
 
 
 class RelatedMeta(FoundSection):
-    """A section in an answer, and the contradictions in which it is. Both are anchors of sections,
-    or paths of notes, that typed links `contradicts` name.
+    """A section in an answer, the contradictions in which it is, and what supersedes it. All are
+    anchors of sections, or paths of notes, that typed links name.
     """
 
     contradicts: list[str]
     contradicted_by: list[str]
+    # The memories in whose place it was written.
+    supersedes: list[str]
+    # The newest memory of the chain, which holds now.
+    superseded_by: list[str]
+    # The day since which it supersedes others; empty if it does not.
+    since: str
 
 
 class SectionPlace(TypedDict):
@@ -873,6 +879,13 @@ class MemoriesForgotten(Written):
     purged: int
     # False while traces of what was purged stay, because another program reads records.db.
     is_clean: bool
+
+
+class MemoryReplaced(WrittenSection):
+    """The place of the new memory."""
+
+    # The anchor of the former memory, which is archived.
+    replaced: str
 
 
 class LinkInfo(TypedDict):

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.search.highlight import highlight, strip_title
-from memsyncd.engine.metadata import describe_meta, is_expired
+from memsyncd.engine.metadata import describe_meta, find_stored_day, is_expired
 from memsyncd.engine.redaction import read_redacted_chunks, read_redacted_sections
 from memsyncd.operations.search.declare import Hit, RelatedSection
-from memsyncd.store.lookup import has_relation, read_levels
+from memsyncd.store.lookup import has_relation, read_levels, read_section
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import read_section_titles
 
@@ -28,12 +28,17 @@ if TYPE_CHECKING:
     from memsyncd.core.search.query import Filters
     from memsyncd.core.search.ranking import Candidate
     from memsyncd.engine.explain import Question
+    from memsyncd.store.links import StoredLinks
     from memsyncd.store.search import HitSection
 
 CONTRADICTS = "contradicts"
+SUPERSEDES = "supersedes"
 # Sections that come with one hit, and chunks that are read of one of them.
 MAX_RELATED = 20
 MAX_CHUNKS = 50
+# Steps to the newest memory of a chain.
+MAX_SUPERSEDED = 100
+DAY_CHARS = 10
 # Of the heading of a memory: deeper ones are within it.
 MEMORY_LEVEL = 2
 
@@ -46,10 +51,15 @@ class Relation(NamedTuple):
 
 
 class Contradictions(NamedTuple):
-    """The places that a section says it contradicts, and those that say so of it."""
+    """The places that a section says it contradicts, and those that say so of it; those that it
+    supersedes, the day since which it does, and the newest that supersede it.
+    """
 
     contradicts: list[str]
     contradicted_by: list[str]
+    supersedes: list[str]
+    superseded_by: list[str]
+    since: str
 
 
 class RelatedChunks(NamedTuple):
@@ -67,12 +77,15 @@ class RelatedChunks(NamedTuple):
 
 
 def find_contradictions(reader: Reader, anchors: Iterable[str]) -> dict[str, Contradictions]:
-    """Return the contradictions of those of the sections that are in any."""
-    if not has_relation(reader, CONTRADICTS):
+    """Return the contradictions of those of the sections that are in any, and what supersedes
+    them.
+    """
+    names = [name for name in (CONTRADICTS, SUPERSEDES) if has_relation(reader, name)]
+    if not names:
         return {}
     from memsyncd.store.links import StoredLinks
 
-    links = StoredLinks(reader, (CONTRADICTS,))
+    links = StoredLinks(reader, names)
     found: dict[str, Contradictions] = {}
     for path, several in _group_by_note(anchors).items():
         outgoing, incoming = links.list_outgoing(path), links.list_incoming(path)
@@ -80,15 +93,47 @@ def find_contradictions(reader: Reader, anchors: Iterable[str]) -> dict[str, Con
             continue
         heads = find_heads(read_levels(reader, path))
         for anchor in several:
-            own = Contradictions(
-                _list_once(edge.to for edge in outgoing if _is_own(edge, anchor, heads)),
-                _list_once(
-                    edge.source for edge in incoming if _concerns(edge.to, anchor, path, heads)
-                ),
+            own = [edge for edge in outgoing if _is_own(edge, anchor, heads)]
+            others = [edge for edge in incoming if _concerns(edge.to, anchor, path, heads)]
+            newer = _list_once(edge.source for edge in others if edge.relation == SUPERSEDES)
+            former = _list_once(edge.to for edge in own if edge.relation == SUPERSEDES)
+            standing = Contradictions(
+                _list_once(edge.to for edge in own if edge.relation == CONTRADICTS),
+                _list_once(edge.source for edge in others if edge.relation == CONTRADICTS),
+                former,
+                _list_once(_find_newest(reader, links, one) for one in newer),
+                _find_day(reader, anchor) if former else "",
             )
-            if any(own):
-                found[anchor] = own
+            if any(standing):
+                found[anchor] = standing
     return found
+
+
+def _find_day(reader: Reader, anchor: str) -> str:
+    """Return the day on which a section was written."""
+    found = read_section(reader, anchor)
+    return "" if found is None else (found[1].created or find_stored_day(found[1]))[:DAY_CHARS]
+
+
+def _find_newest(reader: Reader, links: StoredLinks, anchor: str) -> str:
+    """Return the memory at the end of a chain of memories, each of which supersedes the one
+    before.
+    """
+    seen = {anchor}
+    for _ in range(MAX_SUPERSEDED):
+        path = anchor.rpartition("#")[0]
+        heads = find_heads(read_levels(reader, path))
+        newer = (
+            edge.source
+            for edge in links.list_incoming(path)
+            if edge.relation == SUPERSEDES and _concerns(edge.to, anchor, path, heads)
+        )
+        after = next((one for one in newer if one not in seen), None)
+        if after is None:
+            break
+        seen.add(after)
+        anchor = after
+    return anchor
 
 
 def find_relations(
@@ -221,7 +266,8 @@ def complete_hits(
     """Add to hits their contradictions, and what the relations to `follow` lead to, of all
     `sections` that each passage is of.
     """
-    if not follow and not has_relation(reader, CONTRADICTS):
+    is_related = has_relation(reader, CONTRADICTS) or has_relation(reader, SUPERSEDES)
+    if not follow and not is_related:
         return list(hits)
     titles = read_section_titles(reader, {section for several in sections for section in several})
     anchors = {section: title.anchor for section, title in titles.items()}
@@ -238,13 +284,16 @@ def complete_hits(
     ]
 
 
-_NO_CONTRADICTIONS = Contradictions([], [])
+_NO_CONTRADICTIONS = Contradictions([], [], [], [], "")
 
 
 def _join(several: Sequence[Contradictions]) -> Contradictions:
     return Contradictions(
         _list_once(place for one in several for place in one.contradicts),
         _list_once(place for one in several for place in one.contradicted_by),
+        _list_once(place for one in several for place in one.supersedes),
+        _list_once(place for one in several for place in one.superseded_by),
+        next((one.since for one in several if one.since), ""),
     )
 
 

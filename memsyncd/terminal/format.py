@@ -192,7 +192,9 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
 def _render_relations(
     hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width: int
 ) -> Iterator[str]:
-    """Yield lines for the contradictions of a hit, and for what typed links lead to."""
+    """Yield lines for the contradictions of a hit, what supersedes it, and what typed links lead
+    to.
+    """
     for text in render_contradictions(hit, paint, root=root, cwd=cwd):
         yield f"{INDENT}{text}"
     for one in hit["related"]:
@@ -207,10 +209,11 @@ def _render_relations(
 def render_contradictions(
     section: dict[str, Any], paint: Paint, *, root: str, cwd: str
 ) -> Iterator[str]:
-    for name in ("contradicts", "contradicted_by"):
+    for name in ("contradicts", "contradicted_by", "supersedes", "superseded_by"):
         if section[name]:
             shown = ", ".join(render_path(place, root, cwd) for place in section[name])
-            yield f"{paint('yellow', name.replace('_', ' '))} {shown}"
+            since = f" since {section['since']}" if name == "supersedes" else ""
+            yield f"{paint('yellow', name.replace('_', ' '))} {shown}{since}"
 
 
 def render_meta(section: dict[str, Any]) -> str:

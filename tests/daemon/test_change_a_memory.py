@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.client.memory import Memsyncd
-from memsyncd.errors import BadRequest, ConfirmationNeeded, Conflict, NoteNotFound, PathRefused
+from memsyncd.errors import (
+    BadRequest,
+    ConfirmationNeeded,
+    Conflict,
+    EditRefused,
+    NoteNotFound,
+    PathRefused,
+)
 from tests.daemon.test_http import Browser, SocketConnection
 
 if TYPE_CHECKING:
@@ -255,6 +262,64 @@ def test_what_is_purged_is_in_no_file_any_more(place: Place, memory: Memsyncd) -
     files = [path for path in place.home.folder.rglob("*") if path.is_file()]
     assert files
     assert not [path for path in files if secret.encode() in path.read_bytes()]
+
+
+def test_a_memory_is_replaced_and_the_newest_of_the_chain_is_found(
+    place: Place, memory: Memsyncd
+) -> None:
+    first = memory.add(
+        "The pool has ten connections.",
+        kind="decision", tags=["db"], keywords=["pool"], topic="redis", task="PAY-7",
+        importance=0.9, priority="P1", source="Bob", metadata={"owner": "Eve"},
+    )  # fmt: skip
+    note = place.root / first["path"]
+    before = note.read_bytes()
+    second = memory.replace(first["anchor"], "The pool has twenty connections.")
+    third = run(place, "replace", "The pool has twenty connections", "-", "--importance", "0.5",
+                "--tag", "sized", stdin="It has thirty connections, as a pool.")  # fmt: skip
+    assert (second["replaced"], third["replaced"]) == (first["anchor"], second["anchor"])
+    got = memory.get(third["anchor"])
+    assert got is not None
+    assert [got[name] for name in ("kind", "tags", "task", "priority", "source")] == [
+        "decision", ["sized"], "PAY-7", "P1", "Bob",
+    ]  # fmt: skip
+    assert (got["importance"], got["status"]) == (0.5, None)
+    assert got["meta"] == {"keywords": "pool", "topic": "redis", "owner": "Eve"}
+    # Searches, contexts and recall give the newest, and say of what and since when.
+    [hit] = memory.search("pool connections", kind="decision")
+    assert (hit["anchor"], hit["supersedes"]) == (third["anchor"], [second["anchor"]])
+    assert hit["since"] == got["created"][:10] if got["created"] else None
+    assert [one["anchor"] for one in memory.recall("pool")["memories"]] == [third["anchor"]]
+    label = f"[supersedes {second['anchor']} since {hit['since']}]"
+    block = memory.context("pool connections")
+    assert label in block
+    assert "ten connections" not in block
+    # What is superseded says by what: the newest of the chain.
+    found = memory.search("pool connections", kind="decision", include_archived=True)
+    assert {one["anchor"]: one["superseded_by"] for one in found} == {
+        first["anchor"]: [third["anchor"]],
+        second["anchor"]: [third["anchor"]],
+        third["anchor"]: [],
+    }
+    with pytest.raises(EditRefused, match="is superseded already") as refusal:
+        memory.replace(first["anchor"], "No.")
+    assert third["anchor"] in refusal.value.hint
+    for done in (third, second):
+        memory.undo(change_set=done["change_set"])
+    assert note.read_bytes() == before
+    # A heading that is no beginning of the text stays; links lead to the memory that they named.
+    kept = memory.replace(f"{ERRORS}#errors/twin-2", "Third.", note="others")
+    assert kept["path"] == ".memories/others.md"
+    assert kept["anchor"].endswith("/twin")
+    [link] = memory.links(kept["anchor"], relation="supersedes", direction="out")["links"]
+    assert link["to"] == f"{ERRORS}#errors/twin-2"
+    assert kept["change_set"] is not None
+    memory.undo(change_set=kept["change_set"])
+    assert read(place) == BEFORE
+    with pytest.raises(EditRefused, match="is the title of several memories"):
+        memory.replace(f"{ERRORS}#errors", "All of them.")
+    with pytest.raises(BadRequest, match="is a whole note"):
+        memory.replace(ERRORS, "All of it.")
 
 
 def test_what_is_wrong_is_named_and_nothing_is_written(place: Place, memory: Memsyncd) -> None:

@@ -11,7 +11,15 @@ from typing import Annotated
 import msgspec
 
 from memsyncd.errors import ConfirmationNeeded
-from memsyncd.operations.fields import Name, Place, Result, SectionPlace, WriteParams, Written
+from memsyncd.operations.fields import (
+    Name,
+    Place,
+    Result,
+    SectionPlace,
+    WriteParams,
+    Written,
+    WrittenSection,
+)
 from memsyncd.operations.operation import WRITES, Command, Operation, Paths, Python, Shape
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.topics.declare import NewRelation
@@ -167,6 +175,44 @@ class MemoriesForgotten(Written, frozen=True, kw_only=True):
     """False while traces of what was purged stay, because another program reads records.db."""
 
 
+class ReplaceParams(WriteParams, frozen=True, kw_only=True):
+    """A memory that takes the place of another: it has its metadata, unless other is given, and a
+    relation `supersedes` to it. The other is archived with all sections beneath it.
+    """
+
+    anchor: Place
+    """The memory to replace: an anchor, lines of a note, or a title."""
+    content: str
+    """The new text, in markdown."""
+    summary: str = ""
+    """The heading; by default the former one, or the beginning of the text if that was one."""
+    kind: str | None = None
+    """The kind; by default that of the former memory, like all that follows."""
+    tags: list[str] | None = None
+    """A tag; others of the former memory go."""
+    keywords: list[str] | None = None
+    """A keyword; others of the former memory go."""
+    importance: float | None = None
+    priority: str | None = None
+    lifecycle: str | None = None
+    source: str | None = None
+    task: str | None = None
+    session: str | None = None
+    topic: str | None = None
+    expires: str | None = None
+    """A day or a time, from which on searches leave it out; by default none."""
+    note: Name | None = None
+    """The note to write it to; by default that of the former memory."""
+    if_digest: Name | None = None
+
+
+class MemoryReplaced(WrittenSection, frozen=True, kw_only=True):
+    """The place of the new memory."""
+
+    replaced: str
+    """The anchor of the former memory, which is archived."""
+
+
 # --- the operations ---------------------------------------------------------------------------
 
 _PATHS = Paths(are_from_root=True)
@@ -309,5 +355,33 @@ OPERATIONS = (
             " `apply=True`. Raises ConfirmationNeeded without `confirm=True` if a kind is"
             " protected, if sections beneath would go too, or for `purge=True`.",
         ),
+    ),
+    Operation(
+        name="memory.replace",
+        params=ReplaceParams,
+        result=MemoryReplaced,
+        summary="Write a memory in place of another, which it supersedes and which is archived.",
+        shape=Shape.STEPS,
+        run="memories.replace:replace_memory",
+        errors=WRITES,
+        route="POST /v1/memories/replace",
+        worktree="wide",
+        paths=_PATHS,
+        command=Command(
+            words="replace",
+            group="Write",
+            summary="write a memory in place of an outdated one, which is archived",
+            arguments=("anchor ANCHOR", "content [TEXT…]"),
+            usages={"summary": "--summary S"},
+            help={"content": "the new text; - or none to read it from stdin"},
+            stdin="content",
+            prepare="name_replaced",
+            show="show_replaced",
+            examples=(
+                "memsyncd replace 'Pool size' 'The pool has 20 connections since March.'",
+                "memsyncd replace .memories/decisions.md:3-9 - < decision.md",
+            ),
+        ),
+        python=Python(name="replace", positional=("anchor", "content")),
     ),
 )

@@ -106,3 +106,20 @@ def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> Non
     else:
         undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
         terminal.report(f"{n_gone} forgotten" + (undo if answer["change_set"] else ""))
+
+
+# --- replace ------------------------------------------------------------------------------------
+
+
+def name_replaced(args: Args, console: Console) -> dict[str, Any]:
+    """Return the memory to replace, and the workspace above it."""
+    named = find_memories([args.anchor], console)
+    return {"anchor": named["anchors"][0], "workspace": named["workspace"]}
+
+
+def show_replaced(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    """Print where the new memory is, and what it replaces."""
+    console.print_place(answer, answer["workspace"])
+    undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
+    archived = f"it supersedes {clean_line(answer['replaced'])}, which is archived"
+    console.terminal.report(archived + (undo if answer["change_set"] else ""))

@@ -44,7 +44,9 @@ def render_hits(found: search.SearchResult, _find_warning: FindWarning | None = 
         snippet = " ".join(hit.snippet.split())
         lines += [hit.mark] if hit.mark else []
         lines.append(f"  {snippet}")
-        disputed = describe_contradictions(hit.contradicts, hit.contradicted_by)
+        disputed = describe_contradictions(
+            hit.contradicts, hit.contradicted_by, hit.supersedes, hit.superseded_by, hit.since
+        )
         lines += [f"  {disputed}"] if disputed else []
         lines += [f"  {one.relation}: {_cite(one)}  {one.snippet}" for one in hit.related]
     return "\n".join(lines)

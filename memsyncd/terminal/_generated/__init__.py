@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "done": ("Write", "finish a memory: its status becomes done", "memories"),
     "relate": ("Write", "relate a memory to another, such as `resolves`", "memories"),
     "forget": ("Write", "remove a memory from its note; undo restores it", "memories"),
+    "replace": ("Write", "write a memory in place of an outdated one, which is archived", "memories"),
     "links": ("Find", "list links between notes, backlinks and dangling links", "links"),
     "similar": ("Find", "find sections that say nearly what a section or text says", "similar"),
     "patterns": ("Find", "list what recurs in several workspaces", "similar"),

@@ -161,3 +161,36 @@ def make_forget() -> Command:
         ),
         examples=("memsyncd forget '.memories/preferences.md#preferences/mail-hours'", "memsyncd forget MEMORY.md:12-18 --unlink", "memsyncd forget --task PAY-7 --kind tool_run --apply", "memsyncd forget 'Pasted token' --purge --yes"),
     )
+
+
+def make_replace() -> Command:
+    return Command(
+        call_operation("memories", "memory.replace", show="show_replaced", prepare="name_replaced", stdin="content"),
+        summary="write a memory in place of an outdated one, which is archived",
+        arguments=(
+            Argument("anchor", "ANCHOR", "the memory to replace: an anchor, lines of a note, or a title", field="anchor"),
+            Argument("content", "[TEXT…]", "the new text; - or none to read it from stdin", field="content"),
+        ),
+        options=(
+            Option("--summary S", "the heading; by default the former one, or the beginning of the text if that was one", field="summary"),
+            Option("--kind K", "the kind; by default that of the former memory, like all that follows", field="kind"),
+            Option("--tag T…", "a tag; others of the former memory go", name="tags", field="tags"),
+            Option("--keyword K…", "a keyword; others of the former memory go", name="keywords", field="keywords"),
+            Option("--importance S", "from 0 to 1; by default that of the kind", parse=parse_fraction, field="importance"),
+            Option("--priority P", "P0 to P3", field="priority"),
+            Option("--lifecycle L", "ephemeral, session, task or project", field="lifecycle"),
+            Option("--source TEXT", "where it comes from", field="source"),
+            Option("--task ID", "the task, such as WU-123", field="task"),
+            Option("--session ID", "the session of an agent", field="session"),
+            Option("--topic TEXT", "the topic", field="topic"),
+            Option("--expires DAY", "a day or a time, from which on searches leave it out; by default none", field="expires"),
+            Option("--note PATH", "the note to write it to; by default that of the former memory", field="note"),
+            Option("--if-digest DIGEST", "only if the note still has this digest; if it has another, nothing is done", field="if_digest"),
+            Option("--stdin", "read the text from stdin, like TEXT -"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd replace 'Pool size' 'The pool has 20 connections since March.'", "memsyncd replace .memories/decisions.md:3-9 - < decision.md"),
+    )
