@@ -97,6 +97,7 @@ class GeneratedMethods(Closing):
         updated: str | None = None,
         expires: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        relations: Words = (),
         note: str | None = None,
         on_similar: Literal["add", "append", "report"] = "add",
     ) -> types.Added:
@@ -123,6 +124,8 @@ class GeneratedMethods(Closing):
         `updated`: The day or time of the last change.
         `expires`: A day or a time, from which on searches leave it out.
         `metadata`: Keys of one's own.
+        `relations`: A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link
+        at the end of the text.
         `note`: The note to append it to, from the workspace's root or beneath `.memories/`, for
         `note.add` absolute as well; by default the note of its kind.
         `on_similar`: If a section says nearly the same: `add` writes a new one and names it,
@@ -146,6 +149,7 @@ class GeneratedMethods(Closing):
             "updated": updated,
             "expires": expires,
             "metadata": dict(metadata or {}) or None,
+            "relations": convert_words(relations),
             "note": note,
             "on_similar": on_similar,
         }

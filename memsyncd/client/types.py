@@ -113,6 +113,9 @@ class NewSection(TypedDict, total=False):
     expires: str | None
     # Keys of one's own.
     metadata: dict[str, str]
+    # A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link at the end of
+    # the text.
+    relations: Words
     # The note to append it to, from the workspace's root or beneath `.memories/`, for `note.add`
     # absolute as well; by default the note of its kind.
     note: str | None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
+from memsyncd.core.editing.topics import RelationLink, clean_target
 from memsyncd.core.markdown.linkgraph import find_section
 from memsyncd.core.markdown.links import NoteNames
 from memsyncd.core.markdown.sections import make_slug
@@ -135,3 +136,42 @@ def _refuse(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NoR
     near = names.find_similar(note or text)
     hint = f"did you mean {near}?" if near else "list notes with: memsyncd list --notes"
     raise NoteNotFound(f"no note or section {text}", hint=hint)
+
+
+# --- relations ----------------------------------------------------------------------------------
+
+
+def name_relations(
+    reader: Reader, relations: Sequence[RelationLink], *, memory_dir: str, must_exist: bool
+) -> list[RelationLink]:
+    """Return relations with their targets as links name them. Raises NoteNotFound for one that is
+    not there, if it must be.
+    """
+    named: list[RelationLink] = []
+    for one in relations:
+        to = clean_target(one.to)
+        try:
+            place = find_named_place(reader, to, memory_dir=memory_dir)
+        except NoteNotFound:
+            if must_exist:
+                raise
+            named.append(RelationLink(one.kind, to))
+        else:
+            named.append(RelationLink(one.kind, name_target(reader, place)))
+    return named
+
+
+NO_LINK: Final = frozenset("[]|#^")
+
+
+def name_target(reader: Reader, place: NamedPlace) -> str:
+    """Return the target of a link to a place: `path#Heading`, with slugs if these words lead
+    elsewhere.
+    """
+    if place.anchor is None or place.anchor.endswith("#"):
+        return place.path
+    anchors = StoredLinks(reader).read_anchors(place.path)
+    heading = place.heading
+    is_clear = bool(heading) and NO_LINK.isdisjoint(heading)
+    is_first = is_clear and find_section(place.path, heading, anchors) == place.anchor
+    return f"{place.path}#{heading}" if is_first else place.anchor

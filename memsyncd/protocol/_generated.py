@@ -444,6 +444,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'updated': 'The day or time of the last change.',
         'expires': 'A day or a time, from which on searches leave it out.',
         'metadata': "Keys of one's own.",
+        'relations': 'A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link at the end of the text.',
         'note': "The note to append it to, from the workspace's root or beneath `.memories/`, for `note.add` absolute as well; by default the note of its kind.",
     },
     'NoteAddParams': {
@@ -465,6 +466,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'updated': 'The day or time of the last change.',
         'expires': 'A day or a time, from which on searches leave it out.',
         'metadata': "Keys of one's own.",
+        'relations': 'A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link at the end of the text.',
         'note': "The note to append it to, from the workspace's root or beneath `.memories/`, for `note.add` absolute as well; by default the note of its kind.",
         'on_similar': 'If a section says nearly the same: `add` writes a new one and names it, `append` appends the text to it, as `field.append` does, `report` writes nothing.',
         'client': 'The name of the writer, which `history` shows.',

@@ -158,6 +158,7 @@ def choose_call(offered: OfferedTool, arguments: dict[str, Any]) -> tuple[Operat
     tool, operations = offered.tool, offered.operations
     given = {name: value for name, value in arguments.items() if value is not None}
     known = {one.name: one.field or one.name for one in tool.arguments}
+    known |= {name: name for name in tool.accepts}
     operation = operations.get(str(given.pop("action", "")) if offered.has_actions else "")
     if operation is None:
         hint = f"one of: {', '.join(operations)}"

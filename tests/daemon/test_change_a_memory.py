@@ -20,6 +20,7 @@ from memsyncd.errors import (
     PathRefused,
 )
 from tests.daemon.test_http import Browser, SocketConnection
+from tests.daemon.test_mcp import connect
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Place
@@ -379,3 +380,55 @@ def test_each_door_changes_a_memory(place: Place, memory: Memsyncd) -> None:
     assert related["change_set"]
     memory.undo(change_set=related["change_set"])
     assert read(place) == BEFORE
+
+
+def test_an_agent_lives_with_its_memories_over_mcp(place: Place, memory: Memsyncd) -> None:
+    with connect(place.home.socket_path) as agent:
+        agent.send("notifications/memsyncd/bind", is_notice=True, workspace=str(place.root))
+
+        def use(tool: str, *, fails: bool = False, **arguments: Any) -> str:
+            text, is_error = agent.use(tool, **arguments)
+            assert is_error is fails, text
+            return text
+
+        added = use(
+            "memory_remember",
+            content="The adapter loses sockets.",
+            kind="discovery",
+            values={
+                "task": "PAY-9", "priority": "p0", "keywords": "adapter, sockets", "owner": "Eve",
+                "relations": f"caused_by={ERRORS}#errors/pool",
+            },
+        ).removeprefix("Remembered at ")  # fmt: skip
+        use("memory_remember", content="Named as fields.", task="PAY-9", session="s-1")
+        ready = {one["heading"][-1]: one for one in memory.ready("PAY-9")["items"]}
+        assert ready["The adapter loses sockets"]["priority"] == "P0"
+        [link] = memory.links(POOL, relation="caused_by", direction="in")["links"]
+        assert link["source"].startswith(WORK)
+        # What a tool has printed is named as it was printed.
+        assert use("memory_update", action="set", memory=added, values={
+            "status": "blocked", "add_tags": "adapter, tcp", "importance": "0.8", "owner": "",
+        }).startswith("Changed .memories/discoveries.md:")  # fmt: skip
+        got = memory.get(next(iter(ready.values()))["anchor"])
+        assert got is not None
+        assert (got["status"], got["tags"], got["importance"]) == (
+            "blocked",
+            ["adapter", "tcp"],
+            0.8,
+        )
+        assert "owner" not in got["meta"]
+        assert memory.ready("PAY-9")["blocked"] == 1
+        use("memory_update", action="done", memory="The adapter loses sockets")
+        assert [one["heading"][-1] for one in memory.ready("PAY-9")["items"]] == ["Named as fields"]
+        use("memory_update", action="relate", memory="Retry", relation="informs", to="Pool")
+        written = use("memory_update", action="replace", memory="Pool", content="It waits no more.")
+        assert f"It supersedes {POOL}, which is archived." in written
+        hint = use("memory_update", action="forget", memory="Pool", fails=True)
+        assert "is protected" in hint
+        assert use("memory_update", action="forget", memory="Named as fields").startswith(
+            "Forgotten: "
+        )
+        assert use("memory_update", action="set", memory="Retry", values={"priority": "P9"},
+                   fails=True).startswith("priority: is none of P0")  # fmt: skip
+    clients = {one["client"] for one in memory.history() if one["command"].startswith("memory.")}
+    assert clients == {"test-agent"}

@@ -20,7 +20,16 @@ from memsyncd.operations.fields import (
     Written,
     WrittenSection,
 )
-from memsyncd.operations.operation import WRITES, Command, Operation, Paths, Python, Shape
+from memsyncd.operations.memories.update_tool import UPDATE_TOOL
+from memsyncd.operations.operation import (
+    WRITES,
+    Command,
+    Operation,
+    Paths,
+    Python,
+    Shape,
+    ToolAction,
+)
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.topics.declare import NewRelation
 
@@ -272,6 +281,10 @@ OPERATIONS = (
             doc="Memories that are named are changed at once; of filters only the plan is returned"
             " without `apply=True`. Raises Conflict for a stale `if_digest` or `plan`.",
         ),
+        tool=ToolAction(
+            tool=UPDATE_TOOL, name="set", fields={"memory": "anchors", "values": "metadata"}
+        ),
+        text="memories.text:render_set",
     ),
     Operation(
         name="memory.done",
@@ -294,6 +307,12 @@ OPERATIONS = (
             examples=("memsyncd done '.memories/discoveries.md#discoveries/pool'",),
         ),
         python=Python(name="done", positional=("*anchors",)),
+        tool=ToolAction(
+            tool=UPDATE_TOOL,
+            name="done",
+            fields={"memory": "anchors"},
+        ),
+        text="memories.text:render_set",
     ),
     Operation(
         name="memory.relate",
@@ -318,6 +337,12 @@ OPERATIONS = (
             ),
         ),
         python=Python(name="relate", positional=("anchor", "relation", "to")),
+        tool=ToolAction(
+            tool=UPDATE_TOOL,
+            name="relate",
+            fields={"memory": "anchor", "relation": "relation", "to": "to"},
+        ),
+        text="memories.text:render_set",
     ),
     Operation(
         name="memory.forget",
@@ -355,6 +380,10 @@ OPERATIONS = (
             " `apply=True`. Raises ConfirmationNeeded without `confirm=True` if a kind is"
             " protected, if sections beneath would go too, or for `purge=True`.",
         ),
+        tool=ToolAction(
+            tool=UPDATE_TOOL, name="forget", fields={"memory": "anchors", "confirm": "confirm"}
+        ),
+        text="memories.text:render_forgotten",
     ),
     Operation(
         name="memory.replace",
@@ -383,5 +412,11 @@ OPERATIONS = (
             ),
         ),
         python=Python(name="replace", positional=("anchor", "content")),
+        tool=ToolAction(
+            tool=UPDATE_TOOL,
+            name="replace",
+            fields={"memory": "anchor", "content": "content"},
+        ),
+        text="memories.text:render_replaced",
     ),
 )

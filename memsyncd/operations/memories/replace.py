@@ -32,7 +32,7 @@ from memsyncd.core.upkeep import FORMER_STATUS, archive_sections
 from memsyncd.engine.additions import choose_note, place_added
 from memsyncd.engine.edit import Decide, Edit, Put, check_digest, make_put
 from memsyncd.engine.memories import PLAN_LIMIT_S
-from memsyncd.engine.places import NamedPlace, find_named_place
+from memsyncd.engine.places import NamedPlace, find_named_place, name_target
 from memsyncd.engine.relations import SUPERSEDES, find_contradictions
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
@@ -43,7 +43,6 @@ from memsyncd.operations.memories.declare import MemoryReplaced, ReplaceParams
 from memsyncd.operations.memories.selection import (
     WAY_OUT,
     Selected,
-    name_target,
     read_selected,
 )
 from memsyncd.store.lookup import read_digest

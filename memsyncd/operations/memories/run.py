@@ -47,6 +47,7 @@ from memsyncd.core.search.tasks import BLOCKED, FINISHED
 from memsyncd.core.upkeep import FORMER_STATUS, archive_note, archive_sections
 from memsyncd.engine.edit import Decide, Edit, EditOutcome, Put, check_digest, make_put
 from memsyncd.engine.memories import PLAN_LIMIT_S, list_memories
+from memsyncd.engine.places import NO_LINK, name_relations
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
     BadRequest,
@@ -67,13 +68,11 @@ from memsyncd.operations.memories.declare import (
     SetParams,
 )
 from memsyncd.operations.memories.selection import (
-    NO_LINK,
     WAY_OUT,
     LinkResolver,
     Selected,
     describe_memory,
     digest_changes,
-    name_relations,
     read_selected,
     select_memories,
 )
@@ -98,8 +97,8 @@ class Wanted(NamedTuple):
 
     metadata: Mapping[str, KeyChange]
     status: str | None
-    relate: Sequence[NewRelation]
-    unrelate: Sequence[NewRelation]
+    relate: Sequence[RelationLink]
+    unrelate: Sequence[RelationLink]
     title: str | None
 
 
@@ -144,7 +143,11 @@ def read_wanted(config: Config, params: SetParams) -> Wanted:
     }
     status = metadata.pop("status", None)
     known = status if isinstance(status, str) else None
-    return Wanted(metadata, known, params.relate, params.unrelate, params.title)
+    relate, unrelate = (
+        [RelationLink(one.kind, one.to) for one in each]
+        for each in (params.relate, params.unrelate)
+    )
+    return Wanted(metadata, known, relate, unrelate, params.title)
 
 
 def _fold(name: str, text: str) -> str:
@@ -251,8 +254,9 @@ def _relate(
     workspace: Workspace, path: str, data: bytes, anchor: str | None, wanted: Wanted
 ) -> bytes:
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        relate = name_relations(workspace, reader, wanted.relate, must_exist=True)
-        unrelate = name_relations(workspace, reader, wanted.unrelate, must_exist=False)
+        name = partial(name_relations, reader, memory_dir=workspace.scope.memory_dir)
+        relate = name(wanted.relate, must_exist=True)
+        unrelate = name(wanted.unrelate, must_exist=False)
         identify = partial(LinkResolver(reader).identify, path)
         if anchor is None:
             return merge_relations(path, data, relate, unrelate, identify=identify)

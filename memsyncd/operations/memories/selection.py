@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.editing.topics import RelationLink
-from memsyncd.core.markdown.linkgraph import find_section, make_edges
+from memsyncd.core.markdown.linkgraph import make_edges
 from memsyncd.core.markdown.links import Mention, make_key
 from memsyncd.core.model import Link, Section
 from memsyncd.core.search.query import EVERYTHING
@@ -17,14 +16,13 @@ from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.additions import choose_note
 from memsyncd.engine.edit import Delete, Put
 from memsyncd.engine.memories import PLAN_LIMIT_S, find_anchors, find_paths, list_memories
-from memsyncd.engine.places import NamedPlace, find_named_place
+from memsyncd.engine.places import find_named_place
 from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.operations.memories.declare import MemoryItem, SelectParams
 from memsyncd.operations.sections import Filters
-from memsyncd.operations.topics.declare import NewRelation
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import by_path, read_digest, stream_notes
 from memsyncd.store.pool import Reader
@@ -124,46 +122,6 @@ class LinkResolver:
     def identify(self, source: str, to: str) -> str:
         target, _, heading = to.partition("#")
         return self.resolve(source, target, heading) or make_key(to)
-
-
-def name_relations(
-    workspace: Workspace,
-    reader: Reader,
-    relations: Sequence[NewRelation],
-    *,
-    must_exist: bool,
-) -> list[RelationLink]:
-    """Return relations with their targets as links name them. Raises NoteNotFound for one that is
-    not there, if it must be.
-    """
-    named: list[RelationLink] = []
-    for one in relations:
-        to = one.to.strip().removeprefix("[[").removesuffix("]]").strip()
-        try:
-            place = find_named_place(reader, to, memory_dir=workspace.scope.memory_dir)
-        except NoteNotFound:
-            if must_exist:
-                raise
-            named.append(RelationLink(one.kind, to))
-        else:
-            named.append(RelationLink(one.kind, name_target(reader, place)))
-    return named
-
-
-NO_LINK: Final = frozenset("[]|#^")
-
-
-def name_target(reader: Reader, place: NamedPlace) -> str:
-    """Return the target of a link to a place: `path#Heading`, with slugs if these words lead
-    elsewhere.
-    """
-    if place.anchor is None or place.anchor.endswith("#"):
-        return place.path
-    anchors = StoredLinks(reader).read_anchors(place.path)
-    heading = place.heading
-    is_clear = bool(heading) and NO_LINK.isdisjoint(heading)
-    is_first = is_clear and find_section(place.path, heading, anchors) == place.anchor
-    return f"{place.path}#{heading}" if is_first else place.anchor
 
 
 # --- descriptions -----------------------------------------------------------------------------

@@ -153,6 +153,9 @@ class NewSection(Params, frozen=True, kw_only=True):
     """A day or a time, from which on searches leave it out."""
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     """Keys of one's own."""
+    relations: list[str] = msgspec.field(default_factory=list)
+    """A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link at the end of
+    the text."""
     note: Name | None = None
     """The note to append it to, from the workspace's root or beneath `.memories/`, for `note.add`
     absolute as well; by default the note of its kind."""
@@ -457,7 +460,7 @@ OPERATIONS = (
             summary="append a section to the note of its kind, or to a named note",
             arguments=("content [TEXT…]",),
             omit=("wu_id",),
-            usages={"summary": "--summary S"},
+            usages={"summary": "--summary S", "relations": "--relate KIND=ANCHOR…"},
             help={
                 "content": _TEXT_HELP,
                 "summary": "the heading; by default the beginning of the text",
@@ -510,8 +513,27 @@ OPERATIONS = (
                 ToolArgument(
                     "on_similar", "If memory says nearly this: add, append to it, report."
                 ),
+                ToolArgument(
+                    "values",
+                    "Other fields: task, session, priority, topic, keywords, lifecycle, expires,"
+                    " source, relations (resolves=MEMORY.md#setup); or keys of your own.",
+                    field="metadata",
+                ),
                 TOOL_WORKSPACE,
             ),
+            accepts=(
+                "task",
+                "session",
+                "priority",
+                "topic",
+                "keywords",
+                "lifecycle",
+                "expires",
+                "source",
+                "relations",
+                "metadata",
+            ),
+            prepare="notes.text:spread_fields",
         ),
         text="notes.text:render_added",
     ),

@@ -42,6 +42,7 @@ def make_remember() -> Command:
             Option("--updated DAY", "the day or time of the last change", field="updated"),
             Option("--expires DAY", "a day or a time, from which on searches leave it out", field="expires"),
             Option("--meta KEY=VALUE…", "add metadata of your own", name="metadata", parse=parse_pair, field="metadata", collect=dict),
+            Option("--relate KIND=ANCHOR…", "a relation to another memory, such as resolves=MEMORY.md#setup: a typed link at the end of the text", name="relations", field="relations"),
             Option("--note PATH", "append to this note", field="note"),
             Option("--on-similar DO", "if something says nearly the same: add (default), append to it, or only report it", choices=("add", "append", "report"), field="on_similar"),
             Option("--stdin", "read the text from stdin, like TEXT -"),
