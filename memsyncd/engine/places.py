@@ -8,15 +8,20 @@ that is not archived comes before archived ones of the same title.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final, NamedTuple, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.editing.topics import RelationLink, clean_target
 from memsyncd.core.markdown.linkgraph import find_section
 from memsyncd.core.markdown.links import NoteNames
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.paths import NOTE_SUFFIXES
-from memsyncd.engine.browse import find_spelling, suggest_anchor
+from memsyncd.core.search.query import EVERYTHING
+from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, suggest_anchor
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (
@@ -25,11 +30,14 @@ from memsyncd.store.lookup import (
     read_digest,
     read_section,
     read_sections_of,
+    stream_notes,
 )
 from memsyncd.store.pool import Reader
 
 N_CANDIDATES = 5
-_LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-\d+)?")
+ParamsT = TypeVar("ParamsT", bound=msgspec.Struct)
+NAMED_LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-\d+)?")
+"""Lines of a note as commands print them."""
 
 
 class NamedPlace(NamedTuple):
@@ -57,6 +65,51 @@ def find_named_place(reader: Reader, text: str, *, memory_dir: str = "") -> Name
         or _find_titled(reader, text)
     )
     return found or _refuse(reader, names, text, memory_dir)
+
+
+def resolve_places(workspace: Workspace, params: ParamsT, fields: Iterable[str]) -> ParamsT:
+    """Return parameters in which the fields that hold lines or a title hold an anchor or a path.
+    Anchors and paths stay, and so does text that names nothing: the operation says what is missing.
+
+    Raises BadRequest that names the candidates if several sections have a title.
+    """
+    if workspace.readers is None:
+        return params
+    changes: dict[str, Any] = {}
+    memory_dir = workspace.scope.memory_dir
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        for field in fields:
+            value = getattr(params, field)
+            if isinstance(value, list):
+                places = [_resolve(reader, text, memory_dir) for text in value]
+                named = [place and (place.anchor or place.path) for place in places]
+                pairs = zip(named, value, strict=True)
+                changes[field] = [name or text for name, text in pairs]
+            elif value is not None and (place := _resolve(reader, value, memory_dir)):
+                # A section by the name of a note, or the other way round.
+                known = {name for name in ("anchor", "path") if hasattr(params, name)}
+                other = "path" if place.anchor is None else "anchor"
+                if other in known:
+                    changes |= {field: None, other: place.anchor or place.path}
+    return replace(params, **changes) if changes else params
+
+
+def _resolve(reader: Reader, text: str, memory_dir: str) -> NamedPlace | None:
+    """Return the place of lines or a title; None for an anchor or a path, and for nothing."""
+    names = StoredLinks(reader).names
+    if found := _find_lines(reader, names, text, memory_dir):
+        return found
+    is_name = "#" not in text and not text.lower().endswith(NOTE_SUFFIXES)
+    if not is_name or _is_path(reader, text):
+        return None
+    # A path that is there no more is no name of a note in another folder.
+    note = None if "/" in text else _find_note(reader, names, text, memory_dir)
+    return note or _find_titled(reader, text)
+
+
+def _is_path(reader: Reader, text: str) -> bool:
+    notes = stream_notes(reader, path=text, filters=EVERYTHING, has_sections=False)
+    return text in ("", ".") or next(iter(notes), None) is not None
 
 
 def _find_anchor(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NamedPlace | None:
@@ -94,7 +147,7 @@ def _find_path(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> 
 
 
 def _find_lines(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NamedPlace | None:
-    lines = _LINES.fullmatch(text)
+    lines = NAMED_LINES.fullmatch(text)
     path = _find_path(reader, names, lines["path"], memory_dir) if lines else None
     if lines is None or path is None:
         return None

@@ -71,6 +71,9 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
     are_from_root: bool = False
     """True if `path` and `anchor` become paths from the root when they begin with `/memories`."""
     may_be_folder: bool = False
+    resolved: tuple[str, ...] = ()
+    """Fields that may also be lines of a note, or the title of a note or section, as commands print
+    them: the operation gets the anchor, or the path."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):

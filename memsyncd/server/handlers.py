@@ -27,6 +27,7 @@ from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.federation import SearchPart, merge_search_parts
+from memsyncd.engine.places import resolve_places
 from memsyncd.engine.search import (
     RunOptions,
     describe_query,
@@ -666,12 +667,16 @@ class Handlers:
     async def _get(self, _session: Session, params: GetParams) -> Got:
         workspace = await self._find_open(params.workspace)
         kinds = self._workspaces.config.kinds
-        read = partial(
-            browse.read_place, workspace, params, now_ns=self._clock.wall_ns(), kinds=kinds
-        )
+        read = partial(browse.read_place, now_ns=self._clock.wall_ns(), kinds=kinds)
+        read = partial(read, workspace, params)
         found: tuple[Got, bool] | None = None
         with contextlib.suppress(NoteNotFound):
             found = await self._in_thread(read, disk_of=workspace)
+        if found is None:
+            resolve = partial(resolve_places, workspace, params, ("anchor", "path"))
+            named = await self._in_thread(resolve)
+            if named != params:
+                return await self._get(_session, named)
         if found is None or not found[1]:
             # The note may have been saved a moment ago; its anchors and lines are known once it is
             # indexed.

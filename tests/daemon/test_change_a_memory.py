@@ -432,3 +432,42 @@ def test_an_agent_lives_with_its_memories_over_mcp(place: Place, memory: Memsync
                    fails=True).startswith("priority: is none of P0")  # fmt: skip
     clients = {one["client"] for one in memory.history() if one["command"].startswith("memory.")}
     assert clients == {"test-agent"}
+
+
+@pytest.mark.parametrize("name", [POOL, f"{ERRORS}:4-6", "Pool", "pool"])
+def test_each_command_takes_what_another_prints(place: Place, memory: Memsyncd, name: str) -> None:
+    if ":" not in name:  # lines are text to print, and no section
+        got = memory.get(name)
+        assert got is not None
+        assert (got["anchor"], got["start_line"]) == (POOL, 3)
+        assert run(place, "get", name)["anchor"] == POOL
+    run(place, "set", name, "--priority", "P1")
+    assert run(place, "history", name)["revisions"][0]["command"] == "memory.set"
+    links = run(place, "links", name, "--backlinks")["links"]
+    assert [one["source"] for one in links] == [f"{WORK}#retry"]
+    assert run(place, "similar", name, "--min-similarity", "1", status=1)["sections"] == []
+    memory.record_access(name)
+    assert run(place, "accesses", name)["counts"][0]["anchor"] == POOL
+    promoted = run(place, "promote", name, "--tag", "pitfall", "--dry-run")["promoted"]
+    assert [one["source"] for one in promoted] == [POOL]
+    [skipped] = run(place, "archive", name, status=1)["skipped"]
+    assert skipped["anchor"] == POOL
+    run(place, "undo", name)
+    assert read(place) == BEFORE
+
+
+def test_a_note_is_named_by_its_title_or_path_and_a_topic_by_lines(
+    place: Place, memory: Memsyncd
+) -> None:
+    for name in ("Work", WORK):
+        planned = run(place, "archive", name)
+        assert [one["anchor"] for one in planned["archived"]] == [f"{WORK}#retry", f"{WORK}#setext"]
+    assert memory.topic(f"{WORK}:6")["path"] == WORK
+    assert run(place, "history", "Work")["revisions"]
+    # A title of several is refused with all of them.
+    refused = run(place, "archive", "Twin", status=2)
+    assert f"{ERRORS}#errors/twin, {ERRORS}#errors/twin-2" in refused
+    # What is there no more is no name of anything else.
+    (place.root / ".memories" / "sub").mkdir()
+    place.save(".memories/sub/gone.md", "# Other\n")
+    assert "there is no note at gone.md" in run(place, "history", "gone.md", status=4)

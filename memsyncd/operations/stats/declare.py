@@ -154,7 +154,7 @@ OPERATIONS = (
         errors=OPENS,
         route="GET /v1/accesses",
         reads=True,
-        paths=Paths(absolute=("path", "anchor", "note")),
+        paths=Paths(absolute=("path", "anchor", "note"), resolved=("anchor", "path")),
         command=Command(
             words="accesses",
             group="Find",
@@ -192,6 +192,7 @@ OPERATIONS = (
         shape=Shape.STEPS,
         run="stats.run:record_accesses",
         errors=(*READS, NoteNotFound),
+        paths=Paths(resolved=("anchors",)),
         python=Python(
             name="record_access",
             positional=("*anchors",),

@@ -80,6 +80,7 @@ from memsyncd.engine.metadata import (
     describe_meta,
     find_stored_moment_s,
 )
+from memsyncd.engine.places import NAMED_LINES
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.similar import describe_similar
 from memsyncd.engine.worker import Job
@@ -150,8 +151,10 @@ def find_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
 def _find_topic(workspace: Workspace, config: Config, name: str) -> tuple[NotePath, str]:
     """Return the note, and the section's part of the name if the name is that of a section."""
     note, _, heading = name.rpartition("#")
-    # A name may contain the mark of an anchor.
-    named = {text: part for one, part in ((name, ""), (note, heading)) if (text := one.strip())}
+    lines = NAMED_LINES.fullmatch(name.strip())
+    # A name may contain the mark of an anchor, or of lines.
+    parts = ((name, ""), (note, heading), (lines["path"] if lines else "", ""))
+    named = {text: part for one, part in parts if (text := one.strip())}
     with workspace.acquire(READ_LIMIT_S) as reader:
         names = StoredLinks(reader).names
         for text, part in named.items():
