@@ -87,6 +87,7 @@ class GeneratedMethods(Closing):
         importance: float | None = None,
         priority: str | None = None,
         lifecycle: str | None = None,
+        status: str | None = None,
         source: str | dict[str, str] | None = None,
         task: str | None = None,
         session: str | None = None,
@@ -114,6 +115,7 @@ class GeneratedMethods(Closing):
         `importance`: From 0 to 1; by default that of the kind.
         `priority`: `P0` to `P3`.
         `lifecycle`: `ephemeral`, `session`, `task` or `project`.
+        `status`: Such as open, doing, blocked or done; none counts as open.
         `source`: Where it comes from: a text, or names with values.
         `task`: The task, such as `WU-123`.
         `session`: The session of an agent.
@@ -139,6 +141,7 @@ class GeneratedMethods(Closing):
             "importance": importance,
             "priority": priority,
             "lifecycle": lifecycle,
+            "status": status,
             "source": source,
             "task": task,
             "session": session,

@@ -95,6 +95,8 @@ class NewSection(TypedDict, total=False):
     priority: str | None
     # `ephemeral`, `session`, `task` or `project`.
     lifecycle: str | None
+    # Such as open, doing, blocked or done; none counts as open.
+    status: str | None
     # Where it comes from: a text, or names with values.
     source: str | dict[str, str] | None
     task: str | None

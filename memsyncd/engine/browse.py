@@ -123,7 +123,7 @@ def name_from_root(scope: Scope, params: NamingParams, *, may_be_folder: bool) -
 
 
 def _name_anchor(scope: Scope, anchor: str) -> str:
-    path, mark, heading = anchor.rpartition("#")
+    path, mark, heading = anchor.partition("#")
     return _name_from_root(scope, path, f"{mark}{heading}", may_be_folder=False)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 from memsyncd.core.editing.topics import RelationLink, clean_target
 from memsyncd.core.markdown.linkgraph import find_section
 from memsyncd.core.markdown.links import NoteNames
@@ -23,6 +24,7 @@ from memsyncd.core.search.query import EVERYTHING
 from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, suggest_anchor
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.files.scope import Scope
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (
     find_titled_sections,
@@ -50,13 +52,14 @@ class NamedPlace(NamedTuple):
     is_by_lines: bool = False
 
 
-def find_named_place(reader: Reader, text: str, *, memory_dir: str = "") -> NamedPlace:
-    """Return the note or section that a text names.
+def find_named_place(reader: Reader, scope: Scope, text: str) -> NamedPlace:
+    """Return the note or section that a text names; a path may be absolute, or one of the memory
+    tool.
 
     Raises NoteNotFound, with the most similar name, and BadRequest that names the candidates if
     several sections have this title.
     """
-    text = text.strip()
+    text, memory_dir = _name_from_root(scope, text.strip()), scope.memory_dir
     names = StoredLinks(reader).names
     found = (
         _find_anchor(reader, names, text, memory_dir)
@@ -65,6 +68,14 @@ def find_named_place(reader: Reader, text: str, *, memory_dir: str = "") -> Name
         or _find_titled(reader, text)
     )
     return found or _refuse(reader, names, text, memory_dir)
+
+
+def _name_from_root(scope: Scope, text: str) -> str:
+    if text.startswith(f"{scope.root}/"):
+        return text[len(scope.root) + 1 :]
+    path, mark, rest = text.partition("#")
+    note = parse_memory_path(path, scope.memory_dir).note if path.startswith(MEMORIES) else None
+    return text if note is None else f"{note.text}{mark}{rest}"
 
 
 def resolve_places(workspace: Workspace, params: ParamsT, fields: Iterable[str]) -> ParamsT:
@@ -195,7 +206,7 @@ def _refuse(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NoR
 
 
 def name_relations(
-    reader: Reader, relations: Sequence[RelationLink], *, memory_dir: str, must_exist: bool
+    reader: Reader, scope: Scope, relations: Sequence[RelationLink], *, must_exist: bool
 ) -> list[RelationLink]:
     """Return relations with their targets as links name them. Raises NoteNotFound for one that is
     not there, if it must be.
@@ -204,7 +215,7 @@ def name_relations(
     for one in relations:
         to = clean_target(one.to)
         try:
-            place = find_named_place(reader, to, memory_dir=memory_dir)
+            place = find_named_place(reader, scope, to)
         except NoteNotFound:
             if must_exist:
                 raise

@@ -21,13 +21,13 @@ from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
 from memsyncd import __version__
-from memsyncd.core.paths import MEMORY_FILE
+from memsyncd.core.paths import MEMORY_FILE, NOTE_SUFFIXES
 from memsyncd.engine import browse
 from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.federation import SearchPart, merge_search_parts
-from memsyncd.engine.places import resolve_places
+from memsyncd.engine.places import NAMED_LINES, resolve_places
 from memsyncd.engine.search import (
     RunOptions,
     describe_query,
@@ -146,7 +146,7 @@ def _find_notes(params: Any, memory_dir: str) -> list[str]:
 
     texts = [getattr(params, field, None) for field in ("path", "old_path", "new_path")]
     anchors = [getattr(params, "anchor", None), *getattr(params, "anchors", ())]
-    texts += [anchor.rpartition("#")[0] for anchor in anchors if anchor]
+    texts += [_find_note_of(anchor) for anchor in anchors if anchor]
     note = getattr(params, "note", None) or ""
     # A name alone is a note in the memory folder.
     texts.append(note if "/" in note or note == MEMORY_FILE else note and f"{memory_dir}/{note}")
@@ -160,6 +160,14 @@ def _find_notes(params: Any, memory_dir: str) -> list[str]:
         else:
             found.append(posixpath.normpath(text))
     return found
+
+
+def _find_note_of(anchor: str) -> str:
+    """Return the path in an anchor, in lines of a note or alone; empty for a title."""
+    note, mark, _ = anchor.rpartition("#")
+    lines = NAMED_LINES.fullmatch(anchor)
+    path = note if mark else lines["path"] if lines else anchor
+    return path if path.lower().endswith(NOTE_SUFFIXES) else ""
 
 
 def _choose_owner(method: str, params: Any, name: str, named: NamedWorkspace) -> Workspace:

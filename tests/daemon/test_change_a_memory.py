@@ -456,6 +456,37 @@ def test_each_command_takes_what_another_prints(place: Place, memory: Memsyncd, 
     assert read(place) == BEFORE
 
 
+def test_a_path_may_be_absolute_or_one_of_the_memory_tool(place: Place, memory: Memsyncd) -> None:
+    for name in (
+        f"{place.root}/{POOL}",
+        "/memories/errors.md#errors/pool",
+        "/memories/errors.md:4",
+    ):
+        [item] = memory.done(name)["changed"]
+        assert item["anchor"] == POOL
+        memory.set(name, clear=["status"])
+        assert read(place) == BEFORE
+    run(place, "relate", f"{place.root}/{POOL}", "caused_by", "/memories/discoveries.md:6")
+    [link] = memory.links(POOL, relation="caused_by", direction="out")["links"]
+    assert link["to"] == f"{WORK}#retry"
+
+
+def test_what_is_remembered_may_have_a_status_and_relations(place: Place, memory: Memsyncd) -> None:
+    run(place, "remember", "Wait for Bob.", "--task", "PAY-8", "--status", "blocked",
+        "--relate", f"caused_by={POOL}", "--relate", "informs=Retry")  # fmt: skip
+    assert memory.ready("PAY-8")["blocked"] == 1
+    added = memory.get("Wait for Bob")
+    assert added is not None
+    assert added["text"].endswith(
+        "Wait for Bob.\n\n- caused_by [[.memories/errors.md#Pool]]\n"
+        "- informs [[.memories/discoveries.md#Retry]]"
+    )
+    with pytest.raises(NoteNotFound):
+        memory.add("No.", relations=["caused_by=nothing-of-this-name"])
+    with pytest.raises(BadRequest, match="relations: "):
+        memory.add("No.", relations=["Pool"])
+
+
 def test_a_note_is_named_by_its_title_or_path_and_a_topic_by_lines(
     place: Place, memory: Memsyncd
 ) -> None:

@@ -94,6 +94,7 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
     importance: float | None = None
     priority: str | None = None
     lifecycle: str | None = None
+    status: str | None = None
     source: str | Mapping[str, str] | None = None
     task: str | None = None
     session: str | None = None
@@ -153,9 +154,9 @@ def _list_checks(addition: Addition, most_chars: int) -> Iterator[Callable[[], N
     yield partial(_check_choice, "priority", addition.priority)
     yield partial(_check_choice, "lifecycle", addition.lifecycle)
     yield partial(_check_source, addition.source)
-    for name in ("task", "session", "scope", "run_id"):
-        yield partial(check_word, name, getattr(addition, name))
-    yield partial(check_word, "topic", addition.topic, TOPIC_LIMIT_CHARS)
+    for name in ("status", "task", "session", "scope", "run_id"):
+        yield partial(_check_word, name, getattr(addition, name))
+    yield partial(_check_word, "topic", addition.topic, TOPIC_LIMIT_CHARS)
     for name in ("created", "updated"):
         yield partial(_check_time, name, getattr(addition, name))
     yield partial(_check_expiry, addition.expires)
@@ -167,7 +168,7 @@ def _list_checks(addition: Addition, most_chars: int) -> Iterator[Callable[[], N
 
 
 def _check_kind(kind: str | None) -> None:
-    check_word("kind", kind)
+    _check_word("kind", kind)
     if kind is not None and not is_kind(kind):
         _refuse("kind", "is not one word", "letters, digits, `_` and `-`, such as decision")
 
@@ -179,23 +180,23 @@ def _check_importance(importance: float | None) -> None:
 
 def _check_source(source: str | Mapping[str, str] | None) -> None:
     if isinstance(source, str) or source is None:
-        check_word("source", source)
+        _check_word("source", source)
         return
     if not source:
         _refuse("source", "is empty", "leave it out")
     for key, value in source.items():
         _check_key("source", key)
-        check_word("source", value)
+        _check_word("source", value)
 
 
 def _check_time(name: str, text: str | None) -> None:
-    check_word(name, text)
+    _check_word(name, text)
     if text is not None and not _is_time(text.strip()):
         _refuse(name, "is not an ISO day or time", "write 2026-03-14 or 2026-03-14T09:30:00Z")
 
 
 def _check_expiry(text: str | None) -> None:
-    check_word("expires", text)
+    _check_word("expires", text)
     if text is not None and parse_expiry(text.strip()) is None:
         _refuse("expires", "is neither a day nor a time", "write 2026-12-31 or 2026-12-31T18:00")
 
@@ -206,13 +207,13 @@ def _check_number(name: str, values: Sequence[str], most: int) -> None:
 
 
 def _check_keyword(keyword: str) -> None:
-    check_word("keywords", keyword, KEYWORD_LIMIT_CHARS)
+    _check_word("keywords", keyword, KEYWORD_LIMIT_CHARS)
     if "," in keyword:
         _refuse("keywords", "hold one with a comma", "make it two")
 
 
 def _check_tag(tag: str) -> None:
-    check_word("tags", tag)
+    _check_word("tags", tag)
     if not distinct_tags([tag]):
         _refuse("tags", "hold an empty one", "leave it out")
 
@@ -222,7 +223,7 @@ def _check_metadata(metadata: Mapping[str, str]) -> None:
         _refuse("metadata", f"has more than {METADATA_LIMIT} keys", "leave some out")
     for key, value in metadata.items():
         _check_key("metadata", key)
-        check_word("metadata", value, METADATA_LIMIT_CHARS)
+        _check_word("metadata", value, METADATA_LIMIT_CHARS)
         if key.lower() in _OWN_KEYS:
             _refuse("metadata", f"has `{key}`, which is a field", "give it as the field")
 
@@ -289,8 +290,7 @@ def _check_summary(summary: str) -> None:
         _refuse("summary", "has no words", "leave it out, and a heading is made from the content")
 
 
-def check_word(name: str, word: str | None, most_chars: int = WORD_LIMIT_CHARS) -> None:
-    """Raise BadRequest naming the field if a word is empty, too long, or not one line."""
+def _check_word(name: str, word: str | None, most_chars: int = WORD_LIMIT_CHARS) -> None:
     if word is None:
         return
     check_text(name, word)
@@ -440,6 +440,7 @@ def render_metadata(addition: Addition, at: str | None) -> dict[str, str]:
         "importance": "" if addition.importance is None else repr(float(addition.importance)),
         "priority": find_choice("priority", addition.priority or "") or "",
         "lifecycle": find_choice("lifecycle", addition.lifecycle or "") or "",
+        "status": quote_value(addition.status or ""),
         "task": quote_value(addition.task or ""),
         "session": quote_value(addition.session or ""),
         "source": _render_source(addition.source),

@@ -101,7 +101,7 @@ def _find_former(workspace: Workspace, name: str) -> tuple[NamedPlace, str, str 
     Raises BadRequest for a note, EditRefused for a memory that another supersedes already.
     """
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        place = find_named_place(reader, name, memory_dir=workspace.scope.memory_dir)
+        place = find_named_place(reader, workspace.scope, name)
         if place.anchor is None or place.anchor.endswith("#"):
             hint = "name a section of it; the memory tool replaces the text of a note"
             raise BadRequest(f"{place.path} is a whole note", hint=hint)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.editing.additions import Addition, check_word, find_faults, raise_faults
+from memsyncd.core.editing.additions import Addition, find_faults, raise_faults
 from memsyncd.core.editing.memories import (
     change_links,
     list_beneath,
@@ -105,9 +105,7 @@ class Wanted(NamedTuple):
 def read_wanted(config: Config, params: SetParams) -> Wanted:
     """Return what is to be changed. Raises BadRequest that names everything that is wrong."""
     texts: dict[str, str | None] = {name: getattr(params, name) for name in _TEXT_FIELDS}
-    stated: dict[str, Any] = {
-        name: text for name, text in texts.items() if text and name != "status"
-    }
+    stated: dict[str, Any] = {name: text for name, text in texts.items() if text}
     words = {
         name: WordsChange(
             only=None if getattr(params, name) is None else tuple(getattr(params, name)),
@@ -167,10 +165,6 @@ def _rename_fault(fault: BadRequest) -> BadRequest:
 
 def _find_own_faults(params: SetParams) -> list[BadRequest]:
     faults: list[BadRequest] = []
-    try:
-        check_word("status", params.status or None)
-    except BadRequest as fault:
-        faults.append(fault)
     for name in ("relate", "unrelate"):
         relations = [RelationLink(one.kind, "x" * bool(one.to)) for one in getattr(params, name)]
         faults += find_relation_faults(name, relations)
@@ -254,7 +248,7 @@ def _relate(
     workspace: Workspace, path: str, data: bytes, anchor: str | None, wanted: Wanted
 ) -> bytes:
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        name = partial(name_relations, reader, memory_dir=workspace.scope.memory_dir)
+        name = partial(name_relations, reader, workspace.scope)
         relate = name(wanted.relate, must_exist=True)
         unrelate = name(wanted.unrelate, must_exist=False)
         identify = partial(LinkResolver(reader).identify, path)

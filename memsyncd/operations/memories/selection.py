@@ -76,7 +76,7 @@ def find_named_memories(workspace: Workspace, names: Sequence[str]) -> dict[str,
     selected: dict[str, Selected] = {}
     with workspace.acquire(PLAN_LIMIT_S) as reader:
         for name in names:
-            place = find_named_place(reader, name, memory_dir=workspace.scope.memory_dir)
+            place = find_named_place(reader, workspace.scope, name)
             # The top of a note is metadata of the note itself.
             is_top = place.anchor == f"{place.path}#"
             anchor = None if is_top else place.anchor

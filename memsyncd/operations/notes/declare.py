@@ -135,6 +135,8 @@ class NewSection(Params, frozen=True, kw_only=True):
     """`P0` to `P3`."""
     lifecycle: str | None = None
     """`ephemeral`, `session`, `task` or `project`."""
+    status: str | None = None
+    """Such as open, doing, blocked or done; none counts as open."""
     source: str | dict[str, str] | None = None
     """Where it comes from: a text, or names with values."""
     task: str | None = None
@@ -515,13 +517,14 @@ OPERATIONS = (
                 ),
                 ToolArgument(
                     "values",
-                    "Other fields: task, session, priority, topic, keywords, lifecycle, expires,"
-                    " source, relations (resolves=MEMORY.md#setup); or keys of your own.",
+                    "Other fields: status, task, session, priority, topic, keywords, lifecycle,"
+                    " expires, source, relations (resolves=MEMORY.md#setup); or keys of your own.",
                     field="metadata",
                 ),
                 TOOL_WORKSPACE,
             ),
             accepts=(
+                "status",
                 "task",
                 "session",
                 "priority",

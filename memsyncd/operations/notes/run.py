@@ -661,8 +661,7 @@ def _write_relations(workspace: Workspace, reader: Reader, section: SectionT) ->
     pairs = (text.partition("=") for text in section.relations)
     relations = [RelationLink(kind.strip(), to.strip()) for kind, _, to in pairs]
     raise_faults([*find_relation_faults("relations", relations)])
-    memory_dir = workspace.scope.memory_dir
-    named = name_relations(reader, relations, memory_dir=memory_dir, must_exist=True)
+    named = name_relations(reader, workspace.scope, relations, must_exist=True)
     links = "\n".join(f"- {one.kind} [[{one.to}]]" for one in named)
     return replace(section, content=f"{section.content.rstrip()}\n\n{links}", relations=[])
 

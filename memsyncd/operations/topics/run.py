@@ -209,7 +209,7 @@ def _find_whole_topic(workspace: Workspace, config: Config, name: str) -> NotePa
     if heading:
         raise BadRequest(
             f"{name} is a section, and this changes the whole note",
-            hint=f"name the note, {path.text}; `archive` and the memory tool change one section",
+            hint=f"name the note, {path.text}; `set` and `archive` change one section",
         )
     return path
 

@@ -32,6 +32,7 @@ def make_remember() -> Command:
             Option("--importance S", "from 0 to 1; by default that of the kind", parse=parse_fraction, field="importance"),
             Option("--priority P", "P0, P1, P2 or P3", field="priority"),
             Option("--lifecycle L", "ephemeral, session, task or project", field="lifecycle"),
+            Option("--status S", "such as open, doing, blocked or done; none counts as open", field="status"),
             Option("--source TEXT", "the source", field="source"),
             Option("--task ID", "the task, such as WU-123", field="task"),
             Option("--session ID", "the session of an agent", field="session"),

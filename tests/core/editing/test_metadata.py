@@ -20,7 +20,11 @@ from memsyncd.core.editing.metadata import (
     read_note_meta,
     read_section_meta,
 )
-from memsyncd.core.editing.sections import find_sections_bytes, split_note_sections
+from memsyncd.core.editing.sections import (
+    find_sections_bytes,
+    replace_section,
+    split_note_sections,
+)
 from memsyncd.core.editing.topics import RelationLink
 from memsyncd.errors import EditRefused, NoteNotFound
 
@@ -283,6 +287,52 @@ def test_sections_are_removed_and_all_others_keep_their_bytes(
     kept = [own[one.anchor].strip() for one in sections if one.anchor not in gone]
     after = [text.strip() for text in read_own(left).values()]
     assert [text for text in after if text] == [text for text in kept if text]
+
+
+STEPS = st.sampled_from(["set", "tag", "relate", "title", "edit", "forget", "note"])
+
+
+@given(data=make_notes(), steps=st.lists(st.tuples(STEPS, st.integers(0, 3)), max_size=6))
+def test_any_sequence_of_changes_leaves_the_bytes_of_all_other_sections(
+    data: bytes, steps: list[tuple[str, int]]
+) -> None:
+    for number, (step, at) in enumerate(steps):
+        anchors = list_headed(data)
+        if not anchors:
+            return
+        anchor = anchors[at % len(anchors)]
+        try:
+            changed = take_step(step, data, anchor, number)
+        except EditRefused:
+            continue  # and the note stays as it is
+        own = [*read_own(data).items()]
+        others = [text.strip() for name, text in own if name != anchor and not_front(name, step)]
+        after = [text.strip() for text in read_own(changed).values()]
+        left = iter(after)
+        assert all(text in left for text in filter(None, others)), (step, anchor)
+        data = changed
+
+
+def not_front(anchor: str, step: str) -> bool:
+    return step != "note" or anchor != "a.md#"
+
+
+def take_step(step: str, data: bytes, anchor: str, number: int) -> bytes:
+    if step == "set":
+        return change_comment(PATH, data, anchor, {"status": f"s{number}", "own": ""})
+    if step == "tag":
+        change = WordsChange(add=(f"t{number}",), remove=("a",))
+        return change_comment(PATH, data, anchor, {"tags": change})
+    if step == "relate":
+        link = [RelationLink("caused_by", f"b#Y{number}")]
+        return merge_section_relations(PATH, data, anchor, link, [], identify=str)
+    if step == "title":
+        return rename_section(PATH, data, anchor, f"Title {number}")[0]
+    if step == "forget":
+        return remove_sections(PATH, data, [anchor])
+    if step == "note":
+        return change_front_matter(PATH, data, {"status": f"s{number}"})
+    return replace_section(PATH, data, anchor, f"# Edited {number}\n\ntext".encode())
 
 
 def test_links_are_led_elsewhere_or_removed() -> None:
