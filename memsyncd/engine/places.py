@@ -78,7 +78,7 @@ def _name_from_root(scope: Scope, text: str) -> str:
     return text if note is None else f"{note.text}{mark}{rest}"
 
 
-def resolve_places(workspace: Workspace, params: ParamsT, fields: Iterable[str]) -> ParamsT:
+def resolve_names(workspace: Workspace, params: ParamsT, fields: Iterable[str]) -> ParamsT:
     """Return parameters in which the fields that hold lines or a title hold an anchor or a path.
     Anchors and paths stay, and so does text that names nothing: the operation says what is missing.
 

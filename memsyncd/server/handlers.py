@@ -27,7 +27,7 @@ from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.federation import SearchPart, merge_search_parts
-from memsyncd.engine.places import NAMED_LINES, resolve_places
+from memsyncd.engine.places import NAMED_LINES, resolve_names
 from memsyncd.engine.search import (
     RunOptions,
     describe_query,
@@ -681,7 +681,7 @@ class Handlers:
         with contextlib.suppress(NoteNotFound):
             found = await self._in_thread(read, disk_of=workspace)
         if found is None:
-            resolve = partial(resolve_places, workspace, params, ("anchor", "path"))
+            resolve = partial(resolve_names, workspace, params, ("anchor", "path"))
             named = await self._in_thread(resolve)
             if named != params:
                 return await self._get(_session, named)

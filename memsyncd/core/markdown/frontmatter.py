@@ -43,6 +43,7 @@ _MAX_INDENT = 3
 _FENCE = re.compile(r"---[ \t]*")
 _END = re.compile(r"(?:---|\.\.\.)[ \t]*")
 _KEY_VALUE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*))?$")
+_ANY_LINE = re.compile(r"[^\r\n]+")
 _PROPERTY = re.compile(r"([^\W\d_][\w/-]{0,48})::(?:[ \t]+(.*))?")
 _PROPERTIES_LIMIT_LINES = 50
 # Keys of front matter: with one of them, lines between two `---` are no heading of prose.
@@ -312,15 +313,20 @@ class YamlMapping(NamedTuple):
 
 
 def find_entries(text: str) -> YamlMapping:
-    """Return where the keys and values of a mapping are written.
+    """Return where the keys and values of a mapping are written; of YAML that cannot be parsed
+    those lines that are read as `key: value`.
 
-    Raises ValueError for YAML that cannot be parsed, could grow, or is no mapping.
+    Raises ValueError for YAML that cannot be read so either, could grow, or is no mapping.
     """
     try:
         _refuse_growth(text)
         # Only the loader in Python counts characters in every text.
         root = yaml.compose(text, Loader=yaml.BaseLoader)
-    except (_Refused, yaml.YAMLError, RecursionError) as error:
+    except (_Refused, RecursionError) as error:
+        raise ValueError("not readable YAML") from error
+    except yaml.YAMLError as error:
+        if entries := tuple(_find_plain_entries(text)):
+            return YamlMapping(entries, is_flow=False)
         raise ValueError("not readable YAML") from error
     if root is None:
         return YamlMapping((), is_flow=False)
@@ -328,6 +334,26 @@ def find_entries(text: str) -> YamlMapping:
         raise ValueError("no mapping of YAML")  # noqa: TRY004  one error for all
     entries = tuple(_make_entry(text, key, value) for key, value in root.value)
     return YamlMapping(entries, is_flow=bool(root.flow_style))
+
+
+def _find_plain_entries(text: str) -> Iterator[YamlEntry]:
+    """Yield the lines that `_read_plain_pairs` reads."""
+    for line in _ANY_LINE.finditer(text):
+        found = _KEY_VALUE.match(line[0])
+        if found is None:
+            continue
+        start, value = line.start(), (found[2] or "").rstrip()
+        value_start = start + (found.start(2) if found[2] else found.end(1) + 1)
+        yield YamlEntry(
+            key=found[1],
+            start=start,
+            key_end=start + found.end(1),
+            value_start=value_start,
+            end=value_start + len(value),
+            style="",
+            text=value.strip("\"'"),
+            items=None,
+        )
 
 
 def _make_entry(text: str, key: yaml.Node, value: yaml.Node) -> YamlEntry:

@@ -94,6 +94,11 @@ NOTES = [
     ),
     (b"---\nstatus: open\n---\ntext", {"status": ""}, b"text"),
     (
+        b"---\ntitle: Redis: why\ntags: [a, b]\n\nglobs: **/*.ts\n---\n",
+        {"status": "done", "title": "Redis", "tags": WordsChange(add=("c",))},
+        b"---\ntitle: Redis\ntags: [a, b, c]\n\nglobs: **/*.ts\nstatus: done\n---\n",
+    ),
+    (
         b"---\ntext: |\n  long\n  text\nstatus: open\n---\n",
         {"text": "short"},
         b"---\ntext: short\nstatus: open\n---\n",
@@ -332,7 +337,7 @@ def take_step(step: str, data: bytes, anchor: str, number: int) -> bytes:
         return remove_sections(PATH, data, [anchor])
     if step == "note":
         return change_front_matter(PATH, data, {"status": f"s{number}"})
-    return replace_section(PATH, data, anchor, f"# Edited {number}\n\ntext".encode())
+    return replace_section(PATH, data, anchor, f"# Edited {number}\n\ntext\n\n".encode())
 
 
 def test_links_are_led_elsewhere_or_removed() -> None:
