@@ -7,8 +7,9 @@ that is not archived comes before archived ones of the same title.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 import msgspec
@@ -23,7 +24,7 @@ from memsyncd.core.paths import NOTE_SUFFIXES
 from memsyncd.core.search.query import EVERYTHING
 from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, suggest_anchor
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.errors import BadRequest, NoteNotFound, StoreFailed
 from memsyncd.files.scope import Scope
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (
@@ -84,25 +85,47 @@ def resolve_names(workspace: Workspace, params: ParamsT, fields: Iterable[str]) 
 
     Raises BadRequest that names the candidates if several sections have a title.
     """
-    if workspace.readers is None:
+    values = {field: getattr(params, field) for field in fields}
+    texts = [text for value in values.values() for text in _list_texts(value) if _may_name(text)]
+    if not texts or workspace.readers is None:
         return params
-    changes: dict[str, Any] = {}
-    memory_dir = workspace.scope.memory_dir
-    with workspace.acquire(READ_LIMIT_S) as reader:
-        for field in fields:
-            value = getattr(params, field)
-            if isinstance(value, list):
-                places = [_resolve(reader, text, memory_dir) for text in value]
-                named = [place and (place.anchor or place.path) for place in places]
-                pairs = zip(named, value, strict=True)
-                changes[field] = [name or text for name, text in pairs]
-            elif value is not None and (place := _resolve(reader, value, memory_dir)):
-                # A section by the name of a note, or the other way round.
-                known = {name for name in ("anchor", "path") if hasattr(params, name)}
-                other = "path" if place.anchor is None else "anchor"
-                if other in known:
-                    changes |= {field: None, other: place.anchor or place.path}
-    return replace(params, **changes) if changes else params
+    # What needs no index, such as an undo, must not fail with it.
+    with contextlib.suppress(StoreFailed), workspace.acquire(READ_LIMIT_S) as reader:
+        memory_dir = workspace.scope.memory_dir
+        found = {text: _resolve(reader, text, memory_dir) for text in texts}
+        changes: dict[str, Any] = {}
+        for field, value in values.items():
+            changes |= _make_change(params, field, value, found)
+        return replace(params, **changes)
+    return params
+
+
+def _list_texts(value: str | list[str] | None) -> list[str]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _may_name(text: str) -> bool:
+    """False for an anchor and for the path of a note, which name themselves."""
+    is_plain_path = "#" in text or text.lower().endswith(NOTE_SUFFIXES) or text in ("", ".")
+    return not is_plain_path or NAMED_LINES.fullmatch(text) is not None
+
+
+def _make_change(
+    params: msgspec.Struct,
+    field: str,
+    value: str | list[str] | None,
+    found: Mapping[str, NamedPlace | None],
+) -> dict[str, Any]:
+    if isinstance(value, list):
+        places = [found.get(text) for text in value]
+        named = [place and (place.anchor or place.path) for place in places]
+        return {field: [name or text for name, text in zip(named, value, strict=True)]}
+    place = found.get(value or "")
+    # A section by the name of a note, or the other way round.
+    other = "path" if place is not None and place.anchor is None else "anchor"
+    if place is None or not hasattr(params, other):
+        return {}
+    return {field: None, other: place.anchor or place.path}
 
 
 def _resolve(reader: Reader, text: str, memory_dir: str) -> NamedPlace | None:
@@ -110,8 +133,7 @@ def _resolve(reader: Reader, text: str, memory_dir: str) -> NamedPlace | None:
     names = StoredLinks(reader).names
     if found := _find_lines(reader, names, text, memory_dir):
         return found
-    is_name = "#" not in text and not text.lower().endswith(NOTE_SUFFIXES)
-    if not is_name or _is_path(reader, text):
+    if _is_path(reader, text):
         return None
     # A path that is there no more is no name of a note in another folder.
     note = None if "/" in text else _find_note(reader, names, text, memory_dir)
@@ -120,7 +142,7 @@ def _resolve(reader: Reader, text: str, memory_dir: str) -> NamedPlace | None:
 
 def _is_path(reader: Reader, text: str) -> bool:
     notes = stream_notes(reader, path=text, filters=EVERYTHING, has_sections=False)
-    return text in ("", ".") or next(iter(notes), None) is not None
+    return next(iter(notes), None) is not None
 
 
 def _find_anchor(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NamedPlace | None:
