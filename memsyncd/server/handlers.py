@@ -27,7 +27,6 @@ from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.federation import SearchPart, merge_search_parts
-from memsyncd.engine.places import NAMED_LINES, resolve_names
 from memsyncd.engine.search import (
     RunOptions,
     describe_query,
@@ -164,6 +163,9 @@ def _find_notes(params: Any, memory_dir: str) -> list[str]:
 
 def _find_note_of(anchor: str) -> str:
     """Return the path in an anchor, in lines of a note or alone; empty for a title."""
+    # It imports YAML, which a daemon that only answers searches does without.
+    from memsyncd.engine.places import NAMED_LINES
+
     note, mark, _ = anchor.rpartition("#")
     lines = NAMED_LINES.fullmatch(anchor)
     path = note if mark else lines["path"] if lines else anchor
@@ -681,6 +683,8 @@ class Handlers:
         with contextlib.suppress(NoteNotFound):
             found = await self._in_thread(read, disk_of=workspace)
         if found is None:
+            from memsyncd.engine.places import resolve_names
+
             resolve = partial(resolve_names, workspace, params, ("anchor", "path"))
             named = await self._in_thread(resolve)
             if named != params:
