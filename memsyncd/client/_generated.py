@@ -89,8 +89,8 @@ class GeneratedMethods(Closing):
         tags: Words = (),
         importance: float | None = None,
         priority: str | None = None,
-        status: str | None = None,
         lifecycle: str | None = None,
+        status: str | None = None,
         source: str | dict[str, str] | None = None,
         task: str | None = None,
         session: str | None = None,
@@ -101,6 +101,7 @@ class GeneratedMethods(Closing):
         updated: str | None = None,
         expires: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        relations: Words = (),
         note: str | None = None,
         on_similar: Literal["add", "append", "report"] = "add",
     ) -> types.Added:
@@ -116,8 +117,8 @@ class GeneratedMethods(Closing):
         `tags`: At most 32.
         `importance`: From 0 to 1; by default that of the kind.
         `priority`: `P0` to `P3`.
-        `status`: Such as `open`, `doing`, `blocked` or `done`.
         `lifecycle`: `ephemeral`, `session`, `task` or `project`.
+        `status`: Such as open, doing, blocked or done; none counts as open.
         `source`: Where it comes from: a text, or names with values.
         `task`: The task, such as `WU-123`.
         `session`: The session of an agent.
@@ -128,6 +129,8 @@ class GeneratedMethods(Closing):
         `updated`: The day or time of the last change.
         `expires`: A day or a time, from which on searches leave it out.
         `metadata`: Keys of one's own.
+        `relations`: A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link
+        at the end of the text.
         `note`: The note to append it to, from the workspace's root or beneath `.memories/`, for
         `note.add` absolute as well; by default the note of its kind.
         `on_similar`: If a section says nearly the same: `add` writes a new one and names it,
@@ -140,8 +143,8 @@ class GeneratedMethods(Closing):
             "tags": convert_words(tags),
             "importance": importance,
             "priority": priority,
-            "status": status,
             "lifecycle": lifecycle,
+            "status": status,
             "source": source,
             "task": task or self._task,
             "session": session or self._session,
@@ -152,6 +155,7 @@ class GeneratedMethods(Closing):
             "updated": updated,
             "expires": expires,
             "metadata": dict(metadata or {}) or None,
+            "relations": convert_words(relations),
             "note": note,
             "on_similar": on_similar,
         }
@@ -190,6 +194,245 @@ class GeneratedMethods(Closing):
             "path": path,
         }
         answer: types.Validation = self._connection.ask("validate", params)
+        return answer
+
+    def set(
+        self,
+        *anchors: str,
+        filters: Filters | None = None,
+        apply: bool | None = None,
+        plan: str | None = None,
+        status: str | None = None,
+        priority: str | None = None,
+        importance: float | None = None,
+        kind: str | None = None,
+        tags: Words | None = None,
+        add_tags: Words = (),
+        remove_tags: Words = (),
+        keywords: Words | None = None,
+        add_keywords: Words = (),
+        remove_keywords: Words = (),
+        task: str | None = None,
+        session: str | None = None,
+        topic: str | None = None,
+        lifecycle: str | None = None,
+        expires: str | None = None,
+        source: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        relate: Iterable[types.NewRelation | str] = (),
+        unrelate: Iterable[types.NewRelation | str] = (),
+        title: str | None = None,
+        clear: Words = (),
+        if_digest: str | None = None,
+    ) -> types.MemoriesSet:
+        """Change the metadata, the relations or the title of memories; the rest stays. Memories
+        that are named are changed at once; of filters only the plan is returned without
+        `apply=True`. Raises Conflict for a stale `if_digest` or `plan`.
+
+        `anchors`: Memories: anchors, notes, lines of notes such as `MEMORY.md:12-18`, or titles.
+        `filters`: Only sections that pass these.
+        `apply`: Do it; by default memories that are named are changed at once, and of filters only
+        the plan is shown.
+        `plan`: Only if the plan is still this one, as a call without `apply` names it.
+        `status`: The status: open, doing, blocked, done, archived, or a word of your own.
+        `priority`: `P0` to `P3`.
+        `importance`: From 0 to 1.
+        `kind`: The kind of memory, one word such as decision; the memory stays in its note.
+        `tags`: A tag that it is to have; others go.
+        `add_tags`: A tag that it gets besides its others.
+        `remove_tags`: A tag that goes.
+        `keywords`: A keyword that it is to have; others go.
+        `add_keywords`: A keyword that it gets besides its others.
+        `remove_keywords`: A keyword that goes.
+        `task`: The task, such as `WU-123`.
+        `session`: The session of an agent.
+        `topic`: The topic.
+        `lifecycle`: `ephemeral`, `session`, `task` or `project`.
+        `expires`: A day or a time, from which on searches leave it out.
+        `source`: Where it comes from.
+        `metadata`: Keys of one's own; an empty text removes one.
+        `relate`: A relation to add, such as `resolves=MEMORY.md#setup`; one that is there already
+        stays.
+        `unrelate`: A relation to remove.
+        `title`: The heading of the section; links to it are changed with it.
+        `clear`: The name of a field to remove, such as `expires` or `importance`.
+        `if_digest`: Write only if the note still has this digest; otherwise nothing is done.
+        """
+        params: dict[str, Any] = {
+            "anchors": [*anchors] or None,
+            "filters": convert_filters(filters or {}),
+            "apply": apply,
+            "plan": plan,
+            "status": status,
+            "priority": priority,
+            "importance": importance,
+            "kind": kind,
+            "tags": convert_list(tags),
+            "add_tags": convert_words(add_tags),
+            "remove_tags": convert_words(remove_tags),
+            "keywords": convert_list(keywords),
+            "add_keywords": convert_words(add_keywords),
+            "remove_keywords": convert_words(remove_keywords),
+            "task": task,
+            "session": session,
+            "topic": topic,
+            "lifecycle": lifecycle,
+            "expires": expires,
+            "source": source,
+            "metadata": dict(metadata or {}) or None,
+            "relate": convert_items(relate, "to"),
+            "unrelate": convert_items(unrelate, "to"),
+            "title": title,
+            "clear": convert_words(clear),
+            "if_digest": if_digest,
+        }
+        answer: types.MemoriesSet = self._connection.write("memory.set", params)
+        return answer
+
+    def done(
+        self,
+        *anchors: str,
+        if_digest: str | None = None,
+    ) -> types.MemoriesSet:
+        """Set the status of memories to done: what is ready or blocked shrinks.
+
+        `anchors`: Memories: anchors, notes, lines of notes such as `MEMORY.md:12-18`, or titles.
+        `if_digest`: Write only if the note still has this digest; otherwise nothing is done.
+        """
+        params: dict[str, Any] = {
+            "anchors": [*anchors] or None,
+            "if_digest": if_digest,
+        }
+        answer: types.MemoriesSet = self._connection.write("memory.done", params)
+        return answer
+
+    def relate(
+        self,
+        anchor: str,
+        relation: str,
+        to: str,
+        *,
+        remove: bool = False,
+        if_digest: str | None = None,
+    ) -> types.MemoriesSet:
+        """Relate a memory to another by a typed link, or remove the link.
+
+        `anchor`: The memory: an anchor, a note, lines of a note, or a title.
+        `relation`: One word such as `resolves`, `caused_by`, `contradicts`, `supersedes`.
+        `to`: The memory that it leads to, named like the first.
+        `remove`: Remove the relation instead.
+        `if_digest`: Write only if the note still has this digest; otherwise nothing is done.
+        """
+        params: dict[str, Any] = {
+            "anchor": anchor,
+            "relation": relation,
+            "to": to,
+            "remove": remove,
+            "if_digest": if_digest,
+        }
+        answer: types.MemoriesSet = self._connection.write("memory.relate", params)
+        return answer
+
+    def forget(
+        self,
+        *anchors: str,
+        filters: Filters | None = None,
+        apply: bool | None = None,
+        plan: str | None = None,
+        purge: bool = False,
+        unlink: bool = False,
+        confirm: bool = False,
+        if_digest: str | None = None,
+    ) -> types.MemoriesForgotten:
+        """Remove memories from their notes; history keeps them unless they are purged. Memories
+        that are named go at once; of filters only the plan is returned without `apply=True`. Raises
+        ConfirmationNeeded without `confirm=True` if a kind is protected, if sections beneath would
+        go too, or for `purge=True`.
+
+        `anchors`: Memories: anchors, notes, lines of notes such as `MEMORY.md:12-18`, or titles.
+        `filters`: Only sections that pass these.
+        `apply`: Do it; by default memories that are named are changed at once, and of filters only
+        the plan is shown.
+        `plan`: Only if the plan is still this one, as a call without `apply` names it.
+        `purge`: Remove them from the history too, with every earlier text of their notes that holds
+        them: no undo brings them back.
+        `unlink`: Remove the links to them too; otherwise these are only named.
+        `confirm`: Forget memories of protected kinds, sections beneath a named one, and for ever,
+        without a question.
+        `if_digest`: Write only if the note still has this digest; otherwise nothing is done.
+        """
+        params: dict[str, Any] = {
+            "anchors": [*anchors] or None,
+            "filters": convert_filters(filters or {}),
+            "apply": apply,
+            "plan": plan,
+            "purge": purge,
+            "unlink": unlink,
+            "confirm": confirm,
+            "if_digest": if_digest,
+        }
+        answer: types.MemoriesForgotten = self._connection.write("memory.forget", params)
+        return answer
+
+    def replace(
+        self,
+        anchor: str,
+        content: str,
+        *,
+        summary: str = "",
+        kind: str | None = None,
+        tags: Words | None = None,
+        keywords: Words | None = None,
+        importance: float | None = None,
+        priority: str | None = None,
+        lifecycle: str | None = None,
+        source: str | None = None,
+        task: str | None = None,
+        session: str | None = None,
+        topic: str | None = None,
+        expires: str | None = None,
+        note: str | None = None,
+        if_digest: str | None = None,
+    ) -> types.MemoryReplaced:
+        """Write a memory in place of another, which it supersedes and which is archived.
+
+        `anchor`: The memory to replace: an anchor, lines of a note, or a title.
+        `content`: The new text, in markdown.
+        `summary`: The heading; by default the former one, or the beginning of the text if that was
+        one.
+        `kind`: The kind; by default that of the former memory, like all that follows.
+        `tags`: A tag; others of the former memory go.
+        `keywords`: A keyword; others of the former memory go.
+        `importance`: From 0 to 1; by default the importance of the kind.
+        `priority`: `P0` to `P3`.
+        `lifecycle`: `ephemeral`, `session`, `task` or `project`.
+        `source`: Where the memory comes from.
+        `task`: The task, such as `WU-123`.
+        `session`: The session of an agent.
+        `topic`: The topic.
+        `expires`: A day or a time, from which on searches leave it out; by default none.
+        `note`: The note to write it to; by default that of the former memory.
+        `if_digest`: Write only if the note still has this digest; otherwise nothing is done.
+        """
+        params: dict[str, Any] = {
+            "anchor": anchor,
+            "content": content,
+            "summary": summary,
+            "kind": kind,
+            "tags": convert_list(tags),
+            "keywords": convert_list(keywords),
+            "importance": importance,
+            "priority": priority,
+            "lifecycle": lifecycle,
+            "source": source,
+            "task": task,
+            "session": session,
+            "topic": topic,
+            "expires": expires,
+            "note": note,
+            "if_digest": if_digest,
+        }
+        answer: types.MemoryReplaced = self._connection.write("memory.replace", params)
         return answer
 
     def links(

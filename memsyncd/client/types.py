@@ -97,10 +97,10 @@ class NewSection(TypedDict, total=False):
     importance: float | None
     # `P0` to `P3`.
     priority: str | None
-    # Such as `open`, `doing`, `blocked` or `done`.
-    status: str | None
     # `ephemeral`, `session`, `task` or `project`.
     lifecycle: str | None
+    # Such as open, doing, blocked or done; none counts as open.
+    status: str | None
     # Where it comes from: a text, or names with values.
     source: str | dict[str, str] | None
     task: str | None
@@ -119,9 +119,21 @@ class NewSection(TypedDict, total=False):
     expires: str | None
     # Keys of one's own.
     metadata: dict[str, str]
+    # A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link at the end of
+    # the text.
+    relations: Words
     # The note to append it to, from the workspace's root or beneath `.memories/`, for `note.add`
     # absolute as well; by default the note of its kind.
     note: str | None
+
+
+class NewRelation(TypedDict, total=False):
+    """A typed link from a topic: `- resolved_by [[redis-timeouts]]`."""
+
+    # A word in lower case, such as `caused_by`, `resolved_by`, `part_of`, `contradicts`, `informs`.
+    kind: str
+    # The target: a note, named as in a link, or `note#heading`.
+    to: Required[str]
 
 
 class CapturedText(TypedDict, total=False):
@@ -139,15 +151,6 @@ class ProjectSource(TypedDict, total=False):
     # A path from the project's folder. Only its last part may have wildcards.
     path: Required[str]
     tags: Words
-
-
-class NewRelation(TypedDict, total=False):
-    """A typed link from a topic: `- resolved_by [[redis-timeouts]]`."""
-
-    # A word in lower case, such as `caused_by`, `resolved_by`, `part_of`, `contradicts`, `informs`.
-    kind: str
-    # The target: a note, named as in a link, or `note#heading`.
-    to: Required[str]
 
 
 class SignalReader(TypedDict, total=False):
@@ -473,13 +476,19 @@ class FoundSection(SectionMeta):
 
 
 class RelatedMeta(FoundSection):
-    """A section in an answer, and the sections and notes that contradict it, or that it
-    contradicts. Both lists have anchors of sections or paths of notes, from typed links
-    `contradicts`.
+    """A section in an answer, with the sections and notes that it contradicts or supersedes, and
+    that contradict or supersede it. The lists have anchors of sections or paths of notes, from
+    typed links.
     """
 
     contradicts: list[str]
     contradicted_by: list[str]
+    # The memories in whose place it was written.
+    supersedes: list[str]
+    # The newest memory of the chain, which holds now.
+    superseded_by: list[str]
+    # The day since which it supersedes others; empty if it does not.
+    since: str
 
 
 class SectionPlace(TypedDict):
@@ -834,6 +843,61 @@ class Listing(TypedDict):
     workspace: str
     notes: list[NoteInfo]
     freshness: Freshness
+
+
+class MemoryItem(SectionPlace):
+    """A memory, with its lines after the change; of a whole note the anchor is its path."""
+
+    kind: str | None
+    # Digest of the note after the change.
+    digest: str
+    # Why it is skipped.
+    reason: str
+
+
+class LeadingLink(TypedDict):
+    """Lines of a note with a link to a memory."""
+
+    path: str
+    lines: list[int]
+    # The anchor or the path that it leads to before the change.
+    to: str
+
+
+class MemoriesSet(Written):
+    is_applied: bool
+    # A digest of the changes.
+    plan: str
+    changed: list[MemoryItem]
+    # Those that say it already.
+    unchanged: list[MemoryItem]
+    # Those that cannot be changed.
+    skipped: list[MemoryItem]
+    # Links that are changed with a title; none of other changes.
+    links: list[LeadingLink]
+
+
+class MemoriesForgotten(Written):
+    is_applied: bool
+    # A digest of the changes.
+    plan: str
+    # Every section that goes, with its lines before the change.
+    forgotten: list[MemoryItem]
+    # Those that cannot be removed, or are protected.
+    skipped: list[MemoryItem]
+    # Links to what goes, with their lines before the change.
+    links: list[LeadingLink]
+    # Revisions that were removed from the history.
+    purged: int
+    # False while traces of what was purged stay, because another program reads records.db.
+    is_clean: bool
+
+
+class MemoryReplaced(WrittenSection):
+    """The place of the new memory."""
+
+    # The anchor of the former memory, which is archived.
+    replaced: str
 
 
 class LinkInfo(TypedDict):

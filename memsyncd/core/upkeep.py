@@ -16,7 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from memsyncd.core.editing.additions import SUMMARY_LIMIT_CHARS, Addition
-from memsyncd.core.editing.sections import find_sections_bytes
+from memsyncd.core.editing.sections import find_heading_end, find_sections_bytes
 from memsyncd.core.markdown.decode import decode_note, is_utf16
 from memsyncd.core.markdown.frontmatter import find_front_matter, find_section_meta
 from memsyncd.core.markdown.scanner import HEADING, split_blocks
@@ -83,7 +83,7 @@ def _change_sections(
 
 def _change_section(path: str, own: bytes, *, is_archived: bool) -> bytes | str:
     """Return the bytes of a section after the change, or the reason why it is refused."""
-    head = _find_heading_end(path, own)
+    head = find_heading_end(path, own)
     if head is None:
         return "it has no heading, below which a status is written"
     before = _read_meta(path, own)
@@ -99,23 +99,13 @@ def _change_section(path: str, own: bytes, *, is_archived: bool) -> bytes | str:
         return _OTHER_FORM
     if (after.status == ARCHIVED) is not is_archived:
         return _OTHER_FORM
-    if is_archived and _restore(changed, _find_heading_end(path, changed) or 0) != own:
+    if is_archived and _restore(changed, find_heading_end(path, changed) or 0) != own:
         return _OTHER_FORM
     return changed
 
 
 def _without_former(meta: Meta) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in meta.extra if pair[0] != FORMER_STATUS)
-
-
-def _find_heading_end(path: str, own: bytes) -> int | None:
-    """Return the offset after the heading of a section; None without a heading."""
-    lines = decode_note(path, own).lines
-    blocks = split_blocks(lines)
-    if not blocks or blocks[0].kind != HEADING or blocks[0].start:
-        return None
-    ends = [match.end() for match in re.finditer(rb"\r\n|\r|\n|\Z", own)]
-    return ends[blocks[0].end - 1]
 
 
 def _read_meta(path: str, own: bytes) -> Meta:

@@ -19,6 +19,7 @@ from memsyncd.core.editing.capture import find_new
 from memsyncd.core.editing.kinds import find_kind
 from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.model import Span
 from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, NotePath, is_markdown, parse_note_path
 from memsyncd.engine.edit import Decide, Edit, Put, make_put
 from memsyncd.engine.workspace import Workspace
@@ -152,15 +153,25 @@ def append_additions(
         chosen = [additions[number] for number in numbers]
         data, spans = append_section(path.text, old, chosen, at=at)
         puts.append(make_put(workspace.scope, path, data, was, way_out="name another note"))
-        sections = parse_note(path, data, config.chunking).sections
-        anchors = {section.span.start: section.anchor for section in sections}
-        digest = digest_bytes(data)
-        for number, span in zip(numbers, spans, strict=True):
-            added[number] = AddedSection(
-                anchor=anchors[span.start],
-                path=path.text,
-                start_line=span.start,
-                end_line=span.end,
-                digest=digest,
-            )
+        placed = place_added(config, path, data, spans)
+        added |= dict(zip(numbers, placed, strict=True))
     return tuple(puts), [added[number] for number in sorted(added)]
+
+
+def place_added(
+    config: Config, path: NotePath, data: bytes, spans: Sequence[Span]
+) -> list[AddedSection]:
+    """Say where sections are that were appended to a note, by their lines in its new text."""
+    sections = parse_note(path, data, config.chunking).sections
+    anchors = {section.span.start: section.anchor for section in sections}
+    digest = digest_bytes(data)
+    return [
+        AddedSection(
+            anchor=anchors[span.start],
+            path=path.text,
+            start_line=span.start,
+            end_line=span.end,
+            digest=digest,
+        )
+        for span in spans
+    ]

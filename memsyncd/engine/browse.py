@@ -54,7 +54,7 @@ def name_from_root(scope: Scope, params: NamingParams, *, may_be_folder: bool) -
 
 
 def _name_anchor(scope: Scope, anchor: str) -> str:
-    path, mark, heading = anchor.rpartition("#")
+    path, mark, heading = anchor.partition("#")
     return _name_from_root(scope, path, f"{mark}{heading}", may_be_folder=False)
 
 
@@ -78,7 +78,7 @@ def find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection
     note, mark, heading = anchor.rpartition("#")
     section = read_section(reader, f"{find_spelling(reader, note)}{mark}{heading}")
     if section is None:
-        hint = _suggest_anchor(anchor, read_anchors(reader, anchor.rpartition("#")[0]))
+        hint = suggest_anchor(anchor, read_anchors(reader, anchor.rpartition("#")[0]))
         raise NoteNotFound(f"no section {anchor}", hint=hint)
     return section
 
@@ -119,7 +119,8 @@ def suggest_note(workspace: Workspace, path: str) -> str:
     return f"did you mean {redact(similar)}?" if similar and similar != path else ""
 
 
-def _suggest_anchor(anchor: str, anchors: list[str]) -> str:
+def suggest_anchor(anchor: str, anchors: list[str]) -> str:
+    """Return the hint that names the most similar of these anchors."""
     note, _, slug = anchor.rpartition("#")  # the note is the same, and must not make them similar
     slugs = [each.rpartition("#")[2] for each in anchors]
     similar = difflib.get_close_matches(slug, slugs, n=1, cutoff=0.4)

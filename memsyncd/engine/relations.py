@@ -16,23 +16,33 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.search.passages import highlight, strip_title
-from memsyncd.engine.metadata import describe_meta, is_expired
+from memsyncd.engine.metadata import describe_meta, find_stored_day, is_expired
 from memsyncd.engine.redaction import read_redacted_chunks, read_redacted_sections
 from memsyncd.operations.search.declare import Hit, RelatedSection
 from memsyncd.store.pool import Reader
-from memsyncd.store.sections import has_relation, read_levels, read_section_titles
+from memsyncd.store.sections import (
+    has_relation,
+    read_levels,
+    read_section,
+    read_section_titles,
+)
 
 if TYPE_CHECKING:
     from memsyncd.core.markdown.linkgraph import Edge
     from memsyncd.core.search.filters import Filters
     from memsyncd.core.search.plan import SearchPlan
     from memsyncd.core.search.ranking import Candidate
+    from memsyncd.store.links import StoredLinks
     from memsyncd.store.sections import HitSection
 
 CONTRADICTS = "contradicts"
+SUPERSEDES = "supersedes"
 # The most sections that come with one hit, and the most chunks that are read of such a section.
 MAX_RELATED = 20
 MAX_CHUNKS = 50
+# The most steps to the newest memory of a chain.
+MAX_SUPERSEDED = 100
+DAY_CHARS = 10
 # The level of a memory's heading: deeper headings are within the memory.
 MEMORY_LEVEL = 2
 
@@ -45,10 +55,15 @@ class Relation(NamedTuple):
 
 
 class Contradictions(NamedTuple):
-    """The places that a section says it contradicts, and the places that say they contradict it."""
+    """The places that a section says it contradicts, and the places that say they contradict it;
+    the memories that it supersedes, since which day, and the newest memories that supersede it.
+    """
 
     contradicts: list[str]
     contradicted_by: list[str]
+    supersedes: list[str]
+    superseded_by: list[str]
+    since: str
 
 
 class RelatedChunks(NamedTuple):
@@ -66,12 +81,15 @@ class RelatedChunks(NamedTuple):
 
 
 def find_contradictions(reader: Reader, anchors: Iterable[str]) -> dict[str, Contradictions]:
-    """Return the contradictions of the sections that have any, by anchor."""
-    if not has_relation(reader, CONTRADICTS):
+    """Return the contradictions of the sections that have any, and the memories that supersede
+    them, by anchor.
+    """
+    names = [name for name in (CONTRADICTS, SUPERSEDES) if has_relation(reader, name)]
+    if not names:
         return {}
     from memsyncd.store.links import StoredLinks
 
-    links = StoredLinks(reader, (CONTRADICTS,))
+    links = StoredLinks(reader, names)
     contradictions: dict[str, Contradictions] = {}
     for path, several in _group_by_note(anchors).items():
         outgoing, incoming = links.list_outgoing(path), links.list_incoming(path)
@@ -79,15 +97,45 @@ def find_contradictions(reader: Reader, anchors: Iterable[str]) -> dict[str, Con
             continue
         heads = find_heads(read_levels(reader, path))
         for anchor in several:
-            own = Contradictions(
-                _list_once(edge.to for edge in outgoing if _is_own(edge, anchor, heads)),
-                _list_once(
-                    edge.source for edge in incoming if _concerns(edge.to, anchor, path, heads)
-                ),
+            own = [edge for edge in outgoing if _is_own(edge, anchor, heads)]
+            others = [edge for edge in incoming if _concerns(edge.to, anchor, path, heads)]
+            newer = _list_once(edge.source for edge in others if edge.relation == SUPERSEDES)
+            former = _list_once(edge.to for edge in own if edge.relation == SUPERSEDES)
+            standing = Contradictions(
+                _list_once(edge.to for edge in own if edge.relation == CONTRADICTS),
+                _list_once(edge.source for edge in others if edge.relation == CONTRADICTS),
+                former,
+                _list_once(_find_newest(reader, links, place) for place in newer),
+                _find_day(reader, anchor) if former else "",
             )
-            if any(own):
-                contradictions[anchor] = own
+            if any(standing):
+                contradictions[anchor] = standing
     return contradictions
+
+
+def _find_day(reader: Reader, anchor: str) -> str:
+    """Return the day on which a section was written."""
+    stored = read_section(reader, anchor)
+    return "" if stored is None else (stored[1].created or find_stored_day(stored[1]))[:DAY_CHARS]
+
+
+def _find_newest(reader: Reader, links: StoredLinks, anchor: str) -> str:
+    """Return the memory at the end of a chain of memories that supersede each other."""
+    seen = {anchor}
+    for _ in range(MAX_SUPERSEDED):
+        path = anchor.rpartition("#")[0]
+        heads = find_heads(read_levels(reader, path))
+        newer = (
+            edge.source
+            for edge in links.list_incoming(path)
+            if edge.relation == SUPERSEDES and _concerns(edge.to, anchor, path, heads)
+        )
+        after = next((source for source in newer if source not in seen), None)
+        if after is None:
+            break
+        seen.add(after)
+        anchor = after
+    return anchor
 
 
 def find_relations(
@@ -220,7 +268,8 @@ def complete_hits(
     """Add contradictions to hits, and the sections that the relations in `follow` lead to.
     `sections` has the numbers of all sections of each hit's passage.
     """
-    if not follow and not has_relation(reader, CONTRADICTS):
+    is_related = has_relation(reader, CONTRADICTS) or has_relation(reader, SUPERSEDES)
+    if not follow and not is_related:
         return list(hits)
     titles = read_section_titles(reader, {section for several in sections for section in several})
     anchors = {section: title.anchor for section, title in titles.items()}
@@ -237,13 +286,16 @@ def complete_hits(
     ]
 
 
-_NO_CONTRADICTIONS = Contradictions([], [])
+_NO_CONTRADICTIONS = Contradictions([], [], [], [], "")
 
 
 def _join(several: Sequence[Contradictions]) -> Contradictions:
     return Contradictions(
         _list_once(place for part in several for place in part.contradicts),
         _list_once(place for part in several for place in part.contradicted_by),
+        _list_once(place for part in several for place in part.supersedes),
+        _list_once(place for part in several for place in part.superseded_by),
+        next((part.since for part in several if part.since), ""),
     )
 
 

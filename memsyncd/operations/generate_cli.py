@@ -303,9 +303,14 @@ def _list_inner(
     docs = read_field_docs(outer.type)
     for field in msgspec.structs.fields(outer.type):
         name = field.encode_name
-        if name not in taken and f"{outer.encode_name}.{name}" not in command.omit:
-            place = f"{outer.encode_name}.{name}"
-            yield _make_option(field, docs, operation, command, place)
+        place = f"{outer.encode_name}.{name}"
+        if place in command.omit or (name in taken and not command.filter_prefix):
+            continue
+        option = _make_option(field, docs, operation, command, place)
+        if command.filter_prefix:
+            usage = option.usage.replace("--", f"--{command.filter_prefix}-", 1)
+            option = option._replace(usage=usage, name=f"{command.filter_prefix}_{name}")
+        yield option
 
 
 def _make_option(

@@ -8,7 +8,7 @@ schemas and its line in the docstring of the client's method.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
@@ -77,6 +77,9 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
     """True if `path` and `anchor` become paths from the root when they begin with `/memories`."""
     may_be_folder: bool = False
     """True if they may name a folder as well as a note."""
+    resolved: tuple[str, ...] = ()
+    """Fields that may also be lines of a note, or the title of a note or section, as commands print
+    them: the operation gets the anchor, or the path."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +123,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Fields of the answer, separated by spaces; the command returns 1 if all of them are empty."""
     action: str = ""
     """The function in `show` that carries out the command, if it is more than one call."""
+    filter_prefix: str = ""
+    """Begins the options of `filters` where the parameters have fields of the same names:
+    `--where-kind`."""
     keeps_exclusions: bool = False
     """True if a word such as `-draft` excludes this word from a search, and is no mistyped
     option."""
@@ -259,6 +265,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     description: str
     arguments: tuple[ToolArgument, ...]
+    accepts: tuple[str, ...] = ()
+    """Fields that models may give by their own names, although the schema does not list them: it
+    says how they are given together, which costs each session fewer tokens."""
     prepare: str = ""
     """The function, `module:function`, that changes the parameters before they are checked."""
     is_always_loaded: bool = True
@@ -268,9 +277,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     is_idempotent: bool = False
 
 
-TOOL_WORKSPACE = ToolArgument(
-    "workspace", "Name of another workspace, or a path in it; by default this folder's workspace."
-)
+TOOL_WORKSPACE = ToolArgument("workspace", "Another workspace: its name, or a path in it.")
 
 
 class ToolAction(msgspec.Struct, frozen=True, kw_only=True):
@@ -350,3 +357,20 @@ def load_function(name: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
     loaded: Callable[..., Any] = getattr(import_module(f"memsyncd.operations.{module}"), function)
     return loaded
+
+
+def spread_values(
+    params: dict[str, Any], fields: Collection[str], lists: Collection[str]
+) -> dict[str, Any]:
+    """Return parameters in which the values of `metadata` that are `fields` stand by themselves.
+    A text with commas becomes a list for the fields in `lists`.
+    """
+    values = params.get("metadata")
+    if not isinstance(values, dict):
+        return params
+    moved = {name: value for name, value in values.items() if name in fields}
+    for name in lists:
+        if isinstance(moved.get(name), str):
+            moved[name] = [word.strip() for word in moved[name].split(",") if word.strip()]
+    left = {name: value for name, value in values.items() if name not in fields}
+    return {**moved, **params, "metadata": left}

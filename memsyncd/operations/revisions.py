@@ -11,11 +11,14 @@ import msgspec
 
 from memsyncd.config import Config
 from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
+from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.paths import MEMORY_FOLDER, parse_note_path
+from memsyncd.engine.accesses import follow_notes, store_noted
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import find_history
 from memsyncd.engine.records import open_records
 from memsyncd.engine.recovery import recover
+from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.history.declare import DiffParams, HistoryParams, PurgeParams, UndoParams
@@ -114,3 +117,28 @@ def read_texts(history: History, revision: Revision) -> tuple[bytes | None, byte
             hint="list what is kept with: memsyncd history",
         )
     return old, new
+
+
+def purge_accesses(
+    workspace: Workspace,
+    config: Config,
+    *,
+    path: str | None,
+    slugs: str | None,
+    params: PurgeParams,
+) -> Job[int]:
+    """Erase the counts of sections whose history is purged; return the number of sections.
+
+    Purging one revision erases none: the section is still there.
+    """
+    records = workspace.records
+    if records is None:
+        return 0
+    store_noted(workspace, config)
+    yield from follow_notes(workspace)
+    if params.revision is not None:
+        return 0
+    words = () if params.containing is None else (params.containing, make_slug(params.containing))
+    n = records.accesses.purge(path=path, slugs=slugs, words=words)
+    workspace.accesses.forget_counts()
+    return n

@@ -9,6 +9,7 @@ from memsyncd.operations.changes import declare as changes
 from memsyncd.operations.context import declare as context
 from memsyncd.operations.history import declare as history
 from memsyncd.operations.links import declare as links
+from memsyncd.operations.memories import declare as memories
 from memsyncd.operations.notes import declare as notes
 from memsyncd.operations.operation import CommandGroup, Notification, Operation
 from memsyncd.operations.project import declare as project
@@ -32,6 +33,7 @@ _CAPABILITIES: tuple[ModuleType, ...] = (
     context,
     recall,
     notes,
+    memories,
     links,
     similar,
     stats,

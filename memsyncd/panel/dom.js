@@ -139,11 +139,12 @@ export function notePath(place) {
   return at < 0 ? place : place.slice(0, at);
 }
 
-/** The sections that a hit contradicts, and the sections that contradict it. @param {any} one @param {(path: string) => string} href */
+/** What a hit contradicts or supersedes, and what does so to it. @param {any} one @param {(path: string) => string} href */
 export function contradictions(one, href) {
   const name = (/** @type {string} */ text, /** @type {string[]} */ anchors) => anchors.length > 0 && [` ${text} `,
     ...anchors.flatMap((anchor, at) => [at ? ", " : "", h("a", { href: href(notePath(anchor)) }, anchor)])];
-  const parts = [name("contradicts", one.contradicts ?? []), name("contradicted by", one.contradicted_by ?? [])];
+  const parts = [name("contradicts", one.contradicts ?? []), name("contradicted by", one.contradicted_by ?? []),
+    name("supersedes", one.supersedes ?? []), name("superseded by", one.superseded_by ?? [])];
   return parts.some(Boolean) && h("p", { class: "warning" }, parts.flatMap((part) => part || []));
 }
 

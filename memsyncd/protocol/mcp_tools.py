@@ -161,6 +161,7 @@ def choose_call(offered: OfferedTool, arguments: dict[str, Any]) -> tuple[Operat
     tool, operations = offered.tool, offered.operations
     values = {name: value for name, value in arguments.items() if value is not None}
     fields = {argument.name: argument.field or argument.name for argument in tool.arguments}
+    fields |= {name: name for name in tool.accepts}
     operation = operations.get(str(values.pop("action", "")) if offered.has_actions else "")
     if operation is None:
         hint = f"one of: {', '.join(operations)}"

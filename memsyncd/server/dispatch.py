@@ -23,6 +23,7 @@ from memsyncd.config import Config
 from memsyncd.engine.additions import make_addition_decision
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
+from memsyncd.engine.places import resolve_names
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
@@ -88,6 +89,8 @@ class OperationDispatcher:
         if run is None:
             run = self._functions[operation.name] = load_function(operation.run)
         call = ServerCall(self, session, params, shared)
+        if fields := operation.paths.resolved:
+            params = await call.read(partial(resolve_names, call.workspace, params, fields))
         if operation.shape is Shape.READ:
             await call.open()
             return await call.read(partial(run, call, params))

@@ -30,7 +30,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace as replace_fields
 
-from memsyncd.core.paths import MEMORY_FILE
+from memsyncd.core.paths import MEMORY_FILE, NOTE_SUFFIXES
 from memsyncd.errors import BadRequest
 from memsyncd.operations.table import OPERATIONS
 from memsyncd.server.listen import check_outside
@@ -239,13 +239,24 @@ def replace_path(params: Any, field: str, path: str, workspace: Workspace) -> An
     return replace_fields(params, workspace=workspace.id, **{field: value})
 
 
+def _find_note_of(anchor: str) -> str:
+    """Return the path in an anchor, in lines of a note or alone; empty for a title."""
+    # It imports YAML, which a daemon that only answers searches does without.
+    from memsyncd.engine.places import NAMED_LINES
+
+    note, mark, _ = anchor.rpartition("#")
+    lines = NAMED_LINES.fullmatch(anchor)
+    path = note if mark else lines["path"] if lines else anchor
+    return path if path.lower().endswith(NOTE_SUFFIXES) else ""
+
+
 def find_notes(params: Any, memory_dir: str) -> list[str]:
     """Return the paths, from the root, of the notes and folders that the parameters name."""
     from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 
     texts = [getattr(params, field, None) for field in ("path", "old_path", "new_path")]
     anchors = [getattr(params, "anchor", None), *getattr(params, "anchors", ())]
-    texts += [anchor.rpartition("#")[0] for anchor in anchors if anchor]
+    texts += [_find_note_of(anchor) for anchor in anchors if anchor]
     note = getattr(params, "note", None) or ""
     # A name alone is a note in the memory folder.
     texts.append(note if "/" in note or note == MEMORY_FILE else note and f"{memory_dir}/{note}")

@@ -104,6 +104,13 @@ _LEVELS = (
     "SELECT s.slugs, s.level FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
     " ORDER BY s.start_line"
 )
+_TITLED = (
+    "SELECT f.path || '#' || s.slugs, s.status IS 'archived' FROM sections s"
+    " JOIN files f ON f.id = s.file"
+    " WHERE json_extract(s.heading, '$[#-1]') = ?1 COLLATE NOCASE"
+    " OR s.slugs = ?2 OR substr(s.slugs, -length(?2) - 1) = '/' || ?2"
+    " ORDER BY f.path, s.start_line"
+)
 _HAS_RELATION = "SELECT EXISTS(SELECT 1 FROM links WHERE relation = ? AND relation <> '')"
 _RELATIONS = "SELECT DISTINCT relation FROM links WHERE relation <> '' ORDER BY relation"
 _HAS_PROBLEM = "SELECT EXISTS(SELECT 1 FROM problems WHERE code = ?)"
@@ -134,6 +141,14 @@ def read_sections_of(reader: Reader, path: str) -> list[StoredSection]:
 def read_levels(reader: Reader, path: str) -> list[tuple[str, int]]:
     """Return the anchors of a note by line, with the levels of their headings."""
     return [(f"{path}#{slugs}", level) for slugs, level in reader.rows(_LEVELS, (path,))]
+
+
+def find_titled_sections(reader: Reader, title: str, slug: str) -> list[tuple[str, bool]]:
+    """Return the anchors of the sections with this heading, or with this slug of it, by path and
+    line, and whether each is archived.
+    """
+    rows = reader.rows(_TITLED, (title, slug))
+    return [(anchor, bool(is_archived)) for anchor, is_archived in rows]
 
 
 def has_problem(reader: Reader, code: str) -> bool:

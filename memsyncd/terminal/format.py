@@ -192,7 +192,9 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
 def _render_relations(
     hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width: int
 ) -> Iterator[str]:
-    """Yield lines for the contradictions of a hit, and for the targets of its typed links."""
+    """Yield lines for the contradictions of a hit, the memories that supersede it, and the targets
+    of its typed links.
+    """
     for text in render_contradictions(hit, paint, root=root, cwd=cwd):
         yield f"{INDENT}{text}"
     for section in hit["related"]:
@@ -209,10 +211,11 @@ def _render_relations(
 def render_contradictions(
     section: dict[str, Any], paint: Paint, *, root: str, cwd: str
 ) -> Iterator[str]:
-    for name in ("contradicts", "contradicted_by"):
+    for name in ("contradicts", "contradicted_by", "supersedes", "superseded_by"):
         if section[name]:
             paths = ", ".join(render_path(place, root, cwd) for place in section[name])
-            yield f"{paint('yellow', name.replace('_', ' '))} {paths}"
+            since = f" since {section['since']}" if name == "supersedes" else ""
+            yield f"{paint('yellow', name.replace('_', ' '))} {paths}{since}"
 
 
 def render_meta(section: dict[str, Any]) -> str:

@@ -176,12 +176,10 @@ def find_named(text: str | None, console: Console) -> dict[str, Any]:
             hint="name a section, a note or a folder; a dot means the whole workspace",
         )
     target = parse_target(text)
-    if target.start_line is not None:
-        raise BadRequest(
-            f"a note or a section is needed, without lines: {text}",
-            hint="name it as PATH or PATH#heading",
-        )
     root, path = find_workspace_note(target.path, console.cwd, list(console.roots.values()))
+    if target.start_line is not None:
+        # The daemon knows which section has these lines.
+        return {"anchor": f"{path}:{target.start_line}-{target.end_line}", "workspace": root}
     named = {"path": path} if target.heading is None else {"anchor": f"{path}#{target.heading}"}
     return {**named, "workspace": root}
 

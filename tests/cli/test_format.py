@@ -48,6 +48,9 @@ HIT: dict[str, Any] = {
     "matched": ["redis", "timeout"],
     "contradicts": [],
     "contradicted_by": [],
+    "supersedes": [],
+    "superseded_by": [],
+    "since": "",
     "related": [],
     "explain": {"stemmed": 12.3456, "exact": 3.0},
 }

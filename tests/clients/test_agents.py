@@ -342,7 +342,7 @@ def test_the_typescript_sdk_finds_remembers_reads_and_is_notified(
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == (
-        "memory_search memory_get memory_context memory_remember memory memory_agent"
+        "memory_search memory_context memory_remember memory memory_get memory_update memory_agent"
     )
     assert lines[1] == "false .memories/fresh.md:1-3  Quince"
     (remembered,) = [line for line in lines if line.startswith("false Remembered at ")]

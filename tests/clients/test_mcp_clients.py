@@ -103,7 +103,7 @@ def test_the_python_sdk_finds_remembers_and_reads(
     lines = done.stdout.splitlines()
     assert lines[0] == version
     assert lines[1] == (
-        "memory_search memory_get memory_context memory_remember memory memory_agent"
+        "memory_search memory_context memory_remember memory memory_get memory_update memory_agent"
     )
     assert "False MEMORY.md:1-3  Larch" in lines
     # Earlier runs may have remembered the same text.

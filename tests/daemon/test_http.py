@@ -504,7 +504,7 @@ def test_sixty_four_clients_use_http_at_once_and_leave_nothing(
         assert json.loads(response.read())["hits"]
     for client in clients:
         status, answer = client.send_mcp("tools/list")
-        assert (status, len(answer["result"]["tools"])) == (200, 6)
+        assert (status, len(answer["result"]["tools"])) == (200, 7)
         client.connection.close()
     if before:
         wait_until(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from memsyncd import errors
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
+from memsyncd.core.model import count_tokens
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 from memsyncd.operations.notes import text as notes_text
 from memsyncd.operations.notes.declare import Added, Got, MemoryResult
@@ -215,6 +216,13 @@ def test_the_instructions_have_at_most_three_lines() -> None:
     assert len(mcp.INSTRUCTIONS.splitlines()) <= 3
 
 
+def test_the_tools_of_a_session_cost_few_tokens() -> None:
+    tools = mcp_tools.list_tools(is_read_only=False, has_memory=True)
+    told = [{key: tool[key] for key in ("name", "description", "inputSchema")} for tool in tools]
+    assert len(tools) <= 7
+    assert sum(count_tokens(json.dumps(tool, separators=(",", ":"))) for tool in told) <= 2_000
+
+
 @pytest.mark.parametrize("tool", mcp_tools.TOOLS.values(), ids=mcp_tools.TOOLS)
 def test_a_tool_is_described_whole_with_the_required_arguments_of_its_method(
     tool: mcp_tools.OfferedTool,
@@ -229,7 +237,7 @@ def test_a_tool_is_described_whole_with_the_required_arguments_of_its_method(
     }
     operations = tool.operations.values()
     codes = dict.fromkeys(error.code for operation in operations for error in operation.every_error)
-    load = {"anthropic/alwaysLoad": True} if not tool.has_actions else {}
+    load = {"anthropic/alwaysLoad": True} if tool.tool.is_always_loaded else {}
     assert described["_meta"] == {**load, "memsyncd/errors": [*codes]}
     schema = described["inputSchema"]
     assert all("type" in part and part["description"] for part in schema["properties"].values())

@@ -162,6 +162,16 @@ def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
     return data[: _text_end(data, _line_offsets(data), start)]
 
 
+def find_heading_end(path: str, own: bytes) -> int | None:
+    """Return the offset after the heading of a section; None without a heading."""
+    lines = decode_note(path, own).lines
+    blocks = split_blocks(lines)
+    if not blocks or blocks[0].kind != HEADING or blocks[0].start:
+        return None
+    ends = [found.end() for found in re.finditer(rb"\r\n|\r|\n|\Z", own)]
+    return ends[blocks[0].end - 1]
+
+
 def split_note_sections(path: str, data: bytes) -> list[RawSection]:
     """The sections of a note, as `parse_note` splits them."""
     lines = decode_note(path, data).lines

@@ -35,6 +35,7 @@ from memsyncd.core.editing.additions import (
     quote_values,
     render_metadata,
 )
+from memsyncd.core.editing.metadata import KeyChange, WordsChange, change_front_matter
 from memsyncd.core.editing.sections import (
     NoteText,
     contain,
@@ -55,7 +56,7 @@ from memsyncd.core.markdown.links import Mention, find_mentions, make_key
 from memsyncd.core.markdown.parse import DATED_VALUE
 from memsyncd.core.markdown.scanner import HEADING, HTML, ITEM, Block, split_blocks
 from memsyncd.core.markdown.sections import RawSection, make_slug
-from memsyncd.core.model import OTHER_KEYS, Meta
+from memsyncd.core.model import Meta
 from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
 
 _ANY_VALUE = re.compile(rf"^{DATED_VALUE.pattern}$", re.MULTILINE)
@@ -413,8 +414,7 @@ _RELATION = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _NO_TARGET = re.compile(r"[\[\]|\x00-\x1f\x7f\u2028\u2029]")
 _TARGET_LIMIT_CHARS = 500
 KEY_LINE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]|$)")
-_GOES_ON = re.compile(r"[ \t]|-[ \t]|$")
-_ITEM_OF_LINK = re.compile(
+ITEM_OF_LINK = re.compile(
     r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?[a-z][a-z0-9_]{0,63}:?[ \t]+\S.*"
 )
 
@@ -522,62 +522,14 @@ def patch_front_matter(path: str, data: bytes, changes: Mapping[str, str]) -> by
 
     Raises EditRefused if the form of the front matter does not allow it.
     """
-    note, raw, lines = _open_lines(path, data)
-    front = find_front_matter(path, lines)
-    n_front = front.n_lines
-    if n_front:
-        head, inner, rest = raw[:1], raw[1 : n_front - 1], raw[n_front - 1 :]
-    else:
-        fence = f"---{note.line_end}"
-        gap = [note.line_end] if lines and lines[0].strip() else []
-        head, inner, rest = [fence], [], [fence, *gap, *raw]
-    for key, value in changes.items():
-        inner = _set_key(inner, key, f"{key}: {value}{note.line_end}" if value else "")
-    written = note.to_bytes("".join((*head, *inner, *rest)))
-    after_lines = [line.rstrip("\r\n") for line in (*head, *inner, *rest)]
-    after = find_front_matter(path, after_lines)
-    if after.meta != _expect(path, front.meta, changes) or after.problems != front.problems:
-        hint = "change it with your editor or the memory tool"
-        raise EditRefused(f"{path}: its front matter has another form", hint=hint)
-    return written
+    return change_front_matter(path, data, {key: _read_change(changes[key]) for key in changes})
 
 
-def _set_key(inner: list[str], key: str, line: str) -> list[str]:
-    """Replace the lines of a key by `line`, or append `line`. An empty `line` removes the key."""
-    kept: list[str] = []
-    is_within, is_done = False, not line
-    for inner_line in inner:
-        match = KEY_LINE.match(inner_line.rstrip("\r\n"))
-        if match or not _GOES_ON.match(inner_line.rstrip("\r\n")):
-            name = match[1].lower() if match else ""
-            is_within = OTHER_KEYS.get(name, name) == key.lower()
-            if is_within and not is_done:
-                kept.append(line)
-                is_done = True
-        if not is_within:
-            kept.append(inner_line)
-    return kept if is_done else [*kept, line]
-
-
-def _expect(path: str, before: Meta, changes: Mapping[str, str]) -> Meta:
-    """The metadata after the changes."""
-    text = "\n".join(f"{key}: {value}" for key, value in changes.items() if value)
-    stated = parse_meta(path, text, 1)[0] if text else Meta()
-    own_fields = {
-        key: getattr(stated, key)
-        for key in changes
-        if key in Meta.__struct_fields__ and key != "extra"
-    }
-    names = {key.lower() for key in changes}
-    new = {key.lower(): (key, value) for key, value in stated.extra}
-    extra: dict[str, str] = {}
-    for key, value in before.extra:  # a key keeps its place
-        if key.lower() not in names:
-            extra[key] = value
-        elif key.lower() in new:
-            extra |= dict([new.pop(key.lower())])
-    extra |= dict(new.values())
-    return replace(before, **own_fields, extra=tuple(extra.items()))
+def _read_change(value: str) -> KeyChange:
+    loaded = load_yaml(value) if value else ""
+    if isinstance(loaded, list):
+        return WordsChange(only=tuple(map(str, loaded)))
+    return value if isinstance(loaded, dict) else str(loaded)
 
 
 # --- The summary and relations of a topic ---------------------------------------------------------
@@ -631,8 +583,8 @@ def _find_summary(path: str, data: bytes, lines: Sequence[str]) -> tuple[int, in
     first = max(first, find_front_matter(path, lines).n_lines)
     relations = {
         mention.line - 1
-        for mention in _list_typed(path, lines)
-        if first < mention.line <= after and _ITEM_OF_LINK.fullmatch(lines[mention.line - 1])
+        for mention in list_typed(path, lines)
+        if first < mention.line <= after and ITEM_OF_LINK.fullmatch(lines[mention.line - 1])
     }
     return first, after, relations
 
@@ -644,7 +596,8 @@ def _find_top(path: str, data: bytes) -> RawSection | None:
     return title or next((section for section in sections if not section.level), None)
 
 
-def _list_typed(path: str, lines: Sequence[str]) -> list[Mention]:
+def list_typed(path: str, lines: Sequence[str]) -> list[Mention]:
+    """Return the typed links of a note, by line."""
     blocks = split_blocks(lines, find_front_matter(path, lines).n_lines)
     mentions = find_mentions("\n".join(lines), lines, blocks)
     return [mention for mention in mentions if mention.is_link and mention.relation]
@@ -653,10 +606,11 @@ def _list_typed(path: str, lines: Sequence[str]) -> list[Mention]:
 def list_relations(path: str, data: bytes) -> list[RelationLink]:
     """Return the typed links of a note, in order."""
     lines = unify_line_ends(open_text(path, data).text).split("\n")
-    return [_make_relation(mention) for mention in _list_typed(path, lines)]
+    return [make_relation(mention) for mention in list_typed(path, lines)]
 
 
-def _make_relation(mention: Mention) -> RelationLink:
+def make_relation(mention: Mention) -> RelationLink:
+    """Return a typed link as it is written."""
     return RelationLink(
         mention.relation,
         f"{mention.target}#{mention.heading}" if mention.heading else mention.target,
@@ -678,9 +632,9 @@ def merge_relations(
     gone = {_identify(relation, identify) for relation in unrelate}
     kept: set[tuple[str, str, str]] = set()
     removed: list[int] = []
-    for mention in _list_typed(path, lines):
-        key = _identify(_make_relation(mention), identify)
-        if key in gone and _ITEM_OF_LINK.fullmatch(lines[mention.line - 1]):
+    for mention in list_typed(path, lines):
+        key = _identify(make_relation(mention), identify)
+        if key in gone and ITEM_OF_LINK.fullmatch(lines[mention.line - 1]):
             removed.append(mention.line - 1)
         else:
             kept.add(key)

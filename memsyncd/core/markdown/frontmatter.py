@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import yaml
@@ -42,6 +42,7 @@ _MAX_INDENT = 3
 _FENCE = re.compile(r"---[ \t]*")
 _END = re.compile(r"(?:---|\.\.\.)[ \t]*")
 _KEY_VALUE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*))?$")
+_ANY_LINE = re.compile(r"[^\r\n]+")
 _PROPERTY = re.compile(r"([^\W\d_][\w/-]{0,48})::(?:[ \t]+(.*))?")
 _PROPERTIES_LIMIT_LINES = 50
 # Usual keys of front matter. With one of them, lines between two `---` are front matter and no
@@ -282,6 +283,115 @@ def _make_plain(node: yaml.Node) -> object:
     if isinstance(node, yaml.SequenceNode):
         return [_make_plain(item) for item in node.value]
     return node.value
+
+
+class YamlItem(NamedTuple):
+    """An item of a list as it is written: its text, and its offsets in the YAML."""
+
+    text: str
+    start: int
+    end: int
+
+
+class YamlEntry(NamedTuple):
+    """A key of a mapping as it is written: offsets in the YAML of the key's beginning and end, and
+    of the value. `style` is `flow` or `block` for a list, else the quote of a text or empty.
+    """
+
+    key: str
+    start: int
+    key_end: int
+    value_start: int
+    end: int
+    style: str
+    text: str
+    items: tuple[YamlItem, ...] | None
+    """None if the value is no list of texts."""
+
+
+class YamlMapping(NamedTuple):
+    """The keys of a mapping in their order. `is_flow`: it is written in braces."""
+
+    entries: tuple[YamlEntry, ...]
+    is_flow: bool
+
+
+def find_entries(text: str) -> YamlMapping:
+    """Return where the keys and values of a mapping are written; of YAML that cannot be parsed
+    those lines that are read as `key: value`.
+
+    Raises ValueError for YAML that cannot be read so either, could grow, or is no mapping.
+    """
+    try:
+        _refuse_growth(text)
+        # Only the loader in Python counts characters in every text.
+        root = yaml.compose(text, Loader=yaml.BaseLoader)
+    except (_Refused, RecursionError) as error:
+        raise ValueError("not readable YAML") from error
+    except yaml.YAMLError as error:
+        if entries := tuple(_find_plain_entries(text)):
+            return YamlMapping(entries, is_flow=False)
+        raise ValueError("not readable YAML") from error
+    if root is None:
+        return YamlMapping((), is_flow=False)
+    if not isinstance(root, yaml.MappingNode):
+        raise ValueError("no mapping of YAML")  # noqa: TRY004  one error for all
+    entries = tuple(_make_entry(text, key, value) for key, value in root.value)
+    return YamlMapping(entries, is_flow=bool(root.flow_style))
+
+
+def _find_plain_entries(text: str) -> Iterator[YamlEntry]:
+    """Yield the lines that `_read_plain_pairs` reads."""
+    for line in _ANY_LINE.finditer(text):
+        found = _KEY_VALUE.match(line[0])
+        if found is None:
+            continue
+        start, value = line.start(), (found[2] or "").rstrip()
+        value_start = start + (found.start(2) if found[2] else found.end(1) + 1)
+        yield YamlEntry(
+            key=found[1],
+            start=start,
+            key_end=start + found.end(1),
+            value_start=value_start,
+            end=value_start + len(value),
+            style="",
+            text=value.strip("\"'"),
+            items=None,
+        )
+
+
+def _make_entry(text: str, key: yaml.Node, value: yaml.Node) -> YamlEntry:
+    items = None
+    style = "mapping"
+    if isinstance(value, yaml.SequenceNode):
+        style = "flow" if value.flow_style else "block"
+        if all(isinstance(item, yaml.ScalarNode) for item in value.value):
+            items = tuple(
+                YamlItem(_render(item), item.start_mark.index, _find_node_end(text, item))
+                for item in value.value
+            )
+    elif isinstance(value, yaml.ScalarNode):
+        style = value.style or ""
+    return YamlEntry(
+        key=_render(key).strip(),
+        start=key.start_mark.index,
+        key_end=key.end_mark.index,
+        value_start=value.start_mark.index,
+        end=_find_node_end(text, value),
+        style=style,
+        text="" if _is_null(value) else _render(value),
+        items=items,
+    )
+
+
+def _find_node_end(text: str, node: yaml.Node) -> int:
+    """Return the end of a node. YAML's own mark of a block is where the next key begins."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style:
+        nodes = [part for one in node.value for part in (one if isinstance(one, tuple) else [one])]
+        return max((_find_node_end(text, one) for one in nodes), default=node.start_mark.index)
+    if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
+        return len(text[: node.end_mark.index].rstrip())
+    return int(node.end_mark.index)
 
 
 class _NoMapping(Exception):

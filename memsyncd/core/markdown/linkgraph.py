@@ -209,6 +209,12 @@ def note_of(place: str) -> str:
     return path if mark and not slugs.lower().endswith(NOTE_SUFFIXES) else place
 
 
+def find_section(path: str, heading: str, anchors: Iterable[str]) -> str:
+    """The anchor that the heading of a link names among those of a note, else the note's path."""
+    by_name = _name_anchors(anchors)
+    return _find_section(path, heading, lambda _: by_name)
+
+
 def _find_section(path: str, heading: str, anchors_by_name: Callable[[str], _AnchorsByName]) -> str:
     """The anchor of a heading, in `A#B` of the last heading; the note's path if the note has no
     such section.

@@ -620,6 +620,23 @@ def _find_in_line(
             yield Mention(line=number, tag=tag)
 
 
+def find_link_spans(line: str, number: int) -> Iterator[tuple[Mention, int, int]]:
+    """Yield the links that stand in a line of prose, each with its offsets: from its first bracket
+    to its last.
+    """
+    prose = _blank_out(line, _find_code_spans(line)) if "`" in line else line
+    for found in _LINK.finditer(prose):
+        mention = _make_link(line, number, found, {})
+        if mention is None:
+            continue
+        start, end = found.span()
+        if found["wiki"] is None:
+            start = prose.rfind("[", 0, start)
+            end = prose.find(")", end) + 1
+        if start >= 0 and end > start:
+            yield mention, start, end
+
+
 def _find_in_property(line: str, number: int) -> Iterator[tuple[Mention, re.Match[str]]]:
     """Yield the links of a line of front matter. Without quotes `[[1, 2]]` is a YAML list."""
     if line.lstrip().startswith("#"):

@@ -173,7 +173,7 @@ class Purged(Result, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
-_PLACES = Paths(absolute=("path", "anchor", "note"))
+_PLACES = Paths(absolute=("path", "anchor", "note"), resolved=("anchor", "path"))
 _REVISION_TARGET = Extra(
     name="target",
     usage="[ANCHOR|PATH|N]",

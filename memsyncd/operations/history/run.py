@@ -23,9 +23,7 @@ from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.sections import find_sections_bytes, replace_section, split_note_sections
 from memsyncd.core.editing.unified_diff import render_diff
-from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.paths import NotePath
-from memsyncd.engine.accesses import follow_notes, store_noted
 from memsyncd.engine.browse import require_place
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import (
@@ -73,6 +71,7 @@ from memsyncd.operations.revisions import (
     iter_revisions,
     open_history,
     parse_target,
+    purge_accesses,
     read_texts,
 )
 from memsyncd.store.backup import (
@@ -316,31 +315,6 @@ def _search_set_aside(
         if has_text is not False:
             files.append(SetAside(path=str(path), is_searched=has_text is not None))
     return files
-
-
-def purge_accesses(
-    workspace: Workspace,
-    config: Config,
-    *,
-    path: str | None,
-    slugs: str | None,
-    params: PurgeParams,
-) -> Job[int]:
-    """Erase the counts of sections whose history is purged; return the number of sections.
-
-    Purging one revision erases none: the section is still there.
-    """
-    records = workspace.records
-    if records is None:
-        return 0
-    store_noted(workspace, config)
-    yield from follow_notes(workspace)
-    if params.revision is not None:
-        return 0
-    words = () if params.containing is None else (params.containing, make_slug(params.containing))
-    n = records.accesses.purge(path=path, slugs=slugs, words=words)
-    workspace.accesses.forget_counts()
-    return n
 
 
 def _purge_signals(workspace: Workspace, target: Target, params: PurgeParams) -> int:

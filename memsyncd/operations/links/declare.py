@@ -108,7 +108,9 @@ OPERATIONS = (
         errors=OPENS,
         route="GET /v1/links",
         reads=True,
-        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True),
+        paths=Paths(
+            absolute=("path", "anchor", "note"), are_from_root=True, resolved=("anchor", "path")
+        ),
         command=Command(
             words="links",
             group="Find",

@@ -133,10 +133,10 @@ class NewSection(Params, frozen=True, kw_only=True):
     """From 0 to 1; by default that of the kind."""
     priority: str | None = None
     """`P0` to `P3`."""
-    status: str | None = None
-    """Such as `open`, `doing`, `blocked` or `done`."""
     lifecycle: str | None = None
     """`ephemeral`, `session`, `task` or `project`."""
+    status: str | None = None
+    """Such as open, doing, blocked or done; none counts as open."""
     source: str | dict[str, str] | None = None
     """Where it comes from: a text, or names with values."""
     task: str | None = None
@@ -155,6 +155,9 @@ class NewSection(Params, frozen=True, kw_only=True):
     """A day or a time, from which on searches leave it out."""
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     """Keys of one's own."""
+    relations: list[str] = msgspec.field(default_factory=list)
+    """A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link at the end of
+    the text."""
     note: Name | None = None
     """The note to append it to, from the workspace's root or beneath `.memories/`, for `note.add`
     absolute as well; by default the note of its kind."""
@@ -460,7 +463,7 @@ OPERATIONS = (
             summary="append a section to the note of its kind, or to a named note",
             arguments=("content [TEXT…]",),
             omit=("wu_id",),
-            usages={"summary": "--summary S"},
+            usages={"summary": "--summary S", "relations": "--relate KIND=ANCHOR…"},
             help={
                 "content": _TEXT_HELP,
                 "summary": "the heading; by default the beginning of the text",
@@ -513,8 +516,28 @@ OPERATIONS = (
                 ToolArgument(
                     "on_similar", "If memory says nearly this: add, append to it, report."
                 ),
+                ToolArgument(
+                    "values",
+                    "Other fields: status, task, session, priority, topic, keywords, lifecycle,"
+                    " expires, source, relations (resolves=MEMORY.md#setup); or keys of your own.",
+                    field="metadata",
+                ),
                 TOOL_WORKSPACE,
             ),
+            accepts=(
+                "status",
+                "task",
+                "session",
+                "priority",
+                "topic",
+                "keywords",
+                "lifecycle",
+                "expires",
+                "source",
+                "relations",
+                "metadata",
+            ),
+            prepare="notes.text:spread_fields",
         ),
         text="notes.text:render_added",
     ),

@@ -62,6 +62,13 @@ async def read_part(call: Call, params: GetParams) -> Got:
     place: tuple[Got, bool] | None = None
     with contextlib.suppress(NoteNotFound):
         place = await call.read(read, on_disk=True)
+    if place is None:
+        from memsyncd.engine.places import resolve_names
+
+        resolve = partial(resolve_names, workspace, params, ("anchor", "path"))
+        named = await call.read(resolve)
+        if named != params:
+            return await read_part(call, named)
     if place is None or not place[1]:
         # The note may have been saved a moment ago; its anchors and lines are known once it is
         # indexed.

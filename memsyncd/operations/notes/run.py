@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -28,6 +28,7 @@ from memsyncd.core.editing.additions import (
     check_addition,
     describe_fault,
     find_faults,
+    raise_faults,
 )
 from memsyncd.core.editing.link_updates import update_links
 from memsyncd.core.editing.memory_tool import (
@@ -39,6 +40,7 @@ from memsyncd.core.editing.memory_tool import (
     parse_memory_path,
     show_memory_path,
 )
+from memsyncd.core.editing.topics import RelationLink, find_relation_faults
 from memsyncd.core.markdown.links import NoteNames
 from memsyncd.core.model import PATH_LINK, Link
 from memsyncd.core.paths import (
@@ -70,6 +72,7 @@ from memsyncd.engine.field_edits import (
     make_append_there_decision,
 )
 from memsyncd.engine.metadata import advise_unknown_kind, find_similar_kind
+from memsyncd.engine.places import name_relations
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
     AlreadyExists,
@@ -81,7 +84,7 @@ from memsyncd.errors import (
 from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
 from memsyncd.files.scope import Scope
-from memsyncd.operations.call import Call
+from memsyncd.operations.call import Call, read_saved
 from memsyncd.operations.fields import AddedSection
 from memsyncd.operations.notes.declare import (
     Added,
@@ -101,6 +104,7 @@ from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.store.integrity import read_note_paths
 from memsyncd.store.links import read_links
 from memsyncd.store.lookup import stream_notes
+from memsyncd.store.pool import Reader
 from memsyncd.store.sections import StoredSection, read_problems
 
 SHOWN_LEVELS = 2
@@ -603,6 +607,7 @@ async def add_section(call: Call, params: NoteAddParams) -> Added:
     or only report that section.
     """
     workspace, config = call.workspace, call.config
+    [params] = await _relate(call, [params])
     addition = make_addition(params)
     check_addition(addition, most_chars=config.memory.max_content_chars)
     find = partial(find_near, texts=[f"{params.summary}\n\n{params.content}"])
@@ -629,8 +634,37 @@ async def add_section(call: Call, params: NoteAddParams) -> Added:
 
 
 async def add_sections(call: Call, params: NoteAddManyParams) -> AddedMany:
-    outcome = await _append(call, "note.add_many", params.items)
+    outcome = await _append(call, "note.add_many", await _relate(call, params.items))
     return AddedMany(added=outcome.answer, **call.describe_write(outcome))
+
+
+SectionT = TypeVar("SectionT", bound=NewSection)
+
+
+async def _relate(call: Call, sections: Sequence[SectionT]) -> Sequence[SectionT]:
+    """Return the sections with their relations as typed links at the end of their texts. Raises
+    NoteNotFound for a memory that is not there.
+    """
+    if not any(section.relations for section in sections):
+        return sections
+    workspace = await call.open()
+
+    def write() -> list[SectionT]:
+        with workspace.acquire(READ_LIMIT_S) as reader:
+            return [_write_relations(workspace, reader, section) for section in sections]
+
+    return await read_saved(call, write)
+
+
+def _write_relations(workspace: Workspace, reader: Reader, section: SectionT) -> SectionT:
+    if not section.relations:
+        return section
+    pairs = (text.partition("=") for text in section.relations)
+    relations = [RelationLink(kind.strip(), to.strip()) for kind, _, to in pairs]
+    raise_faults([*find_relation_faults("relations", relations)])
+    named = name_relations(reader, workspace.scope, relations, must_exist=True)
+    links = "\n".join(f"- {one.kind} [[{one.to}]]" for one in named)
+    return replace(section, content=f"{section.content.rstrip()}\n\n{links}", relations=[])
 
 
 async def _append(

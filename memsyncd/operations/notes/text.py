@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from memsyncd.operations.notes import declare as memory
+from memsyncd.operations.operation import spread_values
 from memsyncd.operations.search.text import TEXT_LIMIT_CHARS, FindWarning, cut_lines, describe_cut
 from memsyncd.operations.sections import mark_warning
+
+_FIELDS = {*memory.NewSection.__struct_fields__} - {"content", "metadata", "wu_id"}
+_LISTS = frozenset(("tags", "keywords", "relations"))
+
+
+def spread_fields(params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters in which the values of fields are fields, and only other keys metadata."""
+    return spread_values(params, _FIELDS, _LISTS)
 
 
 def render_added(added: memory.Added, _find_warning: FindWarning | None = None) -> str:

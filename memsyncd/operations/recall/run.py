@@ -202,7 +202,7 @@ def _complete(
     """Add to memories the relation that led to them, and their contradictions."""
     with workspace.acquire(PLAN_LIMIT_S) as reader:
         contradictions = find_contradictions(reader, [memory.anchor for memory in memories])
-    none = Contradictions([], [])
+    none = Contradictions([], [], [], [], "")
     return [
         replace(
             memory,

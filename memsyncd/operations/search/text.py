@@ -45,7 +45,9 @@ def render_hits(answer: search.SearchResult, _find_warning: FindWarning | None =
         snippet = " ".join(hit.snippet.split())
         lines += [hit.mark] if hit.mark else []
         lines.append(f"  {snippet}")
-        disputed = describe_contradictions(hit.contradicts, hit.contradicted_by)
+        disputed = describe_contradictions(
+            hit.contradicts, hit.contradicted_by, hit.supersedes, hit.superseded_by, hit.since
+        )
         lines += [f"  {disputed}"] if disputed else []
         lines += [
             f"  {related.relation}: {cite(related)}  {related.snippet}" for related in hit.related

@@ -176,7 +176,7 @@ OPERATIONS = (
         errors=OPENS,
         route="GET /v1/similar",
         reads=True,
-        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True),
+        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, resolved=("anchor",)),
         command=Command(
             words="similar",
             group="Find",

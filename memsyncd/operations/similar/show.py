@@ -47,12 +47,8 @@ def _read_subject(args: Args, console: Console) -> dict[str, Any]:
     if args.anchor is None:
         return {"text": read_stdin(console) if args.stdin else args.text}
     place = find_named(args.anchor, console)
-    if "anchor" not in place:
-        raise BadRequest(
-            f"{args.anchor} is no section",
-            hint="name it as PATH#heading; memsyncd list --sections shows the headings",
-        )
-    return place
+    # It may be the title of a section.
+    return {"anchor": place.get("anchor") or place["path"], "workspace": place["workspace"]}
 
 
 def _show_similar(answer: dict[str, Any], _args: Args, console: Console) -> None:

@@ -156,7 +156,7 @@ OPERATIONS = (
         errors=OPENS,
         route="GET /v1/accesses",
         reads=True,
-        paths=Paths(absolute=("path", "anchor", "note")),
+        paths=Paths(absolute=("path", "anchor", "note"), resolved=("anchor", "path")),
         command=Command(
             words="accesses",
             group="Find",
@@ -194,6 +194,7 @@ OPERATIONS = (
         shape=Shape.STEPS,
         run="stats.run:record_accesses",
         errors=(*READS, NoteNotFound),
+        paths=Paths(resolved=("anchors",)),
         python=Python(
             name="record_access",
             positional=("*anchors",),

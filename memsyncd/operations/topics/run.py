@@ -79,6 +79,7 @@ from memsyncd.engine.metadata import (
     describe_meta,
     find_stored_moment_s,
 )
+from memsyncd.engine.places import NAMED_LINES
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.similar import describe_similar
 from memsyncd.engine.worker import Job
@@ -150,9 +151,10 @@ def find_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
 def _find_topic(workspace: Workspace, config: Config, name: str) -> tuple[NotePath, str]:
     """Return the note, and the heading part of the name if it names a section."""
     note, _, heading = name.rpartition("#")
-    # A name may contain `#`, as an anchor does.
-    readings = ((name.strip(), ""), (note.strip(), heading))
-    named = {text: part for text, part in readings if text}
+    lines = NAMED_LINES.fullmatch(name.strip())
+    # A name may contain `#` as an anchor does, or `:` as lines do.
+    readings = ((name, ""), (note, heading), (lines["path"] if lines else "", ""))
+    named = {text.strip(): part for text, part in readings if text.strip()}
     with workspace.acquire(READ_LIMIT_S) as reader:
         names = StoredLinks(reader).names
         for text, part in named.items():
@@ -207,7 +209,7 @@ def _find_whole_topic(workspace: Workspace, config: Config, name: str) -> NotePa
     if heading:
         raise BadRequest(
             f"{name} is a section, and this changes the whole note",
-            hint=f"name the note, {path.text}; `archive` and the memory tool change one section",
+            hint=f"name the note, {path.text}; `set` and `archive` change one section",
         )
     return path
 

@@ -135,7 +135,12 @@ class Promoted(Written, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
-_PATHS = Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True)
+_PATHS = Paths(
+    absolute=("path", "anchor", "note"),
+    are_from_root=True,
+    may_be_folder=True,
+    resolved=("anchors",),
+)
 _PARSE = {"below": "parse_decay"}
 
 OPERATIONS = (
@@ -225,7 +230,7 @@ OPERATIONS = (
         shape=Shape.STEPS,
         run="upkeep.run:promote",
         errors=WRITES,
-        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True),
+        paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, resolved=("anchor",)),
         command=Command(
             words="promote",
             group="Write",

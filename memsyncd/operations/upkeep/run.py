@@ -58,7 +58,8 @@ from memsyncd.operations.upkeep.declare import (
     Upkept,
 )
 from memsyncd.store.lookup import StoredNote, by_path, stream_notes, stream_sections
-from memsyncd.store.sections import StoredSection
+from memsyncd.store.pool import Reader
+from memsyncd.store.sections import StoredSection, read_levels
 
 NO_FILTERS = sections.Filters()
 
@@ -280,12 +281,40 @@ def _make_meta(section: StoredSection) -> Meta:
 # --- the operations -----------------------------------------------------------------------------
 
 
+async def _name_sections(call: Call, params: ArchiveParams) -> ArchiveParams:
+    """Return the parameters with the outermost sections of each note that is named by its path."""
+    if all("#" in anchor for anchor in params.anchors):
+        return params
+    workspace = await call.open()
+
+    def read() -> list[str]:
+        with workspace.acquire(PLAN_LIMIT_S) as reader:
+            return [
+                anchor
+                for named in params.anchors
+                for anchor in ([named] if "#" in named else _list_outermost(reader, named))
+            ]
+
+    return replace(params, anchors=await call.read(read))
+
+
+def _list_outermost(reader: Reader, path: str) -> list[str]:
+    """Return the sections of a note that are beneath no other; the path itself without any."""
+    found: list[str] = []
+    for anchor, level in read_levels(reader, path):
+        if level and not (found and anchor.startswith(f"{found[-1]}/")):
+            found.append(anchor)
+    return found or [path]
+
+
 async def archive(call: Call, params: ArchiveParams) -> Upkept:
+    params = await _name_sections(call, params)
     plan = partial(plan_archive, call.workspace, call.config, params)
     return await keep_up(call, "archive", params, plan)
 
 
 async def restore(call: Call, params: ArchiveParams) -> Upkept:
+    params = await _name_sections(call, params)
     plan = partial(plan_restore, call.workspace, call.config, params)
     return await keep_up(call, "archive.restore", params, plan)
 

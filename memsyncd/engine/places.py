@@ -1,0 +1,263 @@
+"""Find the note or section that a text names: what any command prints names it.
+
+A place is an anchor, `path#heading`; a note by its path, its title or an alias; lines of a note,
+`path:12-18`, which stand for the section in which they begin; or the title of a section. A section
+that is not archived comes before archived ones of the same title.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
+from memsyncd.core.editing.topics import RelationLink, clean_target
+from memsyncd.core.markdown.linkgraph import find_section
+from memsyncd.core.markdown.links import NoteNames
+from memsyncd.core.markdown.sections import make_slug
+from memsyncd.core.paths import NOTE_SUFFIXES
+from memsyncd.core.search.filters import EVERYTHING
+from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, suggest_anchor
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, NoteNotFound, StoreFailed
+from memsyncd.files.scope import Scope
+from memsyncd.store.links import StoredLinks
+from memsyncd.store.lookup import stream_notes
+from memsyncd.store.pool import Reader
+from memsyncd.store.sections import (
+    find_titled_sections,
+    read_anchors,
+    read_digest,
+    read_section,
+    read_sections_of,
+)
+
+N_CANDIDATES = 5
+ParamsT = TypeVar("ParamsT", bound=msgspec.Struct)
+NAMED_LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-\d+)?")
+"""Lines of a note as commands print them."""
+
+
+class NamedPlace(NamedTuple):
+    """A note by its path, or a section of it by its anchor."""
+
+    path: str
+    anchor: str | None
+    heading: str = ""
+    """The words of the section's heading."""
+    is_by_lines: bool = False
+
+
+def find_named_place(reader: Reader, scope: Scope, text: str) -> NamedPlace:
+    """Return the note or section that a text names; a path may be absolute, or one of the memory
+    tool.
+
+    Raises NoteNotFound, with the most similar name, and BadRequest that names the candidates if
+    several sections have this title.
+    """
+    text, memory_dir = _name_from_root(scope, text.strip()), scope.memory_dir
+    names = StoredLinks(reader).names
+    found = (
+        _find_anchor(reader, names, text, memory_dir)
+        or _find_note(reader, names, text, memory_dir)
+        or _find_lines(reader, names, text, memory_dir)
+        or _find_titled(reader, text)
+    )
+    return found or _refuse(reader, names, text, memory_dir)
+
+
+def _name_from_root(scope: Scope, text: str) -> str:
+    if text.startswith(f"{scope.root}/"):
+        return text[len(scope.root) + 1 :]
+    path, mark, rest = text.partition("#")
+    note = parse_memory_path(path, scope.memory_dir).note if path.startswith(MEMORIES) else None
+    return text if note is None else f"{note.text}{mark}{rest}"
+
+
+def resolve_names(workspace: Workspace, params: ParamsT, fields: Iterable[str]) -> ParamsT:
+    """Return parameters in which the fields that hold lines or a title hold an anchor or a path.
+    Anchors and paths stay, and so does text that names nothing: the operation says what is missing.
+
+    Raises BadRequest that names the candidates if several sections have a title.
+    """
+    values = {field: getattr(params, field) for field in fields}
+    texts = [text for value in values.values() for text in _list_texts(value) if _may_name(text)]
+    if not texts or workspace.readers is None:
+        return params
+    # What needs no index, such as an undo, must not fail with it.
+    with contextlib.suppress(StoreFailed), workspace.acquire(READ_LIMIT_S) as reader:
+        memory_dir = workspace.scope.memory_dir
+        found = {text: _resolve(reader, text, memory_dir) for text in texts}
+        changes: dict[str, Any] = {}
+        for field, value in values.items():
+            changes |= _make_change(params, field, value, found)
+        return replace(params, **changes)
+    return params
+
+
+def _list_texts(value: str | list[str] | None) -> list[str]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _may_name(text: str) -> bool:
+    """False for an anchor and for the path of a note, which name themselves."""
+    is_plain_path = "#" in text or text.lower().endswith(NOTE_SUFFIXES) or text in ("", ".")
+    return not is_plain_path or NAMED_LINES.fullmatch(text) is not None
+
+
+def _make_change(
+    params: msgspec.Struct,
+    field: str,
+    value: str | list[str] | None,
+    found: Mapping[str, NamedPlace | None],
+) -> dict[str, Any]:
+    if isinstance(value, list):
+        places = [found.get(text) for text in value]
+        named = [place and (place.anchor or place.path) for place in places]
+        return {field: [name or text for name, text in zip(named, value, strict=True)]}
+    place = found.get(value or "")
+    # A section by the name of a note, or the other way round.
+    other = "path" if place is not None and place.anchor is None else "anchor"
+    if place is None or not hasattr(params, other):
+        return {}
+    return {field: None, other: place.anchor or place.path}
+
+
+def _resolve(reader: Reader, text: str, memory_dir: str) -> NamedPlace | None:
+    """Return the place of lines or a title; None for an anchor or a path, and for nothing."""
+    names = StoredLinks(reader).names
+    if found := _find_lines(reader, names, text, memory_dir):
+        return found
+    if _is_path(reader, text):
+        return None
+    # A path that is there no more is no name of a note in another folder.
+    note = None if "/" in text else _find_note(reader, names, text, memory_dir)
+    return note or _find_titled(reader, text)
+
+
+def _is_path(reader: Reader, text: str) -> bool:
+    notes = stream_notes(reader, path=text, filters=EVERYTHING, has_sections=False)
+    return next(iter(notes), None) is not None
+
+
+def _find_anchor(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NamedPlace | None:
+    note, mark, heading = text.rpartition("#")
+    if not mark or heading.lower().endswith(NOTE_SUFFIXES):
+        return None
+    spelling = find_spelling(reader, note)
+    if read_section(reader, f"{spelling}#{heading}") is not None:
+        return _make_section(reader, f"{spelling}#{heading}")
+    path = _find_path(reader, names, note, memory_dir)
+    if path is None or not heading.strip():
+        return None
+    # As a link names it: by its heading, or by the last of its slugs.
+    anchor = find_section(path, heading, read_anchors(reader, path))
+    return _make_section(reader, anchor) if anchor != path else None
+
+
+def _make_section(reader: Reader, anchor: str, *, is_by_lines: bool = False) -> NamedPlace:
+    found = read_section(reader, anchor)
+    heading = found[1].heading[-1] if found and found[1].heading else ""
+    return NamedPlace(anchor.rpartition("#")[0], anchor, heading, is_by_lines)
+
+
+def _find_note(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NamedPlace | None:
+    path = _find_path(reader, names, text, memory_dir)
+    return None if path is None else NamedPlace(path, None)
+
+
+def _find_path(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> str | None:
+    for path in (text, f"{memory_dir}/{text}", f"{memory_dir}/{text}.md"):
+        spelling = find_spelling(reader, path.removeprefix("./"))
+        if read_digest(reader, spelling) is not None:
+            return spelling
+    return names.find("", text) if text else None
+
+
+def _find_lines(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NamedPlace | None:
+    lines = NAMED_LINES.fullmatch(text)
+    path = _find_path(reader, names, lines["path"], memory_dir) if lines else None
+    if lines is None or path is None:
+        return None
+    first = int(lines["first"])
+    sections = read_sections_of(reader, path)
+    within = (one.anchor for one in sections if one.span.start <= first <= one.span.end)
+    anchor = next(within, None)
+    if anchor is None:
+        last = max((one.span.end for one in sections), default=0)
+        raise NoteNotFound(f"{path} has no line {first}", hint=f"it has {last} lines")
+    return _make_section(reader, anchor, is_by_lines=True)
+
+
+def _find_titled(reader: Reader, text: str) -> NamedPlace | None:
+    titled = find_titled_sections(reader, text, make_slug(text)) if text else []
+    current = [anchor for anchor, is_archived in titled if not is_archived]
+    found = current or [anchor for anchor, _ in titled]
+    if len(found) > 1:
+        _refuse_several(text, found)
+    return _make_section(reader, found[0]) if found else None
+
+
+def _refuse_several(text: str, anchors: Sequence[str]) -> NoReturn:
+    shown = ", ".join(anchors[:N_CANDIDATES])
+    more = f", and {len(anchors) - N_CANDIDATES} more" if len(anchors) > N_CANDIDATES else ""
+    raise BadRequest(
+        f"several sections have the title {text}",
+        hint=f"name one of them: {shown}{more}",
+        candidates=list(anchors),
+    )
+
+
+def _refuse(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NoReturn:
+    note, mark, _ = text.rpartition("#")
+    path = _find_path(reader, names, note, memory_dir) if mark else None
+    if path is not None:
+        hint = suggest_anchor(text, read_anchors(reader, path))
+        raise NoteNotFound(f"no section {text}", hint=hint)
+    near = names.find_similar(note or text)
+    hint = f"did you mean {near}?" if near else "list notes with: memsyncd list --notes"
+    raise NoteNotFound(f"no note or section {text}", hint=hint)
+
+
+# --- relations ----------------------------------------------------------------------------------
+
+
+def name_relations(
+    reader: Reader, scope: Scope, relations: Sequence[RelationLink], *, must_exist: bool
+) -> list[RelationLink]:
+    """Return relations with their targets as links name them. Raises NoteNotFound for one that is
+    not there, if it must be.
+    """
+    named: list[RelationLink] = []
+    for one in relations:
+        to = clean_target(one.to)
+        try:
+            place = find_named_place(reader, scope, to)
+        except NoteNotFound:
+            if must_exist:
+                raise
+            named.append(RelationLink(one.kind, to))
+        else:
+            named.append(RelationLink(one.kind, name_target(reader, place)))
+    return named
+
+
+NO_LINK: Final = frozenset("[]|#^")
+
+
+def name_target(reader: Reader, place: NamedPlace) -> str:
+    """Return the target of a link to a place: `path#Heading`, with slugs if these words lead
+    elsewhere.
+    """
+    if place.anchor is None or place.anchor.endswith("#"):
+        return place.path
+    anchors = StoredLinks(reader).read_anchors(place.path)
+    heading = place.heading
+    is_clear = bool(heading) and NO_LINK.isdisjoint(heading)
+    is_first = is_clear and find_section(place.path, heading, anchors) == place.anchor
+    return f"{place.path}#{heading}" if is_first else place.anchor

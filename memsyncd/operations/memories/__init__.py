@@ -1,0 +1,1 @@
+"""Change, finish, replace and forget memories."""

@@ -1,0 +1,154 @@
+"""Finds the memories that an operation is about, the links to them, and describes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from memsyncd.config import Config
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.markdown.linkgraph import make_edges
+from memsyncd.core.markdown.links import Mention, make_key
+from memsyncd.core.model import Link, Section
+from memsyncd.core.search.filters import EVERYTHING
+from memsyncd.engine.accesses import count_accesses
+from memsyncd.engine.additions import choose_note
+from memsyncd.engine.edit import Delete, Put
+from memsyncd.engine.memories import PLAN_LIMIT_S, find_anchors, find_paths, list_memories
+from memsyncd.engine.places import find_named_place
+from memsyncd.engine.plan import complete_filters
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, Conflict, NoteNotFound
+from memsyncd.files.read import TextFile, read_text_file
+from memsyncd.operations.memories.declare import MemoryItem, SelectParams
+from memsyncd.operations.sections import Filters
+from memsyncd.store.links import StoredLinks
+from memsyncd.store.lookup import by_path, stream_notes
+from memsyncd.store.pool import Reader
+from memsyncd.store.sections import read_digest
+
+NO_FILTERS = Filters()
+WAY_OUT: Final = "split the note"
+
+# --- the memories that are meant ----------------------------------------------------------------
+
+
+class Selected(NamedTuple):
+    """The memories of one note: anchors, None for the note itself, and the digest with which they
+    were found if they were found by lines or filters.
+    """
+
+    anchors: tuple[str | None, ...]
+    digest: str | None
+
+
+def select_memories(
+    workspace: Workspace, config: Config, params: SelectParams, now_s: float
+) -> dict[str, Selected]:
+    """Return the memories that are named, or pass the filters, by note.
+
+    Raises BadRequest if nothing, or both, is said, NoteNotFound for a name of nothing.
+    """
+    if params.anchors and params.filters != NO_FILTERS:
+        hint = "leave out the names, or the filters"
+        raise BadRequest("name either memories or filters", hint=hint)
+    if params.anchors:
+        return find_named_memories(workspace, params.anchors)
+    if params.filters == NO_FILTERS:
+        hint = "name an anchor, lines, a note or a title; or filters such as a task"
+        raise BadRequest("no memory is named", hint=hint)
+    filters = complete_filters(params.filters, config, now_s, count_accesses(workspace))
+    passing = find_anchors(workspace, filters)
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        found = stream_notes(reader, among=find_paths(passing), filters=EVERYTHING)
+        notes = sorted(found, key=by_path)
+    selected: dict[str, Selected] = {}
+    for memory in list_memories(notes):
+        if memory.head.anchor in passing:
+            path = memory.note.path
+            before = selected.get(path, Selected((), memory.note.digest))
+            selected[path] = before._replace(anchors=(*before.anchors, memory.head.anchor))
+    return selected
+
+
+def find_named_memories(workspace: Workspace, names: Sequence[str]) -> dict[str, Selected]:
+    """Return the memories of these names by note. Raises NoteNotFound, BadRequest."""
+    selected: dict[str, Selected] = {}
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        for name in names:
+            place = find_named_place(reader, workspace.scope, name)
+            # The top of a note is metadata of the note itself.
+            is_top = place.anchor == f"{place.path}#"
+            anchor = None if is_top else place.anchor
+            before = selected.get(place.path, Selected((), None))
+            digest = read_digest(reader, place.path) if place.is_by_lines else before.digest
+            anchors = tuple(dict.fromkeys((*before.anchors, anchor)))
+            selected[place.path] = Selected(anchors, digest)
+    return selected
+
+
+def read_selected(workspace: Workspace, config: Config, path: str, selected: Selected) -> TextFile:
+    """Read a note that is to be changed. Raises PathRefused for one that must not be, Conflict if
+    its lines are not as indexed, NoteNotFound if it is gone.
+    """
+    note = choose_note(workspace.scope, config, note=f"./{path}")
+    file = read_text_file(workspace.scope, note)
+    if file is None:
+        raise NoteNotFound(f"{path} is not there", hint="list notes with: memsyncd list --notes")
+    if selected.digest is not None and file.digest != selected.digest:
+        raise Conflict(f"{path} was saved a moment ago", hint="try again once it is indexed")
+    return file
+
+
+# --- links ------------------------------------------------------------------------------------
+
+
+class LinkResolver:
+    """Resolves what links of a note name, by the index."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.links = StoredLinks(reader)
+
+    def resolve(self, source: str, target: str, heading: str, kind: str = "link") -> str | None:
+        """Return the anchor or path that a link in the note `source` leads to."""
+        link = Link(f"{source}#", 1, target, heading, "", kind)
+        edges = make_edges([link], self.links.names, self.links)
+        return edges[0].to if edges else None
+
+    def resolve_mention(self, source: str, mention: Mention) -> str | None:
+        return self.resolve(source, mention.target, mention.heading, mention.kind)
+
+    def identify(self, source: str, to: str) -> str:
+        target, _, heading = to.partition("#")
+        return self.resolve(source, target, heading) or make_key(to)
+
+
+# --- descriptions -----------------------------------------------------------------------------
+
+
+def describe_memory(path: str, data: bytes, section: Section | None, n_lines: int) -> MemoryItem:
+    """Describe a section of a note, or the note itself."""
+    return MemoryItem(
+        anchor=section.anchor if section else path,
+        path=path,
+        start_line=section.start if section else 1,
+        end_line=section.end if section else max(1, n_lines),
+        heading=list(section.heading) if section else [],
+        kind=section.meta.kind if section else None,
+        digest=digest_bytes(data),
+    )
+
+
+def digest_changes(changes: Sequence[Put | Delete]) -> str:
+    """Return a digest of the notes that change, of their present and of their new texts; of a note
+    that goes there is no new one.
+    """
+    notes = [
+        (one.path.text, one.was.digest if one.was else "", digest_bytes(one.data))
+        if isinstance(one, Put)
+        else (one.path.text, *(file.digest for file in one.was.values()))
+        for one in changes
+    ]
+    return digest_bytes(json.dumps(notes).encode())

@@ -1,0 +1,125 @@
+"""Change, finish, relate and forget memories: `memsyncd set`, `done`, `relate`, `forget`."""
+
+from __future__ import annotations
+
+from memsyncd.errors import BadRequest, ConfirmationNeeded
+from memsyncd.terminal.actions import send
+from memsyncd.terminal.console import can_ask, show_answer
+from memsyncd.terminal.format import render_count
+from memsyncd.terminal.places import find_memories
+from memsyncd.terminal.terminal import clean_line, clean_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import SimpleNamespace as Args
+    from typing import Any
+
+    from memsyncd.terminal.console import Console
+
+
+def name_related(args: Args, console: Console) -> dict[str, Any]:
+    """Return both memories of a relation, and the workspace above them."""
+    named = find_memories([args.anchor, args.to], console)
+    first, second = named.pop("anchors")
+    return {**named, "anchor": first, "to": second}
+
+
+def make_set(args: Args, console: Console) -> dict[str, Any]:
+    """Return the memories, and the lists that change; the empty word alone stands for none."""
+    words = {name: getattr(args, name) for name in ("tags", "keywords")}
+    lists = {name: [word for word in given if word] for name, given in words.items() if given}
+    named = find_memories(args.anchors, console) if args.anchors else {}
+    return {**lists, **named}
+
+
+def show_set(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    """Print what was changed, or would be."""
+    terminal, shown = console.terminal, clean_values(answer)
+    is_applied = answer["is_applied"]
+    for name in ("changed", "unchanged", "skipped"):
+        for item in shown[name]:
+            word = name if is_applied or name != "changed" else "would change"
+            reason = f"  {terminal.paint('dim', item['reason'])}" if item["reason"] else ""
+            place = console.render_place(item, answer["workspace"])
+            heading = " › ".join(item["heading"])
+            terminal.print("  ".join(filter(None, (word, place, heading))) + reason)
+    for link in shown["links"]:
+        lines = ", ".join(map(str, link["lines"]))
+        terminal.report(f"a link to it is changed as well: {link['path']}, line {lines}")
+    terminal.report(_describe(answer))
+    if not is_applied and answer["changed"]:
+        terminal.report(f"nothing was changed; do it with --apply --plan {answer['plan']}")
+
+
+def _describe(answer: dict[str, Any]) -> str:
+    counts = [f"{len(answer[name])} {name}" for name in ("unchanged", "skipped") if answer[name]]
+    n_changed = render_count(len(answer["changed"]), "memory", "memories")
+    undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
+    if not answer["changed"]:
+        return f"nothing to do: {', '.join(counts)}" if counts else "nothing to do"
+    verb = "changed" if answer["is_applied"] else "would be changed"
+    return ", ".join([f"{n_changed} {verb}", *counts]) + (undo if answer["change_set"] else "")
+
+
+# --- forget -------------------------------------------------------------------------------------
+
+
+def ask_and_forget(args: Args, console: Console) -> int:
+    """Forget memories; what should be confirmed, after a question, if somebody can answer."""
+    params = args.params | (find_memories(args.anchors, console) if args.anchors else {})
+    try:
+        answer = send("memory.forget", params, args, console)
+    except ConfirmationNeeded as failure:
+        if not can_ask():
+            raise
+        if not console.confirm(f"{clean_line(failure.message)}; forget it?"):
+            raise BadRequest("nothing was forgotten", hint="answer y, or add --yes") from None
+        answer = send("memory.forget", params | {"confirm": True}, args, console)
+    return show_answer(answer, args, console, show_forgotten, found="forgotten")
+
+
+def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    """Print what was forgotten, or would be, and the links to it."""
+    terminal, shown = console.terminal, clean_values(answer)
+    is_applied = answer["is_applied"]
+    for name in ("forgotten", "skipped"):
+        for item in shown[name]:
+            word = name if is_applied or name == "skipped" else "would go"
+            reason = f"  {terminal.paint('dim', item['reason'])}" if item["reason"] else ""
+            place = console.render_place(item, answer["workspace"])
+            heading = " › ".join(item["heading"])
+            terminal.print("  ".join(filter(None, (word, place, heading))) + reason)
+    for link in shown["links"]:
+        lines = ", ".join(map(str, link["lines"]))
+        terminal.report(f"a link to {link['to']}: {link['path']}, line {lines}")
+    n_gone = render_count(len(answer["forgotten"]), "section")
+    if not answer["forgotten"]:
+        terminal.report("nothing to forget")
+    elif not is_applied:
+        plan = answer["plan"]
+        terminal.report(f"{n_gone} would go; nothing was changed; do it with --apply --plan {plan}")
+    elif answer["purged"]:
+        n_revisions = render_count(answer["purged"], "revision")
+        terminal.report(f"{n_gone} forgotten for ever, with {n_revisions} of the history")
+        if not answer["is_clean"]:
+            terminal.warn("another program is reading records.db: traces go when it stops")
+    else:
+        undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
+        terminal.report(f"{n_gone} forgotten" + (undo if answer["change_set"] else ""))
+
+
+# --- replace ------------------------------------------------------------------------------------
+
+
+def name_replaced(args: Args, console: Console) -> dict[str, Any]:
+    """Return the memory to replace, and the workspace above it."""
+    named = find_memories([args.anchor], console)
+    return {"anchor": named["anchors"][0], "workspace": named["workspace"]}
+
+
+def show_replaced(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    """Print where the new memory is, and what it replaces."""
+    console.print_place(answer, answer["workspace"])
+    undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
+    archived = f"it supersedes {clean_line(answer['replaced'])}, which is archived"
+    console.terminal.report(archived + (undo if answer["change_set"] else ""))
