@@ -421,6 +421,7 @@ def check_access(
     Raises HttpRefusal.
     """
     origin = headers.get(b"origin")
+    # This holds for the Unix socket as well, because a program may pass a port on to it.
     if origin is not None and not _ORIGIN.fullmatch(origin.decode("latin-1")):
         raise _refuse_site()
     if access is None:
