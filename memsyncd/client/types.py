@@ -494,7 +494,7 @@ class SectionPlace(TypedDict):
 
 class RelatedSection(FoundSection):
     """A section, with those beneath it, or a whole note, that a typed link leads to. The anchor of
-    a whole note is that of its first section.
+    a whole note is the anchor of its first section.
     """
 
     # The relation that was followed, from the section that was found to this one.
@@ -530,7 +530,7 @@ class Hit(RelatedMeta):
 
 
 class SearchAnswer(TypedDict):
-    """The part of a search's result that the index gives."""
+    """The part of a search's result that depends on the query and the index."""
 
     hits: list[Hit]
     # True if no hit holds every word itself.
@@ -539,13 +539,19 @@ class SearchAnswer(TypedDict):
     # If no hit holds a word: the query with similar indexed words in place of mistyped ones, if
     # that has hits.
     did_you_mean: str | None
-    # Whether vectors took part: `ready` with those of all chunks, `partial` while some are pending;
-    # `off` if none did, or not in time, and words alone decided.
+    # Whether vectors took part: `ready` with vectors of all chunks, `partial` while some are
+    # pending; `off` if none did, or not in time, and words alone decided.
     semantic: Literal["off", "partial", "ready"]
     # Chunks without a vector yet, which only their words find.
     semantic_pending: int
     # Why words alone decided although semantic search is on, or why it is `partial`.
     semantic_reason: str | None
+    # The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read
+    # as words, and words beyond the limits of 32 terms and 1,024 characters.
+    query_problems: list[str]
+    # The exclusions of the query, in their typed form: `-m`, `-kind:todo`. A passage that holds the
+    # word and the word before it as they were typed, such as `commit -m`, is found all the same.
+    excluded: list[str]
 
 
 class AnsweringWorkspace(TypedDict):
@@ -580,12 +586,6 @@ class Freshness(TypedDict):
 
 
 class SearchResult(SearchAnswer):
-    # The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read
-    # as words, and words beyond the limits of 32 terms and 1,024 characters.
-    query_problems: list[str]
-    # The exclusions of the query, as they were typed: `-m`, `-kind:todo`. A passage that holds the
-    # word and the word before it as they were typed, such as `commit -m`, is found all the same.
-    excluded: list[str]
     # The workspaces that were asked, in order of the request.
     workspaces: list[AnsweringWorkspace]
     freshness: Freshness
@@ -615,7 +615,7 @@ class LeftOutPart(SectionPlace):
 
 
 class ContextAnswer(TypedDict):
-    """The part of a context's result that the index gives."""
+    """The part of a context's result that depends on the query and the index."""
 
     # The first that was asked.
     workspace: str
@@ -633,13 +633,13 @@ class ContextAnswer(TypedDict):
     semantic: Literal["off", "partial", "ready"]
     semantic_pending: int
     semantic_reason: str | None
-
-
-class ContextResult(ContextAnswer):
     # As in the result of `search`.
     query_problems: list[str]
     # As in the result of `search`.
     excluded: list[str]
+
+
+class ContextResult(ContextAnswer):
     # The workspaces that were asked, in order of the request, and the user-wide one.
     workspaces: list[AnsweringWorkspace]
     freshness: Freshness

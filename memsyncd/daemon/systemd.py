@@ -25,7 +25,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadConfig, MemsyncdError
 from memsyncd.logs import Event, get_log
-from memsyncd.store.lookup import read_digest
+from memsyncd.store.sections import read_digest
 
 FIRST_DESCRIPTOR = 3
 SOCKET_NAMES = ("memsyncd", "memsyncd.socket")

@@ -37,8 +37,8 @@ from memsyncd.store.accesses import (
 )
 from memsyncd.store.connection import open_reader, translating_errors
 from memsyncd.store.history import EXTERNAL, FIRST_SEEN, History
-from memsyncd.store.lookup import read_anchors
 from memsyncd.store.records import Records
+from memsyncd.store.sections import read_anchors
 
 # How long noted accesses wait before they are stored.
 FLUSH_S = 2.0

@@ -8,7 +8,6 @@ same filters.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -18,26 +17,25 @@ from msgspec.structs import replace
 
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.paths import show_path
-from memsyncd.core.search.folding import fold
-from memsyncd.core.search.properties import EQUAL, parse_condition
+from memsyncd.core.search.filters import EQUAL, FIELDS, Filters, parse_condition
+from memsyncd.core.search.plan import SearchPlan
 from memsyncd.core.search.query import (
-    FIELDS,
-    Filters,
     Form,
     Query,
     Term,
-    compile_positive,
     compile_query,
     parse_query,
 )
-from memsyncd.core.search.spelling import fold_word, max_edit_distance, suggest_words
+from memsyncd.core.search.words import fold, fold_word, max_edit_distance, suggest_words
 from memsyncd.engine.checks import UNREADABLE
+from memsyncd.engine.plan import acquire
 from memsyncd.engine.redaction import is_secret_word
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (
     MAX_COUNTED,
+    count_keys,
     count_kinds,
     count_matches,
     count_tags,
@@ -46,9 +44,8 @@ from memsyncd.store.lookup import (
     find_similar_words,
     find_words_by_first_letter,
 )
-from memsyncd.store.metadata import count_keys
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import Excluded, find_filtered, is_matching
+from memsyncd.store.search import find_filtered, is_matching
 
 # Problems of files and folders that may hold what was asked for.
 MISSING_TEXT = UNREADABLE | {"bad_name", "evicted", "too_large"}
@@ -60,10 +57,6 @@ MAX_WORKSPACES = 5
 MAX_LISTED = 8
 # Characters shown of a word that a person typed.
 MAX_SHOWN_CHARS = 48
-# Processor time for finding in a hurried search, and for its explanation. A search that is stopped
-# has to run again, so other processes that take the cores must not stop it: its other limit is
-# longer.
-HURRIED_CPU_S = 0.006
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,98 +66,67 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     did_you_mean: str | None = None
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as typed, as parsed and as compiled for ranking, and all filters that must hold, its
-    own included.
-
-    `absent` are notes that a fresh scan no longer found: workspace ids and paths. `is_hurried`:
-    raise NotFresh rather than look up much. `timeout_s` is the time that the request may take.
-    `fingerprint`: that of an index made as configured.
-    """
-
-    text: str
-    query: Query
-    match: str
-    must_not: Excluded
-    filters: Filters
-    fingerprint: str
-    absent: frozenset[tuple[str, str]]
-    is_hurried: bool
-    timeout_s: float
-
-    @property
-    def is_empty(self) -> bool:
-        """True if there is neither a word to search for nor a filter."""
-        return not self.query.positive and self.filters.is_empty
-
-    def is_absent(self, workspace_id: str, path: str) -> bool:
-        return (workspace_id, path) in self.absent
-
-    @property
-    def relaxed(self) -> Question | None:
-        """The question for what lacks a phrase of a sentence; None for phrases alone."""
-        query = self.query.relaxed
-        return replace(self, query=query, match=compile_positive(query)) if query else None
-
-
-def explain_nothing(workspaces: Sequence[Workspace], question: Question) -> Explanation:
+def explain_nothing(workspaces: Sequence[Workspace], plan: SearchPlan) -> Explanation:
     """Explain why these workspaces have no hit.
 
     Raises what `Workspace.acquire` raises, except that a lack of time is an explanation too, unless
-    the question is hurried.
+    the plan is hurried.
     """
     if not workspaces:
         return Explanation(why="there is no workspace yet: add a folder with memsyncd add PATH")
-    if question.is_empty:
-        return Explanation(why=_explain_empty_question(question.query))
-    found: list[tuple[str, Explanation]] = []
+    if plan.is_empty:
+        return Explanation(why=_explain_empty_question(plan.query))
+    explanations: list[tuple[str, Explanation]] = []
     for workspace in workspaces[:MAX_WORKSPACES]:
         try:
-            cpu_s = HURRIED_CPU_S if question.is_hurried else math.inf
-            with workspace.acquire(question.timeout_s, cpu_s) as reader:
-                found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
+            with acquire(workspace, plan) as reader:
+                explanations.append((workspace.entry.name, _explain_one(reader, workspace, plan)))
         except NotFresh:
-            if question.is_hurried:
+            if plan.is_hurried:
                 raise
             late = Explanation(why="nothing matches, and there was no time to find out why")
-            found.append((workspace.entry.name, late))
-    suggested = (one.did_you_mean for _, one in found if one.did_you_mean)
-    why = _join_reasons(found, n_more=len(workspaces) - MAX_WORKSPACES)
+            explanations.append((workspace.entry.name, late))
+    suggested = (
+        explanation.did_you_mean for _, explanation in explanations if explanation.did_you_mean
+    )
+    why = _join_reasons(explanations, n_more=len(workspaces) - MAX_WORKSPACES)
     return Explanation(why=why, did_you_mean=next(suggested, None))
 
 
-def _join_reasons(found: Sequence[tuple[str, Explanation]], *, n_more: int) -> str:
-    reasons = dict.fromkeys(one.why for _, one in found)
+def _join_reasons(explanations: Sequence[tuple[str, Explanation]], *, n_more: int) -> str:
+    reasons = dict.fromkeys(explanation.why for _, explanation in explanations)
     if len(reasons) == 1:
         return next(iter(reasons))
     more = [f"{n_more} more have nothing either"] if n_more > 0 else []
-    return "; ".join([f"in {name}: {one.why}" for name, one in found] + more)
+    return "; ".join([f"in {name}: {explanation.why}" for name, explanation in explanations] + more)
 
 
-def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> Explanation:
+def _explain_one(reader: Reader, workspace: Workspace, plan: SearchPlan) -> Explanation:
     if workspace.condition.counts.files == 0:
         return Explanation(why=explain_empty_index(workspace))
-    match = compile_query(question.query)
+    match = compile_query(plan.query)
     if not match:
-        _check_time(question)
-        return Explanation(why=_explain_filters_alone(reader, question))
+        _check_time(plan)
+        return Explanation(why=_explain_filters_alone(reader, plan))
     n_matching = count_matches(reader, match)
-    if n_matching and count_matches(reader, match, question.filters):
+    if n_matching and count_matches(reader, match, plan.filters):
         # The search and its explanation may see two generations of the index.
-        if any(workspace.id == workspace_id for workspace_id, _ in question.absent):
+        if any(workspace.id == workspace_id for workspace_id, _ in plan.absent):
             return Explanation(why="the only notes that match were deleted just now")
         return Explanation(why="what matches was indexed just now: ask again")
     if n_matching:
-        _check_time(question)
-        return Explanation(why=_explain_filters(reader, match, n_matching, question.filters))
-    explanation = _explain_words(reader, question)
+        _check_time(plan)
+        return Explanation(why=_explain_filters(reader, match, n_matching, plan.filters))
+    explanation = _explain_words(reader, plan)
     unread = (_explain_unread(workspace), _explain_skipped(workspace))
-    return replace(explanation, why="; ".join(one for one in (explanation.why, *unread) if one))
+    return replace(
+        explanation, why="; ".join(reason for reason in (explanation.why, *unread) if reason)
+    )
 
 
-def _check_time(question: Question) -> None:
-    """Raise NotFresh if the question is hurried: what follows may take milliseconds."""
-    if question.is_hurried:
+def _check_time(plan: SearchPlan) -> None:
+    """Raise NotFresh if the plan is hurried: what follows may take milliseconds."""
+    if plan.is_hurried:
         raise NotFresh("there is no hit, and no time to explain why")
 
 
@@ -202,7 +164,9 @@ def _explain_unread(workspace: Workspace) -> str:
 
 def _explain_skipped(workspace: Workspace) -> str:
     """Name the notes and folders whose text is not in the index as it is on the disk."""
-    skipped = [one for one in workspace.condition.scan_problems if one.code in MISSING_TEXT]
+    skipped = [
+        problem for problem in workspace.condition.scan_problems if problem.code in MISSING_TEXT
+    ]
     if not skipped:
         return ""
     first = f"{show_path(skipped[0].path)}: {skipped[0].problem}"
@@ -226,12 +190,14 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
         return (
             f"{matching}, and {parts[0][0]} leaves none{_name_others(reader, match, parts[0][1])}"
         )
-    left = [(word, count_matches(reader, match, one)) for word, one in parts]
+    left = [(word, count_matches(reader, match, filter_)) for word, filter_ in parts]
     found_counts = ", ".join(
         f"{word} leaves {_count(n, '', '') if n else 'none'}" for word, n in left
     )
     together = "" if any(not n for _, n in left) else ", together none"
-    first_empty = next((one for (_, one), (_, n) in zip(parts, left, strict=True) if not n), None)
+    first_empty = next(
+        (filter_ for (_, filter_), (_, n) in zip(parts, left, strict=True) if not n), None
+    )
     others = _name_others(reader, match, first_empty) if first_empty else ""
     return f"{matching}: {found_counts}{together}{others}"
 
@@ -257,17 +223,21 @@ def _is_any(reader: Reader, match: str, filters: Filters) -> bool:
     return bool(find_filtered(reader, filters, limit=1).rows)
 
 
-def _explain_filters_alone(reader: Reader, question: Question) -> str:
-    if _is_any(reader, "", question.filters):
-        return _explain_empty_question(question.query)
-    parts = list(_split(question.filters))
-    if parts and _is_any(reader, "", _show_hidden(question.filters)):
+def _explain_filters_alone(reader: Reader, plan: SearchPlan) -> str:
+    if _is_any(reader, "", plan.filters):
+        return _explain_empty_question(plan.query)
+    parts = list(_split(plan.filters))
+    if parts and _is_any(reader, "", _show_hidden(plan.filters)):
         passing = " and ".join(word for word, _ in parts)
-        return f"what passes {passing} is {_explain_hidden(reader, '', question.filters)}"
-    near = dict.fromkeys(value for _, one in parts for value in _find_similar(reader, one))
-    related_to = [value for _, one in parts for value in one.related_to]
+        return f"what passes {passing} is {_explain_hidden(reader, '', plan.filters)}"
+    similar = dict.fromkeys(
+        value for _, filter_ in parts for value in _find_similar(reader, filter_)
+    )
+    related_to = [value for _, filter_ in parts for value in filter_.related_to]
     return f"nothing that is indexed passes {' and '.join(word for word, _ in parts)}" + (
-        f"; similar: {', '.join(map(redact, near))}" if near else _name_unknown(reader, related_to)
+        f"; similar: {', '.join(map(redact, similar))}"
+        if similar
+        else _name_unknown(reader, related_to)
     )
 
 
@@ -276,8 +246,8 @@ EXPIRED_ALONE = Filters(is_expired=True)
 
 def _split(filters: Filters) -> Iterator[tuple[str, Filters]]:
     """Each filter alone, with the words that type it."""
-    for word, one in _split_chain(filters):
-        yield word, replace(one, now_s=filters.now_s, kind_importance=filters.kind_importance)
+    for word, filter_ in _split_chain(filters):
+        yield word, replace(filter_, now_s=filters.now_s, kind_importance=filters.kind_importance)
 
 
 def _split_chain(filters: Filters) -> Iterator[tuple[str, Filters]]:
@@ -297,16 +267,16 @@ _WORDS = {field: word for word, field in FIELDS.items()}
 _WORDS |= {"min_importance": "importance", "after": "after", "before": "before"}
 
 
-def _split_one(one: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
+def _split_one(filters: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
     for field, word in _WORDS.items():
-        value = getattr(one, field)
+        value = getattr(filters, field)
         values = value if isinstance(value, tuple) else () if value in (None, "") else (str(value),)
-        shown = _list(map(_shorten, values), " or ")
-        if shown:
+        listed = _list(map(_shorten, values), " or ")
+        if listed:
             alone: dict[str, Any] = {field: value}
             if field == "tiers":
-                alone["find_tier"] = one.find_tier
-            yield f"{sign}{word}:{shown}", Filters(**alone)
+                alone["find_tier"] = filters.find_tier
+            yield f"{sign}{word}:{listed}", Filters(**alone)
 
 
 def _name_others(reader: Reader, match: str, filters: Filters) -> str:
@@ -346,7 +316,7 @@ def _name_unknown(reader: Reader, related_to: Sequence[str]) -> str:
 
 
 def _find_similar(reader: Reader, filters: Filters) -> list[str]:
-    """Existing kinds, tags or notes that are similar to those of a filter that finds nothing."""
+    """Return existing kinds, tags or notes that are similar to a filter without hits."""
     if filters.kinds:
         return _find_near_values(filters.kinds, count_kinds(reader))
     if filters.tags:
@@ -368,44 +338,44 @@ def _find_similar(reader: Reader, filters: Filters) -> list[str]:
 
 
 def _find_near_metas(reader: Reader, metas: Sequence[str]) -> list[str]:
-    """Existing keys, or values of these keys, that are similar to those of filters `meta:`."""
-    near: list[str] = []
-    for one in filter(None, map(parse_condition, metas[:MAX_LOOKED_UP_WORDS])):
+    """Return existing keys, or values of these keys, similar to keys of filters `meta:`."""
+    similar: list[str] = []
+    for condition in filter(None, map(parse_condition, metas[:MAX_LOOKED_UP_WORDS])):
         keys = count_keys(reader)
-        if one.key.casefold() not in {key.casefold() for key, _ in keys}:
-            near += (
-                f"meta:{key}{one.sign}{_quote(one.value)}"
-                for key in _find_near_values([one.key], keys)
+        if condition.key.casefold() not in {key.casefold() for key, _ in keys}:
+            similar += (
+                f"meta:{key}{condition.sign}{_quote(condition.value)}"
+                for key in _find_near_values([condition.key], keys)
             )
-        elif one.sign == EQUAL:
-            values = _find_near_values([one.value], count_keys(reader, one.key))
-            near += (f"meta:{one.key}={_quote(value)}" for value in values)
-    return near
+        elif condition.sign == EQUAL:
+            values = _find_near_values([condition.value], count_keys(reader, condition.key))
+            similar += (f"meta:{condition.key}={_quote(value)}" for value in values)
+    return similar
 
 
 def _quote(value: str) -> str:
     return f'"{value}"' if " " in value else value
 
 
-def _find_near_values(values: Sequence[str], known: Sequence[tuple[str, int]]) -> list[str]:
+def _find_near_values(values: Sequence[str], existing: Sequence[tuple[str, int]]) -> list[str]:
     """Existing kinds or tags that are similar to unknown ones in `values`."""
-    by_folded = {fold_word(value): value for value, _ in known}
-    counted = [(fold_word(value), n) for value, n in known]
+    by_folded = {fold_word(value): value for value, _ in existing}
+    counted = [(fold_word(value), n) for value, n in existing]
     unknown = [
         value.lstrip("#") for value in values if fold_word(value.lstrip("#")) not in by_folded
     ]
     return [
-        by_folded[near]
+        by_folded[similar]
         for value in unknown[:MAX_LOOKED_UP_WORDS]
-        for near in suggest_words(value, counted)
+        for similar in suggest_words(value, counted)
     ]
 
 
 # --- nothing matches ----------------------------------------------------------------------------
 
 
-def _explain_words(reader: Reader, question: Question) -> Explanation:
-    query = question.query
+def _explain_words(reader: Reader, plan: SearchPlan) -> Explanation:
+    query = plan.query
     if query.must_not:
         left_out = count_matches(reader, compile_query(replace(query, must_not=())))
         if left_out:
@@ -425,14 +395,14 @@ def _explain_words(reader: Reader, question: Question) -> Explanation:
                 f"somewhere"
             )
         )
-    near = _find_near_words(reader, question, absent)
+    near = _find_near_words(reader, plan, absent)
     why = _describe_absent(absent)
     if near:
-        there = dict.fromkeys(word for found in near.values() for word in found)
-        why += f"; similar words in notes: {_list(there)}"
+        similar = dict.fromkeys(word for found in near.values() for word in found)
+        why += f"; similar words in notes: {_list(similar)}"
     elif any(term.form is Form.PHRASE and len(term.words) > 1 for term in absent):
         why += ", in this order"
-    return Explanation(why=why, did_you_mean=_suggest(reader, question, near))
+    return Explanation(why=why, did_you_mean=_suggest(reader, plan, near))
 
 
 def _describe_absent(absent: Sequence[Term]) -> str:
@@ -450,13 +420,13 @@ def _occurs(reader: Reader, term: Term) -> bool:
 
 
 def _find_near_words(
-    reader: Reader, question: Question, absent: Sequence[Term]
+    reader: Reader, plan: SearchPlan, absent: Sequence[Term]
 ) -> dict[str, tuple[str, ...]]:
     """Indexed words that are similar to absent ones, by absent word."""
     words = dict.fromkeys(word for term in absent for word in term.words)
     spelt = [word for word in words if _may_have_similar(fold_word(word))]
     if spelt:
-        _check_time(question)
+        _check_time(plan)
     gone = [
         word
         for word in spelt
@@ -465,10 +435,12 @@ def _find_near_words(
     near = {word: _find_near(reader, fold_word(word)) for word in gone[:MAX_LOOKED_UP_WORDS]}
     # A reader who guesses a password must not learn that the guess is close.
     public = {
-        word: tuple(one for one in found if not is_secret_word(reader, one, question.fingerprint))
-        for word, found in near.items()
+        word: tuple(
+            other for other in similar if not is_secret_word(reader, other, plan.fingerprint)
+        )
+        for word, similar in near.items()
     }
-    return {word: found for word, found in public.items() if found}
+    return {word: similar for word, similar in public.items() if similar}
 
 
 def _may_have_similar(word: str) -> bool:
@@ -483,17 +455,17 @@ def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
     )
 
 
-def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]]) -> str | None:
+def _suggest(reader: Reader, plan: SearchPlan, near: dict[str, tuple[str, ...]]) -> str | None:
     """The query with similar words in place of absent ones, the most similar that find anything."""
-    typed = fold(question.text)
+    typed = fold(plan.text)
     for choice in range(max(map(len, near.values()), default=0)):
         text = typed
-        for word, found in near.items():
+        for word, similar in near.items():
             text = re.sub(
-                rf"(?<!\w){re.escape(word)}(?!\w)", found[min(choice, len(found) - 1)], text
+                rf"(?<!\w){re.escape(word)}(?!\w)", similar[min(choice, len(similar) - 1)], text
             )
         match = compile_query(parse_query(text))
-        if text != typed and match and count_matches(reader, match, question.filters):
+        if text != typed and match and count_matches(reader, match, plan.filters):
             return text
     return None
 
@@ -501,15 +473,15 @@ def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]
 # --- wording ------------------------------------------------------------------------------------
 
 
-def _count(n: int, one: str, many: str) -> str:
+def _count(n: int, singular: str, many: str) -> str:
     number = f"over {n - 1:,}" if n >= MAX_COUNTED else f"{n:,}"
-    return f"{number} {one if n == 1 else many}".rstrip()
+    return f"{number} {singular if n == 1 else many}".rstrip()
 
 
 def _list(words: Iterable[str], between: str = ", ") -> str:
-    shown = [*words]
-    more = [f"{len(shown) - MAX_LISTED} more"] if len(shown) > MAX_LISTED else []
-    return between.join(shown[:MAX_LISTED] + more)
+    listed = [*words]
+    more = [f"{len(listed) - MAX_LISTED} more"] if len(listed) > MAX_LISTED else []
+    return between.join(listed[:MAX_LISTED] + more)
 
 
 def _show(term: Term) -> str:

@@ -7,16 +7,8 @@ hit or a recalled memory has the warning as a field. Text that is read in order 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from msgspec.structs import replace
-
 from memsyncd.config import Config
-from memsyncd.core.guard.injection import PROMPT_INJECTION
-from memsyncd.operations.search.declare import Hit
 from memsyncd.operations.sections import SHORT_MARK, mark_warning
-from memsyncd.store.lookup import has_problem
-from memsyncd.store.pool import Reader
 
 
 def find_warning(text: str, config: Config) -> str:
@@ -37,19 +29,6 @@ def list_marks(text: str, config: Config) -> list[str]:
     """
     warning = find_warning(text, config)
     return [mark_warning(warning, "a note quoted below"), SHORT_MARK] if warning else []
-
-
-def mark_hits(reader: Reader, hits: Sequence[Hit], config: Config) -> list[Hit]:
-    """Mark the hits that try to instruct their reader."""
-    if not has_problem(reader, PROMPT_INJECTION):  # to look for it takes time in every search
-        return [*hits]
-    return [replace(hit, mark=_find_mark(hit, config)) for hit in hits]
-
-
-def _find_mark(hit: Hit, config: Config) -> str:
-    shown = [*hit.heading, hit.snippet, *(one.snippet for one in hit.related)]
-    # Without the marks of matched words, which would hide a phrase.
-    return mark_text("\n".join(shown).replace("**", ""), "the snippet below", config)
 
 
 def mark_text(text: str, what: str, config: Config) -> str:

@@ -15,11 +15,12 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.sections import SECTION_LEVEL, find_sections_bytes
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.paths import NotePath
-from memsyncd.core.search.query import Filters
+from memsyncd.core.search.filters import Filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NoteNotFound
 from memsyncd.files.read import read_text_file
-from memsyncd.store.lookup import StoredNote, StoredSection, stream_sections
+from memsyncd.store.lookup import StoredNote, stream_sections
+from memsyncd.store.sections import StoredSection
 
 PLAN_LIMIT_S = 10.0
 

@@ -5,7 +5,7 @@ computes its decay and its tier.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from types import MappingProxyType
@@ -17,13 +17,12 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import KindDefaults, find_importance, find_kind
 from memsyncd.core.model import Decay, Tier, compute_decay, find_tier
-from memsyncd.core.search.query import Filters, TierFinder
-from memsyncd.core.search.spelling import suggest_words
+from memsyncd.core.search.filters import Filters, TierFinder
+from memsyncd.core.search.words import suggest_words
 from memsyncd.engine.clock import find_local_day
 from memsyncd.operations.notes.declare import SectionInfo
 from memsyncd.operations.sections import FoundSection, Sort
-from memsyncd.store.lookup import StoredSection
-from memsyncd.store.metadata import StoredMeta
+from memsyncd.store.sections import StoredMeta, StoredSection
 
 NO_META = StoredMeta(
     kind=None, tags=(), importance=None, priority=None, lifecycle=None, task=None, session=None,
@@ -36,27 +35,38 @@ NO_META = StoredMeta(
 def describe_meta(
     meta: StoredMeta, kinds: Mapping[str, KindDefaults], now_s: float
 ) -> dict[str, Any]:
-    """Return the fields of `operations.sections.SectionMeta`."""
-    return {
-        "kind": meta.kind,
-        "tags": list(meta.tags),
-        "importance": find_importance(kinds, meta.kind, meta.importance),
-        "is_importance_stated": meta.importance is not None,
-        "priority": meta.priority,
-        "lifecycle": meta.lifecycle,
-        "task": meta.task,
-        "session": meta.session,
-        "source": meta.source,
-        "created": meta.created,
-        "updated": meta.updated,
-        "expires": meta.expires,
-        "is_expired": is_expired(meta.expires, now_s),
-        "status": meta.status,
-        "day": find_stored_day(meta),
-        "is_day_of_file": meta.day is None,
-        "is_day_of_name": meta.is_day_of_name,
-        "meta": meta.extra,
-    }
+    """Return the fields of `SectionMeta` of one section."""
+    return describe_metas([meta], kinds, now_s)[0]
+
+
+def describe_metas(
+    metas: Sequence[StoredMeta], kinds: Mapping[str, KindDefaults], now_s: float
+) -> list[dict[str, Any]]:
+    """Return the fields of `SectionMeta` of several sections."""
+    importances = [find_importance(kinds, meta.kind, meta.importance) for meta in metas]
+    return [
+        {
+            "kind": meta.kind,
+            "tags": list(meta.tags),
+            "importance": importance,
+            "is_importance_stated": meta.importance is not None,
+            "priority": meta.priority,
+            "lifecycle": meta.lifecycle,
+            "task": meta.task,
+            "session": meta.session,
+            "source": meta.source,
+            "created": meta.created,
+            "updated": meta.updated,
+            "expires": meta.expires,
+            "is_expired": is_expired(meta.expires, now_s),
+            "status": meta.status,
+            "day": find_stored_day(meta),
+            "is_day_of_file": meta.day is None,
+            "is_day_of_name": meta.is_day_of_name,
+            "meta": meta.extra,
+        }
+        for meta, importance in zip(metas, importances, strict=True)
+    ]
 
 
 def is_expired(expires: str | None, now_s: float) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -18,25 +18,29 @@ from memsyncd.config import Config, GuardConfig
 from memsyncd.core.guard.injection import find_warnings
 from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, redaction_label
 from memsyncd.core.model import SecretLines, Span
-from memsyncd.core.search.folding import fold
-from memsyncd.core.search.query import NO_FILTERS
-from memsyncd.core.search.words import find_subwords
+from memsyncd.core.search.filters import NO_FILTERS
+from memsyncd.core.search.plan import SearchPlan
+from memsyncd.core.search.words import find_subwords, fold
 from memsyncd.engine.workspace import index_fingerprint
-from memsyncd.store.lookup import StoredNote, StoredSection
+from memsyncd.store.lookup import StoredNote
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import (
-    ChunkSecrets,
+from memsyncd.store.search import find_candidates
+from memsyncd.store.sections import (
     HitSection,
     SectionTitle,
-    find_candidates,
+    StoredSection,
+    read_section_titles,
+    read_sections,
+)
+from memsyncd.store.texts import (
+    ChunkSecrets,
     has_secrets,
     knows_secrets,
     read_chunk_lines,
     read_chunk_secrets,
-    read_section_titles,
-    read_sections,
+    read_note_text,
+    read_texts,
 )
-from memsyncd.store.texts import read_note_text, read_texts
 
 MAX_EXAMINED_CHUNKS = 20
 # So many redacted values are remembered while notes are redacted.
@@ -59,6 +63,34 @@ def redact_texts(reader: Reader, texts: Mapping[int, str], config: Config) -> Ma
     return _redact_texts(texts, _find_secrets(reader, texts, index_fingerprint(config)))
 
 
+class ShownReader(NamedTuple):
+    """Reads from one snapshot of an index what may be shown; it finds out once what to redact."""
+
+    reader: Reader
+    config: Config
+    is_redacting: bool
+
+    @classmethod
+    def of(cls, reader: Reader, plan: SearchPlan, config: Config) -> ShownReader:
+        is_redacting = plan.is_masking and has_secrets(reader, plan.fingerprint)
+        return cls(reader, config, is_redacting)
+
+    def read_sections(self, ids: Iterable[int]) -> Mapping[int, HitSection]:
+        """Read sections with their metadata, by their numbers."""
+        sections = read_sections(self.reader, ids)
+        return redact_sections(sections) if self.is_redacting else sections
+
+    def read_titles(self, ids: Iterable[int]) -> Mapping[int, SectionTitle]:
+        """Read anchors, headings and kinds of sections, by their numbers."""
+        titles = read_section_titles(self.reader, ids)
+        return _redact_titles(titles) if self.is_redacting else titles
+
+    def read_texts(self, chunks: Sequence[int]) -> Mapping[int, str]:
+        """Read the texts of chunks, by their numbers, each with as many lines."""
+        texts = read_texts(self.reader, chunks)
+        return redact_texts(self.reader, texts, self.config) if self.is_redacting else texts
+
+
 def must_redact(reader: Reader, config: Config) -> bool:
     """True if texts of this index may have to be redacted before they are shown."""
     return config.guard.is_masking and has_secrets(reader, index_fingerprint(config))
@@ -69,8 +101,11 @@ def read_redacted_sections(
 ) -> Mapping[int, HitSection]:
     """Read redacted sections with their metadata, by their numbers."""
     sections = read_sections(reader, ids)
-    if not must_redact(reader, config):
-        return sections
+    return redact_sections(sections) if must_redact(reader, config) else sections
+
+
+def redact_sections(sections: Mapping[int, HitSection]) -> Mapping[int, HitSection]:
+    """Redact what sections show besides their texts, by their numbers."""
     show = cache(redact)  # sections of a note share most of what they state
     return {number: redact_section(section, show) for number, section in sections.items()}
 
@@ -80,8 +115,10 @@ def read_redacted_titles(
 ) -> Mapping[int, SectionTitle]:
     """Read anchors and redacted headings and kinds of sections, by their numbers."""
     titles = read_section_titles(reader, ids)
-    if not must_redact(reader, config):
-        return titles
+    return _redact_titles(titles) if must_redact(reader, config) else titles
+
+
+def _redact_titles(titles: Mapping[int, SectionTitle]) -> Mapping[int, SectionTitle]:
     show = cache(redact)
     return {
         number: replace(

@@ -15,20 +15,19 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.model import ARCHIVED
-from memsyncd.core.search.highlight import highlight, strip_title
+from memsyncd.core.search.passages import highlight, strip_title
 from memsyncd.engine.metadata import describe_meta, is_expired
 from memsyncd.engine.redaction import read_redacted_chunks, read_redacted_sections
 from memsyncd.operations.search.declare import Hit, RelatedSection
-from memsyncd.store.lookup import has_relation, read_levels
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import read_section_titles
+from memsyncd.store.sections import has_relation, read_levels, read_section_titles
 
 if TYPE_CHECKING:
     from memsyncd.core.markdown.linkgraph import Edge
-    from memsyncd.core.search.query import Filters
+    from memsyncd.core.search.filters import Filters
+    from memsyncd.core.search.plan import SearchPlan
     from memsyncd.core.search.ranking import Candidate
-    from memsyncd.engine.explain import Question
-    from memsyncd.store.search import HitSection
+    from memsyncd.store.sections import HitSection
 
 CONTRADICTS = "contradicts"
 # The most sections that come with one hit, and the most chunks that are read of such a section.
@@ -206,11 +205,11 @@ class RelatedReader(NamedTuple):
 
 
 def make_related_reader(
-    reader: Reader, config: Config, question: Question, workspace_id: str, now_s: float
+    reader: Reader, config: Config, plan: SearchPlan, workspace_id: str, now_s: float
 ) -> RelatedReader:
-    """Make the reader of the related sections that a question may show of a workspace."""
-    is_absent = partial(question.is_absent, workspace_id)
-    return RelatedReader(reader, config, question.filters, now_s, is_absent)
+    """Make the reader of the related sections that a plan may show of a workspace."""
+    is_absent = partial(plan.is_absent, workspace_id)
+    return RelatedReader(reader, config, plan.filters, now_s, is_absent)
 
 
 def complete_hits(

@@ -1,103 +1,93 @@
-"""Search workspaces: parse the query, find candidates, rank and join them, read and highlight.
+"""Search workspaces: find candidates by a plan, rank and join them, read and highlight the hits.
 
-A search of one workspace queries the store twice, for candidates with their ranking features
-and for what the answer shows; `core` ranks in between and renders afterwards. Both reads see
+A search of one workspace queries the store twice, for candidates with their ranking features and
+for the texts that the answer shows; `core` ranks in between and renders afterwards. Both reads see
 one committed generation. Notes that a fresh scan no longer found (`RunOptions.absent`) are left
 out, although the index still has them.
+
+Searches of several workspaces are independent, so that one that fails or is slow does not affect
+the others; `core.search.federation` says how their hits are ordered.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain
-from typing import Final, NamedTuple, TypedDict, TypeVar
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.editing.kinds import KindDefaults, find_kind
+from memsyncd.core.editing.kinds import KindDefaults
+from memsyncd.core.guard.injection import PROMPT_INJECTION
 from memsyncd.core.guard.secrets import is_redacted
-from memsyncd.core.model import CHOICES, find_choice
-from memsyncd.core.search.dates import DAY_FORM, parse_day
-from memsyncd.core.search.highlight import Matcher, find_matches, highlight, strip_title
-from memsyncd.core.search.properties import (
-    fold_value,
-    list_compared_keys,
-    name_comparisons,
-    parse_condition,
+from memsyncd.core.search.federation import (
+    FoundLines,
+    RawHit,
+    TermCounts,
+    compare_raw_scores,
+    find_repeated,
 )
-from memsyncd.core.search.query import (
-    Filters,
-    Form,
-    Query,
-    Term,
-    compile_must_not,
-    compile_positive,
-    compile_spellings,
-    find_query_problems,
-    parse_query,
-)
+from memsyncd.core.search.passages import Matcher, choose_shown, find_matches, highlight
+from memsyncd.core.search.plan import PlannedTerm, SearchPlan
+from memsyncd.core.search.query import Form, Term
 from memsyncd.core.search.ranking import (
     DEFAULT_RANKING,
     N_CANDIDATES,
     Passage,
     fill_passages,
+    list_semantic_shares,
+    normalize_scores,
     rank_passages,
 )
+from memsyncd.core.search.words import FAMILY_WEIGHT
 from memsyncd.engine.candidates import (
-    HURRIED,
-    AskedQuestion,
     MatchedChunks,
-    begin_question,
+    UsedVectors,
+    begin_vectors,
     count_terms,
-    find_exact_ratio,
     find_visible,
     make_boost,
+    make_exact_bound,
     make_patterns,
     prepare_vectors,
 )
-from memsyncd.engine.clock import find_local_day
-from memsyncd.engine.commands import list_held_commands, spare_commands
-from memsyncd.engine.explain import HURRIED_CPU_S, Question, explain_nothing
-from memsyncd.engine.federation import SearchPart, describe_vectors, merge_search_parts
-from memsyncd.engine.marking import mark_hits
-from memsyncd.engine.metadata import (
-    NO_ACCESSES,
-    Valuation,
-    complete_tiers,
-    describe_meta,
-    make_valuation,
+from memsyncd.engine.explain import explain_nothing
+from memsyncd.engine.marking import mark_text
+from memsyncd.engine.metadata import Valuation, describe_metas, find_order, make_valuation
+from memsyncd.engine.plan import (
+    DEFAULT_OPTIONS,
+    RunOptions,
+    acquire,
+    make_search_plan,
+    read_query,
+    spare_commands,
 )
 from memsyncd.engine.redaction import (
-    read_redacted_sections,
     read_redacted_titles,
+    redact_sections,
     redact_texts,
 )
 from memsyncd.engine.relations import complete_hits, make_related_reader
-from memsyncd.engine.workspace import Workspace, index_fingerprint
-from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
-from memsyncd.operations import sections
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import NotFresh
 from memsyncd.operations.fields import SectionPlace
-from memsyncd.operations.search.declare import ContextParams, Hit, SearchAnswer, SearchParams
-from memsyncd.store.metadata import count_keys
+from memsyncd.operations.search.declare import Hit, SearchAnswer, SearchParams
+from memsyncd.operations.sections import Sort
+from memsyncd.store.candidates import HURRIED
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import (
-    MATCHES_PER_LOOKUP,
-    Excluded,
+from memsyncd.store.search import MATCHES_PER_LOOKUP, PassageWords, find_holding, read_words
+from memsyncd.store.sections import (
     HitSection,
-    PassageWords,
-    find_holding,
     find_separate,
     find_stating,
-    read_words,
+    has_problem,
+    read_sections,
 )
-from memsyncd.store.texts import read_texts
+from memsyncd.store.texts import has_secrets, read_texts
 
-Asked = TypeVar("Asked", SearchParams, ContextParams)
 # Neighbours join into passages, so many hits need many more chunks.
 CANDIDATES_PER_HIT = 10
 # Orders that the hits are in anyway.
@@ -109,39 +99,6 @@ READ_S = 1.0
 READ_WORDS_FROM = 10_000
 # About how many chunks match a word of an index that is so small that they are not counted.
 UNCOUNTED_MATCHES = 200
-
-
-class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the daemon runs a search or builds a context, besides the parameters of the client.
-
-    `absent` are notes that must not be shown: workspace ids and paths. If `within` is not empty,
-    only notes at or in these places are. `now_s` is seconds since 1970. `timeout_s` is None for the
-    request's own limit, or the configured one.
-
-    `is_hurried`: raise NotFresh at once if there is much to look up, be it to find hits or to
-    explain why there is none. The limit then counts for finding alone; reading the hits never takes
-    long.
-    """
-
-    now_s: float = 0.0
-    timeout_s: float | None = None
-    absent: frozenset[tuple[str, str]] = msgspec.field(default_factory=frozenset)
-    within: tuple[str, ...] = ()
-    is_hurried: bool = False
-    # The accesses of the sections of the one workspace that is read, by anchor: on them depends the
-    # decay.
-    accesses: Mapping[str, int] = msgspec.field(default_factory=dict)
-    # The commands of the query that a passage holds; None if that was not looked up yet.
-    commands: frozenset[str] | None = None
-
-    def limit_s(self, params: SearchParams | ContextParams, config: Config) -> float:
-        """The time that the request may take."""
-        if self.timeout_s is not None:
-            return self.timeout_s
-        return params.timeout_ms / 1000 if params.timeout_ms else config.search.timeout_s
-
-
-DEFAULT_OPTIONS = RunOptions()
 
 
 def search(
@@ -156,36 +113,30 @@ def search(
     """
     if options.is_hurried and prepare_vectors(workspaces, params.query, options.now_s):
         raise NotFresh(HURRIED)  # the vector process may take milliseconds
-    params, options = prepare_question(workspaces, params, config, options)
-    question = make_question(params, config, options)
-    searched = () if question.is_empty else workspaces
+    params, options = read_query(workspaces, params, config, options)
+    plan = make_search_plan(params, config, options)
+    searched = () if plan.is_empty else workspaces
     is_merged = len(searched) > 1
     parts = [
-        search_part(workspace, question, params, config, options, is_merged=is_merged)
-        for workspace in searched
+        search_part(workspace, plan, params, config, is_merged=is_merged) for workspace in searched
     ]
-    answer = merge_search_parts(parts, question.query, params, config)
-    if answer is not None and not lacks_words(answer, question):
-        return answer
-    return explain_search(workspaces, question, answer, parts)
+    return join_parts(parts, workspaces, plan, params, config)
 
 
-def lacks_words(answer: SearchAnswer, question: Question) -> bool:
-    """True if vectors alone found the hits: the words may be mistyped."""
-    has_words = bool(question.match and answer.hits)
-    return has_words and not any(hit.matched or hit.matched_related for hit in answer.hits)
-
-
-def explain_search(
-    workspaces: Sequence[Workspace],
-    question: Question,
-    answer: SearchAnswer | None,
+def join_parts(
     parts: Sequence[SearchPart],
+    workspaces: Sequence[Workspace],
+    plan: SearchPlan,
+    params: SearchParams,
+    config: Config,
 ) -> SearchAnswer:
-    """Make the answer of a search that finds nothing in these workspaces, or complete that of one
-    that finds none of the words. `parts` are what was found in each workspace.
+    """Make one answer of what each workspace has. If there is nothing, or vectors alone found it,
+    the answer explains why, for these workspaces.
     """
-    reason = explain_nothing(workspaces, question)
+    answer = merge_parts(parts, plan, params, config)
+    if answer is not None and not _lacks_words(answer, plan):
+        return answer
+    reason = explain_nothing(workspaces, plan)
     if answer is not None:
         return replace(answer, did_you_mean=reason.did_you_mean)
     return SearchAnswer(
@@ -197,226 +148,36 @@ def explain_search(
     )
 
 
-def may_name_commands(params: SearchParams | ContextParams) -> bool:
-    """True if an exclusion in the query may be an option of a command, as in `git commit -m`."""
-    return "-" in params.query and bool(parse_query(params.query).commands)
+def _lacks_words(answer: SearchAnswer, plan: SearchPlan) -> bool:
+    """True if vectors alone found the hits: the words may be mistyped."""
+    has_words = bool(plan.match and answer.hits)
+    return has_words and not any(hit.matched or hit.matched_related for hit in answer.hits)
 
 
-def must_prepare(params: SearchParams | ContextParams) -> bool:
-    """True if it depends on the notes how the query is read: if it compares (`rating>=7`), or may
-    name commands.
+# --- one workspace --------------------------------------------------------------------------------
+
+
+class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The hits of one workspace, best first, with their raw scores. `root` is its folder.
+
+    `counts` is None in a search of one workspace, which needs none. `valuation` has the accesses of
+    this workspace. `semantic_shares` are shares of the hits' scores, `nearest` is the highest
+    cosine of one.
     """
-    return may_name_commands(params) or bool(list_compared_keys(params.query))
 
-
-def prepare_question(
-    workspaces: Sequence[Workspace], params: Asked, config: Config, options: RunOptions
-) -> tuple[Asked, RunOptions]:
-    """Look up in the workspaces how to read the query.
-
-    Raises NotFresh if the request is hurried and there is anything to look up, BadRequest, and what
-    `Workspace.acquire` raises.
-    """
-    if not must_prepare(params):
-        return params, options
-    params = _read_comparisons(workspaces, params, config, options)
-    if options.commands is None and may_name_commands(params):
-        options = replace(options, commands=find_commands(workspaces, params, config, options))
-    return params, options
-
-
-def find_commands(
-    workspaces: Sequence[Workspace],
-    params: SearchParams | ContextParams,
-    config: Config,
-    options: RunOptions,
-) -> frozenset[str]:
-    """Return the commands of the query that any of the workspaces holds.
-
-    Raises BadRequest, and NotFresh if the request is hurried and there is any to read.
-    """
-    question = make_question(params, config, options)
-    cpu_s = HURRIED_CPU_S if question.is_hurried else math.inf
-    held: set[str] = set()
-    for workspace in workspaces:
-        try:
-            with workspace.acquire(question.timeout_s, cpu_s) as reader:
-                held |= list_held_commands(reader, question)
-        except MemsyncdError:
-            if question.is_hurried:
-                raise
-            continue  # the search of this workspace says why, and others may hold some
-    return frozenset(held)
-
-
-def _read_comparisons(
-    workspaces: Sequence[Workspace], params: Asked, config: Config, options: RunOptions
-) -> Asked:
-    """Return the parameters with `meta:` before each comparison in the query, such as `rating>=7`,
-    of a key that a note has. Raises what `Workspace.acquire` raises.
-    """
-    if not list_compared_keys(params.query):
-        return params
-    if options.is_hurried:
-        raise NotFresh(HURRIED)  # the keys are in all notes
-    keys: set[str] = set()
-    for workspace in workspaces:
-        with workspace.acquire(options.limit_s(params, config)) as reader:
-            keys.update(fold_value(key) for key, _ in count_keys(reader))
-    return replace(params, query=name_comparisons(params.query, keys))
-
-
-def make_question(
-    params: SearchParams | ContextParams, config: Config, options: RunOptions
-) -> Question:
-    """Parse and compile the query and the filters of a request. Raises BadRequest."""
-    today = find_local_day(options.now_s)
-    filters, query = read_filters(params.filters, today), parse_query(params.query, today)
-    query = query.add_phrases(options.commands or ())
-    return Question(
-        text=params.query,
-        query=query,
-        match=compile_positive(query),
-        must_not=Excluded(compile_must_not(query)),
-        filters=_complete(
-            filters.join(query.filters).join(Filters(paths=options.within)),
-            config,
-            make_valuation(config, options.now_s, options.accesses),
-        ),
-        fingerprint=index_fingerprint(config),
-        absent=options.absent,
-        is_hurried=options.is_hurried,
-        timeout_s=options.limit_s(params, config),
-    )
-
-
-class QueryReport(TypedDict):
-    """The fields of an answer that say how its query was read."""
-
-    query_problems: list[str]
-    excluded: list[str]
-
-
-NOTHING_TO_SAY = QueryReport(query_problems=[], excluded=[])
-
-
-def describe_query(params: SearchParams | ContextParams, now_s: float) -> QueryReport:
-    """Describe what of the query does not count as it was typed, and what it excludes."""
-    today = find_local_day(now_s)
-    return QueryReport(
-        query_problems=find_query_problems(params.query, today),
-        excluded=list(parse_query(params.query, today).excluded) if "-" in params.query else [],
-    )
-
-
-def _complete(filters: Filters, config: Config, valuation: Valuation) -> Filters:
-    """Add what decides which sections have expired, the importance of those that state none, and
-    their tiers.
-    """
-    filters, now_s = complete_tiers(filters, valuation), valuation.now_s
-    if filters.min_importance is None and filters.and_ is None:
-        return replace(filters, now_s=now_s)
-    kinds = [(name, kind.importance) for name, kind in config.kinds.items()]
-    rest = ("", find_kind({}, None).importance)
-    and_ = filters.and_ and _complete(filters.and_, config, valuation)
-    return replace(filters, now_s=now_s, kind_importance=(*kinds, rest), and_=and_)
-
-
-def complete_filters(
-    filters: sections.Filters,
-    config: Config,
-    now_s: float,
-    accesses: Mapping[str, int] = NO_ACCESSES,
-) -> Filters:
-    """Parse the filters of a request at this time. Raises what `read_filters` raises."""
-    parsed = read_filters(filters, find_local_day(now_s))
-    return _complete(parsed, config, make_valuation(config, now_s, accesses))
-
-
-def read_filters(filters: sections.Filters, today: date) -> Filters:
-    """Parse the filters of a request, with days relative to `today`.
-
-    Raises BadRequest for a value that is empty or cannot be read, with the name of its filter.
-    """
-    for name in ("kind", "tag", "path", "section", "task", "session", "source", "status", "has"):
-        _refuse_empty(name, getattr(filters, name))
-    _refuse_empty("related_to", filters.related_to)
-    return Filters(
-        kinds=tuple(filters.kind),
-        tags=tuple(filters.tag),
-        paths=tuple(filters.path),
-        sections=tuple(filters.section),
-        tasks=tuple(filters.task),
-        after=_read_day("after", filters.after, today),
-        before=_read_day("before", filters.before, today),
-        sessions=tuple(filters.session),
-        sources=tuple(filters.source),
-        priorities=_read_choices("priority", filters.priority),
-        lifecycles=_read_choices("lifecycle", filters.lifecycle),
-        statuses=tuple(filters.status),
-        metas=tuple(_read_condition(text, today) for text in filters.meta),
-        keys=tuple(map(str.strip, filters.has)),
-        related_to=tuple(filters.related_to),
-        tiers=_read_choices("tier", filters.tier),
-        min_importance=filters.min_importance,
-        is_archived=filters.archived,
-        is_expired=filters.expired,
-        includes_archived=filters.include_archived,
-        includes_expired=filters.include_expired,
-    )
-
-
-def _refuse_empty(name: str, values: Sequence[str]) -> None:
-    if not all(map(str.strip, values)):
-        raise BadRequest(f"filter `{name}` has an empty value", hint="name one, or leave it out")
-
-
-def _read_choices(name: str, values: Sequence[str]) -> tuple[str, ...]:
-    found = []
-    for value in values:
-        choice = find_choice(name, value)
-        if choice is None:
-            raise BadRequest(
-                f"filter `{name}` is none of {', '.join(CHOICES[name])}: {value[:40]}",
-                hint="use one of these",
-            )
-        found.append(choice)
-    return tuple(found)
-
-
-def _read_condition(text: str, today: date) -> str:
-    condition = parse_condition(text, today)
-    if condition is None:
-        raise BadRequest(
-            f"filter `meta` is neither KEY=VALUE nor a comparison: {text[:40]}",
-            hint="write for example owner=infra, rating>=7 or due<2026-12-01",
-        )
-    return "".join(condition)
-
-
-def _read_day(name: str, text: str | None, today: date) -> str | None:
-    if text is None:
-        return None
-    day = parse_day(text, today)
-    if day is None:
-        raise BadRequest(
-            f"filter `{name}` is no date: {text[:40]}",
-            hint=f"write {DAY_FORM}",
-        )
-    return day
-
-
-# --- one workspace ------------------------------------------------------------------------------
+    workspace_name: str
+    root: str
+    hits: Sequence[Hit]
+    raw_scores: Sequence[float]
+    semantic_shares: Sequence[float]
+    valuation: Valuation
+    counts: TermCounts | None
+    nearest: float
+    vectors: UsedVectors
 
 
 def search_part(
-    workspace: Workspace,
-    question: Question,
-    params: SearchParams,
-    config: Config,
-    options: RunOptions,
-    *,
-    is_merged: bool,
+    workspace: Workspace, plan: SearchPlan, params: SearchParams, config: Config, *, is_merged: bool
 ) -> SearchPart:
     """Search one workspace; raises as `search`. With `is_merged`, also count what it takes to merge
     its hits with others.
@@ -424,46 +185,49 @@ def search_part(
     n_hits = params.limit or config.search.max_results
     n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
     # Filters alone rank nothing: the order decides among all that were found.
-    n_passages = n_hits if question.match or params.sort in UNORDERED else n_candidates
-    asked = begin_question(workspace, question, DEFAULT_RANKING)
-    cpu_s = HURRIED_CPU_S if question.is_hurried else math.inf
-    with workspace.acquire(question.timeout_s, cpu_s) as reader:
-        asked = spare_commands(reader, asked)
-        find = partial(
-            _find_passages, reader, workspace, params, config, options, n_candidates=n_candidates
-        )
-        found, passages = find(asked, limit=n_passages)
+    n_passages = n_hits if plan.match or params.sort in UNORDERED else n_candidates
+    # A hit that stands for several sections has no metadata to be selected or ordered by.
+    is_apart = plan.asks_for_metadata or params.sort not in UNORDERED
+    plan = begin_vectors(workspace, plan)
+    with acquire(workspace, plan) as reader:
+        if plan.query.commands:
+            plan = spare_commands(reader, plan)
+        find = partial(_find_passages, reader, workspace, config, n_candidates, is_apart)
+        matched, passages = find(plan, limit=n_passages)
         n_strict = len(passages)
-        if n_strict < n_hits and asked.relaxed is not None:
-            found, more = find(asked.relaxed, limit=n_hits)
+        if n_strict < n_hits and plan.relaxed is not None:
+            matched, more = find(plan.relaxed, limit=n_hits)
             passages = fill_passages(passages, more, limit=n_hits)
-        gains = found.vectors.gains
-        merged_counts = count_terms(reader, question.query, workspace, gains) if is_merged else None
-        if question.is_hurried:
+        gains = matched.vectors.gains
+        merged_counts = count_terms(reader, plan, workspace, gains) if is_merged else None
+        if plan.is_hurried:
             reader.allow(READ_S)
-        hits = [
-            _make_hit(
-                workspace, one, config.kinds, options.now_s, found, is_explained=params.explain
-            )
-            for one in _read_hits(reader, question.query, found, passages, config)
-        ]
-        related = make_related_reader(reader, config, question, workspace.id, options.now_s)
-        sections = [one.sections for one in passages]
+        read = _read_hits(reader, plan, matched, passages, config)
+        hits = _make_hits(workspace, read, config.kinds, plan.now_s)
+        related = make_related_reader(reader, config, plan, workspace.id, plan.now_s)
+        sections = [passage.sections for passage in passages]
         hits = complete_hits(reader, hits, sections, params.follow, related)
-        hits = mark_hits(reader, _name_sections(reader, hits, passages, config), config)
-    valuation = make_valuation(config, options.now_s, options.accesses)
+        # To look for marks and names takes time in every search.
+        if has_problem(reader, PROMPT_INJECTION):
+            hits = [replace(hit, mark=_find_mark(hit, config)) for hit in hits]
+        if any(passage.spans for passage in passages):
+            hits = _name_sections(reader, hits, passages, config)
+    valuation = make_valuation(config, plan.now_s, plan.accesses)
     if params.explain:
-        hits = [_add_value(hit, valuation) for hit in hits]
+        hits = [
+            _explain_hit(hit, passage, matched.vectors.cosines, valuation)
+            for hit, passage in zip(hits, passages, strict=True)
+        ]
     ordered = _order_hits(passages, hits, n_strict)
     return SearchPart(
         workspace_name=workspace.entry.name,
         root=workspace.entry.root,
-        hits=[one.hit for one in ordered],
-        # What lacks a phrase has no higher score than what holds it.
-        raw_scores=[*accumulate((one.raw_score for one in ordered), min)],
-        semantic_shares=[one.semantic_share for one in ordered],
-        nearest=_find_nearest(passages, found.vectors.cosines),
-        vectors=found.vectors,
+        hits=[ranked.hit for ranked in ordered],
+        # A hit without a phrase never outranks one with it.
+        raw_scores=[*accumulate((ranked.raw_score for ranked in ordered), min)],
+        semantic_shares=[ranked.semantic_share for ranked in ordered],
+        nearest=_find_nearest(passages, matched.vectors.cosines),
+        vectors=matched.vectors,
         valuation=valuation,
         counts=merged_counts,
     )
@@ -473,8 +237,8 @@ def _name_sections(
     reader: Reader, hits: Sequence[Hit], passages: Sequence[Passage], config: Config
 ) -> list[Hit]:
     """Add to each hit of several sections their names and lines."""
-    joined = {section for one in passages for section in one.spans}
-    titles = read_redacted_titles(reader, joined, config) if joined else {}
+    joined = {section for passage in passages for section in passage.spans}
+    titles = read_redacted_titles(reader, joined, config)
     return [
         replace(
             hit,
@@ -486,74 +250,80 @@ def _name_sections(
                     end_line=span.end,
                     heading=list(titles[section].heading),
                 )
-                for section, span in one.spans.items()
+                for section, span in passage.spans.items()
             ],
         )
-        if one.spans
+        if passage.spans
         else hit
-        for hit, one in zip(hits, passages, strict=True)
+        for hit, passage in zip(hits, passages, strict=True)
     ]
 
 
-class _FoundHit(NamedTuple):
+class _RankedHit(NamedTuple):
     raw_score: float
     hit: Hit
     semantic_share: float
 
 
-def _order_hits(passages: Sequence[Passage], hits: Sequence[Hit], n_strict: int) -> list[_FoundHit]:
-    found = [
-        _FoundHit(one.best.raw_score, hit, one.best.candidate.semantic_share)
-        for one, hit in zip(passages, hits, strict=True)
+def _order_hits(
+    passages: Sequence[Passage], hits: Sequence[Hit], n_strict: int
+) -> list[_RankedHit]:
+    ranked = [
+        _RankedHit(passage.best.raw_score, hit, share)
+        for passage, hit, share in zip(passages, hits, list_semantic_shares(passages), strict=True)
     ]
-    strict, others = found[:n_strict], found[n_strict:]
+    strict, others = ranked[:n_strict], ranked[n_strict:]
     return [*sorted(strict, key=_order_hit), *sorted(others, key=_order_hit)]
 
 
 def _find_nearest(passages: Sequence[Passage], cosines: Mapping[int, float]) -> float:
     """Return the highest cosine of a passage's best chunk, 0 without vectors."""
-    return max((cosines.get(one.best.candidate.chunk, 0.0) for one in passages), default=0.0)
+    if not cosines:
+        return 0.0
+    chunks = [passage.best.candidate.chunk for passage in passages]
+    return max((cosines.get(chunk, 0.0) for chunk in chunks), default=0.0)
 
 
-def _order_hit(found: _FoundHit) -> tuple[float, str, int, int]:
-    hit = found.hit
-    return -found.raw_score, hit.path, hit.start_line, hit.end_line
+def _order_hit(ranked: _RankedHit) -> tuple[float, str, int, int]:
+    hit = ranked.hit
+    return -ranked.raw_score, hit.path, hit.start_line, hit.end_line
 
 
 def _find_passages(
     reader: Reader,
     workspace: Workspace,
-    params: SearchParams,
     config: Config,
-    options: RunOptions,
-    asked: AskedQuestion,
-    *,
     n_candidates: int,
+    is_apart: bool,
+    plan: SearchPlan,
+    *,
     limit: int,
 ) -> tuple[MatchedChunks, Sequence[Passage]]:
-    """Find the best passages of one workspace."""
-    query = asked.question.query
-    found = find_visible(reader, workspace, asked, n_candidates)
-    # A hit that stands for several sections has no metadata to be selected or ordered by.
-    is_apart = asked.question.filters.asks_for_metadata or params.sort not in UNORDERED
-    find_apart = partial(find_separate if is_apart else find_stating, reader)
+    """Find the best passages of one workspace. With `is_apart`, sections join with no others."""
+    matched = find_visible(reader, workspace, plan, n_candidates)
     passages = rank_passages(
-        found.chunks._replace(find_apart=find_apart),
-        query.days,
-        asked.ranking,
+        matched.chunks._replace(find_apart=partial(_find_apart, reader, is_apart)),
+        plan.query.days,
+        plan.ranking,
         limit=limit,
         passage_tokens=config.search.passage_tokens,
-        find_exact_ratio=find_exact_ratio(reader, query, workspace, found.counts),
-        boost=make_boost(reader, found.chunks, config, options.now_s, query.identifiers),
+        find_exact_ratio=make_exact_bound(reader, workspace, plan, matched)
+        if matched.chunks.exact is None
+        else None,
+        boost=make_boost(reader, matched.chunks, plan, config),
     )
-    return found, passages
+    return matched, passages
+
+
+def _find_apart(reader: Reader, is_apart: bool, sections: Collection[int]) -> list[int]:
+    return find_separate(reader, sections) if is_apart else find_stating(reader, sections)
 
 
 # --- hits ---------------------------------------------------------------------------------------
 
 
 class _ReadHit(NamedTuple):
-    """A passage with what the index has of it."""
+    """A passage, and what the index says of it."""
 
     passage: Passage
     section: HitSection
@@ -564,8 +334,8 @@ class _ReadHit(NamedTuple):
 
 def _read_hits(
     reader: Reader,
-    query: Query,
-    found: MatchedChunks,
+    plan: SearchPlan,
+    matched: MatchedChunks,
     passages: Sequence[Passage],
     config: Config,
 ) -> list[_ReadHit]:
@@ -573,38 +343,43 @@ def _read_hits(
         return []
     options = [*map(_list_options, passages)]
     each = [*chain.from_iterable(options)]
-    sections = read_redacted_sections(reader, {section for _, section in each}, config)
-    is_reading = _must_read_words(query, found, len(passages))
     chunks = [passage.chunks for passage in passages]
+    is_reading = _must_read_words(plan, matched, len(passages))
     read = [*chain.from_iterable(chunks)] if is_reading else []
+    related = _find_related(matched, passages)
+    patterns = make_patterns(reader, plan, matched.families)
+    is_redacting = plan.is_masking and has_secrets(reader, plan.fingerprint)
+    sections: Mapping[int, HitSection] = read_sections(reader, {section for _, section in each})
     texts = read_texts(reader, read or [chunk for chunk, _ in each])
-    redacted = redact_texts(reader, {chunk: texts[chunk] for chunk, _ in each}, config)
-    shown = [_choose_shown(some, redacted, sections) for some in options]
-    bodies = [body for _, body in shown]
-    patterns = make_patterns(reader, query, found.families)
-    matcher = Matcher(patterns)
-    matches = [find_matches(body, matcher, reader.tokenize) for body in bodies]
-    # A label in place of a secret is not in the index.
-    single = {at for at, one in enumerate(patterns) if len(one.words) == 1 >= len(one.spelling)}
-    known = [
-        set() if is_redacted(body) else single.intersection(one)
-        for one, body in zip(matches, bodies, strict=True)
-    ]
-    related = _find_related(found, passages)
-    sure = [indices - others for indices, others in zip(known, related, strict=True)]
     words = read_words(reader, texts, chunks) if is_reading else [None] * len(chunks)
-    held = _find_held(reader, query, found, chunks, sure, words)
-    names = [term.text for term in query.positive]
+    redacted: Mapping[int, str] = texts
+    if is_redacting:
+        redacted = redact_texts(reader, {chunk: texts[chunk] for chunk, _ in each}, config)
+        sections = redact_sections(sections)
+    headings = {number: (section.heading or ("",))[-1] for number, section in sections.items()}
+    choices = [choose_shown(some, redacted, headings) for some in options]
+    bodies = [body for _, body in choices]
+    matches = find_matches(bodies, Matcher(patterns), reader.tokenize_all)
+    snippets = [highlight(body, ranges) for body, ranges in zip(bodies, matches, strict=True)]
+    # A label in place of a secret is not in the index.
+    single = {at for at, term in enumerate(patterns) if len(term.words) == 1 >= len(term.spelling)}
+    certain = [
+        set() if is_redacting and is_redacted(body) else single.intersection(ranges)
+        for ranges, body in zip(matches, bodies, strict=True)
+    ]
+    sure = [indices - others for indices, others in zip(certain, related, strict=True)]
+    held = _find_held(reader, plan, matched, chunks, sure, words)
+    names = [planned.term.text for planned in plan.terms]
     return [
         _ReadHit(
             passage,
-            section,
-            highlight(body, ranges),
+            sections[number],
+            snippet,
             matched=[names[index] for index in sorted(indices)],
             related=[names[index] for index in sorted(others - indices)],
         )
-        for passage, (section, body), ranges, indices, others in zip(
-            passages, shown, matches, held, related, strict=True
+        for passage, (number, _), snippet, indices, others in zip(
+            passages, choices, snippets, held, related, strict=True
         )
     ]
 
@@ -621,68 +396,44 @@ def _list_options(passage: Passage) -> list[tuple[int, int]]:
     return [*zip(passage.chunks[:n_options], passage.sections[:n_options], strict=True)]
 
 
-def _choose_shown(
-    options: Sequence[tuple[int, int]],
-    texts: Mapping[int, str],
-    sections: Mapping[int, HitSection],
-) -> tuple[HitSection, str]:
-    """Return the section of the first chunk that says more than its heading, and what it says; of
-    headings alone the first.
-    """
-    for chunk, section in options:
-        body = strip_title(texts[chunk], (sections[section].heading or ("",))[-1])
-        if body:
-            return sections[section], body
-    chunk, section = options[0]
-    return sections[section], texts[chunk]
-
-
-def _find_related(found: MatchedChunks, passages: Sequence[Passage]) -> list[set[int]]:
+def _find_related(matched: MatchedChunks, passages: Sequence[Passage]) -> list[set[int]]:
     """Return for each passage the indices of the terms of which it contains related words."""
-    families = found.chunks.related
+    families = matched.chunks.related
     return [
         {index for index, gains in families.items() if not gains.keys().isdisjoint(passage.chunks)}
         for passage in passages
     ]
 
 
-def _must_read_words(query: Query, found: MatchedChunks, n_passages: int) -> bool:
+def _must_read_words(plan: SearchPlan, matched: MatchedChunks, n_passages: int) -> bool:
     """True if the words of all chunks of the passages take less time to read than to look up."""
-    most = MATCHES_PER_LOOKUP * n_passages * len(query.positive)
-    return min(most, _count_matches(found, query.positive)) > READ_WORDS_FROM
+    most = MATCHES_PER_LOOKUP * n_passages * len(plan.terms)
+    if most <= READ_WORDS_FROM:
+        return False
+    return _count_matches(matched, [planned.term for planned in plan.terms]) > READ_WORDS_FROM
 
 
 def _find_held(
     reader: Reader,
-    query: Query,
-    found: MatchedChunks,
+    plan: SearchPlan,
+    matched: MatchedChunks,
     chunks: Sequence[Sequence[int]],
-    known: Sequence[set[int]],
+    certain: Sequence[set[int]],
     words: Sequence[PassageWords | None],
 ) -> list[set[int]]:
-    """Return for each passage the indices of the terms that any of its `chunks` contains; of
-    `known` ones it is certain.
+    """Return for each passage the indices of the terms that any of its `chunks` contains; it surely
+    contains the `certain` ones.
 
-    Of the others its `words` tell, if they are known, else the index.
+    Its `words`, if they were read, tell which of the others it contains, else the index does.
     """
-    if len(query.positive) == 1 and not found.chunks.related:
-        return [set() if found.chunks.wordless.issuperset(some) else {0} for some in chunks]
-    held = [set(indices) for indices in known]
-    has_words = any(words)
-    terms: dict[int, Term] = {}
-    left: set[int] = set()
-    for index, term in enumerate(query.positive):
-        spellings = _split_spellings(reader, term) if has_words else ()
-        for some, indices, of_passage in zip(chunks, held, words, strict=True):
-            if index not in indices:
-                is_held = None if of_passage is None else _is_held(spellings, of_passage)
-                if is_held:
-                    indices.add(index)
-                elif is_held is None:
-                    terms[index] = term
-                    left.update(some)
-    spelt = [(index, one) for index, term in terms.items() for one in compile_spellings(term)]
-    n_matching = _count_matches(found, terms.values())
+    if len(plan.terms) == 1 and not matched.chunks.related:
+        return [set() if matched.chunks.wordless.issuperset(some) else {0} for some in chunks]
+    held = [set(indices) for indices in certain]
+    terms, left = _read_terms(reader, plan, chunks, held, words)
+    if not terms:
+        return held
+    spelt = [(index, match) for index, term in terms.items() for match in term.spellings]
+    n_matching = _count_matches(matched, [term.term for term in terms.values()])
     holding = find_holding(reader, [phrase for _, phrase in spelt], left, n_matching)
     for some, indices in zip(chunks, held, strict=True):
         for chunk in some:
@@ -691,9 +442,35 @@ def _find_held(
     return held
 
 
-def _count_matches(found: MatchedChunks, terms: Iterable[Term]) -> int:
+def _read_terms(
+    reader: Reader,
+    plan: SearchPlan,
+    chunks: Sequence[Sequence[int]],
+    held: Sequence[set[int]],
+    words: Sequence[PassageWords | None],
+) -> tuple[dict[int, PlannedTerm], set[int]]:
+    """Add to `held` what the words of the passages tell. Return the other terms, by their indices,
+    and the chunks of the passages that may hold them.
+    """
+    has_words = any(words)
+    terms: dict[int, PlannedTerm] = {}
+    left: set[int] = set()
+    for index, planned in enumerate(plan.terms):
+        spellings = _split_spellings(reader, planned.term) if has_words else ()
+        for some, indices, of_passage in zip(chunks, held, words, strict=True):
+            if index not in indices:
+                is_held = None if of_passage is None else _is_held(spellings, of_passage)
+                if is_held:
+                    indices.add(index)
+                elif is_held is None:
+                    terms[index] = planned
+                    left.update(some)
+    return terms, left
+
+
+def _count_matches(matched: MatchedChunks, terms: Iterable[Term]) -> int:
     """About how many chunks match each term, together."""
-    return sum(found.counts.get(term, UNCOUNTED_MATCHES) for term in terms)
+    return sum(matched.counts.get(term, UNCOUNTED_MATCHES) for term in terms)
 
 
 def _split_spellings(reader: Reader, term: Term) -> list[list[str]]:
@@ -702,53 +479,182 @@ def _split_spellings(reader: Reader, term: Term) -> list[list[str]]:
     """
     if term.form is Form.PREFIX or term.note_name:
         return [[]]
-    return [reader.split(one) for one in (" ".join(term.words), term.spelling) if one]
+    return [reader.split(text) for text in (" ".join(term.words), term.spelling) if text]
 
 
 def _is_held(spellings: Sequence[Sequence[str]], words: PassageWords) -> bool | None:
     """Return whether a passage with these words contains a term; None if that depends on their
     order, or on their beginnings.
     """
-    for one in spellings:
-        if len(one) == 1 and one[0] in words.certain:
+    for spelling in spellings:
+        if len(spelling) == 1 and spelling[0] in words.certain:
             return True
     return None if any(map(words.possible.issuperset, spellings)) else False
 
 
-def _make_hit(
-    workspace: Workspace,
-    read: _ReadHit,
-    kinds: Mapping[str, KindDefaults],
-    now_s: float,
-    found: MatchedChunks,
-    *,
-    is_explained: bool,
+def _make_hits(
+    workspace: Workspace, read: Sequence[_ReadHit], kinds: Mapping[str, KindDefaults], now_s: float
+) -> list[Hit]:
+    """Make hits whose score is 1 until all hits of the search are known."""
+    metas = describe_metas([each.section for each in read], kinds, now_s)
+    return [
+        Hit(
+            workspace=workspace.id,
+            anchor=each.section.anchor,
+            path=each.passage.best.candidate.path,
+            start_line=each.passage.span.start,
+            end_line=each.passage.span.end,
+            heading=list(each.section.heading),
+            snippet=each.snippet,
+            score=1.0,
+            **meta,
+            digest=each.section.digest,
+            matched=each.matched,
+            matched_related=each.related,
+        )
+        for each, meta in zip(read, metas, strict=True)
+    ]
+
+
+def _explain_hit(
+    hit: Hit, passage: Passage, cosines: Mapping[int, float], valuation: Valuation
 ) -> Hit:
-    """Make a hit whose score is 1 until all hits of the search are known."""
-    passage, section = read.passage, read.section
-    return Hit(
-        workspace=workspace.id,
-        anchor=section.anchor,
-        path=passage.best.candidate.path,
-        start_line=passage.span.start,
-        end_line=passage.span.end,
-        heading=list(section.heading),
-        snippet=read.snippet,
-        score=1.0,
-        **describe_meta(section, kinds, now_s),
-        digest=section.digest,
-        matched=read.matched,
-        matched_related=read.related,
-        explain=_explain_score(passage, found.vectors.cosines) if is_explained else None,
-    )
-
-
-def _add_value(hit: Hit, valuation: Valuation) -> Hit:
-    return replace(hit, explain={**(hit.explain or {}), **valuation.explain(hit)})
-
-
-def _explain_score(passage: Passage, cosines: Mapping[int, float]) -> dict[str, float]:
+    """Add to a hit the parts of its score, and its decay."""
     parts = {name: round(part, 4) for name, part in passage.best.parts.items()}
     chunk = passage.best.candidate.chunk
     cosine = {"cosine": round(cosines[chunk], 4)} if chunk in cosines else {}
-    return {**parts, **cosine, "chunks": float(len(passage.chunks))}
+    n_chunks = {"chunks": float(len(passage.chunks))}
+    return replace(hit, explain={**parts, **cosine, **n_chunks, **valuation.explain(hit)})
+
+
+def _find_mark(hit: Hit, config: Config) -> str:
+    texts = [*hit.heading, hit.snippet, *(section.snippet for section in hit.related)]
+    # Without the marks of matched words, which would hide a phrase.
+    return mark_text("\n".join(texts).replace("**", ""), "the snippet below", config)
+
+
+# --- several workspaces ---------------------------------------------------------------------------
+
+
+def merge_parts(
+    parts: Sequence[SearchPart],
+    plan: SearchPlan,
+    params: SearchParams,
+    config: Config,
+) -> SearchAnswer | None:
+    """Order the hits of all workspaces, scale their scores and drop those below the minimum.
+
+    None if there is no hit.
+    """
+    n_terms = len(plan.terms) + plan.query.n_dropped
+    merged = _merge(parts, plan)
+    if not merged:
+        return None
+    order = _find_order(parts, params.sort)
+    if order and not n_terms:
+        merged.sort(key=lambda pair: order(pair[1]))
+    nearest = max((part.nearest for part in parts), default=0.0)
+    scored = _scale(merged[: params.limit or config.search.max_results], n_terms, nearest)
+    min_score = config.search.min_score if params.min_score is None else params.min_score
+    hits = [hit for hit in scored if hit.score >= min_score]
+    best = scored[0].score
+    if order:
+        hits.sort(key=order)
+    return SearchAnswer(
+        hits=hits,
+        relaxed=bool(hits) and all(len(hit.matched) < n_terms for hit in hits),
+        why_empty=None
+        if hits
+        else f"every match scores below min_score {min_score}; the best scores {best}",
+        did_you_mean=None,
+        **describe_vectors([part.vectors for part in parts]),
+    )
+
+
+def describe_vectors(used: Sequence[UsedVectors]) -> dict[str, Any]:
+    """Return the fields of an answer that tell how the searches of workspaces used vectors."""
+    states = {use.state for use in used} or {"off"}
+    return {
+        "semantic": states.pop() if len(states) == 1 else "partial",
+        "semantic_pending": sum(use.pending for use in used),
+        "semantic_reason": next((use.reason for use in used if use.reason), None),
+    }
+
+
+def _find_order(
+    parts: Sequence[SearchPart], sort: Sort
+) -> Callable[[Hit], tuple[object, ...]] | None:
+    if sort != "decay":
+        return find_order(sort, parts[0].valuation)
+    valuations = {part.hits[0].workspace: part.valuation for part in parts if part.hits}
+    return lambda hit: (-valuations[hit.workspace].compute(hit).score,)
+
+
+def _merge(parts: Sequence[SearchPart], plan: SearchPlan) -> list[tuple[float, Hit]]:
+    """Return all hits with raw scores that compare, best first, each passage of a file once."""
+    scores: Sequence[Sequence[float]] = [part.raw_scores for part in parts]
+    terms = _index_terms(plan) if len(parts) > 1 else {}
+    if all(part.counts is not None for part in parts) and len(parts) > 1:
+        scores = compare_raw_scores(
+            [
+                (
+                    part.counts or TermCounts(0),
+                    [
+                        RawHit(
+                            raw,
+                            frozenset(i for word in _list_words(hit) for i in terms[word]),
+                            share,
+                        )
+                        for raw, hit, share in zip(
+                            part.raw_scores, part.hits, part.semantic_shares, strict=True
+                        )
+                    ],
+                )
+                for part in parts
+            ],
+            DEFAULT_RANKING.semantic,
+        )
+    scored = [
+        (raw, part.workspace_name, number, hit)
+        for part, raws in zip(parts, scores, strict=True)
+        for number, (raw, hit) in enumerate(zip(raws, part.hits, strict=True))
+    ]
+    if len(parts) > 1:
+        places = [
+            FoundLines(part.root, hit.path, hit.start_line, hit.end_line)
+            for part in parts
+            for hit in part.hits
+        ]
+        repeated = find_repeated(places)
+        scored = [hit_ for index, hit_ in enumerate(scored) if index not in repeated]
+    scored.sort(key=lambda hit_: (-hit_[0], hit_[1], hit_[3].workspace, hit_[2]))
+    return [(raw, hit) for raw, _, _, hit in scored]
+
+
+def _index_terms(plan: SearchPlan) -> dict[str, list[int]]:
+    """Map the text of a term, as hits name it, to its indices: a query may hold it twice."""
+    indices: dict[str, list[int]] = {}
+    for index, planned in enumerate(plan.terms):
+        indices.setdefault(planned.term.text, []).append(index)
+    return indices
+
+
+def _scale(scored: Sequence[tuple[float, Hit]], n_terms: int, nearest: float) -> list[Hit]:
+    """Scale scores: the first is the share of the words that a hit holds, or the highest cosine of
+    one.
+    """
+    if not n_terms:  # a query of filters alone ranks nothing
+        return [hit for _, hit in scored]
+    coverage = max(nearest, max(_count_words(hit) for _, hit in scored) / n_terms)
+    scores = normalize_scores([raw for raw, _ in scored], coverage=min(1.0, coverage))
+    return [replace(hit, score=score) for (_, hit), score in zip(scored, scores, strict=True)]
+
+
+def _count_words(hit: Hit) -> float:
+    """The words of the query that a hit holds, related ones by their weight."""
+    return len(hit.matched) + FAMILY_WEIGHT * len(hit.matched_related)
+
+
+def _list_words(hit: Hit) -> list[str]:
+    """The words of the query that a hit holds, or a related one of."""
+    return [*hit.matched, *hit.matched_related]

@@ -13,26 +13,23 @@ from memsyncd.core.search.similarity import (
     make_similar_query,
 )
 from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.redaction import (
     must_redact,
     redact_section,
 )
-from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.similar.declare import (
     SimilarSection,
 )
-from memsyncd.store.lookup import (
+from memsyncd.store.pool import Reader
+from memsyncd.store.search import count_matching, find_candidates
+from memsyncd.store.sections import (
     StoredSection,
     read_digest,
-    read_sections_of,
-)
-from memsyncd.store.pool import Reader
-from memsyncd.store.search import (
-    count_matching,
-    find_candidates,
     read_section_titles,
+    read_sections_of,
 )
 from memsyncd.store.texts import read_note_text, read_texts
 
@@ -99,10 +96,10 @@ def compare_sections(
             if section.anchor in anchors:
                 values = map(find_features, split_values(text))
                 similarity = max(compute_similarity(features, value) for value in values)
-                shown = describe_similar(
+                described = describe_similar(
                     reader, workspace, section, digest, similarity, config, now_s
                 )
-                compared.append((similarity, shown))
+                compared.append((similarity, described))
     compared.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].start_line))
     return [section for _, section in compared]
 
@@ -116,7 +113,7 @@ def describe_similar(
     config: Config,
     now_s: float,
 ) -> SimilarSection:
-    """Describe a section as indexed, as it may be shown; `digest` is that of its file."""
+    """Describe a section as indexed, as it may be shown; `digest` is the digest of its file."""
     if must_redact(reader, config):
         section = redact_section(section)
     return SimilarSection(
@@ -133,7 +130,7 @@ def describe_similar(
 
 
 def read_section_texts(reader: Reader, path: str) -> Iterator[tuple[StoredSection, str]]:
-    """Yield the sections of a note with their texts, without those of the sections beneath."""
+    """Yield the sections of a note with their texts, without the texts of the sections beneath."""
     lines = read_note_text(reader, path).split("\n")
     for section in read_sections_of(reader, path):
         yield section, "\n".join(lines[section.span.start - 1 : section.span.end])

@@ -5,20 +5,41 @@ The dispatcher (`server/dispatch`) implements it, so that no operation imports t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from memsyncd.config import Config
-from memsyncd.engine.edit import Decide, EditOutcome
-from memsyncd.engine.scheduler import JobFactory
+from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import NoteNotFound
-from memsyncd.operations.fields import Freshness, OnSimilar, TrackedParams
-from memsyncd.operations.notes.declare import Added
-from memsyncd.operations.signals.declare import Signal
-from memsyncd.operations.similar.declare import SimilarSection
+from memsyncd.errors import MemsyncdError, NoteNotFound
+
+if TYPE_CHECKING:
+    # These import the editing of notes, which the first searches need not wait for.
+    from memsyncd.engine.edit import Decide, EditOutcome
+    from memsyncd.engine.scheduler import JobFactory
+    from memsyncd.operations.fields import Freshness, OnSimilar, TrackedParams
+    from memsyncd.operations.notes.declare import Added
+    from memsyncd.operations.signals.declare import Signal
+    from memsyncd.operations.similar.declare import SimilarSection
 
 T = TypeVar("T")
+Part = TypeVar("Part")
+Answer = TypeVar("Answer")
+
+
+class SharedMemory(msgspec.Struct, frozen=True):
+    """The workspace that owns a part of what a linked worktree has: the files and folders `paths`,
+    from the root.
+    """
+
+    owner: Workspace
+    paths: tuple[str, ...]
+
+    def has(self, path: str) -> bool:
+        """True if a path from the root is shared."""
+        return any(path == each or path.startswith(f"{each}/") for each in self.paths)
 
 
 class Call(Protocol):
@@ -29,10 +50,18 @@ class Call(Protocol):
         """The workspace that the parameters name. Raises WorkspaceNotFound."""
 
     @property
+    def shared(self) -> SharedMemory | None:
+        """The memory that the workspace, a linked worktree, shares with another; None for none."""
+
+    @property
     def config(self) -> Config: ...
 
     @property
     def now_s(self) -> float: ...
+
+    @property
+    def max_reply_bytes(self) -> int:
+        """An answer may not be larger, as JSON."""
 
     @property
     def writer(self) -> str:
@@ -42,8 +71,10 @@ class Call(Protocol):
     def stamp(self) -> dict[str, str]:
         """The writer and the time of a change: the arguments `client` and `at` of decisions."""
 
-    async def open(self) -> Workspace:
-        """Return the workspace when its index can be read, or after a time limit."""
+    async def open(self, workspace: Workspace | None = None) -> Workspace:
+        """Return the workspace, or another one, when its index can be read, or after a time
+        limit.
+        """
 
     async def wait_until_recovered(self) -> None:
         """Wait until an edit that a crash has interrupted is completed or rolled back."""
@@ -78,8 +109,10 @@ class Call(Protocol):
     async def scan(self) -> None:
         """Scan the workspace, and wait until the changes are indexed. Raises NotFresh."""
 
-    def watch_freshness(self) -> Callable[[], Freshness]:
-        """Return a function to call after a read that begins now: it returns its freshness."""
+    def watch_freshness(self, *others: Workspace) -> Callable[[], Freshness]:
+        """Return a function to call after a read that begins now: it returns its freshness, also
+        for other workspaces that were read.
+        """
 
     def note_accesses(self, anchors: Sequence[str], params: TrackedParams) -> None:
         """Count an access of each of these sections after the answer, unless the caller forbids."""
@@ -100,3 +133,56 @@ async def read_saved(call: Call, read: Callable[[], T]) -> T:
     except NoteNotFound:
         await call.scan()
         return await call.read(read)
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+class WorkspacePart(msgspec.Struct, Generic[Part], frozen=True, kw_only=True):
+    """The part of an answer that one workspace gives, or the error for which it is left out."""
+
+    workspace: Workspace
+    value: Part | None = None
+    error: MemsyncdError | None = None
+
+
+Questions = Generator[
+    Callable[[Workspace, RunOptions], Part], Sequence[WorkspacePart[Part]], Answer
+]
+"""The steps of an operation that one or several workspaces answer: it yields the function that
+reads one of them, and gets the parts of all."""
+
+
+class JoinedCall(Protocol):
+    """One call of an operation of `Shape.JOIN`; its function may run in any thread.
+
+    `workspaces` were named, `user_wide` joins them if the parameters ask for it.
+    """
+
+    @property
+    def workspaces(self) -> Sequence[Workspace]: ...
+
+    @property
+    def user_wide(self) -> Workspace | None: ...
+
+    @property
+    def is_several(self) -> bool:
+        """True if the workspaces are read one by one, each in a part of the time."""
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def options(self) -> RunOptions:
+        """The options of a read of one workspace alone."""
+
+    def is_linked(self, workspace: Workspace) -> bool:
+        """True if a linked worktree was named that is, or shares memory of, the workspace."""
+
+    def list_shared(self, workspace: Workspace) -> tuple[str, ...]:
+        """Return the files and folders to read of a workspace whose memory a named linked worktree
+        shares; empty for all.
+        """
+
+    def note_accesses(self, sections: Iterable[tuple[str, str]]) -> None:
+        """Count an access of sections, each by its workspace's id and its anchor."""

@@ -1,6 +1,6 @@
 """The interface of the daemon: everything that an operation about all workspaces may use.
 
-The server (`server/operations`) implements it, so that no operation imports the server.
+The server (`server/handlers`) implements it, so that no operation imports the server.
 """
 
 from __future__ import annotations

@@ -61,6 +61,11 @@ class Shape(Enum):
     READ = "`run(call, params)` runs in a thread: it reads, and returns the result"
     DAEMON = "`run(daemon, params)` runs on the event loop, for the daemon and all workspaces"
     STEPS = "`await run(call, params)` reads and edits by methods of `call`, and returns the result"
+    JOIN = (
+        "`run(call, params)` is a generator for a question to one or several workspaces. It yields"
+        " the function that reads one workspace, gets the parts of all, and returns the answer. A"
+        " single workspace is read in a thread, or on the event loop if the question is quick"
+    )
 
 
 class Paths(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,6 +292,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     run: str = ""
     """The function that carries it out, `module:function` beneath `memsyncd.operations`. It is
     imported at the first call."""
+    quick: str = ""
+    """The function of parameters and configuration, `module:function`, that decides whether the
+    event loop may try a question first. Without it, the event loop never tries."""
     errors: Errors = ()
     """The errors that it may raise, besides `EVERY_METHOD`."""
     route: str = ""

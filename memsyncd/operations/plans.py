@@ -19,7 +19,7 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.kinds import find_kind
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.paths import NotePath
-from memsyncd.core.search.query import EVERYTHING
+from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.core.upkeep import (
     archive_note,
     archive_sections,

@@ -6,6 +6,7 @@ from types import ModuleType
 
 from memsyncd.operations.capture import declare as capture
 from memsyncd.operations.changes import declare as changes
+from memsyncd.operations.context import declare as context
 from memsyncd.operations.history import declare as history
 from memsyncd.operations.links import declare as links
 from memsyncd.operations.notes import declare as notes
@@ -28,6 +29,7 @@ from memsyncd.operations.workspaces import declare as workspaces
 _CAPABILITIES: tuple[ModuleType, ...] = (
     status,
     search,
+    context,
     recall,
     notes,
     links,

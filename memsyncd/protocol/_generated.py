@@ -140,7 +140,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'limit': 'At most so many hits; by default 10, or what is configured.',
         'filters': 'Only sections that pass these.',
         'min_score': 'Only hits that score at least so much, from 0 to 1.',
-        'sort': 'The order of the hits. With words, it is that of the best `limit` hits; filters alone select by it.',
+        'sort': 'The order of the hits. With words, the best `limit` hits are ordered; filters alone select by it.',
         'wait': 'With `disk`, everything that is on the disk now is indexed first.',
         'min_generation': 'Wait until the index has reached this generation.',
         'timeout_ms': 'How long the answer may take.',
@@ -272,9 +272,11 @@ FIELDS: dict[str, dict[str, str]] = {
     'SearchAnswer': {
         'relaxed': 'True if no hit holds every word itself.',
         'did_you_mean': 'If no hit holds a word: the query with similar indexed words in place of mistyped ones, if that has hits.',
-        'semantic': 'Whether vectors took part: `ready` with those of all chunks, `partial` while some are pending; `off` if none did, or not in time, and words alone decided.',
+        'semantic': 'Whether vectors took part: `ready` with vectors of all chunks, `partial` while some are pending; `off` if none did, or not in time, and words alone decided.',
         'semantic_pending': 'Chunks without a vector yet, which only their words find.',
         'semantic_reason': 'Why words alone decided although semantic search is on, or why it is `partial`.',
+        'query_problems': 'The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read as words, and words beyond the limits of 32 terms and 1,024 characters.',
+        'excluded': 'The exclusions of the query, in their typed form: `-m`, `-kind:todo`. A passage that holds the word and the word before it as they were typed, such as `commit -m`, is found all the same.',
     },
     'AnsweringWorkspace': {
         'root': 'The folder that paths are relative to.',
@@ -291,11 +293,11 @@ FIELDS: dict[str, dict[str, str]] = {
     'SearchResult': {
         'relaxed': 'True if no hit holds every word itself.',
         'did_you_mean': 'If no hit holds a word: the query with similar indexed words in place of mistyped ones, if that has hits.',
-        'semantic': 'Whether vectors took part: `ready` with those of all chunks, `partial` while some are pending; `off` if none did, or not in time, and words alone decided.',
+        'semantic': 'Whether vectors took part: `ready` with vectors of all chunks, `partial` while some are pending; `off` if none did, or not in time, and words alone decided.',
         'semantic_pending': 'Chunks without a vector yet, which only their words find.',
         'semantic_reason': 'Why words alone decided although semantic search is on, or why it is `partial`.',
         'query_problems': 'The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read as words, and words beyond the limits of 32 terms and 1,024 characters.',
-        'excluded': 'The exclusions of the query, as they were typed: `-m`, `-kind:todo`. A passage that holds the word and the word before it as they were typed, such as `commit -m`, is found all the same.',
+        'excluded': 'The exclusions of the query, in their typed form: `-m`, `-kind:todo`. A passage that holds the word and the word before it as they were typed, such as `commit -m`, is found all the same.',
         'workspaces': 'The workspaces that were asked, in order of the request.',
     },
     'ContextParams': {
@@ -305,7 +307,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'max_tokens': 'At most so many tokens, from 100 to 50,000. Four characters are a token, and each character of a script without spaces.',
         'max_bytes': 'At most so many bytes as well.',
-        'sort': 'The order in which the block shows sections. By `relevance` it is that of paths and lines. With words in the query the best get the room, without any the first in this order.',
+        'sort': 'The order in which the block shows sections. By `relevance` it goes by paths and lines. With words in the query the best get the room, without any the first in this order.',
         'filters': 'Only sections that pass these.',
         'heading': 'The first line; empty for none.',
         'mark': 'Add a line below the heading if the text tries to instruct its reader.',
@@ -356,6 +358,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'included': 'Best first; the text orders them by note and line.',
         'unranked': 'Further matching chunks: only the best are ranked, and rank below all that is included or left out.',
         'semantic': 'As in the result of `search`.',
+        'query_problems': 'As in the result of `search`.',
+        'excluded': 'As in the result of `search`.',
     },
     'ContextResult': {
         'workspace': 'The first that was asked.',

@@ -27,24 +27,25 @@ from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import Busy, MemsyncdError, NotFresh
+from memsyncd.operations.call import SharedMemory
 from memsyncd.operations.fields import Freshness, OnSimilar, TrackedParams
 from memsyncd.operations.notes.declare import Added, NewSection
 from memsyncd.operations.operation import Operation, Shape, load_function
 from memsyncd.operations.signals.declare import Signal
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.workspace_info import watch_freshness
-from memsyncd.server.reads import Reads
-from memsyncd.server.session import Session
-from memsyncd.server.subscriptions import Subscriptions
-from memsyncd.server.waits import (
+from memsyncd.server.reads import (
     OPEN_S,
     WAIT_S,
+    Reads,
     make_stall_error,
     wait_for_work,
     wait_unless_stalled,
     wait_until_open,
     wait_until_recovered,
 )
+from memsyncd.server.session import Session
+from memsyncd.server.subscriptions import Subscriptions
 
 # How long a write waits for its turn by default, and a job that reads records.
 WRITE_S = 30.0
@@ -59,22 +60,34 @@ class OperationDispatcher:
     """Carries out operations for sessions."""
 
     def __init__(
-        self, workspaces: Workspaces, clock: Clock, reads: Reads, subscriptions: Subscriptions
+        self,
+        workspaces: Workspaces,
+        clock: Clock,
+        reads: Reads,
+        subscriptions: Subscriptions,
+        max_reply_bytes: int,
     ) -> None:
         self.workspaces = workspaces
         self.clock = clock
         self.reads = reads
         self.subscriptions = subscriptions
+        self.max_reply_bytes = max_reply_bytes
         self._functions: dict[str, Callable[..., Any]] = {}
 
     async def carry_out(
-        self, operation: Operation, session: Session, params: Any
+        self,
+        operation: Operation,
+        session: Session,
+        params: Any,
+        shared: SharedMemory | None = None,
     ) -> msgspec.Struct:
-        """Return the result of one call of an operation."""
+        """Return the result of one call of an operation. `shared` is the memory that the workspace
+        of the parameters, a linked worktree, shares.
+        """
         run = self._functions.get(operation.name)
         if run is None:
             run = self._functions[operation.name] = load_function(operation.run)
-        call = ServerCall(self, session, params)
+        call = ServerCall(self, session, params, shared)
         if operation.shape is Shape.READ:
             await call.open()
             return await call.read(partial(run, call, params))
@@ -85,13 +98,21 @@ class OperationDispatcher:
 class ServerCall:
     """One call of an operation, as `operations.call.Call` describes it."""
 
-    def __init__(self, dispatcher: OperationDispatcher, session: Session, params: Any) -> None:
+    def __init__(
+        self,
+        dispatcher: OperationDispatcher,
+        session: Session,
+        params: Any,
+        shared: SharedMemory | None = None,
+    ) -> None:
         self._workspaces = dispatcher.workspaces
         self._clock = dispatcher.clock
         self._reads = dispatcher.reads
         self._subscriptions = dispatcher.subscriptions
         self._session = session
         self._params = params
+        self.shared = shared
+        self.max_reply_bytes = dispatcher.max_reply_bytes
         self.now_s = self._clock.wall_s()
 
     @cached_property
@@ -110,9 +131,10 @@ class ServerCall:
     def stamp(self) -> dict[str, str]:
         return {"client": self.writer, "at": _render_time(self.now_s)}
 
-    async def open(self) -> Workspace:
-        await wait_until_open([self.workspace], OPEN_S)
-        return self.workspace
+    async def open(self, workspace: Workspace | None = None) -> Workspace:
+        workspace = workspace or self.workspace
+        await wait_until_open([workspace], OPEN_S)
+        return workspace
 
     async def wait_until_recovered(self) -> None:
         await wait_until_recovered(self.workspace, READ_S)
@@ -145,8 +167,8 @@ class ServerCall:
         scan = self._workspaces.scheduler.scan(self.workspace)
         await wait_for_work(self._workspaces, self.workspace, scan, WAIT_S)
 
-    def watch_freshness(self) -> Callable[[], Freshness]:
-        return watch_freshness(self._workspaces, [self.workspace], self._clock)
+    def watch_freshness(self, *others: Workspace) -> Callable[[], Freshness]:
+        return watch_freshness(self._workspaces, [self.workspace, *others], self._clock)
 
     # --- turns on the worker ---
 

@@ -1,7 +1,7 @@
 """Examines workspaces for the method `doctor`: state, databases, and on request index against disk.
 
-Each step reads in a thread and is short, so that searches run in between. What fails for one
-workspace is a finding of that workspace.
+Each step reads in a thread and is short, so that searches run in between. A failure in one
+workspace is a finding about that workspace.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.operations.status.declare import DoctorParams, DoctorResult, FindingInfo
 from memsyncd.operations.workspace_info import choose_workspaces
+from memsyncd.server.reads import OPEN_S, wait_for_work, wait_until_open
 from memsyncd.server.session import InThread, Session
-from memsyncd.server.waits import OPEN_S, wait_for_work, wait_until_open
 from memsyncd.store.connection import ACCESS_HINT
 
 # How often notes that were saved while they were compared are synced and compared again.
@@ -82,7 +82,7 @@ class Doctor:
         await wait_until_open(chosen, OPEN_S)
         stalled = await self._find_stalled()
         socket, socket_problem, lock_problem = self._find_problems()
-        found = [
+        findings = [
             *(
                 [make_finding("socket", where=socket, text=socket_problem)]
                 if socket_problem
@@ -96,14 +96,14 @@ class Doctor:
                 own = await self._check_state(workspace)
             else:
                 own = await self._examine_one(workspace, is_verified=params.verify)
-            found += [replace_fields(finding, workspace=workspace.id) for finding in own]
-        return DoctorResult(findings=found)
+            findings += [replace_fields(finding, workspace=workspace.id) for finding in own]
+        return DoctorResult(findings=findings)
 
     async def _examine_one(self, workspace: Workspace, *, is_verified: bool) -> list[FindingInfo]:
         # First, because any other read that meets damage starts a rebuild.
         index = await self._examine_index(workspace, is_verified=is_verified)
-        found = [*await self._check_state(workspace), *index]
-        found += [
+        findings = [*await self._check_state(workspace), *index]
+        findings += [
             *await self._examine(
                 "records", partial(examine_records, workspace, is_thorough=is_verified)
             )
@@ -113,13 +113,13 @@ class Doctor:
                 StoreCorrupt("index.db is damaged", workspace=workspace.id)
             )
         elif is_verified and not self._workspaces.stalls.is_stalled(workspace):
-            found += await self._verify(workspace)
-        return found
+            findings += await self._verify(workspace)
+        return findings
 
     async def _check_state(self, workspace: Workspace) -> list[FindingInfo]:
         """Check what is known without the writer and without reading notes."""
         config = self._workspaces.config
-        found = check_condition(
+        findings = check_condition(
             workspace.condition,
             read_freshness(workspace, config, now_s=self._clock.now_s()),
             self._workspaces.watching.health(workspace),
@@ -128,8 +128,8 @@ class Doctor:
             now_s=self._clock.wall_s(),
         )
         if workspace.index is not None:
-            found += await self._examine("problems", partial(_check_problems, workspace))
-        return found
+            findings += await self._examine("problems", partial(_check_problems, workspace))
+        return findings
 
     async def _find_stalled(self) -> tuple[str, ...]:
         """Name the parts that make no progress. One that still owes a step gets no second one: a
@@ -154,18 +154,18 @@ class Doctor:
         if workspace.index is None and workspace.condition.is_indexing and not is_verified:
             return [describe_unopened(workspace)]  # known without waiting until it is built
         if workspace.index is not None:
-            found = await self._examine(
+            findings = await self._examine(
                 "index", partial(examine_index, workspace, is_thorough=is_verified)
             )
-            if not has_errors(found):
-                return found
+            if not has_errors(findings):
+                return findings
         # A rebuild may have replaced the file meanwhile; on the worker nothing does.
         job: JobFactory[list[FindingInfo]] = partial(
             examine_index_on_worker, is_thorough=is_verified
         )
         try:
             work = self._workspaces.scheduler.run(workspace, job)
-            found = await wait_for_work(self._workspaces, workspace, work, TURN_S)
+            findings = await wait_for_work(self._workspaces, workspace, work, TURN_S)
         except NotFresh:
             # A disk that does not answer is a fault of the workspace, which is a finding already.
             if self._workspaces.stalls.is_stalled(workspace):
@@ -175,7 +175,7 @@ class Doctor:
             if isinstance(failure, StoreFailed):
                 self._workspaces.scheduler.report_damage(failure)
             return [_make_failure("index", failure)]
-        return found
+        return findings
 
     async def _examine(
         self, check: str, read: Callable[[], list[FindingInfo]]

@@ -30,11 +30,13 @@ from memsyncd.errors import (
 )
 from memsyncd.first_notes import FIRST_NOTES
 from memsyncd.operations.changes.declare import Changed, SubscribeParams
+from memsyncd.operations.context.declare import ContextParams
+from memsyncd.operations.context.text import render_context
 from memsyncd.operations.fields import NoParams, Params, WorkspaceParams
 from memsyncd.operations.notes import declare as memory
 from memsyncd.operations.notes.declare import GetParams, ListParams, NoteInfo
 from memsyncd.operations.search import declare as search
-from memsyncd.operations.search.text import FindWarning, render_context
+from memsyncd.operations.search.text import FindWarning
 from memsyncd.operations.sections import mark_warning
 from memsyncd.operations.status import declare as operations
 from memsyncd.operations.workspaces.declare import AddParams
@@ -304,7 +306,7 @@ class McpConnection:
         if not folder or (is_prompt and not query):
             return ""
         status = await self._find_workspace(folder)
-        params = search.ContextParams(
+        params = ContextParams(
             query=query,
             workspace=folder,
             max_tokens=arguments.max_tokens,
@@ -320,7 +322,7 @@ class McpConnection:
             _, params = mcp_tools.choose_call(tool, {**arguments, "path": folder})
             return await self._begin_memory(params)
         operation, params = mcp_tools.choose_call(tool, arguments)
-        if isinstance(params, search.SearchParams | search.ContextParams):
+        if isinstance(params, search.SearchParams | ContextParams):
             result = await self._recall(operation.name, params)
         else:
             status = await self._find_workspace(params.workspace)
@@ -328,7 +330,7 @@ class McpConnection:
             result = await self._ask(operation.name, params)
         return mcp_tools.render_result(operation, result, choose_find_warning(self._context))
 
-    async def _recall(self, method: str, params: search.SearchParams | search.ContextParams) -> Any:
+    async def _recall(self, method: str, params: search.SearchParams | ContextParams) -> Any:
         """Search or make a context in the named workspaces, else in the bound workspace."""
         named = params.workspace
         if isinstance(named, list) and len(named) == 1:
@@ -345,7 +347,7 @@ class McpConnection:
     async def _ask_fresh(
         self,
         method: str,
-        params: search.SearchParams | search.ContextParams,
+        params: search.SearchParams | ContextParams,
         *,
         is_ready: bool,
     ) -> Any:
@@ -554,7 +556,7 @@ class McpConnection:
         return self._make_prompt(arguments["query"], arguments.get("workspace"))
 
     async def _make_prompt(self, query: str, named: str | None) -> mcp.McpResult:
-        params = search.ContextParams(query=query, workspace=named)
+        params = ContextParams(query=query, workspace=named)
         text = render_context(await self._recall("context", params))
         return mcp.PromptText(
             description=f"Memory on: {query[:200]}",

@@ -1,8 +1,11 @@
-"""Runs reads for clients on the query threads in fair turns; says which the event loop may try.
+"""Run reads for clients on the query threads in fair turns, and wait for what they need.
 
-The time of a read counts from its request's arrival. One that is overdue before a slot is free is
-refused then and does not run. A read of a workspace's disk takes no slot: the disk may block it,
+The time of a read counts from its request's arrival. A read that is overdue before a slot is free
+is refused then and does not run. A read of a workspace's disk takes no slot: the disk may block it,
 and the query threads run one of each workspace at a time.
+
+Requests wait for an index to open, for a scan of the disk and for jobs, each with a time limit. The
+work itself continues when the time is over.
 """
 
 from __future__ import annotations
@@ -10,48 +13,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
-from memsyncd.config import Config
 from memsyncd.core.scheduling import FairQueue, Flow
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.worker import QueryPool
-from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.engine.workspaces import PathPlace, Workspaces
-from memsyncd.errors import Busy, MemsyncdError, NotFresh, StoreFailed
-from memsyncd.files.scan import NoteCount, count_notes
-from memsyncd.files.scope import is_within_folder
-from memsyncd.server.listen import check_outside
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
+from memsyncd.errors import Busy, NotFresh, StoreFailed
 from memsyncd.server.session import Session, current_request
-from memsyncd.server.waits import (
-    OPEN_S,
-    STALL_HINT,
-    make_stall_error,
-    wait_for_work,
-    wait_unless_stalled,
-    wait_until_open,
-)
 from memsyncd.store.connection import CancellationToken
 
 if TYPE_CHECKING:
-    from memsyncd.files.folder_kinds import KnownPlace
+    pass
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+
+from memsyncd.engine.job_completions import call_soon
+from memsyncd.engine.sync import UNSEEN_PROBLEMS, SyncDone, describe_unseen
+from memsyncd.engine.workspace import STALL_FAULT
 
 REST_FACTOR = 10
 """After a failed try on the event loop the next one waits for the try's duration times this."""
 DISK_TIMEOUT_S = 30.0
 """How long a read waits for its disk; a read of a disk that is known to be stalled is refused."""
-FIND_TIMEOUT_S, ADD_TIMEOUT_S, LIST_TIMEOUT_S = 2.0, 5.0, 1.0
 
 Waiter = asyncio.Future[Any]
 """The future of a waiting read; its result is the `Started` of the queue."""
-T = TypeVar("T")
 
 
 class Reads:
@@ -240,158 +231,154 @@ def request_arrival_s(clock: Clock) -> float:
     return clock.now_s() if origin is None else origin.arrived_s
 
 
-class NamedWorkspace(msgspec.Struct, frozen=True, kw_only=True):
-    """The workspace that a request means, and the folder that was named if that is in a linked
-    worktree which shares all memory of `workspace`.
+# --- waiting --------------------------------------------------------------------------------------
 
-    For a linked worktree that holds memory itself, `main` is the workspace of the main one, whose
-    files and folders `shared` it shares.
+# How long a request waits for the disk by default.
+WAIT_S = 10.0
+# How long a request waits for a workspace to open, if the daemon has just started or the workspace
+# was just added.
+OPEN_S = 2.0
+STALL_HINT = (
+    "see what the folder is mounted from; `umount -l` detaches a disk that does not come back"
+)
+
+T = TypeVar("T")
+
+
+async def wait_until_open(workspaces: Sequence[Workspace], timeout_s: float) -> None:
+    """Wait until each index can be read or has failed to open, at most `timeout_s`."""
+    opening = [
+        workspace.opening
+        for workspace in workspaces
+        if workspace.readers is None and workspace.opening is not None
+    ]
+    await wait_until_done(opening, timeout_s)
+
+
+async def wait_until_done(futures: Iterable[Future[Any]], timeout_s: float) -> None:
+    """Wait until the futures are done, at most `timeout_s`. Their work goes on in any case.
+
+    This takes a few microseconds, much less than `asyncio.wait`.
     """
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + timeout_s
+    for future in futures:
+        done = loop.create_future()
+        timer = loop.call_at(end_s, _release, done)
+        # Called at once if the future is done.
+        release = partial(call_soon, loop, partial(_release, done))
+        future.add_done_callback(lambda _, release=release: release())  # type: ignore[misc]
+        try:
+            await done
+        finally:
+            timer.cancel()
 
-    workspace: Workspace
-    worktree: str = ""
-    main: Workspace | None = None
-    shared: tuple[str, ...] = ()
 
-    def choose_owner(self, path: str) -> Workspace:
-        """Return the workspace in which a path from the root is."""
-        is_shared = any(is_within_folder(path, place) for place in self.shared)
-        return self.main if self.main is not None and is_shared else self.workspace
+def _release(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
 
 
-class PathLookup:
-    """Finds the workspace of a path, and checks folders that are to be added, on `threads`.
-
-    Every access to a path may block on a disk that does not answer. The workspace is then the one
-    that the path's text names.
+async def wait_until_recovered(workspace: Workspace, timeout_s: float) -> None:
+    """Wait until recovery has finished the change sets that a kill interrupted. Raises Busy after
+    `timeout_s`.
     """
+    await wait_until_open([workspace], timeout_s)
+    if workspace.readers is None and workspace.opening is not None and not workspace.opening.done():
+        raise Busy(
+            "the workspace is being opened",
+            hint="retry in a moment, or see: memsyncd status",
+        )
 
-    def __init__(self, workspaces: Workspaces, threads: QueryPool, socket_path: str) -> None:
-        self._workspaces = workspaces
-        self._threads = threads
-        self._socket_path = socket_path
 
-    def needs_disk(self, text: str | None) -> bool:
-        """True if the disk is needed to find the workspace of this name."""
-        if text is None:
-            return False
-        if not text.startswith(("/", "~")):
-            return self._workspaces.find_worktree(text) is not None
-        return not self._workspaces.is_root(text)
+async def wait_for_disk(
+    workspaces: Workspaces, chosen: Sequence[Workspace], timeout_s: float
+) -> frozenset[tuple[str, str]]:
+    """Scan and index the disk now. Return the notes that are gone but still indexed, as pairs of
+    workspace id and path. Raises NotFresh if a note cannot be read, because a search would miss it.
+    """
+    for workspace in chosen:
+        if workspaces.stalls.is_stalled(workspace):
+            raise make_stall_error(workspace)
+    scans = [asyncio.wrap_future(workspaces.scheduler.scan(workspace)) for workspace in chosen]
+    outcomes: list[SyncDone] = await wait_for(asyncio.gather(*scans), timeout_s)
+    present = [done for done in outcomes if done.root_state != "missing"]
+    unseen = [
+        problem for done in present for problem in done.failed if problem.code in UNSEEN_PROBLEMS
+    ]
+    if unseen:
+        hint = f"{unseen[0].hint}; or ask without waiting for the disk"
+        raise NotFresh(f"not all can be searched: {describe_unseen(unseen)}", hint=hint)
+    return frozenset(
+        (workspace.id, path)
+        for workspace, done in zip(chosen, outcomes, strict=True)
+        for path in done.absent
+    )
 
-    async def find(self, name: str) -> NamedWorkspace:
-        """Return the workspace that a path belongs to, or that of a linked worktree by its name or
-        id. Raises WorkspaceNotFound.
-        """
-        named = self._workspaces.find_worktree(name)
-        near = named or self._workspaces.find_near(name)
-        if near is not None and self._workspaces.stalls.is_stalled(near):
-            return NamedWorkspace(workspace=near)
-        find = partial(self._workspaces.find_place, name)
-        if named is not None:
-            find = partial(self._workspaces.read_worktree, named)
-        folder = named.entry.root if named else name
-        key = folder if near is None else near.id
-        try:
-            place = await self._run(folder, find, FIND_TIMEOUT_S, key)
-        except Busy:
-            if near is None:
-                raise
-            return NamedWorkspace(workspace=near)
-        return await self._open(place, named)
 
-    async def _open(self, place: PathPlace, named: Workspace | None = None) -> NamedWorkspace:
-        """Return what a place names. A linked worktree that is named, and not found by a path, is a
-        workspace whatever it holds.
-        """
-        owner = self._workspaces.find(place.workspace_id)
-        if not (place.present or named):
-            return NamedWorkspace(workspace=owner, worktree=place.worktree)
-        n_before = len(self._workspaces.by_id)
-        workspace = named or self._workspaces.open_worktree(owner, place.worktree)
-        if len(self._workspaces.by_id) > n_before:
-            await self._index_first(workspace)
-        return NamedWorkspace(workspace=workspace, main=owner, shared=place.shared)
+async def wait_for(future: asyncio.Future[Any], timeout_s: float) -> Any:
+    """Return the future's result. Raises NotFresh after `timeout_s`; the work goes on, because
+    others may wait for it, too.
+    """
+    # If the client leaves, asyncio must not report the exception as never retrieved.
+    future.add_done_callback(forget)
+    try:
+        return await asyncio.wait_for(asyncio.shield(future), timeout_s)
+    except TimeoutError:
+        raise _make_late_error(timeout_s) from None
 
-    async def _index_first(self, workspace: Workspace) -> None:
-        """Wait, not for long, until a workspace that was unknown before its request is indexed."""
-        await wait_until_open([workspace], OPEN_S)
-        with contextlib.suppress(MemsyncdError):  # the request itself says what is wrong
-            scan = self._workspaces.scheduler.scan(workspace)
-            await wait_for_work(self._workspaces, workspace, scan, OPEN_S)
 
-    async def list_shared(self, worktree: Workspace) -> list[str]:
-        """Return the absolute paths that a linked worktree shares with the main one."""
-        root = self._workspaces.find(worktree.entry.main).entry.root
-        named = await self.find(worktree.id)
-        return [f"{root}/{place}" for place in named.shared]
+async def wait_unless_stalled(
+    workspaces: Workspaces,
+    workspace: Workspace,
+    waiting: asyncio.Future[Any],
+    timeout_s: float | None = None,
+) -> bool:
+    """Wait until the future is done, its workspace is stalled, or the time is over. True if the
+    future is done; if not, its work goes on.
+    """
+    # If the client leaves, asyncio must not report the exception as never retrieved.
+    waiting.add_done_callback(forget)
+    stall = workspaces.stalls.expect(workspace)
+    await asyncio.wait((waiting, stall), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    return waiting.done()
 
-    async def find_file(self, path: str) -> tuple[Workspace, str]:
-        """Return the workspace of an absolute path, and the path from its root. Raises
-        WorkspaceNotFound, Busy if a disk stalls, and NoteNotFound for a file of a linked worktree
-        that shares all memory of the main one.
-        """
-        near = self._workspaces.find_near(path)
-        if near is not None and self._workspaces.stalls.is_stalled(near):
-            raise make_stall_error(near)
-        find = partial(self._workspaces.find_file, path)
-        key = path if near is None else near.id
-        real, place = await self._run(path, find, FIND_TIMEOUT_S, key)
-        named = await self._open(place)
-        inside = real[len(place.worktree or named.workspace.entry.root) + 1 :] or "."
-        return named.choose_owner(inside), inside
 
-    async def check_new(self, path: str) -> FolderCheck:
-        """Check a folder that is to be added.
+async def wait_for_work(
+    workspaces: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float
+) -> T:
+    """Return the result of work on the disk of this workspace. Raises NotFresh after `timeout_s`,
+    or as soon as the disk is stalled.
+    """
+    waiting = asyncio.wrap_future(future)
+    if await wait_unless_stalled(workspaces, workspace, waiting, timeout_s):
+        return waiting.result()
+    raise (
+        make_stall_error(workspace)
+        if workspaces.stalls.is_stalled(workspace)
+        else _make_late_error(timeout_s)
+    )
 
-        Raises BadConfig and BadRequest, and Busy if a disk does not answer.
-        """
-        workspaces = self._workspaces.by_id.values()
-        stalled = frozenset(one.id for one in workspaces if self._workspaces.stalls.is_stalled(one))
 
-        def check() -> FolderCheck:
-            check_outside(self._socket_path, [path])
-            return self._workspaces.check_folder(path, stalled)
+def make_stall_error(workspace: Workspace) -> NotFresh:
+    """Make the error for a request while the disk under its workspace does not answer."""
+    text = (
+        workspace.condition.faults.get(STALL_FAULT, "")
+        or f"the disk under {workspace.entry.root} does not answer"
+    )
+    return NotFresh(text, hint=STALL_HINT)
 
-        return await self._run(path, check, ADD_TIMEOUT_S)
 
-    async def find_places(
-        self, find: Callable[[], list[KnownPlace]], home: str
-    ) -> list[KnownPlace]:
-        """Call a function that looks for places of tools. Raises Busy if the disk stalls."""
-        return await self._run(home, find, FIND_TIMEOUT_S)
+def _make_late_error(timeout_s: float) -> NotFresh:
+    return NotFresh(
+        f"not fresh after {timeout_s:.1f} s: the index is still being brought up to date",
+        hint="ask with a longer timeout_ms, or without waiting; see: memsyncd status",
+    )
 
-    async def count_notes(self, entry: Entry, config: Config, limit_s: float) -> NoteCount:
-        """Count the notes that the workspace would have, for at most about `limit_s`.
 
-        Raises Busy if the disk does not answer.
-        """
-        count = partial(count_notes, entry.scope(config), limit_s=limit_s)
-        return await self._run(entry.root, count, limit_s + LIST_TIMEOUT_S)
-
-    async def detect_memory(self, workspaces: list[Workspace]) -> None:
-        """Detect which workspaces have memory, of those where it is unknown.
-
-        It stays unknown where the disk does not answer.
-        """
-        is_stalled = self._workspaces.stalls.is_stalled
-        unknown = [one for one in workspaces if one.has_memory is None and not is_stalled(one)]
-        checks = [
-            self._run(one.entry.root, one.detect_memory, LIST_TIMEOUT_S, one.id) for one in unknown
-        ]
-        await asyncio.gather(*checks, return_exceptions=True)
-
-    async def _run(
-        self, path: str, read: Callable[[], T], limit_s: float, key: str | None = None
-    ) -> T:
-        """Return what `read` returns. Raises Busy if the disk under `path` does not answer in time.
-
-        Reads with the same `key`, by default the path, run one after another.
-        """
-        try:
-            future = asyncio.wrap_future(self._threads.read_disk(key or path, read))
-            return await asyncio.wait_for(future, limit_s)
-        except TimeoutError:
-            folder = os.path.dirname(path)
-            message = f"the disk under {folder}, or under another workspace, does not answer"
-            raise Busy(message, hint=STALL_HINT) from None
+def forget(waiting: asyncio.Future[Any]) -> None:
+    """Retrieve the exception of a future that nobody awaits any more, so that asyncio does not log
+    it.
+    """
+    if not waiting.cancelled():
+        waiting.exception()

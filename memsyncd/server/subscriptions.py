@@ -45,7 +45,7 @@ MAX_BACKLOG = 200
 
 
 class ResumeParams(SubscribeParams, frozen=True, kw_only=True):
-    """Those of a client that names the generation it knows of each of several workspaces."""
+    """A client's subscriptions, with the last generation it has seen per workspace."""
 
     known: Mapping[str, int]
 
@@ -65,7 +65,7 @@ class _Subscription(msgspec.Struct, kw_only=True, eq=False):
     )
 
     addresses: frozenset[str] = frozenset()
-    """Those whose signals are sent, instead of changes, if there are any."""
+    """The addressees whose signals are sent, instead of changes, if there are any."""
     signals: set[int] = msgspec.field(default_factory=set)
     """The signals that were sent."""
 
@@ -284,4 +284,8 @@ class Subscriptions:
             del self._subscriptions[key]
 
     def _list_ids(self, session: Session) -> list[str]:
-        return [key for key, one in self._subscriptions.items() if one.session is session]
+        return [
+            key
+            for key, subscription in self._subscriptions.items()
+            if subscription.session is session
+        ]

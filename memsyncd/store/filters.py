@@ -14,18 +14,27 @@ from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Any
 
+from msgspec.structs import replace
+
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, Globs, has_wildcard
-from memsyncd.core.search.properties import EQUAL, PropertyCondition, fold_value, parse_condition
-from memsyncd.core.search.query import Filters
+from memsyncd.core.search.filters import (
+    EQUAL,
+    NO_FILTERS,
+    Filters,
+    PropertyCondition,
+    fold_value,
+    parse_condition,
+)
 from memsyncd.store.pool import MEMO_LIMIT, META_FUNCTION, Reader, encode_numbers
 
 Bindings = dict[str, str]
 
-# The plus keeps SQLite from asking FTS5 once for each id of the set, as it does for a bare rowid.
+# The plus keeps SQLite from asking FTS5 once for each id of the set, which it does for a bare
+# rowid.
 _AMONG = "AND +rowid IN (SELECT c.id FROM {source} WHERE {conditions})"
-# For each match of chunks_fts. A scalar: SQLite may turn EXISTS into a join, and ask FTS5 once for
-# each chunk of the set.
+# Conditions on each match of chunks_fts. A scalar: SQLite may turn EXISTS into a join, and ask FTS5
+# once for each chunk of the set.
 _FOR_EACH = "AND (SELECT {conditions} FROM {source} WHERE c.id = chunks_fts.rowid)"
 _SOURCE = "chunks c"
 _JOINS = {"s.": " JOIN sections s ON s.id = c.section", "f.": " JOIN files f ON f.id = c.file"}
@@ -78,7 +87,7 @@ _IS_EQUAL = {
     for column in ("task", "session", "source", "status", "priority", "lifecycle")
 }
 _ALL_VALUES = "SELECT DISTINCT {column} FROM sections WHERE {column} IS NOT NULL"
-# A section's own value hides that of its note.
+# A section's own value hides the value of its note.
 _PAIRS = """(
   SELECT e.key AS key, e.value AS value FROM (SELECT 1 AS own UNION ALL SELECT 0) p,
     json_each(coalesce(iif(p.own, s.extra, f.extra), '{}')) e
@@ -207,16 +216,16 @@ def _is_narrow(reader: Reader, conditions: Sequence[str], bindings: Bindings) ->
 
 
 def _is_narrow_one(reader: Reader, condition: str, bindings: Bindings) -> bool:
-    known: dict[tuple[str, ...], bool] = reader.memo.setdefault("narrow", {})
+    remembered: dict[tuple[str, ...], bool] = reader.memo.setdefault("narrow", {})
     key = (condition, *bindings.values())
-    if key in known:
-        return known[key]
+    if key in remembered:
+        return remembered[key]
     statement = _N_PASSING.format(source=_find_source(condition), condition=condition)
     most = MAX_LISTED_CHUNKS + 1
     is_narrow: bool = reader.rows(statement, {**bindings, "most": most})[0][0] < most
     # A list of thousands of files is no small value.
-    if sum(map(len, key)) <= MAX_KEY_CHARACTERS and len(known) < MEMO_LIMIT:
-        known[key] = is_narrow
+    if sum(map(len, key)) <= MAX_KEY_CHARACTERS and len(remembered) < MEMO_LIMIT:
+        remembered[key] = is_narrow
     return is_narrow
 
 
@@ -224,17 +233,18 @@ def _compile_conditions(reader: Reader, filters: Filters) -> tuple[list[str], Bi
     """Return conditions on chunks `c` and sections `s`, and their bindings; none for no filters."""
     conditions: list[str] = []
     bindings: Bindings = {}
-    if filters.is_empty:
+    # Most searches have no filter: the first test is faster.
+    if replace(filters, now_s=0.0) == NO_FILTERS or filters.is_empty:
         return conditions, bindings
-    for one in filters.chain():
-        conditions += _compile(reader, one, bindings)
-        if one.exclude is not None:
-            excluded = _compile(reader, one.exclude, bindings)
+    for each in filters.chain():
+        conditions += _compile(reader, each, bindings)
+        if each.exclude is not None:
+            excluded = _compile(reader, each.exclude, bindings)
             conditions += [f"NOT coalesce({condition}, 0)" for condition in excluded]
     chain = [*filters.chain()]
-    if any(one.is_archived for one in chain):
+    if any(each.is_archived for each in chain):
         conditions.append("s.status = 'archived'")
-    if any(one.is_expired for one in chain):
+    if any(each.is_expired for each in chain):
         conditions.append(_HAS_EXPIRED.format(s="s."))
         bindings |= _bind_now([_IS_EXPIRED], filters)
     if conditions:
@@ -249,21 +259,21 @@ def _find_hidden(reader: Reader, filters: Filters) -> list[str]:
 
     This query is cheap, and looking each match up in an empty set is not.
     """
+    if not _may_be_hidden(reader):
+        return []
     chain = [*filters.chain()]
     statuses = {status.lower() for one in chain for status in one.statuses}
-    shown = {
+    is_shown_by = {
         _IS_ARCHIVED: ARCHIVED in statuses
         or any(one.is_archived or one.includes_archived for one in chain),
         _IS_EXPIRED: any(one.is_expired or one.includes_expired for one in chain),
     }
-    if all(shown.values()):
-        return []
-    if not _may_be_hidden(reader):
+    if all(is_shown_by.values()):
         return []
     [exists] = reader.rows(_WHAT_EXISTS, _bind_now([_IS_EXPIRED], filters))
     return [
         each
-        for (each, is_shown), is_any in zip(shown.items(), exists, strict=True)
+        for (each, is_shown), is_any in zip(is_shown_by.items(), exists, strict=True)
         if is_any and not is_shown
     ]
 
@@ -281,7 +291,7 @@ def _bind_now(conditions: Iterable[str], filters: Filters) -> Bindings:
     """Return the bindings that conditions need for the time of the request."""
     if _IS_EXPIRED not in conditions:
         return {}
-    now_s = max(one.now_s for one in filters.chain())
+    now_s = max(each.now_s for each in filters.chain())
     now_utc = datetime.fromtimestamp(now_s, UTC).replace(tzinfo=None)
     now_local = datetime.fromtimestamp(now_s)  # noqa: DTZ006  days and times of people
     return {
@@ -297,14 +307,14 @@ def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
     that matches nothing from the root is looked up below `.memories/`. Raises BadRequest for an
     invalid glob.
     """
-    found: set[int] = set()
+    files: set[int] = set()
     for path in paths:
         text = _name_from_root(reader, path)
         if text.strip("/"):
-            found.update(
+            files.update(
                 _find_files(reader, text) or _find_files(reader, f"{MEMORY_FOLDER}/{text}")
             )
-    return sorted(found)
+    return sorted(files)
 
 
 def _name_from_root(reader: Reader, path: str) -> str:
@@ -329,11 +339,11 @@ def find_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
 def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     """Return the conditions of one set of filters, and add their bindings."""
     tags = [tag.lstrip("#").rstrip("/") for tag in filters.tags]
-    sections = (value for one in filters.sections for value in _find_section_values(one))
-    metas = [one for text in filters.metas if (one := parse_condition(text))]
-    equal = tuple(_spell_keys(one) for one in metas if one.sign == EQUAL)
+    sections = (value for section in filters.sections for value in _find_section_values(section))
+    metas = [condition_ for text in filters.metas if (condition_ := parse_condition(text))]
+    equal = tuple(_spell_keys(meta) for meta in metas if meta.sign == EQUAL)
     # Each comparison must hold: `year>=1980 year<1990` is a span.
-    compared = tuple((_spell_keys(one),) for one in metas if one.sign != EQUAL)
+    compared = tuple((_spell_keys(meta),) for meta in metas if meta.sign != EQUAL)
     columns = [_OWN_KEYS[key.lower()] for key in filters.keys if key.lower() in _OWN_KEYS]
     keys = tuple(form for key in filters.keys for form in _spell(key))
     lists: tuple[tuple[str, Sequence[object], Iterable[object]], ...] = (
@@ -473,11 +483,11 @@ def _find_related_files(reader: Reader, values: Iterable[str]) -> list[int]:
 
 
 def _find_files(reader: Reader, path: str) -> list[int]:
-    found: list[int] = []
+    files: list[int] = []
     for folder in _find_forms(path.rstrip("/")):
-        found += (row[0] for row in reader.rows(_FILES_BELOW, _bound_folder(folder)))
-    if found or not has_wildcard(path):
-        return found
+        files += (row[0] for row in reader.rows(_FILES_BELOW, _bound_folder(folder)))
+    if files or not has_wildcard(path):
+        return files
     globs = _parse_glob(path)
     rows = reader.rows("SELECT id, path FROM files")
     return [row[0] for row in rows if globs.matches(row[1])]
@@ -497,7 +507,7 @@ def _compile_paths(reader: Reader, paths: Iterable[str], bindings: Bindings) -> 
         _BELOW.format(path=path, first=first, after=after)
         for text in plain
         for folder in _find_forms(_find_folder(reader, text))
-        for path, first, after in [[_bind(one, bindings) for one in _bound_folder(folder)]]
+        for path, first, after in [[_bind(bound, bindings) for bound in _bound_folder(folder)]]
     ]
     if globs or not either:
         files = encode_numbers(find_file_ids(reader, globs))

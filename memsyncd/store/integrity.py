@@ -24,8 +24,7 @@ import msgspec
 
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.core.model import Note
-from memsyncd.core.search.folding import fold
-from memsyncd.core.search.words import blank_marks, space_out
+from memsyncd.core.search.words import blank_marks, fold, space_out
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.connection import (
     WAL_LIMIT_BYTES,

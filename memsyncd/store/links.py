@@ -23,13 +23,13 @@ from memsyncd.core.markdown.linkgraph import (
 from memsyncd.core.markdown.links import NamedNote, NameTable, NoteNames
 from memsyncd.core.model import NAME_LINK, PATH_LINK, Link
 from memsyncd.core.search.ranking import Candidate
-from memsyncd.store.lookup import read_anchors
 from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.rows import PATH_NAME, unpack_name
+from memsyncd.store.sections import read_anchors
 
 # Names among which a similar one is looked for.
 MAX_SIMILAR = 20_000
-# Of a walk that reads the links of each note it comes to.
+# The length of a walk that reads the links of each note it comes to.
 MAX_STEPS = 2
 
 _LINK = "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind FROM"
@@ -45,7 +45,7 @@ _ALL = (
 )
 _IS_TYPED = "l.relation = r.value AND l.relation <> ''"
 _ALL_TYPED = _LINKS.format(source=f"json_each(?) r CROSS JOIN links l ON {_IS_TYPED}")
-# Of those of other kinds nobody knows whether they name a note; an empty target is the note itself.
+# Nobody knows whether links of other kinds name a note; an empty target is the note itself.
 _LEADING = (
     "SELECT l.rowid, f.path, l.target FROM links l JOIN sections s ON s.id = l.section"
     " JOIN files f ON f.id = s.file WHERE l.target <> ''"
@@ -143,11 +143,11 @@ class StoredLinks:
         else:
             rows = self._reader.rows(_INCOMING, (keys,))
         links = starmap(Link, rows)
-        # Of a note's own links, some name no note.
+        # Some of a note's own links name no note.
         edges = [edge for edge in self._resolve(links) if note_of(edge.source) != path]
         edges += self.list_outgoing(path)
-        found = [edge for edge in edges if edge.to is not None and note_of(edge.to) == path]
-        return sorted(found, key=lambda edge: (note_of(edge.source), edge.lines))
+        leading = [edge for edge in edges if edge.to is not None and note_of(edge.to) == path]
+        return sorted(leading, key=lambda edge: (note_of(edge.source), edge.lines))
 
     def find_named(self, key: str) -> Sequence[NamedNote]:
         rows = self._reader.rows(_NAMED, (key,))
@@ -195,7 +195,7 @@ def read_links(reader: Reader) -> list[Link]:
 
 
 NO_SCORES = (0.0, 0.0, 0.0, 0.0, 0.0)
-"""What a candidate scores that no question found."""
+"""The scores of a candidate that no question found."""
 _CHUNKS_OF = (
     "SELECT c.id, c.file, c.section, f.path, c.start_line, c.end_line, c.tokens FROM files f"
     " JOIN sections s ON s.file = f.id JOIN chunks c ON c.section = s.id WHERE f.path = ?1 AND"

@@ -1,20 +1,19 @@
-"""Look up notes, sections, problems, kinds, tags and words in index.db."""
+"""Look up notes and sections in index.db by filters, count them, and look up similar words."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import json
-from collections.abc import Generator, Iterable, Iterator
-from itertools import starmap
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from string import ascii_lowercase
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from memsyncd.core.model import Problem, Span
-from memsyncd.core.search.query import Filters
+from memsyncd.core.model import Span
+from memsyncd.core.search.filters import Filters, fold_value, split_list
 from memsyncd.store.filters import (
     Bindings,
     compile_match_filters,
@@ -22,20 +21,23 @@ from memsyncd.store.filters import (
     find_file_ids,
     find_ids,
 )
-from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
 from memsyncd.store.pool import Reader, encode_numbers
+from memsyncd.store.sections import (
+    ANCHOR,
+    FROM_SECTIONS,
+    SECTION_COLUMNS,
+    StoredSection,
+    decode_texts,
+    make_section,
+)
 
-# --- notes and sections -------------------------------------------------------------------------
+# --- Notes and sections ---------------------------------------------------------------------------
 
 _FILES = "SELECT id, path, title, digest, size, mtime_ns, lines, kind, tags FROM files"
-_FROM = "FROM sections s JOIN files f ON f.id = s.file"
-_ANCHOR = "f.path || '#' || s.slugs"
-_SECTION = f"s.file, {_ANCHOR}, s.heading, s.level, s.start_line, s.end_line, {META_COLUMNS}"
-_SECTIONS = f"SELECT {_SECTION} {_FROM}"
-# What `stream_sections` can read of sections.
+# The columns of sections that `stream_sections` can read.
 _COLUMNS = {
     "path": "f.path",
-    "anchor": _ANCHOR,
+    "anchor": ANCHOR,
     "level": "s.level",
     "lifecycle": "s.lifecycle",
     "expires": "s.expires",
@@ -46,37 +48,7 @@ _COLUMNS = {
     "day": "coalesce(s.day, f.day)",
     "mtime_ns": "f.mtime_ns",
 }
-_PROBLEMS = (
-    "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file"
-    " ORDER BY f.path, p.line"
-)
-_CHUNKS_OF = (
-    "SELECT c.id FROM json_each(?) v"
-    " JOIN files f ON f.path = substr(v.value, 1, instr(v.value, '#') - 1)"
-    " JOIN sections s ON s.file = f.id AND f.path || '#' || s.slugs = v.value"
-    " JOIN chunks c ON c.section = s.id ORDER BY c.id"
-)
-_ANCHORS_OF = (
-    "SELECT c.id, f.path || '#' || s.slugs FROM chunks c JOIN sections s ON s.id = c.section"
-    " JOIN files f ON f.id = c.file WHERE c.id IN (SELECT value FROM json_each(?))"
-)
-_LEVELS = (
-    "SELECT s.slugs, s.level FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
-    " ORDER BY s.start_line"
-)
-_HAS_RELATION = "SELECT EXISTS(SELECT 1 FROM links WHERE relation = ? AND relation <> '')"
-_RELATIONS = "SELECT DISTINCT relation FROM links WHERE relation <> '' ORDER BY relation"
-_HAS_PROBLEM = "SELECT EXISTS(SELECT 1 FROM problems WHERE code = ?)"
 _HAVE_ARCHIVED = "SELECT DISTINCT file FROM sections WHERE status = 'archived'"
-
-
-class StoredSection(StoredMeta, frozen=True, kw_only=True, gc=False):
-    """A section as indexed."""
-
-    anchor: str
-    heading: tuple[str, ...]
-    level: int
-    span: Span
 
 
 class StoredNote(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -106,9 +78,9 @@ def stream_notes(
     has_task: bool = False,
 ) -> Generator[StoredNote, None, None]:
     """Yield notes in no order: all, those at `path`, which is a path, a folder or a glob, or those
-    of the paths `among`. Each comes with its sections, so that those of a large vault are not in
-    memory together; without `has_sections` only if these decide which notes there are, and with
-    `has_task` only with those of a task.
+    of the paths `among`. Each comes with its sections, so that all sections of a large vault are
+    never in memory together; without `has_sections` only if these decide which notes there are, and
+    with `has_task` only with the sections of a task.
 
     With filters, only sections that pass them, and notes with such sections; filters that only
     leave out archived sections leave out no note without sections.
@@ -127,7 +99,7 @@ def stream_notes(
         files = encode_numbers(sorted(hiding))
     selected, named = _select_sections(allowed, named, files, has_task=has_task)
     with (
-        reader.stream(f"SELECT {_SECTION} {selected}", named) as sections,
+        reader.stream(f"SELECT {SECTION_COLUMNS} {selected}", named) as sections,
         reader.stream(f"{_FILES}{where} ORDER BY id", bindings) as rows,
     ):
         # Both are in the order of files, and each section is of one of these.
@@ -136,7 +108,7 @@ def stream_notes(
         for row in rows:
             of_note: tuple[StoredSection, ...] = ()
             if file == row[0]:
-                of_note = tuple(map(_section, group))
+                of_note = tuple(map(make_section, group))
                 file, group = next(groups, (None, ()))
             if of_note or not (is_narrow or row[0] in hiding):
                 yield _note(row, of_note)
@@ -159,71 +131,6 @@ def stream_sections(
         yield map(fields._make, rows)
 
 
-def read_section(reader: Reader, anchor: str) -> tuple[str, StoredSection] | None:
-    """Return the path of the note and the section with this anchor, None if there is none."""
-    path, _, slugs = anchor.rpartition("#")
-    rows = reader.rows(f"{_SECTIONS} WHERE f.path = ? AND s.slugs = ?", (path, slugs))
-    return (path, _section(rows[0])) if rows else None
-
-
-def read_sections_of(reader: Reader, path: str) -> list[StoredSection]:
-    """Return the sections of one note by line; none if it is not indexed."""
-    where = "WHERE f.path = ? ORDER BY s.start_line"
-    return [_section(row) for row in reader.rows(f"{_SECTIONS} {where}", (path,))]
-
-
-def read_levels(reader: Reader, path: str) -> list[tuple[str, int]]:
-    """Return the anchors of a note by line, with the levels of their headings."""
-    return [(f"{path}#{slugs}", level) for slugs, level in reader.rows(_LEVELS, (path,))]
-
-
-def has_problem(reader: Reader, code: str) -> bool:
-    """True if any note has a problem with this code."""
-    known: dict[str, bool] = reader.memo.setdefault("problems", {})
-    if code not in known:
-        known[code] = bool(reader.rows(_HAS_PROBLEM, (code,))[0][0])
-    return known[code]
-
-
-def has_relation(reader: Reader, relation: str) -> bool:
-    """True if any note has a typed link of this relation."""
-    known: dict[str, bool] = reader.memo.setdefault("relations", {})
-    if relation not in known:
-        known[relation] = bool(reader.rows(_HAS_RELATION, (relation,))[0][0])
-    return known[relation]
-
-
-def read_relation_names(reader: Reader) -> list[str]:
-    """Return the relations of all typed links, by name."""
-    return [row[0] for row in reader.rows(_RELATIONS)]
-
-
-def read_chunks_of(reader: Reader, anchors: Iterable[str]) -> list[int]:
-    """Return the chunks of these sections, without those of the sections beneath them."""
-    return [row[0] for row in reader.rows(_CHUNKS_OF, (json.dumps(list(anchors)),))]
-
-
-def read_anchors_of(reader: Reader, chunks: Iterable[int]) -> dict[int, str]:
-    """Return the anchors of the sections of chunks."""
-    return dict(reader.rows(_ANCHORS_OF, (encode_numbers(chunks),)))
-
-
-def read_digest(reader: Reader, path: str) -> str | None:
-    """Return the digest of a note as indexed, None if it is not indexed."""
-    rows = reader.rows("SELECT digest FROM files WHERE path = ?", (path,))
-    return str(rows[0][0]) if rows else None
-
-
-def read_anchors(reader: Reader, path: str) -> list[str]:
-    """Return the anchors of a note by line."""
-    return [anchor for anchor, _ in read_levels(reader, path)]
-
-
-def read_problems(reader: Reader) -> list[Problem]:
-    """Return the problems of the notes, by path and line."""
-    return list(starmap(Problem, reader.rows(_PROBLEMS)))
-
-
 def _select_sections(
     allowed: str, bindings: Bindings, files: str | None, *, has_task: bool = False
 ) -> tuple[str, Bindings]:
@@ -235,21 +142,7 @@ def _select_sections(
     if has_task:
         conditions.append("s.task IS NOT NULL")
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"{_FROM} {where} ORDER BY s.file, s.start_line", bindings
-
-
-def _section(row: tuple[Any, ...]) -> StoredSection:
-    _, anchor, heading, level, start, end, *meta = row
-    return StoredSection(
-        anchor=anchor,
-        heading=_decode_texts(heading),
-        level=level,
-        span=Span(start, end),
-        **read_meta_columns(meta),
-    )
-
-
-_decode_texts = msgspec.json.Decoder(tuple[str, ...]).decode
+    return f"{FROM_SECTIONS} {where} ORDER BY s.file, s.start_line", bindings
 
 
 def _note(row: tuple[Any, ...], sections: tuple[StoredSection, ...]) -> StoredNote:
@@ -262,12 +155,12 @@ def _note(row: tuple[Any, ...], sections: tuple[StoredSection, ...]) -> StoredNo
         mtime_ns=mtime_ns,
         n_lines=lines,
         kind=kind,
-        tags=_decode_texts(tags) if tags else (),
+        tags=decode_texts(tags) if tags else (),
         sections=sections,
     )
 
 
-# --- counts, for searches without hits ----------------------------------------------------------
+# --- Counts, for searches without hits ------------------------------------------------------------
 
 # Matches beyond this number are not counted.
 MAX_COUNTED = 1000
@@ -343,7 +236,7 @@ def _find_values(reader: Reader, statement: str, match: str) -> list[str]:
     return [str(row[0]) for row in reader.rows(statement, bound)]
 
 
-# --- words, for spelling suggestions ------------------------------------------------------------
+# --- Words, for spelling suggestions --------------------------------------------------------------
 
 # Words that are read at once. The list of words is never read as a whole: that would take as long
 # as reading all of the index.
@@ -363,8 +256,8 @@ def find_similar_words(reader: Reader, word: str) -> list[CountedWord]:
     """Return words with the first two letters of `word`, which must be folded, or with letters that
     a typing error makes of them.
     """
-    found = _find_words(reader, [word[:2]]) | _find_words(reader, _list_misspelt_prefixes(word))
-    return [*found.items()]
+    similar = _find_words(reader, [word[:2]]) | _find_words(reader, _list_misspelt_prefixes(word))
+    return [*similar.items()]
 
 
 def find_words_by_first_letter(reader: Reader, word: str) -> list[CountedWord]:
@@ -388,3 +281,170 @@ def _list_misspelt_prefixes(word: str) -> Iterator[str]:
 def _find_words(reader: Reader, prefixes: Iterable[str]) -> dict[str, int]:
     beginnings = json.dumps([*dict.fromkeys(filter(None, prefixes))])
     return dict(reader.rows(_WORDS, (beginnings, MAX_WORDS)))
+
+
+# --- Counts of metadata ---------------------------------------------------------------------------
+
+_FROM_ALL = "FROM sections s JOIN files f ON f.id = s.file"
+# Which sections pass may depend on a function in Python: it is asked once, not for each group.
+_PASSING = f"SELECT json_group_array(s.id) {_FROM_ALL} WHERE {{condition}}"
+_OF_PASSING = (
+    "FROM (SELECT value AS passing FROM json_each(:passing)) CROSS JOIN sections s"
+    " ON s.id = passing JOIN files f ON f.id = s.file"
+)
+_TOTALS = (
+    "SELECT count(*), count(DISTINCT s.file),"
+    " (SELECT coalesce(sum(size), 0) FROM files WHERE id IN (SELECT s.file {source})) {source}"
+)
+_COUNTS_BY_VALUE = (
+    "SELECT {value} AS value, {count} AS n, count(DISTINCT s.file) {source}"
+    " GROUP BY value ORDER BY {order} LIMIT :most"
+)
+# A tag counts for those that it is nested in, as in the filter. To cut off the last part of a tag,
+# all signs but a slash are trimmed from its end.
+_TAGGED = (
+    " LEFT JOIN (WITH RECURSIVE nested(section, tag) AS (SELECT section, tag FROM tags UNION"
+    " SELECT section, rtrim(rtrim(tag, replace(tag, '/', '')), '/') FROM nested"
+    " WHERE tag LIKE '_%/%') SELECT section, tag FROM nested WHERE tag <> '') t"
+    " ON t.section = s.id"
+)
+_BY_DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
+# So many keys or values of free metadata are compared with a mistyped one.
+MAX_VALUES = 10_000
+# In powers of 4 from 1,024 bytes: `0-1 KiB`, `1-4 KiB`.
+_SIZES = ((1, "0-1"), (4, "1-4"), (16, "4-16"), (64, "16-64"), (256, "64-256"))
+_BY_SIZE = (
+    "CASE "
+    + " ".join(f"WHEN f.size < {most * 1024} THEN '{name} KiB'" for most, name in _SIZES)
+    + " ELSE 'over 256 KiB' END"
+)
+# Groups that are not columns: the value, and the order of the values.
+_GROUPS = {
+    "tag": ("t.tag COLLATE NOCASE", "n DESC, value"),
+    "month": (f"substr({_BY_DAY}, 1, 7)", "value DESC"),
+    "size": (_BY_SIZE, "min(f.size)"),
+}
+
+
+class SectionCounts(NamedTuple):
+    """Sections, their notes, and the bytes of those; then for each group values with the numbers of
+    their sections and notes.
+    """
+
+    n_sections: int
+    n_notes: int
+    n_bytes: int
+    groups: dict[str, list[tuple[str | None, int, int]]]
+
+
+def count_sections(
+    reader: Reader, filters: Filters, groups: Sequence[str], *, most: int
+) -> SectionCounts:
+    """Count the sections that pass the filters, by columns of sections, tag, month, size, `meta`
+    or `meta:KEY`.
+    """
+    source, bindings = _FROM_ALL, {}
+    condition, named = compile_section_filters(reader, filters)
+    if condition:
+        [(passing,)] = reader.rows(_PASSING.format(condition=condition), named)
+        source, bindings = _OF_PASSING, {"passing": passing}
+    [(n_sections, n_notes, n_bytes)] = reader.rows(_TOTALS.format(source=source), bindings)
+    counts = {}
+    for group in groups:
+        name, _, key = group.partition(":")
+        if name == META_GROUP:
+            counts[group] = count_pairs(reader, source, bindings, key or None, most=most)
+            continue
+        value, order = _GROUPS.get(group, (f"s.{group}", "n DESC, value"))
+        joined = source + (_TAGGED if group == "tag" else "")
+        # A section may have a tag and one that is nested in it.
+        count = "count(DISTINCT s.id)" if group == "tag" else "count(*)"
+        statement = _COUNTS_BY_VALUE.format(value=value, count=count, source=joined, order=order)
+        counts[group] = reader.rows(statement, {**bindings, "most": most})
+    return SectionCounts(n_sections, n_notes, n_bytes, counts)
+
+
+# --- Keys and values of free metadata -------------------------------------------------------------
+
+_ALL_PAIRS = (
+    "SELECT s.id, s.file, e.key, e.value {source}, json_each(json_patch(coalesce(f.extra, '{{}}'),"
+    " coalesce(s.extra, '{{}}'))) e WHERE e.value <> '' {limit}"
+)
+_OF_KEY = "AND e.key = :key COLLATE NOCASE"
+META_GROUP = "meta"
+
+
+def count_pairs(
+    reader: Reader, source: str, bindings: Mapping[str, str], key: str | None, *, most: int
+) -> list[tuple[str | None, int, int]]:
+    """Count sections and notes by the keys of their free metadata, or by the values of one key, the
+    commonest first; each value of a list counts. Case does not count.
+    """
+    statement = _ALL_PAIRS.format(source=source, limit="" if key is None else _OF_KEY)
+    bound = {**bindings, **({} if key is None else {"key": key})}
+    groups: dict[str, tuple[str, set[int], set[int]]] = {}
+    for section, file, own_key, value in reader.rows(statement, bound):
+        for word in (own_key,) if key is None else split_list(value):
+            _, sections, files = groups.setdefault(fold_value(word), (word, set(), set()))
+            sections.add(section)
+            files.add(file)
+    counts: list[tuple[str | None, int, int]] = []
+    counts += ((word, len(sections), len(files)) for word, sections, files in groups.values())
+    return sorted(counts, key=lambda count: (-count[1], count[0]))[:most]
+
+
+def count_keys(reader: Reader, key: str | None = None) -> list[tuple[str, int]]:
+    """Return the commonest keys of free metadata, or values of a key, each with its number of
+    sections.
+    """
+    counts = count_pairs(reader, _FROM_ALL, {}, key, most=MAX_VALUES)
+    return [(word, n_sections) for word, n_sections, _ in counts if word]
+
+
+# --- Kinds and topics -----------------------------------------------------------------------------
+
+_TOPIC = "coalesce(json_extract(s.extra, '$.topic'), json_extract(f.extra, '$.topic'))"
+_CATEGORIES = (
+    f"SELECT s.kind, {_TOPIC} AS topic, count(*) FROM sections s JOIN files f ON f.id = s.file"
+    " WHERE s.status IS NOT 'archived' AND EXISTS(SELECT 1 FROM chunks WHERE section = s.id)"
+    " GROUP BY 1, 2 HAVING s.kind IS NOT NULL OR topic IS NOT NULL"
+)
+_OF_CATEGORIES = (
+    "SELECT c.id, s.id, f.path, s.start_line, s.end_line, s.kind,"
+    f" {_TOPIC} AS topic, min(c.start_line) FROM sections s JOIN files f ON f.id = s.file"
+    " JOIN chunks c ON c.section = s.id WHERE s.status IS NOT 'archived' AND EXISTS("
+    "SELECT 1 FROM json_each(?) k WHERE json_extract(k.value, '$[0]') IS s.kind"
+    " AND json_extract(k.value, '$[1]') IS topic)"
+    " GROUP BY s.id ORDER BY f.mtime_ns DESC, f.path, s.start_line LIMIT ?"
+)
+
+
+class CategorySection(NamedTuple):
+    """A section with its kind and its topic; `chunk` is its first."""
+
+    chunk: int
+    section: int
+    path: str
+    start_line: int
+    end_line: int
+    kind: str | None
+    topic: str | None
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start_line, self.end_line)
+
+
+def count_categories(reader: Reader) -> dict[tuple[str | None, str | None], int]:
+    """Return how many sections that are not archived have each kind and topic, those with neither
+    left out.
+    """
+    return {(kind, topic): n_sections for kind, topic, n_sections in reader.rows(_CATEGORIES)}
+
+
+def find_category_sections(
+    reader: Reader, categories: Iterable[tuple[str | None, str | None]], *, limit: int
+) -> list[CategorySection]:
+    """Return sections of these kinds and topics that are not archived, of the notes saved last."""
+    keys = json.dumps(sorted(categories, key=repr))
+    return [CategorySection(*row[:-1]) for row in reader.rows(_OF_CATEGORIES, (keys, limit))]

@@ -17,8 +17,8 @@ import apsw
 import msgspec
 
 from memsyncd.core.paths import MEMORY_FOLDER
-from memsyncd.core.search.folding import fold
-from memsyncd.core.search.properties import is_passing
+from memsyncd.core.search.filters import is_passing
+from memsyncd.core.search.words import fold
 from memsyncd.store.connection import (
     deadline,
     is_cancelled,
@@ -141,8 +141,17 @@ class Reader:
         return cast("list[tuple[int, int, str]]", self._split(text, include_offsets=True))
 
     def split(self, text: str) -> list[str]:
-        """Return each word of any text, as FTS5 indexes it. Faster than `tokenize`."""
-        return cast("list[str]", self._split(fold(text), include_offsets=False))
+        """Return each word of any text as FTS5 indexes it: faster than `tokenize`."""
+        text = text if text.isascii() else fold(text)
+        return cast("list[str]", self._split(text, include_offsets=False))
+
+    def split_all(self, texts: Iterable[str]) -> list[list[str]]:
+        """Return the words of each text, as `split` does."""
+        return [self.split(text) if text else [] for text in texts]
+
+    def tokenize_all(self, texts: Iterable[str]) -> list[list[tuple[int, int, str]]]:
+        """Return the words of each folded text with their places, as `tokenize` does."""
+        return [self.tokenize(text) for text in texts]
 
     def _split(self, text: str, *, include_offsets: bool) -> Any:
         pause_if_long()

@@ -28,9 +28,8 @@ from memsyncd.core.model import (
     path_words,
 )
 from memsyncd.core.search.dates import find_heading_date, find_note_date, find_stated_date
-from memsyncd.core.search.folding import fold
-from memsyncd.core.search.properties import strip_links
-from memsyncd.core.search.words import MarkBlanker, SubwordFinder, space_out
+from memsyncd.core.search.filters import strip_links
+from memsyncd.core.search.words import MarkBlanker, SubwordFinder, fold, space_out
 from memsyncd.store.texts import inflate, make_blocks
 
 Row = tuple[Any, ...]

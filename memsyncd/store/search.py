@@ -14,29 +14,26 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
-import msgspec
-
-from memsyncd.core.model import SecretLines, Span, path_words
+from memsyncd.core.model import Span, path_words
 from memsyncd.core.paths import MEMORY_FILE
-from memsyncd.core.search.folding import fold
+from memsyncd.core.search.filters import Filters
 from memsyncd.core.search.passages import StartChunk, StartReason
-from memsyncd.core.search.query import Filters
+from memsyncd.core.search.plan import NOTHING_EXCLUDED, Excluded
 from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, RankingFeatures
 from memsyncd.core.search.words import (
     WordFamily,
     blank_marks,
     compute_gains,
     find_subwords,
+    fold,
     is_related,
-    make_family,
     space_out,
 )
 from memsyncd.store.filters import compile_filters, compile_match_filters
-from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
 from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
-from memsyncd.store.schema import read_fingerprint
+from memsyncd.store.sections import decode_texts
 
-# --- candidates ---------------------------------------------------------------------------------
+# --- Candidates -----------------------------------------------------------------------------------
 
 HEADING_WEIGHT, TEXT_WEIGHT, TAGS_WEIGHT, SUBWORDS_WEIGHT = 1.5, 1.0, 1.0, 1.0
 # Rows that are read beyond the limit: the last within the limit rarely ties with more.
@@ -48,11 +45,11 @@ MAX_TIED = 5_000
 # than a search may.
 MAX_SCORED_TWICE = 50_000
 # As far as that, matches are sorted here: SQLite puts rows to limit into a b-tree, which takes
-# longer. Of more it returns the best alone.
+# longer. If there are more, SQLite returns the best alone.
 MAX_SORTED = 1_600
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}"
-# In the order of a row's fields; each score is computed once, as that of the order.
+# In the order of a row's fields; each score is computed once, for the order.
 _CHUNK = "c.id, c.file, c.section, c.start_line, c.end_line, c.tokens"
 _MATCHING = (
     f"SELECT {_CHUNK}, best.raw_score FROM (SELECT rowid AS id,"
@@ -108,20 +105,10 @@ MATCHES_PER_LOOKUP = 60
 NO_FAMILIES: Mapping[int, FoundFamily] = {}
 
 
-class Excluded(NamedTuple):
-    """The FTS5 expression for the chunks that a query excludes, empty for none, and the chunks that
-    it finds although they match.
-    """
-
-    match: str = ""
-    spared: Sequence[int] = ()
-
-    @property
-    def bindings(self) -> dict[str, str]:
-        return {"must_not": self.match, "spared": encode_numbers(self.spared)} if self.match else {}
-
-
-NOTHING_EXCLUDED = Excluded()
+def _bind_excluded(excluded: Excluded) -> dict[str, str]:
+    if not excluded.match:
+        return {}
+    return {"must_not": excluded.match, "spared": encode_numbers(excluded.spared)}
 
 
 def find_candidates(  # noqa: PLR0913 - all but three are optional
@@ -150,17 +137,19 @@ def find_candidates(  # noqa: PLR0913 - all but three are optional
         bound["selecting"] = selecting
     if must_not.match:
         allowed = f"{allowed} {_MUST_NOT.format(id='+rowid')}"
-        bound |= must_not.bindings
+        bound |= _bind_excluded(must_not)
     rows = _find_best(reader, allowed, bound, limit, n_matching)
-    found = FoundChunks(
+    candidates = FoundChunks(
         rows,
         read_exact=partial(_read_scores, reader, "chunks_exact", match),
         read_files=partial(read_files, reader),
     )
     if selecting or len(rows) >= limit:
-        found = found._replace(read_stems=partial(_read_scores, reader, "chunks_fts", match))
+        candidates = candidates._replace(
+            read_stems=partial(_read_scores, reader, "chunks_fts", match)
+        )
     if not families:
-        return found
+        return candidates
     related = _read_gains(reader, families)
     gains: dict[int, float] = {}
     for of_word in related.values():
@@ -169,7 +158,7 @@ def find_candidates(  # noqa: PLR0913 - all but three are optional
     rows = [(*row[:6], row[6] + gains[row[0]]) if row[0] in gains else row for row in rows]
     if is_filling:
         rows += _read_related(reader, match, gains, rows, allowed, bound, limit)
-    return found._replace(rows=rows, gains=gains, related=related)
+    return candidates._replace(rows=rows, gains=gains, related=related)
 
 
 def _read_related(
@@ -185,18 +174,18 @@ def _read_related(
     more = [*gains.keys() - {row[0] for row in rows}]
     if not more:
         return []
-    # Of the words themselves all chunks were found, unless there are too many.
+    # All chunks with the words themselves were found, unless there are too many.
     scores = _read_scores(reader, "chunks_fts", match, more) if len(rows) >= limit else {}
     statement = _RELATED.format(allowed=allowed.replace(_SELECTED, ""))
     named = {name: value for name, value in bound.items() if name not in ("match", "selecting")}
-    found = reader.rows(statement, {**named, "more": encode_numbers(more)})
-    return [(*row, gains[row[0]] + scores.get(row[0], 0.0)) for row in found]
+    related = reader.rows(statement, {**named, "more": encode_numbers(more)})
+    return [(*row, gains[row[0]] + scores.get(row[0], 0.0)) for row in related]
 
 
-# --- chunks found by their vectors --------------------------------------------------------------
+# --- Chunks found by their vectors ----------------------------------------------------------------
 
-# Of so many chunks that pass the filters a list is made; of more, those that do not pass are left
-# out of what is found.
+# If no more chunks than this pass the filters, they are listed; else chunks that do not pass are
+# left out of what is found.
 MAX_ALLOWED = 10_000
 _ALLOWED = "SELECT id FROM chunks WHERE 1 {allowed} LIMIT :most"
 
@@ -210,13 +199,13 @@ def list_allowed(
     allowed, bound = _compile_allowed(reader, filters, must_not)
     if not allowed:
         return None
-    known: dict[Any, list[int] | None] = reader.memo.setdefault("allowed", {})
+    remembered: dict[Any, list[int] | None] = reader.memo.setdefault("allowed", {})
     key = (allowed, *bound.values())
-    if key not in known:
+    if key not in remembered:
         rows = reader.rows(_ALLOWED.format(allowed=allowed), {**bound, "most": MAX_ALLOWED + 1})
-        known.clear()  # such a list is no small value
-        known[key] = [row[0] for row in rows] if len(rows) <= MAX_ALLOWED else None
-    return known[key]
+        remembered.clear()  # such a list is no small value
+        remembered[key] = [row[0] for row in rows] if len(rows) <= MAX_ALLOWED else None
+    return remembered[key]
 
 
 def find_rows(
@@ -225,7 +214,7 @@ def find_rows(
     filters: Filters,
     must_not: Excluded = NOTHING_EXCLUDED,
 ) -> list[ChunkRow]:
-    """Return the rows of those of `chunks` that pass the filters and are not excluded, with a score
+    """Return the rows of the `chunks` that pass the filters and are not excluded, with a score
     of 0.
     """
     if not chunks:
@@ -241,10 +230,10 @@ def _compile_allowed(
     allowed, bindings = compile_filters(reader, filters)
     if not must_not.match:
         return allowed, bindings
-    return f"{allowed} {_MUST_NOT.format(id='+rowid')}", {**bindings, **must_not.bindings}
+    return f"{allowed} {_MUST_NOT.format(id='+rowid')}", {**bindings, **_bind_excluded(must_not)}
 
 
-# --- exact words --------------------------------------------------------------------------------
+# --- Exact words ----------------------------------------------------------------------------------
 
 _EXACT = "SELECT rowid FROM chunks_exact WHERE chunks_exact MATCH ? LIMIT ?"
 
@@ -257,7 +246,7 @@ def find_exact(reader: Reader, match: str, *, most: int) -> list[int]:
     return [row[0] for row in rows] if len(rows) <= most else []
 
 
-# --- families of words --------------------------------------------------------------------------
+# --- Families of words ----------------------------------------------------------------------------
 
 # A beginning that more words share says nothing.
 MAX_FAMILY_WORDS = 400
@@ -274,7 +263,7 @@ _GAINS = (
 _AMONG_RELATED = (
     " AND +rowid IN (SELECT id FROM related WHERE number >= {first} AND number < {end})"
 )
-# The filters know the rows that they limit as those of `chunks_fts`.
+# The filters call the table that they limit `chunks_fts`.
 _RELATED = (
     "SELECT id, file, section, start_line, end_line, tokens FROM chunks AS chunks_fts"
     " WHERE id IN (SELECT value FROM json_each(:more)) {allowed}"
@@ -286,7 +275,7 @@ class FoundFamily(NamedTuple):
 
     `match` finds the word itself, which `n_own` chunks have, and each of `related` one word as
     written; the first of them all words with a beginning, the word's own forms, too, if `has_own`.
-    `stems` are those of the related words, and `n_related` is about how many chunks have one.
+    `stems` are the stems of the related words, and `n_related` is about how many chunks have one.
     """
 
     match: str
@@ -297,21 +286,19 @@ class FoundFamily(NamedTuple):
     n_related: int
 
 
-def read_family(reader: Reader, word: str, match: str) -> FoundFamily | None:
+def read_family(reader: Reader, family: WordFamily | None, match: str) -> FoundFamily | None:
     """Return the family of a word as far as the index has it; None if it has none.
 
     `match` is the FTS5 expression of the word.
     """
-    stems = reader.split(word)
-    family = make_family(stems[0]) if len(stems) == 1 else None
     if family is None:
         return None
-    known: dict[WordFamily, FoundFamily | None] = reader.memo.setdefault("families", {})
-    if family not in known:
-        if len(known) >= MEMO_LIMIT:
-            known.clear()
-        known[family] = _read_family(reader, family, match)
-    return known[family]
+    remembered: dict[WordFamily, FoundFamily | None] = reader.memo.setdefault("families", {})
+    if family not in remembered:
+        if len(remembered) >= MEMO_LIMIT:
+            remembered.clear()
+        remembered[family] = _read_family(reader, family, match)
+    return remembered[family]
 
 
 def _read_family(reader: Reader, family: WordFamily, match: str) -> FoundFamily | None:
@@ -357,10 +344,10 @@ def _read_gains(reader: Reader, families: Mapping[int, FoundFamily]) -> dict[int
             _SCORES_OF.format(number=-len(own) - 1, table="chunks_fts", weights=_WEIGHTS)
             + _AMONG_RELATED.format(first=first, end=len(related))
         )
-    matches = [one for family in families.values() for one in family.related]
+    matches = [match for family in families.values() for match in family.related]
     matches += [family.match for family in families.values()]
     statement = _GAINS.format(related=" UNION ALL ".join(related), own=" UNION ALL ".join(own))
-    # Those of related words by number, and from the end those of the words themselves.
+    # Scores of related words by number, and from the end scores of the words themselves.
     scores: list[dict[int, float]] = [{} for _ in matches]
     for number, chunk, score in reader.rows(statement, tuple(matches)):
         scores[number][chunk] = score
@@ -398,8 +385,8 @@ def _find_best(
     statement = _MATCHING.format(
         weights=_WEIGHTS, allowed=allowed, best=_BEST if is_limited else ""
     )
-    found = reader.rows(statement, {**bound, "limit": most} if is_limited else bound)
-    rows = cast("list[ChunkRow]", found)
+    all_rows = reader.rows(statement, {**bound, "limit": most} if is_limited else bound)
+    rows = cast("list[ChunkRow]", all_rows)
     rows.sort(key=itemgetter(6), reverse=True)
     del rows[most:]
     if len(rows) <= limit:
@@ -417,7 +404,7 @@ def _find_best(
 
 
 def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) -> dict[int, float]:
-    """Return the raw scores of those of `chunks` that match, by chunk."""
+    """Return the raw scores of the `chunks` that match, by chunk."""
     if not chunks:
         return {}
     statement = _SCORES.format(table=table, weights=_WEIGHTS)
@@ -438,7 +425,7 @@ def find_filtered(
     """
     allowed, bindings = compile_filters(reader, filters)
     excluded = _MUST_NOT.format(id="c.id") if must_not.match else ""
-    bound = {"limit": limit, **must_not.bindings, **bindings}
+    bound = {"limit": limit, **_bind_excluded(must_not), **bindings}
     rows = reader.rows(_FILTERED.format(allowed=allowed, must_not=excluded), bound)
     return FoundChunks(
         cast("list[ChunkRow]", rows),
@@ -457,19 +444,19 @@ def count_matching(
         return []
     table = "chunks_exact" if is_exact else "chunks_fts"
     # By expression, how many match, and how far it was counted.
-    known: dict[str, tuple[int, int]] = reader.memo.setdefault(table, {})
-    if len(known) + len(matches) > MEMO_LIMIT:
-        known.clear()
-    new = [match for match in matches if not _is_counted(known.get(match), most)]
+    remembered: dict[str, tuple[int, int]] = reader.memo.setdefault(table, {})
+    if len(remembered) + len(matches) > MEMO_LIMIT:
+        remembered.clear()
+    new = [match for match in matches if not _is_counted(remembered.get(match), most)]
     if new:
         statement = ", ".join([_COUNT_ONE.format(table=table, most=most)] * len(new))
         counted = reader.rows(f"SELECT {statement}", tuple(new))[0]
-        known.update((match, (n, most)) for match, n in zip(new, counted, strict=True))
-    return [min(most, known[match][0]) for match in matches]
+        remembered.update((match, (n, most)) for match, n in zip(new, counted, strict=True))
+    return [min(most, remembered[match][0]) for match in matches]
 
 
-def _is_counted(known: tuple[int, int] | None, most: int) -> bool:
-    return known is not None and (known[0] < known[1] or known[1] >= most)
+def _is_counted(counted: tuple[int, int] | None, most: int) -> bool:
+    return counted is not None and (counted[0] < counted[1] or counted[1] >= most)
 
 
 def find_best_matching(reader: Reader, match: str, *, limit: int) -> list[int]:
@@ -478,7 +465,7 @@ def find_best_matching(reader: Reader, match: str, *, limit: int) -> list[int]:
 
 
 def find_matching_among(reader: Reader, match: str, chunks: Sequence[int]) -> list[int]:
-    """Return those of the chunks that match an FTS5 expression."""
+    """Return the chunks among these that match an FTS5 expression."""
     return [row[0] for row in reader.rows(_MATCHING_AMONG, (match, encode_numbers(chunks)))]
 
 
@@ -505,8 +492,10 @@ def find_holding(
         rows = reader.rows(_HOLDING, (match, encode_numbers(chunks)))
     # Most chunks have one of a few sets of phrases.
     numbers = range(len(phrases))
-    held = {bits: [at for at in numbers if bits >> at & 1] for bits in {row[1] for row in rows}}
-    return {chunk: held[bits] for chunk, bits in rows}
+    phrases_by_bits = {
+        bits: [at for at in numbers if bits >> at & 1] for bits in {row[1] for row in rows}
+    }
+    return {chunk: phrases_by_bits[bits] for chunk, bits in rows}
 
 
 def _find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
@@ -520,7 +509,7 @@ def _find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return runs
 
 
-# --- words of chunks ----------------------------------------------------------------------------
+# --- Words of chunks ------------------------------------------------------------------------------
 
 _NAMED = (
     "SELECT c.id, f.path, f.title, s.heading,"
@@ -544,7 +533,7 @@ def read_words(
     reader: Reader, texts: Mapping[int, str], passages: Sequence[Sequence[int]]
 ) -> list[PassageWords | None]:
     """Return the words of the FTS5 columns of passages, each some chunks of one note; None for
-    those of notes with aliases. `texts` are those of the chunks as indexed.
+    passages of notes with aliases. `texts` are the texts of the chunks as indexed.
     """
     rows = reader.rows(_NAMED, (encode_numbers([one for some in passages for one in some]),))
     named = {chunk: columns for chunk, *columns in rows}
@@ -561,7 +550,7 @@ def _join_words(
     lines: dict[str, None] = {}
     stated: set[str] = set()
     for path, _, heading, tags, _ in map(named.__getitem__, chunks):
-        lines[" ".join((path_words(path), *_decode_heading(heading)))] = None
+        lines[" ".join((path_words(path), *decode_texts(heading)))] = None
         stated.update((space_out(fold(tags or "")), find_subwords(fold(path))))
     whole = fold("\n".join([*lines, *(texts[chunk] for chunk in chunks)]))
     indexed = blank_marks(whole)
@@ -578,112 +567,13 @@ def _join_words(
     return PassageWords(certain, possible)
 
 
-# --- the rows of hits ---------------------------------------------------------------------------
+# --- Features -------------------------------------------------------------------------------------
 
-_SECTIONS = (
-    f"SELECT {META_COLUMNS}, s.id, f.path || '#' || s.slugs, s.heading, f.digest FROM sections s"
-    " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
-)
-_TITLES = (
-    "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind FROM sections s"
-    " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
-)
-# A section states something of its own if its metadata are not those of its note: kind, tags and
-# other keys as the note has them, and the rest, if it has any, as the first section.
-_OWN = "importance, priority, lifecycle, status, task, session, source, created, updated, expires"
-_OWN_OF_S, _OWN_OF_FIRST = (
-    ", ".join(f"{table}.{name}" for name in _OWN.split(", ")) for table in ("s", "first")
-)
-_STATING = f"""
-WITH asked(id) AS MATERIALIZED (SELECT value FROM json_each(?)),
-first AS MATERIALIZED (
-  SELECT file, min(start_line) AS line, {_OWN} FROM sections
-  WHERE file IN (
-    SELECT file FROM sections WHERE id IN asked AND coalesce({_OWN}) IS NOT NULL
-  ) GROUP BY file
-)
-SELECT s.id FROM asked a JOIN sections s ON s.id = a.id JOIN files f ON f.id = s.file
-LEFT JOIN first ON first.file = s.file AND coalesce({_OWN_OF_S}) IS NOT NULL
-WHERE s.kind IS NOT f.kind OR s.extra IS NOT NULL
-  OR (SELECT count(*) FROM tags WHERE section = s.id)
-    <> iif(f.tags = '', 0, json_array_length(f.tags))
-  OR (first.file IS NOT NULL AND ({_OWN_OF_S}) IS NOT ({_OWN_OF_FIRST}))
-"""
-_AFTER_FRONT_MATTER = """
-SELECT p.id, (
-  SELECT id FROM sections WHERE file = p.file AND level > 0 ORDER BY start_line LIMIT 1
-) FROM sections p WHERE p.level = 0 AND p.id IN (SELECT value FROM json_each(?))
-"""
 _FEATURES = (
     "SELECT c.id, s.importance, s.kind, coalesce(s.day, f.day), f.mtime_ns"
     " FROM chunks c JOIN sections s ON s.id = c.section JOIN files f ON f.id = c.file"
     " WHERE c.id IN (SELECT value FROM json_each(?))"
 )
-# Chunks contain all lines of a section that are not blank.
-_BLANK_LINES = """
-SELECT id, start_line - 1 - before FROM (
-  SELECT id, start_line, max(end_line) OVER (
-    PARTITION BY section ORDER BY start_line, end_line, id
-    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-  ) AS before
-  FROM chunks WHERE section IN (SELECT value FROM json_each(?))
-) WHERE start_line - 1 > before
-"""
-
-
-_decode_heading = msgspec.json.Decoder(tuple[str, ...]).decode
-
-
-class HitSection(StoredMeta, frozen=True, kw_only=True):
-    """The section of a hit; `digest` is that of the file as indexed."""
-
-    anchor: str
-    heading: tuple[str, ...]
-    digest: str
-
-
-def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, HitSection]:
-    """Return sections by id."""
-    return {
-        number: HitSection(
-            anchor=anchor,
-            heading=_decode_heading(heading),
-            digest=digest,
-            **read_meta_columns(meta),
-        )
-        for *meta, number, anchor, heading, digest in reader.rows(_SECTIONS, (encode_numbers(ids),))
-    }
-
-
-def find_stating(reader: Reader, ids: Collection[int]) -> list[int]:
-    """Return which of these sections state metadata of their own."""
-    return [row[0] for row in reader.rows(_STATING, (encode_numbers(ids),))]
-
-
-def find_separate(reader: Reader, ids: Collection[int]) -> list[int]:
-    """Return these sections without the front matter of each note and the section after it, if that
-    states nothing else: they are one.
-    """
-    pairs = reader.rows(_AFTER_FRONT_MATTER, (encode_numbers(ids),))
-    stating = {None, *find_stating(reader, [after for _, after in pairs if after is not None])}
-    together = {one for pair in pairs if pair[1] not in stating for one in pair}
-    return [one for one in ids if one not in together]
-
-
-class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):
-    """What a context shows of a section besides its text."""
-
-    anchor: str
-    heading: tuple[str, ...]
-    kind: str | None
-
-
-def read_section_titles(reader: Reader, ids: Iterable[int]) -> dict[int, SectionTitle]:
-    """Return the titles of sections by id: less than `read_sections`, for many candidates."""
-    return {
-        number: SectionTitle(anchor=anchor, heading=_decode_heading(heading), kind=kind)
-        for number, anchor, heading, kind in reader.rows(_TITLES, (encode_numbers(ids),))
-    }
 
 
 def read_ranking_features(reader: Reader, chunks: Iterable[int]) -> dict[int, RankingFeatures]:
@@ -695,96 +585,11 @@ def read_ranking_features(reader: Reader, chunks: Iterable[int]) -> dict[int, Ra
     }
 
 
-def count_blank_lines_before(reader: Reader, sections: Iterable[int]) -> dict[int, int]:
-    """Return the number of blank lines right before each chunk of these sections, if there are
-    any.
-    """
-    return dict(reader.rows(_BLANK_LINES, (encode_numbers(sections),)))
-
-
-# --- secrets ------------------------------------------------------------------------------------
-
-_HAS_SECRETS = "SELECT EXISTS(SELECT 1 FROM secrets)"
-_IS_PARTIAL = (
-    "EXISTS(SELECT 1 FROM chunks o WHERE o.file = c.file AND o.start_line = c.start_line"
-    " AND o.end_line = c.end_line AND o.id <> c.id)"
-)
-_LINES_OF_CHUNKS = (
-    f"SELECT c.id, f.path, c.start_line, c.end_line, {_IS_PARTIAL} FROM chunks c"
-    " JOIN files f ON f.id = c.file WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id"
-)
-_SECRETS_OF_CHUNKS = (
-    f"SELECT c.id, c.start_line, c.end_line, s.start_line, s.end_line, s.what, {_IS_PARTIAL}"
-    " FROM chunks c JOIN secrets s"
-    " ON s.file = c.file AND s.start_line <= c.end_line AND s.end_line >= c.start_line"
-    " WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id, s.start_line, s.end_line"
-)
-
-
-class ChunkLines(NamedTuple):
-    """Where a chunk lies: its note, and its lines, of whose text it may hold only a part."""
-
-    chunk: int
-    path: str
-    start: int
-    end: int
-    is_partial: bool
-
-
-class ChunkSecrets(msgspec.Struct, frozen=True, kw_only=True):
-    """The lines of a chunk, and in order the lines of all secrets that overlap them.
-
-    `is_partial`: the chunk holds only a part of the text of its lines.
-    """
-
-    span: Span
-    is_partial: bool
-    secrets: list[SecretLines]
-
-
-def knows_secrets(reader: Reader, fingerprint: str) -> bool:
-    """True if the index has this fingerprint, and with it the lines of all secrets of its notes."""
-    is_same = read_fingerprint(reader.connection) == fingerprint
-    return is_same and reader.connection.table_exists(None, "secrets")
-
-
-def has_secrets(reader: Reader, fingerprint: str) -> bool:
-    """True if any note contains a secret, or the index does not know."""
-    known: dict[str, bool] = reader.memo.setdefault("has_secrets", {})
-    if fingerprint not in known:
-        if len(known) >= MEMO_LIMIT:
-            known.clear()
-        is_known = knows_secrets(reader, fingerprint)
-        known[fingerprint] = not is_known or bool(reader.rows(_HAS_SECRETS)[0][0])
-    return known[fingerprint]
-
-
-def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, ChunkSecrets]:
-    """Return the secrets of each of `chunks` that shares lines with one."""
-    found: dict[int, ChunkSecrets] = {}
-    rows = reader.rows(_SECRETS_OF_CHUNKS, (encode_numbers(chunks),))
-    for chunk, start, end, first, last, what, is_partial in rows:
-        of_chunk = ChunkSecrets(span=Span(start, end), is_partial=bool(is_partial), secrets=[])
-        secret = SecretLines(span=Span(first, last), what=what)
-        found.setdefault(chunk, of_chunk).secrets.append(secret)
-    return found
-
-
-def read_chunk_lines(reader: Reader, chunks: Iterable[int]) -> list[ChunkLines]:
-    """Return where each of `chunks` lies."""
-    return [
-        ChunkLines(chunk, path, start, end, bool(is_partial))
-        for chunk, path, start, end, is_partial in reader.rows(
-            _LINES_OF_CHUNKS, (encode_numbers(chunks),)
-        )
-    ]
-
-
-# --- session start ------------------------------------------------------------------------------
+# --- Session start --------------------------------------------------------------------------------
 
 PINNED_TAG = "pinned"
 N_RECENT_NOTES = 20
-# Of each reason: a context of 50,000 tokens holds some 500 chunks.
+# Chunks of each reason: a context of 50,000 tokens holds some 500 chunks.
 N_START_CHUNKS = 600
 
 _START_CHUNKS = """
@@ -834,7 +639,7 @@ def find_start_chunks(
     MEMORY.md, of an important kind, of lifecycle `project`, or of the notes saved last. In no
     particular order.
 
-    `kinds` have the importance of sections that state none, `other` is that of all other kinds. An
+    `kinds` have the importance of sections that state none, `other` counts for all other kinds. An
     importance from `pin_at` on is pinned, and makes a kind important.
     """
     allowed, bindings = compile_filters(reader, filters)

@@ -8,12 +8,15 @@ lines. Only a line that is too long for a chunk has several chunks; `part` says 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from memsyncd.core.model import split_long_text
+import msgspec
+
+from memsyncd.core.model import CHUNK_LIMIT_CHARS, SecretLines, Span, split_long_text
 from memsyncd.errors import StoreCorrupt
-from memsyncd.store.pool import Reader, encode_numbers
+from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
+from memsyncd.store.schema import read_fingerprint
 
 BLOCK_CHARS = 8192
 _LEVEL = 3
@@ -92,6 +95,8 @@ def inflate(data: Any) -> str:
 
 
 def _take_part(text: str, part: int) -> str:
+    if part == 0 and len(text) <= CHUNK_LIMIT_CHARS:
+        return text
     parts = split_long_text(text)
     if part < len(parts):
         return parts[part]
@@ -99,3 +104,81 @@ def _take_part(text: str, part: int) -> str:
         "the database is damaged: a chunk is no part of its lines",
         hint="memsyncd rebuilds it by itself",
     )
+
+
+# --- Secrets in texts -----------------------------------------------------------------------------
+
+_HAS_SECRETS = "SELECT EXISTS(SELECT 1 FROM secrets)"
+_IS_PARTIAL = (
+    "EXISTS(SELECT 1 FROM chunks o WHERE o.file = c.file AND o.start_line = c.start_line"
+    " AND o.end_line = c.end_line AND o.id <> c.id)"
+)
+_LINES_OF_CHUNKS = (
+    f"SELECT c.id, f.path, c.start_line, c.end_line, {_IS_PARTIAL} FROM chunks c"
+    " JOIN files f ON f.id = c.file WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id"
+)
+_SECRETS_OF_CHUNKS = (
+    f"SELECT c.id, c.start_line, c.end_line, s.start_line, s.end_line, s.what, {_IS_PARTIAL}"
+    " FROM chunks c JOIN secrets s"
+    " ON s.file = c.file AND s.start_line <= c.end_line AND s.end_line >= c.start_line"
+    " WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id, s.start_line, s.end_line"
+)
+
+
+class ChunkLines(NamedTuple):
+    """Where a chunk lies: its note, and its lines, of whose text it may hold only a part."""
+
+    chunk: int
+    path: str
+    start: int
+    end: int
+    is_partial: bool
+
+
+class ChunkSecrets(msgspec.Struct, frozen=True, kw_only=True):
+    """The lines of a chunk, and in order the lines of all secrets that overlap them.
+
+    `is_partial`: the chunk holds only a part of the text of its lines.
+    """
+
+    span: Span
+    is_partial: bool
+    secrets: list[SecretLines]
+
+
+def knows_secrets(reader: Reader, fingerprint: str) -> bool:
+    """True if the index has this fingerprint, and with it the lines of all secrets of its notes."""
+    is_same = read_fingerprint(reader.connection) == fingerprint
+    return is_same and reader.connection.table_exists(None, "secrets")
+
+
+def has_secrets(reader: Reader, fingerprint: str) -> bool:
+    """True if any note contains a secret, or the index does not know."""
+    remembered: dict[str, bool] = reader.memo.setdefault("has_secrets", {})
+    if fingerprint not in remembered:
+        if len(remembered) >= MEMO_LIMIT:
+            remembered.clear()
+        is_known = knows_secrets(reader, fingerprint)
+        remembered[fingerprint] = not is_known or bool(reader.rows(_HAS_SECRETS)[0][0])
+    return remembered[fingerprint]
+
+
+def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, ChunkSecrets]:
+    """Return the secrets of each of `chunks` that shares lines with one."""
+    secrets: dict[int, ChunkSecrets] = {}
+    rows = reader.rows(_SECRETS_OF_CHUNKS, (encode_numbers(chunks),))
+    for chunk, start, end, first, last, what, is_partial in rows:
+        of_chunk = ChunkSecrets(span=Span(start, end), is_partial=bool(is_partial), secrets=[])
+        secret = SecretLines(span=Span(first, last), what=what)
+        secrets.setdefault(chunk, of_chunk).secrets.append(secret)
+    return secrets
+
+
+def read_chunk_lines(reader: Reader, chunks: Iterable[int]) -> list[ChunkLines]:
+    """Return where each of `chunks` lies."""
+    return [
+        ChunkLines(chunk, path, start, end, bool(is_partial))
+        for chunk, path, start, end, is_partial in reader.rows(
+            _LINES_OF_CHUNKS, (encode_numbers(chunks),)
+        )
+    ]

@@ -22,8 +22,7 @@ from memsyncd.core.model import path_words
 from memsyncd.errors import StoreCorrupt
 from memsyncd.store.connection import Durability, open_writer, transaction, translating_errors
 from memsyncd.store.pool import Reader, encode_numbers
-from memsyncd.store.search import ChunkSecrets, read_chunk_secrets
-from memsyncd.store.texts import read_texts
+from memsyncd.store.texts import ChunkSecrets, read_chunk_secrets, read_texts
 
 _SCHEMA_VERSION = 1
 _SCHEMA = """

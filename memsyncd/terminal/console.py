@@ -444,6 +444,15 @@ def describe_semantic(answer: Mapping[str, Any]) -> str:
     return f"{how}: {reason}" if reason else ""
 
 
+def report_answer(answer: dict[str, Any], console: Console) -> None:
+    """Report how the query was read, why not all was searched by meaning, and the workspaces that
+    the answer lacks.
+    """
+    report_query(answer, console)
+    console.terminal.note(describe_semantic(answer))
+    report_left_out(answer, console)
+
+
 def report_similar(answer: dict[str, Any], console: Console) -> None:
     """Report sections that say nearly the same as the text of this write."""
     for section in clean_values(answer)["similar"]:

@@ -16,7 +16,9 @@ import msgspec
 from memsyncd.config import Config, SearchConfig
 from memsyncd.core.search import dates, passages, query, words
 from memsyncd.core.search.ranking import DEFAULT_RANKING
-from memsyncd.engine import candidates, context, search
+from memsyncd.engine import candidates, plan, search
+from memsyncd.operations.context import run as context
+from memsyncd.store import candidates as word_candidates
 from memsyncd.store import search as store_search
 
 # Any positive number below a day: a question's date then fits notes of that very day alone.
@@ -45,7 +47,7 @@ class Ablation:
     def apply(self) -> Iterator[Config]:
         """Replace the constants and yield the configuration to ask with."""
         ranking = msgspec.structs.replace(DEFAULT_RANKING, **self.ranking)
-        rankings = [(module, "DEFAULT_RANKING", ranking) for module in (search, context)]
+        rankings = [(module, "DEFAULT_RANKING", ranking) for module in (plan, search, context)]
         constants = (*rankings, *self.constants)
         before = [(module, name, getattr(module, name)) for module, name, _ in constants]
         try:
@@ -91,7 +93,7 @@ ABLATIONS = (
     Ablation(
         name="families of words that are in a note",
         category="word-elsewhere",
-        constants=((candidates, "FAMILY_OWN_CHUNKS", 0),),
+        constants=((word_candidates, "FAMILY_OWN_CHUNKS", 0),),
     ),
     Ablation(name="shared part", category="long-family", constants=((words, "SHARED_PART", 0.0),)),
     Ablation(
@@ -103,7 +105,9 @@ ABLATIONS = (
         name="letters of a family", category="short-word", constants=((words, "MIN_LETTERS", 0),)
     ),
     Ablation(
-        name="words in a row", category="in-a-row", constants=((candidates, "RUN_WEIGHT", 0.0),)
+        name="words in a row",
+        category="in-a-row",
+        constants=((word_candidates, "RUN_WEIGHT", 0.0),),
     ),
     Ablation(
         name="stopwords of languages",

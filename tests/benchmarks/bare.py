@@ -17,8 +17,7 @@ from watchdog.observers import Observer, inotify_c
 from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.paths import NotePath
-from memsyncd.core.search.folding import fold
-from memsyncd.core.search.words import find_subwords
+from memsyncd.core.search.words import find_subwords, fold
 from memsyncd.store.rows import make_fts_rows
 from memsyncd.store.schema import EXACT_TOKENIZER, TOKENIZER
 from tests.benchmarks.corpus import Copy

@@ -13,12 +13,14 @@ from typing import Any
 
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.context import build_context
+from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.rebuild import close_workspace, open_workspace
-from memsyncd.engine.search import RunOptions, search
+from memsyncd.engine.search import search
 from memsyncd.engine.sync import SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.operations.search.declare import ContextParams, SearchParams
+from memsyncd.operations.context.declare import ContextParams
+from memsyncd.operations.context.run import merge_offers, offer_context
+from memsyncd.operations.search.declare import SearchParams
 from tests.benchmarks.questions import Lines, Question, QuestionSet, find_scope_path
 
 N_RESULTS = 50
@@ -42,7 +44,9 @@ def find_shown(
     options = RunOptions(timeout_s=TIMEOUT_S)
     return [
         Lines(path=find_scope_path(part.path), start=part.start_line, end=part.end_line)
-        for part in build_context(workspace, params, config, options).included
+        for part in merge_offers(
+            [offer_context(workspace, params, config, options)], params, config
+        ).included
     ]
 
 

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from memsyncd.client import Client
 from memsyncd.config import Config
-from memsyncd.core.search.folding import fold
+from memsyncd.core.search.words import fold
 from tests.benchmarks.figure import find_percentile
 from tests.benchmarks.home import Checkout, Home, running
 from tests.benchmarks.measures import find_mean, find_paired_interval

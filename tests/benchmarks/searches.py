@@ -17,7 +17,8 @@ import msgspec
 
 from memsyncd.client import Client
 from memsyncd.config import Config
-from memsyncd.engine.search import RunOptions, search
+from memsyncd.engine.plan import RunOptions
+from memsyncd.engine.search import search
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.errors import MemsyncdError
 from memsyncd.operations.search.declare import SearchParams

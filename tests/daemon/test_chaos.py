@@ -33,14 +33,16 @@ from hypothesis.stateful import (
 
 from memsyncd.client import Client
 from memsyncd.config import Config, SyncConfig
-from memsyncd.engine import browse
 from memsyncd.engine.clock import Clock
+from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.registry import Registry
-from memsyncd.engine.search import RunOptions, search
+from memsyncd.engine.search import search
 from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError
 from memsyncd.operations.notes.declare import ListParams
+from memsyncd.operations.notes.read import list_notes
 from memsyncd.operations.search.declare import SearchParams
 from tests.watch.faults import fake_overflow, kill_reader
 
@@ -95,7 +97,7 @@ class EngineUnderTest:
         self._thread.start()
         self.workspaces, self._workspace = self._on_loop(lambda: self._open(home, root))
 
-    def _open(self, home: Home, root: Path) -> tuple[Workspaces, browse.Workspace]:
+    def _open(self, home: Home, root: Path) -> tuple[Workspaces, Workspace]:
         workspaces = Workspaces(
             registry=Registry(
                 home.folder / f"{root.parent.name}.json", home=str(home.folder), uid=os.geteuid()
@@ -112,7 +114,7 @@ class EngineUnderTest:
         try:
             return {
                 note.path: note.digest
-                for note in browse.list_notes(self._workspace, Config(), ListParams())
+                for note in list_notes(self._workspace, Config(), ListParams())
             }
         except MemsyncdError as failure:
             return {"": failure.message}

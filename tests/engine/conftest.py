@@ -19,28 +19,25 @@ import pytest
 from memsyncd.config import ChunkingConfig, Config
 from memsyncd.engine import external_changes
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.context import build_context
 from memsyncd.engine.edit import edit_workspace
 from memsyncd.engine.external_changes import record_all, sync_and_record
+from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.rebuild import (
     close_workspace,
     open_workspace,
     rebuild_index,
 )
-from memsyncd.engine.search import RunOptions, search
+from memsyncd.engine.search import search
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.operations.context.declare import ContextAnswer, ContextParams
+from memsyncd.operations.context.run import merge_offers, offer_context
 from memsyncd.operations.history.declare import HistoryParams, RevisionInfo, UndoParams
 from memsyncd.operations.history.run import list_revisions, undo_revisions
 from memsyncd.operations.notes.declare import MemoryParams
 from memsyncd.operations.notes.run import Answer, make_decision, view
 from memsyncd.operations.revisions import parse_target
-from memsyncd.operations.search.declare import (
-    ContextAnswer,
-    ContextParams,
-    SearchAnswer,
-    SearchParams,
-)
+from memsyncd.operations.search.declare import SearchAnswer, SearchParams
 from memsyncd.store.texts import read_note_text
 
 # A guard against hanging.
@@ -68,7 +65,9 @@ def build_block(
 ) -> ContextAnswer:
     options = PATIENT | {name: more.pop(name) for name in RUN_OPTIONS & more.keys()}
     params = ContextParams(query=query, **more)
-    return build_context(workspace, params, config, RunOptions(**options))
+    return merge_offers(
+        [offer_context(workspace, params, config, RunOptions(**options))], params, config
+    )
 
 
 def make_call(workspace: Workspace, config: Config, *, now_s: float) -> Any:

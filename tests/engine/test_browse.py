@@ -12,13 +12,14 @@ import pytest
 
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS
-from memsyncd.engine import browse
-from memsyncd.engine.browse import find_problems, list_notes, name_from_root, read_place
+from memsyncd.engine.browse import find_problems, name_from_root
 from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused, TooLarge
 from memsyncd.files.scope import Scope, parse_scope
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.links.run import find_links
+from memsyncd.operations.notes import read as notes_read
 from memsyncd.operations.notes.declare import GetParams, Got, ListParams, NoteInfo, ValidateParams
+from memsyncd.operations.notes.read import list_notes, read_place
 from memsyncd.operations.upkeep.declare import ArchiveParams
 
 
@@ -224,7 +225,7 @@ def measure_peak_bytes(call: Callable[[], object]) -> int:
 def test_a_list_takes_memory_for_the_answer_that_is_allowed_and_not_for_the_vault(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(browse, "READ_LIMIT_S", 60.0)  # while all allocations are counted
+    monkeypatch.setattr(notes_read, "READ_LIMIT_S", 60.0)  # while all allocations are counted
     sections = "".join(f"## Section {number}\n\n" for number in range(40))
     for number in range(40):
         bench.write(f".memories/{number}.md", sections)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memsyncd.config import Config
 from memsyncd.core.search.query import QUERY_LIMIT
-from memsyncd.engine.search import describe_query
+from memsyncd.engine.plan import describe_query
 from memsyncd.operations.search.declare import SearchParams
 from tests.engine.conftest import build_block, search_in
 

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
-from memsyncd.engine.browse import list_notes, read_place
 from memsyncd.engine.metadata import advise_unknown_kind, find_similar_kind
 from memsyncd.errors import BadRequest
 from memsyncd.operations.notes.declare import GetParams, ListParams
+from memsyncd.operations.notes.read import list_notes, read_place
 from memsyncd.operations.sections import Filters, SectionMeta, Sort
 from memsyncd.operations.stats.declare import StatsParams
 from memsyncd.operations.stats.run import compute_stats

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memsyncd.config import Config
-from memsyncd.engine.search import RunOptions
+from memsyncd.engine.plan import RunOptions
 from memsyncd.errors import NotFresh
 from memsyncd.operations.similar.declare import PatternsParams
 from memsyncd.operations.similar.patterns import (

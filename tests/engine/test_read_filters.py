@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from memsyncd.core.search.query import NO_FILTERS, Filters
-from memsyncd.engine.search import read_filters
+from memsyncd.core.search.filters import NO_FILTERS, Filters
+from memsyncd.engine.plan import read_filters
 from memsyncd.errors import BadRequest
 from memsyncd.operations import sections
 

@@ -14,12 +14,13 @@ from msgspec import structs
 from memsyncd.config import Config, GuardConfig
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import CHUNK_LIMIT_CHARS
-from memsyncd.core.search.query import NO_FILTERS
-from memsyncd.engine.browse import find_problems, list_notes, read_place
+from memsyncd.core.search.filters import NO_FILTERS
+from memsyncd.engine.browse import find_problems
+from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.redaction import read_redacted_chunks
-from memsyncd.engine.search import RunOptions
 from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.operations.notes.declare import GetParams, ListParams
+from memsyncd.operations.notes.read import list_notes, read_place
 from memsyncd.operations.similar.declare import DuplicatesParams
 from memsyncd.operations.similar.run import find_duplicates
 from memsyncd.store.search import find_candidates

@@ -12,11 +12,12 @@ import apsw
 import pytest
 
 from memsyncd.engine.accesses import note_accesses, store_accesses
-from memsyncd.engine.browse import find_problems, list_notes, read_place
+from memsyncd.engine.browse import find_problems
 from memsyncd.operations.inbox import read_inbox
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.links.run import find_links
 from memsyncd.operations.notes.declare import GetParams, ListParams
+from memsyncd.operations.notes.read import list_notes, read_place
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.signals.declare import SignalInboxParams, SignalSendParams
 from memsyncd.operations.signals.run import send_signal

@@ -129,7 +129,7 @@ def test_a_hurried_search_is_refused_at_once_if_it_would_take_long(
     with pytest.raises(NotFresh):
         ask(filled, "redis a1 b2 c3 d4 e5 f6 g7 h8", is_hurried=True)
     n_redis = len(ask(filled, "redis").hits)
-    monkeypatch.setattr("memsyncd.engine.candidates.MAX_HURRIED_MATCHES", n_redis)
+    monkeypatch.setattr("memsyncd.store.candidates.MAX_HURRIED_MATCHES", n_redis)
     assert ask(filled, "redis", is_hurried=True).hits
     with pytest.raises(NotFresh):
         ask(filled, "redis cold", is_hurried=True)
@@ -356,7 +356,7 @@ def test_on_a_large_index_a_word_in_nearly_all_chunks_is_not_searched(
         )
     bench.sync()
     assert len(search_in([bench.workspace], "notes redis", limit=50).hits) == 20
-    monkeypatch.setattr("memsyncd.engine.candidates.LARGE_INDEX_CHUNKS", 10)
+    monkeypatch.setattr("memsyncd.store.candidates.LARGE_INDEX_CHUNKS", 10)
     [hit] = search_in([bench.workspace], "notes redis").hits
     assert (hit.path, hit.matched) == (".memories/7.md", ["notes", "redis"])
     assert len(search_in([bench.workspace], "notes", limit=50).hits) == 20
@@ -365,7 +365,7 @@ def test_on_a_large_index_a_word_in_nearly_all_chunks_is_not_searched(
 def test_on_a_large_index_a_word_in_nearly_all_chunks_is_searched_if_the_others_find_nothing(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memsyncd.engine.candidates.LARGE_INDEX_CHUNKS", 10)
+    monkeypatch.setattr("memsyncd.store.candidates.LARGE_INDEX_CHUNKS", 10)
     for number in range(20):
         bench.write(
             f".memories/{number}.md", f"a note about notes{' and redis' if number == 7 else ''}"
@@ -387,11 +387,11 @@ def test_on_a_large_index_the_rarest_words_select_and_all_words_rank(
     # One of the notes with the rarer word holds the other, too.
     everything = ask(bench, "redis cache", limit=50).hits
     assert len(everything) == 11
-    monkeypatch.setattr("memsyncd.engine.candidates.LARGE_INDEX_CHUNKS", 10)
+    monkeypatch.setattr("memsyncd.store.candidates.LARGE_INDEX_CHUNKS", 10)
     monkeypatch.setattr("memsyncd.engine.search.N_CANDIDATES", 2)
     monkeypatch.setattr("memsyncd.engine.search.CANDIDATES_PER_HIT", 0)
-    monkeypatch.setattr("memsyncd.engine.candidates.SELECTING_MATCHES", 5)
-    monkeypatch.setattr("memsyncd.engine.candidates.SELECTING_SHARE", 120)
+    monkeypatch.setattr("memsyncd.store.candidates.SELECTING_MATCHES", 5)
+    monkeypatch.setattr("memsyncd.store.candidates.SELECTING_SHARE", 120)
     selected = ask(bench, "redis cache", limit=50).hits
     assert [(hit.path, hit.matched, hit.score) for hit in selected] == [
         (hit.path, hit.matched, hit.score) for hit in everything[:2]
@@ -419,7 +419,7 @@ def test_where_all_words_are_frequent_two_of_them_select(
         "SELECTING_SHARE": 120,
         "ENOUGH_SELECTED": 2,
     }.items():
-        monkeypatch.setattr(f"memsyncd.engine.candidates.{name}", value)
+        monkeypatch.setattr(f"memsyncd.store.candidates.{name}", value)
     selected = ask(bench, "redis cache", limit=50).hits
     assert [hit.path for hit in selected] == [hit.path for hit in everything[:2]]
     assert all(hit.matched == ["redis", "cache"] for hit in selected)
@@ -585,7 +585,7 @@ def test_the_common_words_of_a_question_count_in_a_row_beside_its_only_other_wor
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So the exact word is read of all that was found.
-    monkeypatch.setattr("memsyncd.engine.candidates.HOLDING_CHUNKS", 3)
+    monkeypatch.setattr("memsyncd.store.candidates.HOLDING_CHUNKS", 3)
     for number in range(24):
         bench.write(f".memories/{number:02}.md", "One line.\n")
     for number in range(6):

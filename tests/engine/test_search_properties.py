@@ -14,14 +14,10 @@ from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig, Config
 from memsyncd.core.search.query import compile_query, parse_query
-from memsyncd.engine.context import merge_offers, offer_context
-from memsyncd.engine.search import RunOptions
-from memsyncd.operations.search.declare import (
-    ContextAnswer,
-    ContextParams,
-    ContextPart,
-    SearchAnswer,
-)
+from memsyncd.engine.plan import RunOptions
+from memsyncd.operations.context.declare import ContextAnswer, ContextParams, ContextPart
+from memsyncd.operations.context.run import merge_offers, offer_context
+from memsyncd.operations.search.declare import SearchAnswer
 from tests.engine.conftest import build_block, search_in
 
 WORDS = st.sampled_from(
@@ -134,8 +130,8 @@ def test_reading_words_and_all_exact_words_gives_the_answer_of_looking_them_up(
 ) -> None:
     bench = make(notes)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("memsyncd.engine.candidates.LARGE_INDEX_CHUNKS", 0)
-        patched.setattr("memsyncd.engine.candidates.COMMON_SHARE", 1)
+        patched.setattr("memsyncd.store.candidates.LARGE_INDEX_CHUNKS", 0)
+        patched.setattr("memsyncd.store.candidates.COMMON_SHARE", 1)
         looked_up = ask(bench, query)
         patched.setattr("memsyncd.engine.search.READ_WORDS_FROM", 0)
         patched.setattr("memsyncd.engine.candidates.MAX_READ_TWICE", 0)

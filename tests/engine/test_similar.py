@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from memsyncd.config import MemoryConfig
-from memsyncd.engine.search import RunOptions
+from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.similar import find_nearly_same
 from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
 from memsyncd.operations.sections import Filters

@@ -11,12 +11,12 @@ import pytest
 
 from memsyncd.config import Config
 from memsyncd.core.paths import Globs
-from memsyncd.engine.browse import list_notes
 from memsyncd.engine.metadata import make_valuation
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.links.run import find_links
 from memsyncd.operations.notes.declare import ListParams
+from memsyncd.operations.notes.read import list_notes
 from memsyncd.operations.plans import make_upkeep_decision
 from memsyncd.operations.recall import run as recall_module
 from memsyncd.operations.recall.declare import Recalled, RecallParams

@@ -16,7 +16,7 @@ from memsyncd.operations.notes.declare import NewSection, NoteAddManyParams
 from memsyncd.operations.tasks.declare import SessionStartParams
 from memsyncd.operations.workspaces import run as adding
 from memsyncd.operations.workspaces.declare import AddParams
-from memsyncd.server.reads import PathLookup
+from memsyncd.server.places import PathLookup
 from tests.server.test_handlers import HandlersBench, run
 
 

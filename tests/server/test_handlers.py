@@ -19,7 +19,7 @@ import pytest
 
 from memsyncd.config import Config, SyncConfig
 from memsyncd.daemon.resources import read_process_stats
-from memsyncd.engine import browse, explain, rebuild
+from memsyncd.engine import explain, rebuild
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.sync import SyncDone
@@ -28,16 +28,18 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import StoreCorrupt
 from memsyncd.operations.changes.declare import SubscribeParams
+from memsyncd.operations.context.declare import ContextParams
 from memsyncd.operations.daemon import Facts, Load, ServerCounters
 from memsyncd.operations.fields import Params, WorkspaceParams
 from memsyncd.operations.links.declare import LinksParams
+from memsyncd.operations.notes import read as notes_read
 from memsyncd.operations.notes.declare import GetParams, ListParams
-from memsyncd.operations.search.declare import ContextParams, SearchParams
+from memsyncd.operations.search.declare import SearchParams
 from memsyncd.operations.semantic.declare import SemanticStatus
 from memsyncd.operations.stats.declare import StatsParams
 from memsyncd.operations.status.declare import PanelAddress
 from memsyncd.semantic import NoVectors
-from memsyncd.server import handlers
+from memsyncd.server import asking
 from memsyncd.server.handlers import Handlers
 from memsyncd.server.reads import Reads
 from memsyncd.server.session import Limits, Session
@@ -180,7 +182,7 @@ def test_damage_that_any_read_finds_is_repaired(
 def test_a_search_waits_a_moment_for_a_save_that_is_being_indexed(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch, has_time: bool
 ) -> None:
-    monkeypatch.setattr(handlers, "SAVE_WAIT_S", LIMIT_S if has_time else 0.001)
+    monkeypatch.setattr(asking, "SAVE_WAIT_S", LIMIT_S if has_time else 0.001)
     is_held, is_over = threading.Event(), threading.Event()
 
     def hold() -> Job[None]:
@@ -217,7 +219,7 @@ def test_a_search_waits_a_moment_for_a_save_that_is_being_indexed(
 def test_the_first_search_after_a_save_finds_it(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handlers, "SAVE_WAIT_S", LIMIT_S)
+    monkeypatch.setattr(asking, "SAVE_WAIT_S", LIMIT_S)
 
     async def save_and_search(bench: HandlersBench, number: int) -> int:
         (root / "saved.tmp").write_text(f"# Larch\n\nthe word is larch{number}\n")
@@ -300,7 +302,7 @@ def test_an_answer_from_before_the_event_of_a_save_is_handled_says_that_a_note_i
 def test_a_list_has_the_generation_that_it_was_read_from(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = browse.list_notes
+    read = notes_read.list_notes
 
     async def ask(bench: HandlersBench) -> None:
         workspace = await bench.add(root)
@@ -313,7 +315,7 @@ def test_a_list_has_the_generation_that_it_was_read_from(
             bench.workspaces.scheduler.sync(workspace).result(LIMIT_S)
             return notes
 
-        monkeypatch.setattr(browse, "list_notes", read_and_sync)
+        monkeypatch.setattr(notes_read, "list_notes", read_and_sync)
         listed = await bench.ask("list", ListParams())
         assert workspace.condition.generation > generation
         assert listed.freshness.generation == generation

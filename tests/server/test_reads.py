@@ -1,18 +1,23 @@
-"""The order of reads, their time limits, and which searches the event loop tries."""
+"""The order of reads, their time limits, which searches the event loop tries, and waiting for work."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import time
+from concurrent.futures import Future
+from pathlib import Path
 
 import pytest
 
 from memsyncd.core.scheduling import QUICK_S, Flow
 from memsyncd.engine.clock import Clock
 from memsyncd.errors import NotFresh
-from memsyncd.server.reads import LoopAdmission, ReadQueue
+from memsyncd.server.dispatch import wait_for_turn
+from memsyncd.server.reads import LoopAdmission, ReadQueue, wait_for, wait_for_work
 from memsyncd.server.session import Session
+from tests.server.test_handlers import HandlersBench, run
 
 
 async def hold(
@@ -118,3 +123,34 @@ def test_a_read_is_long_if_its_clients_earlier_reads_were_long() -> None:
         return found
 
     assert asyncio.run(scenario()) == [True, False, False]
+
+
+# --- Waiting --------------------------------------------------------------------------------------
+
+
+def test_a_failure_after_its_client_has_left_is_no_error_of_the_loop(tmp_path: Path) -> None:
+    (tmp_path / "proj").mkdir()
+
+    async def leave(bench: HandlersBench) -> None:
+        reported: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: reported.append(context))
+        workspace = await bench.add(tmp_path / "proj")
+        for wait in (
+            lambda work: wait_for_turn(bench.workspaces, workspace, work, 60.0),
+            lambda work: wait_for_work(bench.workspaces, workspace, work, 60.0),
+            lambda work: wait_for(asyncio.gather(asyncio.wrap_future(work)), 60.0),
+        ):
+            work: Future[None] = Future()
+            task = asyncio.ensure_future(wait(work))
+            await asyncio.sleep(0)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            work.set_exception(ValueError("nobody waits"))
+            del task, work
+            await asyncio.sleep(0.01)
+            gc.collect()
+        assert reported == []
+
+    run(tmp_path, leave)

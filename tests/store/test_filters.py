@@ -10,12 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.search.query import NO_FILTERS, Filters, extract_filters
+from memsyncd.core.search.filters import NO_FILTERS, Filters, extract_filters
 from memsyncd.errors import BadRequest
 from memsyncd.store.filters import compile_filters, compile_section_filters, find_file_ids
 from memsyncd.store.index import Index, PutNote
-from memsyncd.store.lookup import stream_notes
-from memsyncd.store.metadata import count_sections
+from memsyncd.store.lookup import count_sections, stream_notes
 
 Put = Callable[..., PutNote]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from memsyncd.core.model import Problem, Span
-from memsyncd.core.search.query import NO_FILTERS, Filters
+from memsyncd.core.search.filters import NO_FILTERS, Filters
 from memsyncd.store import lookup
 from memsyncd.store.index import DropNote, Index, PutNote
 from memsyncd.store.lookup import (
@@ -20,13 +20,15 @@ from memsyncd.store.lookup import (
     find_matching_tags,
     find_similar_words,
     find_words_by_first_letter,
+    stream_notes,
+    stream_sections,
+)
+from memsyncd.store.sections import (
     read_anchors,
     read_digest,
     read_problems,
     read_section,
     read_sections_of,
-    stream_notes,
-    stream_sections,
 )
 
 Put = Callable[..., PutNote]

@@ -8,13 +8,15 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memsyncd.core.search.query import NO_FILTERS, compile_query, parse_query
+from memsyncd.core.search.filters import NO_FILTERS
+from memsyncd.core.search.query import compile_query, parse_query
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.store import pool as pool_module
 from memsyncd.store.connection import VM_STEPS_BETWEEN_CHECKS, CancellationToken
 from memsyncd.store.index import DropNote, Index, PutNote
 from memsyncd.store.pool import MAX_IDLE, ConnectionPool, Reader
-from memsyncd.store.search import find_candidates, read_sections
+from memsyncd.store.search import find_candidates
+from memsyncd.store.sections import read_sections
 from memsyncd.store.texts import read_texts
 
 Put = Callable[..., PutNote]

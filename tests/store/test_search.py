@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from memsyncd.core.model import Span
-from memsyncd.core.search.query import NO_FILTERS, Filters
+from memsyncd.core.search.filters import NO_FILTERS, Filters
 from memsyncd.errors import NotFresh
 from memsyncd.store.filters import MAX_LISTED_CHUNKS, compile_filters, compile_match_filters
 from memsyncd.store.index import Index, PutNote
@@ -15,15 +15,14 @@ from memsyncd.store.search import (
     N_RECENT_NOTES,
     N_START_CHUNKS,
     N_TIES,
-    count_blank_lines_before,
     count_matching,
     find_candidates,
     find_holding,
     find_start_chunks,
     is_matching,
-    read_sections,
     read_words,
 )
+from memsyncd.store.sections import count_blank_lines_before, read_sections
 from memsyncd.store.texts import read_texts
 
 Put = Callable[..., PutNote]

@@ -141,7 +141,7 @@ def build_context_block(
 
 
 def put_copies_behind(chunks: Sequence[ContextChunk]) -> Sequence[ContextChunk]:
-    """Return the chunks with each that is of a conflict copy behind that of the note itself which
+    """Return the chunks, each chunk of a conflict copy behind the chunk of the note itself that
     has the same heading and lines, if there is one.
     """
     copied = {at: path for at, chunk in enumerate(chunks) if (path := find_copied(chunk.path))}
@@ -171,7 +171,7 @@ class _Text(NamedTuple):
 
 
 _NO_TEXT = _Text("", 0, 0)
-# What a chunk says besides its place: its heading, and its lines without that.
+# The content of a chunk: its heading, and its lines without the heading.
 _Said = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -271,8 +271,8 @@ class _Filling(msgspec.Struct):
         if anchor != chunk.anchor and any(said):
             self.same[at] = anchor
             return {}
-        shown = self.excerpts[chunk.anchor].lines if chunk.anchor in self.excerpts else {}
-        fresh = {line: text for line, text in placed.items() if line not in shown}
+        included_lines = self.excerpts[chunk.anchor].lines if chunk.anchor in self.excerpts else {}
+        fresh = {line: text for line, text in placed.items() if line not in included_lines}
         if not fresh:
             self._said.setdefault(said, chunk.anchor)
         return placed if at in self._cut_within else fresh
@@ -301,18 +301,20 @@ class _Filling(msgspec.Struct):
         return is_whole
 
     def _read_chunk(self, at: int, following: Sequence[int]) -> ContextChunk:
-        """Return a chunk with its text; if it is unread, read those of some following ones, too."""
+        """Return a chunk with its text; if it is unread, read the texts of some following chunks,
+        too.
+        """
         chunk = self.chunks[at]
         if chunk.unread and at not in self._known:
             unread = (
-                one
-                for one in following
-                if self.chunks[one].unread
-                and one not in self._known
-                and (one == at or self._may_fit_label(self.chunks[one]))
+                number
+                for number in following
+                if self.chunks[number].unread
+                and number not in self._known
+                and (number == at or self._may_fit_label(self.chunks[number]))
             )
             places = [*islice(unread, self._n_at_once)]
-            read = self.read([self.chunks[one] for one in places])
+            read = self.read([self.chunks[place] for place in places])
             self._known.update(zip(places, read, strict=True))
             self._n_at_once *= 2
         return self._known.get(at, chunk)
@@ -361,10 +363,10 @@ class _Filling(msgspec.Struct):
     def _put(self, anchor: str, excerpt: Excerpt) -> bool:
         """Show this excerpt of a section if there is room for it.
 
-        The label of a heading alone is left out where that of a section beneath it repeats it.
+        The label of a heading alone is left out where the label of a section beneath repeats it.
         """
         if excerpt.is_label and any(
-            excerpt.is_repeated_by(self.excerpts[one]) for one in self.texts
+            excerpt.is_repeated_by(self.excerpts[other]) for other in self.texts
         ):
             self.excerpts[anchor] = excerpt
             return True
@@ -489,7 +491,7 @@ def _omitted_lines(
     chunks: Sequence[ContextChunk], included: Sequence[ContextLines], same: Mapping[int, str]
 ) -> Iterator[ContextLines]:
     """Yield the lines of the chunks that are not included, each once: those without room, then
-    those of chunks that say the `same` as a section.
+    the lines of chunks that say the `same` as a section.
     """
     taken: dict[str, list[Span]] = {}
     for part in included:
@@ -527,7 +529,7 @@ def _subtract(span: Span, others: Iterable[Span]) -> list[Span]:
     """The lines of a span that are in none of the others."""
     left: list[Span] = []
     start = span.start
-    for other in sorted(others, key=lambda one: one.start):
+    for other in sorted(others, key=lambda own: own.start):
         if other.start > span.end:
             break
         if start < other.start:
@@ -541,7 +543,7 @@ def _subtract(span: Span, others: Iterable[Span]) -> list[Span]:
 def _join(spans: Iterable[Span]) -> list[Span]:
     """The lines of all spans, as runs of consecutive lines."""
     runs: list[Span] = []
-    for span in sorted(spans, key=lambda one: one.start):
+    for span in sorted(spans, key=lambda own: own.start):
         if runs and span.start <= runs[-1].end + 1:
             runs[-1] = runs[-1].join(span)
         else:
@@ -670,7 +672,7 @@ def _render_label(
         words.append(f"({show_path(of.kind)})")
     if len(words) > 1:
         words.append("·")
-    words += [f"[{show_path(one)}]" for one in (of.workspace, of.relation) if one]
+    words += [f"[{show_path(label)}]" for label in (of.workspace, of.relation) if label]
     return f"{' '.join(words)} {path}:{place}"
 
 
@@ -694,11 +696,11 @@ def _find_word_end(text: str, n: int) -> int:
 
 
 def _render_run(excerpt: Excerpt, run: Span) -> Iterator[str]:
-    shown = [line for line in range(run.start, run.end + 1) if excerpt.lines.get(line, "").strip()]
-    if not shown:
+    filled = [line for line in range(run.start, run.end + 1) if excerpt.lines.get(line, "").strip()]
+    if not filled:
         return
     texts: list[str] = []
-    for line in range(shown[0], shown[-1] + 1):
+    for line in range(filled[0], filled[-1] + 1):
         texts.append(excerpt.lines.get(line, ""))
         if line == excerpt.cut_after:
             texts += [*_close_fence(texts), CUT_MARK]
@@ -711,9 +713,9 @@ def _render_run(excerpt: Excerpt, run: Span) -> Iterator[str]:
 def _close_fence(texts: Iterable[str]) -> list[str]:
     """The line that closes a fence left open at the end of these lines, if there is one."""
     mark = ""
-    for found in filter(None, map(_FENCE.fullmatch, texts)):
-        if not mark and "`" not in found["rest"]:
-            mark = found["mark"]
-        elif mark and found["mark"].startswith(mark) and not found["rest"].strip():
+    for fence in filter(None, map(_FENCE.fullmatch, texts)):
+        if not mark and "`" not in fence["rest"]:
+            mark = fence["mark"]
+        elif mark and fence["mark"].startswith(mark) and not fence["rest"].strip():
             mark = ""
     return [mark] if mark else []

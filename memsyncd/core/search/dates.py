@@ -19,7 +19,7 @@ import msgspec
 from memsyncd.core.model import Meta
 
 DAY_FORM = "a day, month or year such as 2026-03-01, or yesterday, 7d, last week"
-"""What `parse_day` reads, in words."""
+"""The texts that `parse_day` reads, in words."""
 
 LATER_DAYS = 7
 _MONTHS = (
@@ -28,7 +28,7 @@ _MONTHS = (
 _NAMES = "|".join(f"{month[:3]}(?:{month[3:]})?" if len(month) > 3 else month for month in _MONTHS)
 _DIGIT = re.compile(r"\d")
 _ISO = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/.](\d{1,2})(?:[-/.](\d{1,2}))?(?!\d)")
-# Of file names, whose words are often joined by the sign that joins the parts of a date.
+# Dates in file names, whose words are often joined by the sign that joins the parts of a date.
 _IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.])(\d{1,2})\2(\d{1,2})(?!\d)")
 _COMPACT = re.compile(r"(?<!\d)((?:19|20)\d\d)(\d\d)(\d\d)(?!\d)")
 _MONTH_FIRST = re.compile(
@@ -41,7 +41,7 @@ _DAY_FIRST = re.compile(
 )
 _SLASHED = re.compile(r"(?<!\d)(\d{1,2})[/.-](\d{1,2})[/.-]((?:19|20)\d\d)(?!\d)")
 _MONTHS_OF_YEAR = 12
-# Of the headings of logs and changelogs: `2026-03-01`, `Monday, 2 March 2026: Deploy`, `Mar 1st,
+# Dates in headings of logs and changelogs: `2026-03-01`, `Monday, 2 March 2026: Deploy`, `Mar 1st,
 # 2026`, `[1.2.0] - 2026-03-01`, `1.2.0 (2026-03-01)`.
 _FULL_DAY = (
     r"(?:(?:19|20)\d\d(?P<sign>[-/.])\d{1,2}(?P=sign)\d{1,2}"
@@ -86,23 +86,23 @@ def find_named_dates(question: str) -> tuple[NamedDate, ...]:
     """
     if not _DIGIT.search(question):
         return ()
-    found = [
+    dates = [
         NamedDate(int(m[1]), int(m[2]), int(m[3]) if m[3] else None)
         for m in _ISO.finditer(question)
     ]
-    found += [
+    dates += [
         NamedDate(_number(m[3]), _month(m[2]), int(m[1])) for m in _DAY_FIRST.finditer(question)
     ]
-    if not found:
+    if not dates:
         firsts = [m for m in _MONTH_FIRST.finditer(question) if m[2] or m[3]]
-        found += [NamedDate(_number(m[3]), _month(m[1]), _number(m[2])) for m in firsts]
-    return tuple(dict.fromkeys(named for named in found if 1 <= named.month <= 12))
+        dates += [NamedDate(_number(m[3]), _month(m[1]), _number(m[2])) for m in firsts]
+    return tuple(dict.fromkeys(named for named in dates if 1 <= named.month <= 12))
 
 
 def fit_dates(named: Iterable[NamedDate], when: str | None) -> float:
     """The fit of the day `when` (ISO) with the best of the named dates, 0-1."""
     day = _parse_day(when or "")
-    return max((one.fit(day) for one in named), default=0.0) if day else 0.0
+    return max((date.fit(day) for date in named), default=0.0) if day else 0.0
 
 
 # --- Days of filters ------------------------------------------------------------------------------
@@ -124,8 +124,8 @@ def parse_day(text: str, today: date | None = None) -> str | None:
 
 
 def _parse_absolute(text: str) -> date | None:
-    found = _DAY.fullmatch(text)
-    return date(int(found[1]), int(found[2] or 1), int(found[3] or 1)) if found else None
+    match = _DAY.fullmatch(text)
+    return date(int(match[1]), int(match[2] or 1), int(match[3] or 1)) if match else None
 
 
 def _parse_relative(words: str, today: date) -> date | None:
@@ -134,8 +134,8 @@ def _parse_relative(words: str, today: date) -> date | None:
     for number, name in enumerate(_DAY_NAMES):
         if words in (name, name[:3]):
             return today - timedelta(days=(today.weekday() - number) % 7)
-    if found := _AGO.fullmatch(words):
-        return _go_back(today, int(found[1]), found[2])
+    if match := _AGO.fullmatch(words):
+        return _go_back(today, int(match[1]), match[2])
     which, _, unit = words.partition(" ")
     if which in ("this", "last") and unit in ("week", "month", "year"):
         start = _find_start(today, unit)
@@ -168,9 +168,9 @@ def find_note_date(path: str, meta: Meta) -> str | None:
 
 
 def _find_date_of_name(name: str) -> str | None:
-    for found in _IN_NAME.finditer(name):
+    for match in _IN_NAME.finditer(name):
         try:
-            return date(int(found[1]), int(found[3]), int(found[4])).isoformat()
+            return date(int(match[1]), int(match[3]), int(match[4])).isoformat()
         except ValueError:
             continue
     named = _parse_day(name)
@@ -192,12 +192,12 @@ def find_heading_date(headings: Iterable[str]) -> str | None:
     """The day in ISO form that the last of the headings begins with, or ends with after a dash or
     in brackets, which has such a day; None without any.
     """
-    found = None
+    latest = None
     for heading in headings:
         match = _DAY_HEADING.match(heading) if _DIGIT.search(heading) else None
         day = _parse_stated(match["day"] or match["last"]) if match else None
-        found = day or found
-    return found.isoformat() if found else None
+        latest = day or latest
+    return latest.isoformat() if latest else None
 
 
 def _parse_stated(text: str) -> date | None:
@@ -206,8 +206,8 @@ def _parse_stated(text: str) -> date | None:
     if day or not text:
         return day
     try:
-        if found := _SLASHED.search(text):
-            first, second, year = (int(part) for part in found.groups())
+        if match := _SLASHED.search(text):
+            first, second, year = (int(part) for part in match.groups())
             if max(first, second) > _MONTHS_OF_YEAR or first == second:
                 return date(year, min(first, second), max(first, second))
             return None
@@ -220,9 +220,9 @@ def _parse_stated(text: str) -> date | None:
 
 
 def _parse_day(text: str) -> date | None:
-    for found in (*_ISO.finditer(text), *_COMPACT.finditer(text)):
+    for match in (*_ISO.finditer(text), *_COMPACT.finditer(text)):
         try:
-            return date(int(found[1]), int(found[2]), int(found[3] or 1))
+            return date(int(match[1]), int(match[2]), int(match[3] or 1))
         except ValueError:
             continue
     return None

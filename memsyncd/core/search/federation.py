@@ -26,7 +26,7 @@ from memsyncd.core.search.passages import compute_rarity
 class TermCounts(msgspec.Struct, frozen=True):
     """The chunks of an index, and how many of them each term of the query matches.
 
-    `spread` and `unit` are those of `SemanticGains`; without vectors the first is 0.
+    `spread` and `unit` are as in `SemanticGains`; without vectors the spread is 0.
     """
 
     n_chunks: int
@@ -74,10 +74,10 @@ def find_repeated(places: Sequence[FoundLines]) -> frozenset[int]:
     )
 
 
-def _is_nearer(one: FoundLines, other: FoundLines) -> bool:
-    """True for places of the same file with lines in common of which `one` has the longer root."""
-    have_common = one.first_line <= other.last_line and other.first_line <= one.last_line
-    return have_common and len(one.root) > len(other.root)
+def _is_nearer(lines: FoundLines, other: FoundLines) -> bool:
+    """True for places of one file with lines in common if `lines` has the longer root."""
+    have_common = lines.first_line <= other.last_line and other.first_line <= lines.last_line
+    return have_common and len(lines.root) > len(other.root)
 
 
 def compare_raw_scores(
@@ -115,8 +115,8 @@ def compare_raw_scores(
 
 
 def _add_counts(counts: Sequence[TermCounts]) -> TermCounts:
-    columns = zip(*(one.n_matching for one in counts), strict=True)
-    return TermCounts(sum(one.n_chunks for one in counts), tuple(map(sum, columns)))
+    columns = zip(*(count.n_matching for count in counts), strict=True)
+    return TermCounts(sum(count.n_chunks for count in counts), tuple(map(sum, columns)))
 
 
 def _compute_factor(terms: Collection[int], own: Sequence[float], total: Sequence[float]) -> float:

@@ -1,25 +1,29 @@
-"""Order the chunks for a context, the most important first: for a question and without one.
+"""Find the words of a question in texts: the passages that answer it, snippets, words in a row.
 
-For a question, `select_passages` puts the lines that answer it first: chunks overlap and hold more
-than the question asks for, and a context has little room. Strong chunks are split where any chunk
-of their section begins or ends, so that each line is in one passage. A passage has the raw score of
-the strongest chunk that holds it, plus bonuses: for the share of the question's words in it, rare
-words counting more, and for a lead that holds one of them, as in `- **Ann:** …`, `Timeout: …` or
-`**Timeout** …`, which names the speaker or subject of the text after it. Weak chunks follow
-unsplit.
+For a question, `select_passages` puts the lines that answer it first, because chunks overlap, hold
+more than the question asks for, and a context has little room. It splits strong chunks where any
+chunk of their section begins or ends, so that each line is in one passage. A passage has the raw
+score of the strongest chunk that holds it, plus bonuses: for the share of the question's words in
+it, where rare words count more, and for a lead that holds one of them, as in `- **Ann:** …`,
+`Timeout: …` or `**Timeout** …`, which names the speaker or subject of the text after it. Weak
+chunks follow unsplit.
 
-Without a question, at the start of a session, `order_start_chunks` puts MEMORY.md first, then
-pinned chunks, then those of important kinds (preferences and errors) by importance, then chunks
-about the project as a whole, then the notes saved last. MEMORY.md gets half of the budget before
-the others get theirs, and all but the last three quarters: however much is pinned, the newest is
-never the first to go. What a share has no room for follows when all have had theirs.
+At the start of a session there is no question. `order_start_chunks` puts MEMORY.md first, then
+pinned chunks, then chunks of important kinds (preferences and errors) by importance, then chunks
+about the project as a whole, then the notes that were saved last. MEMORY.md gets half of the budget
+before the others get their share, and all but the last get three quarters: however much is pinned,
+the newest is never the first to go. The chunks for which a share has no room follow when all have
+had their share.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, starmap, zip_longest
+from operator import eq, itemgetter
 from typing import Final, Literal
 
 import msgspec
@@ -27,10 +31,20 @@ from msgspec.structs import replace
 
 from memsyncd.core.model import Span
 from memsyncd.core.search.context import ContextChunk, ReadChunks
+from memsyncd.core.search.words import (
+    UNSPACED,
+    FoldedText,
+    find_spaced_places,
+    find_subword_ranges,
+    find_subwords,
+    fold,
+    fold_with_places,
+    space_out,
+)
 
 # --- Passages for a question ----------------------------------------------------------------------
 
-# The bonus of a passage that holds all words, and that of a lead, as shares of the raw score of the
+# The bonuses of a passage that holds all words, and of a lead, as shares of the raw score of the
 # strongest chunk. Measured on chats and on documents: the first 1,000 tokens hold two points more
 # of the evidence.
 WORDS_SHARE, LEAD_SHARE = 0.3, 0.15
@@ -40,6 +54,10 @@ STRONG_SHARE = 0.4
 MIN_RARITY = 0.000001
 
 _LEAD = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)?(?:\*\*.{1,40}?\*\*|[^:*`\[\]()]{1,40}?:(?=\s))")
+
+
+# Returns the bonus of each text for the words in it.
+WeighTexts = Callable[[Sequence[str]], Sequence[float]]
 
 
 class ScoredPassage(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,31 +75,30 @@ def compute_rarity(n_chunks: int, n_holding: int) -> float:
     return max(MIN_RARITY, math.log((n_chunks - n_holding + 0.5) / (n_holding + 0.5)))
 
 
-def score_lines(found: Collection[int], rarities: Sequence[float], *, is_led: bool) -> float:
+def compute_rarities(n_chunks: int, counts: Sequence[int]) -> list[float]:
+    """Return the weight of each word, of which `counts` are the chunks that hold it."""
+    return [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
+
+
+def score_lines(terms: Collection[int], rarities: Sequence[float], *, is_led: bool) -> float:
     """The bonus of a text for the words in it, which are indices of `rarities`; `is_led` if one of
     them is in its lead.
     """
-    if not found:
+    if not terms:
         return 0.0
-    share = sum([rarities[index] for index in found]) / sum(rarities)
+    share = sum([rarities[index] for index in terms]) / sum(rarities)
     return WORDS_SHARE * share + LEAD_SHARE * is_led
 
 
-def find_lead(text: str) -> str:
-    """The beginning of a text that names a speaker or subject; empty if it has none."""
-    lead = _LEAD.match(text)
-    return lead[0] if lead else ""
-
-
 def select_passages(
-    passages: Sequence[ScoredPassage], weigh: Callable[[str], float], read: ReadChunks = list
+    passages: Sequence[ScoredPassage], weigh: WeighTexts, read: ReadChunks = list
 ) -> list[ContextChunk]:
     """The passages of strong chunks, the best first, then weak chunks in their order, which is by
     raw score.
 
-    `weigh` returns the bonus of a text for the words in it. `read` is called for the unread chunks
-    of sections with a strong one; the others stay unread. Where raw scores carry no information, as
-    for chunks that only filters found, the chunks stay as they are.
+    `weigh` returns the bonus of each text for the words in it. `read` is called for the unread
+    chunks of sections with a strong one; the others stay unread. Where raw scores carry no
+    information, as for chunks that only filters found, the chunks stay as they are.
     """
     strongest = max((passage.raw_score for passage in passages), default=0.0)
     if strongest <= 0:
@@ -93,10 +110,11 @@ def select_passages(
     for passage in passages:
         if passage.chunk.anchor in strong:
             sections.setdefault(passage.chunk.anchor, []).append(passage)
+    scored = [cut for section in sections.values() for cut in _split_section(section, least)]
+    bonuses = weigh([chunk.text for _, chunk in scored])
     cuts = [
-        (raw_score / strongest + weigh(chunk.text), chunk)
-        for section in sections.values()
-        for raw_score, chunk in _split_section(section, least)
+        (raw_score / strongest + bonus, chunk)
+        for (raw_score, chunk), bonus in zip(scored, bonuses, strict=True)
     ]
     cuts.sort(key=lambda cut: (-cut[0], cut[1].path, cut[1].span))
     return [
@@ -109,18 +127,24 @@ def _read_strong(
     passages: Sequence[ScoredPassage], strong: Collection[str], read: ReadChunks
 ) -> list[ScoredPassage]:
     """Return the passages with the texts of those in strong sections."""
-    unread = [one.chunk for one in passages if one.chunk.unread and one.chunk.anchor in strong]
+    unread = [
+        passage.chunk
+        for passage in passages
+        if passage.chunk.unread and passage.chunk.anchor in strong
+    ]
     texts = iter(read(unread) if unread else ())
     return [
-        replace(one, chunk=next(texts)) if one.chunk.unread and one.chunk.anchor in strong else one
-        for one in passages
+        replace(passage, chunk=next(texts))
+        if passage.chunk.unread and passage.chunk.anchor in strong
+        else passage
+        for passage in passages
     ]
 
 
 def _split_section(
     passages: Sequence[ScoredPassage], least: float
 ) -> Iterator[tuple[float, ContextChunk]]:
-    """Passages with the raw score of the strongest chunk that holds each, those of at least
+    """Yield passages with the raw score of the strongest chunk that holds each, if it is at least
     `least`.
     """
     best: dict[int, ScoredPassage] = {}
@@ -235,3 +259,437 @@ def _start_order(chunk: StartChunk) -> tuple[object, ...]:
         chunk.span,
         chunk.chunk,
     )
+
+
+# --- Matches --------------------------------------------------------------------------------------
+# Terms match words of the index: folded and stemmed by its own tokenizer.
+
+# Start, end and word, in order of start.
+Token = tuple[int, int, str]
+TextRange = tuple[int, int]
+# Splits texts into the words of the index, with their ranges in bytes of UTF-8.
+Tokenize = Callable[[Sequence[str]], Sequence[Sequence[Token]]]
+# Splits texts into the words of the index: faster.
+Split = Callable[[Sequence[str]], Sequence[Sequence[str]]]
+
+
+NO_STEMS: frozenset[str] = frozenset()
+
+
+class TermPattern(msgspec.Struct, frozen=True):
+    """One term as the tokenizer sees it: these words in a row, or the words of `spelling`; with
+    `is_prefix` the last may be a beginning. Each of `related` stands for a single word.
+    """
+
+    words: tuple[str, ...]
+    is_prefix: bool
+    related: frozenset[str] = NO_STEMS
+    spelling: tuple[str, ...] = ()
+
+
+class Matcher:
+    """Find a set of terms in texts, in one pass over a text for any number of terms."""
+
+    def __init__(self, patterns: Sequence[TermPattern]) -> None:
+        # In order of their terms, and then other spellings.
+        spelled = [(index, term.spelling) for index, term in enumerate(patterns) if term.spelling]
+        self._patterns = [*patterns, *(TermPattern(words, is_prefix=False) for _, words in spelled)]
+        self._terms = [*range(len(patterns)), *(index for index, _ in spelled)]
+        self._by_first: dict[str, list[int]] = {}
+        self._prefixes: list[tuple[str, int]] = []
+        self.has_phrases = False
+        for index, term in enumerate(self._patterns):
+            if term.is_prefix and len(term.words) == 1:
+                self._prefixes.append((term.words[0], index))
+            elif term.words:
+                self._by_first.setdefault(term.words[0], []).append(index)
+                self.has_phrases = self.has_phrases or len(term.words) > 1
+                for word in term.related:
+                    self._by_first.setdefault(word, []).append(index)
+
+        beginnings = chain(self._by_first, (prefix for prefix, _ in self._prefixes))
+        self._beginnings = tuple({word[:2] for word in beginnings})
+
+    def select(self, words: Iterable[str]) -> list[int]:
+        """The indices of the words that may match, before they are folded and stemmed, which takes
+        longer; if terms have several words, of all, or of none if none may match.
+        """
+        # A stem begins as its word does; without accents, another letter may.
+        begin, words = self._beginnings, [*words]
+        indices = [
+            index
+            for index, word in enumerate(words)
+            if word.lower().startswith(begin) or not word.isascii()
+        ]
+        return [*range(len(words))] if indices and self.has_phrases else indices
+
+    def find(self, tokens: Sequence[Token]) -> dict[int, list[TextRange]]:
+        """The ranges of each term in the text, by the term's index."""
+        ranges: dict[int, list[TextRange]] = {}
+        by_first, prefixes, terms = self._by_first, self._prefixes, self._terms
+        if not prefixes and not self.has_phrases:
+            # Few words of a text match: the others are passed over without a step of the loop.
+            for start, end, word in [token for token in tokens if token[2] in by_first]:
+                for index in by_first[word]:
+                    ranges.setdefault(terms[index], []).append((start, end))
+            return ranges
+        for at, token in enumerate(tokens):
+            for index in by_first.get(token[2], ()):
+                last = self._find_last(tokens, at, self._patterns[index])
+                if last is not None:
+                    ranges.setdefault(terms[index], []).append((token[0], last[1]))
+            for prefix, index in prefixes:
+                if token[2].startswith(prefix):
+                    ranges.setdefault(index, []).append((token[0], token[1]))
+        return ranges
+
+    def find_terms(self, words: Sequence[str]) -> dict[int, None]:
+        """The indices of the terms in a text of these words, in the order of `find`: faster."""
+        by_first = self._by_first
+        if self._prefixes or self.has_phrases:
+            return dict.fromkeys(self.find([(0, 0, word) for word in words]))
+        matching = [word for word in words if word in by_first]
+        return {self._terms[index]: None for word in matching for index in by_first[word]}
+
+    def _find_last(self, tokens: Sequence[Token], at: int, term: TermPattern) -> Token | None:
+        """The last token of a row that begins at `at` and equals the term, else None."""
+        words, end = term.words, at + len(term.words) - 1
+        if end == at:
+            return tokens[at]
+        if end >= len(tokens) or any(
+            tokens[at + n][2] != word for n, word in enumerate(words[:-1])
+        ):
+            return None
+        last = tokens[end]
+        return (
+            last
+            if last[2] == words[-1] or (term.is_prefix and last[2].startswith(words[-1]))
+            else None
+        )
+
+
+def to_character_ranges(text: str, places: Iterable[TextRange]) -> list[TextRange]:
+    """Convert ranges in bytes of the text's UTF-8 to ranges in characters."""
+    if text.isascii():
+        return list(places)
+    data = text.encode("utf-8", "replace")
+    return [(len(data[:start].decode()), len(data[:end].decode())) for start, end in places]
+
+
+def sort_ranges(places: Iterable[TextRange]) -> list[TextRange]:
+    """Each range once, by start, the longest first among those with the same start."""
+    return sorted(sorted(set(places), key=itemgetter(1), reverse=True), key=itemgetter(0))
+
+
+def find_lead(text: str) -> str:
+    """The beginning of a text that names a speaker or subject; empty if it has none."""
+    lead = _LEAD.match(text)
+    return lead[0] if lead else ""
+
+
+def weigh_texts(
+    texts: Sequence[str],
+    matcher: Matcher,
+    rarities: Sequence[float],
+    split: Split,
+    tokenize: Tokenize,
+) -> list[float]:
+    """Return the bonus of each text for the terms in it, whose `rarities` are known."""
+    folded = [fold(text) for text in texts]
+    spaced = [space_out(text) for text in folded]
+    terms = [matcher.find_terms(words) for words in split(spaced)]
+    leads = [
+        find_lead(text) if indices else "" for text, indices in zip(folded, terms, strict=True)
+    ]
+    # Subwords tell only whether a term is there: of a text with all terms nothing more.
+    missing = [at for at, indices in enumerate(terms) if len(indices) < len(rarities)]
+    possible = {at: some for at in missing if (some := _select_words(folded[at], matcher))}
+    stems = split([" ".join(some) for some in possible.values()]) if possible else ()
+    for at, words in zip(possible, stems, strict=True):
+        terms[at] = matcher.find_terms(words) | terms[at]
+    led = [at for at, lead in enumerate(leads) if lead]
+    # A phrase may begin in the lead and end after it.
+    searched = [spaced[at] if matcher.has_phrases else space_out(leads[at]) for at in led]
+    tokens = dict(zip(led, tokenize(searched) if led else (), strict=True))
+    return [
+        score_lines(
+            indices, rarities, is_led=at in tokens and _is_led(matcher, tokens[at], leads[at])
+        )
+        for at, indices in enumerate(terms)
+    ]
+
+
+def _select_words(text: str, matcher: Matcher) -> list[str]:
+    """Return the subwords of a text that may match."""
+    subwords = find_subwords(text).split()
+    return [subwords[at] for at in matcher.select(subwords)]
+
+
+def _is_led(matcher: Matcher, tokens: Sequence[Token], lead: str) -> bool:
+    n_bytes = len(space_out(lead).encode("utf-8", "replace"))
+    return any(places[0][0] < n_bytes for places in matcher.find(tokens).values())
+
+
+# --- Snippets -------------------------------------------------------------------------------------
+# A snippet is one window of the text around the densest matches. White space is folded, and matched
+# words stand between `**` and `**`. Stars of the text that could be taken for marks are removed, so
+# every second part of a snippet that is split at `**` is marked.
+
+MARK = "**"
+WINDOW_CHARACTERS = 240
+_ELLIPSIS = "…"
+_SPACE = re.compile(r"\s+")
+_UNDERLINE = re.compile(r"\A[ ]{0,3}(?:=+|-+)[ \t]*(?:\n|$)")
+_COMMENT = re.compile(r"\A\s*<!--\s*memory:.*?-->", re.DOTALL)
+_STARS = re.compile(r"\*{2,}")
+
+
+def find_matches(
+    texts: Sequence[str], matcher: Matcher, tokenize: Tokenize
+) -> list[dict[int, list[TextRange]]]:
+    """Return for each text the ranges of the terms in it, in characters, by the term's index: among
+    the tokenizer's words, and among subwords, which are indexed too.
+    """
+    folded = [fold_with_places(text) for text in texts]
+    spaced = [space_out(one.text) for one in folded]
+    words = tokenize(spaced)
+    subwords = [_select_subwords(one.text, matcher) for one in folded]
+    joined = [" ".join([word for _, _, word in some]) for some in subwords if some]
+    stems = iter(tokenize(joined) if joined else ())
+    return [
+        _find_ranges(
+            matcher, one, spaced[at], words[at], subwords[at], next(stems) if subwords[at] else ()
+        )
+        for at, one in enumerate(folded)
+    ]
+
+
+def _select_subwords(text: str, matcher: Matcher) -> list[Token]:
+    every = find_subword_ranges(text)
+    return [every[at] for at in matcher.select([word for _, _, word in every])] if every else []
+
+
+def _find_ranges(
+    matcher: Matcher,
+    folded: FoldedText,
+    spaced: str,
+    words: Sequence[Token],
+    subwords: Sequence[Token],
+    stems: Sequence[Token],
+) -> dict[int, list[TextRange]]:
+    """Return the ranges of terms in one text: among `words`, which are in bytes of the spaced text,
+    and among `subwords`, whose stems the tokenizer has found.
+    """
+    text = folded.text
+    ranges_of = matcher.find(words)
+    if not text.isascii():
+        ranges_of = {
+            index: to_character_ranges(spaced, ranges) for index, ranges in ranges_of.items()
+        }
+    if spaced != text:
+        places = find_spaced_places(text)
+        ranges_of = {
+            index: [(places[start], places[end - 1] + 1) for start, end in ranges]
+            for index, ranges in ranges_of.items()
+        }
+    if subwords and len(stems) == len(subwords):
+        pairs = zip(subwords, stems, strict=True)
+        tokens = [(start, end, stem[2]) for (start, end, _), stem in pairs]
+        for index, ranges in matcher.find(tokens).items():
+            ranges_of[index] = ranges_of.get(index, []) + ranges
+    if not folded.pieces:
+        return ranges_of
+    return {
+        index: list(starmap(folded.find_original, ranges)) for index, ranges in ranges_of.items()
+    }
+
+
+def highlight(text: str, ranges: Mapping[int, Sequence[TextRange]]) -> str:
+    """Render a snippet of `text` around what `find_matches` found in it."""
+    return render_snippet(text, sort_ranges(chain.from_iterable(ranges.values())))
+
+
+def render_snippet(text: str, matches: Sequence[tuple[int, int]]) -> str:
+    """Cut `text` to about WINDOW_CHARACTERS around `matches`, (start, end) pairs in characters, in
+    order of start.
+
+    Matches that overlap or touch are marked together.
+    """
+    start, end = _choose_window(text, matches)
+    parts, at = [], start
+    for first, after in _join(matches):
+        if first < start or after > end:
+            continue
+        parts += [_plain(text[at:first]), MARK, _plain(text[first:after]), MARK]
+        at = after
+    parts.append(_plain(text[at:end]))
+    body = " ".join("".join(parts).split())
+    return f"{_ELLIPSIS if start > 0 else ''}{body}{_ELLIPSIS if end < len(text) else ''}"
+
+
+def _join(ranges: Iterable[TextRange]) -> list[TextRange]:
+    """The ranges, which are in order of start, with those in one that overlap or touch."""
+    joined: list[TextRange] = []
+    for start, end in ranges:
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def strip_title(text: str, heading: str) -> str:
+    """A chunk's text without its heading and `memory` comment, which an answer shows separately;
+    empty if nothing else is left.
+    """
+    first, _, rest = text.partition("\n")
+    if not heading or not _is_title(first, heading):
+        return text
+    if not first.lstrip().startswith("#"):
+        rest = _UNDERLINE.sub("", rest, count=1)
+    return _COMMENT.sub("", rest, count=1).strip("\n")
+
+
+def choose_shown(
+    options: Sequence[tuple[int, int]], texts: Mapping[int, str], headings: Mapping[int, str]
+) -> tuple[int, str]:
+    """Return the section and the text to show of one of the chunks in `options`: the first that
+    says more than its heading, or of headings alone the first.
+
+    `options` are chunks with their sections, `texts` by chunk, `headings` by section.
+    """
+    for chunk, section in options:
+        body = strip_title(texts[chunk], headings[section])
+        if body:
+            return section, body
+    chunk, section = options[0]
+    return section, texts[chunk]
+
+
+def _is_title(line: str, heading: str) -> bool:
+    # The line of most headings is the plain text; most other lines differ in the first letter.
+    letters = zip_longest(filter(str.isalnum, line), filter(str.isalnum, heading))
+    return line.strip("# \t") == heading or all(starmap(eq, letters))
+
+
+def _choose_window(text: str, matches: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    window = WINDOW_CHARACTERS
+    if len(text) <= window:
+        return 0, len(text)
+    starts, ends = [first for first, _ in matches], sorted([after for _, after in matches])
+    best, best_count = 0, -1
+    for first in starts:
+        # The matches that end within the window, minus those that began before it: a long line may
+        # hold thousands.
+        count = bisect_right(ends, first + window) - bisect_left(starts, first)
+        if count > best_count:
+            best, best_count = first, count
+    start = _next_word_start(text, max(0, min(best - window // 5, len(text) - window)))
+    end = min(len(text), start + window)
+    space = text.rfind(" ", start, end) if end < len(text) else end
+    return start, space if space > start + window // 2 else end
+
+
+def _next_word_start(text: str, at: int) -> int:
+    if at == 0:
+        return 0
+    space = _SPACE.search(text, at, at + 30)
+    return space.end() if space else at
+
+
+def _plain(text: str) -> str:
+    """The text without stars in a row, and without stars at its ends, which would lengthen the mark
+    next to them.
+    """
+    return _STARS.sub("", text).strip("*") if "*" in text else text
+
+
+# --- Words in a row -------------------------------------------------------------------------------
+# bm25 counts how often words occur and how rare they are, not where: a sentence of common words
+# scores less than a text that repeats one of its rarer words. So words in a row count by
+# themselves: the weightiest run of the question's words, by the square of its share of the whole
+# question.
+
+# Further words of a question are ignored.
+MAX_WORDS = 64
+# The value of a run of all words, and of one with the signs of the question as well; a run without
+# one of them counts less than 1. The step is more than what a text gains from those beside it.
+ALL_WORDS, VERBATIM = 1.5, 1.6
+# The value of a word without information in a run, such as `of` and `the`, beside another.
+STOPWORD_WEIGHT = 0.1
+
+_WORD = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
+_IS_UNSPACED = re.compile(f"[{UNSPACED}]").match
+# Blanks for all bytes of ASCII but letters and digits, and small letters for capitals.
+_ASCII_WORDS = bytes(
+    ord(chr(c).lower()) if c < 128 and chr(c).isalnum() else 32 for c in range(256)
+)
+
+
+class RunFinder:
+    """Find runs of a question's words in texts. `words` are the question's words, folded; each
+    character of a script without spaces is one.
+    """
+
+    def __init__(self, question: str, telling: Collection[str]) -> None:
+        """`telling` are the words with information, in the typed form."""
+        self._verbatim = " ".join(question.split())
+        words: list[str] = []
+        # Each word with the blank before it, if there is one.
+        self._parts: list[str] = []
+        for found in _WORD.findall(fold(question).lower()):
+            pieces = [*found] if _IS_UNSPACED(found) else [found]
+            words += pieces
+            self._parts += [f" {pieces[0]}", *pieces[1:]]
+        self.words = tuple(words[:MAX_WORDS])
+        self._pairs = [self._join(start, start + 2) for start in range(len(self.words) - 1)]
+        known = {fold(word).lower() for word in telling}
+        self._weights = [
+            1.0 if word in known or _IS_UNSPACED(word) else STOPWORD_WEIGHT for word in self.words
+        ]
+
+    def measure(self, text: str) -> float:
+        """Return what the weightiest run of a text counts, from 0 to VERBATIM."""
+        if not self._pairs:
+            return 0.0
+        joined, heaviest, end = join_words(text), 0.0, 0
+        for start in [start for start, pair in enumerate(self._pairs) if pair in joined]:
+            at = max(end, start + 2)
+            while at < len(self.words) and self._join(start, at + 1) in joined:
+                at += 1
+            if at > end:
+                end = at
+                heaviest = max(heaviest, self._weigh(start, end))
+        share = heaviest / self._weigh(0, len(self.words))
+        if share < 1.0:
+            return share * share
+        return VERBATIM if self._verbatim in " ".join(text.split()) else ALL_WORDS
+
+    def measure_all(self, texts: Mapping[int, str]) -> dict[int, float]:
+        """Return what the weightiest run of each text counts, by the texts' numbers."""
+        return {number: self.measure(text) for number, text in texts.items()}
+
+    def _weigh(self, start: int, end: int) -> float:
+        """Return the weight of the words from `start` on, before `end`, beyond one of them."""
+        weights = self._weights[start:end]
+        return sum(weights) - max(weights)
+
+    def _join(self, start: int, end: int) -> str:
+        """The words from `start` on, before `end`, as `join_words` has them."""
+        first, *others = self._parts[start:end]
+        return "".join(
+            (
+                first.strip() if _IS_UNSPACED(self.words[start]) else first,
+                *others,
+                "" if _IS_UNSPACED(self.words[end - 1]) else " ",
+            )
+        )
+
+
+def join_words(text: str) -> str:
+    """The folded words of a text with one blank between two of them, before the first and after the
+    last; a run of a script without spaces is one word.
+    """
+    if not text.isascii():
+        return f" {' '.join(_WORD.findall(fold(text).lower()))} "
+    return f" {b' '.join(text.encode().translate(_ASCII_WORDS).split()).decode()} "

@@ -1,14 +1,10 @@
 """Parse queries and compile them to FTS5.
 
-Any text is a query: words, `"phrases"`, `-not`, `prefix*`, and filters such as `kind:decision`.
+Any text is a query: words, `"phrases"`, `-not`, `prefix*`, and filters, which `filters` reads.
 Everything else is words, including an unclosed quote and a `--flag`. The compiler quotes every
 term, so that no syntax of FTS5 passes through. Plain words are joined by OR, without stopwords
 unless nothing else is left: questions come as sentences, and an AND of their words finds next to
 nothing. Phrases, `-not` and filters are strict.
-
-Several values of one filter mean any of them; different filters must all hold. A `-` excludes the
-value of a filter. Text that looks like an invalid filter (`kind:` alone, `after:spring`, a glob
-that leads out of the root) stays text and is read as words.
 
 In `git commit -m` the last word may exclude, or be an option of a command. A passage that holds the
 word and the one before it as they were typed, `commit -m`, is found in spite of the exclusion.
@@ -20,269 +16,39 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from memsyncd.core.model import ARCHIVED, CHOICES, find_choice
-from memsyncd.core.paths import NOTE_SUFFIXES, find_glob_refusal, has_wildcard
-from memsyncd.core.search.dates import DAY_FORM, NamedDate, find_named_dates, parse_day
-from memsyncd.core.search.folding import fold
-from memsyncd.core.search.properties import parse_condition
-from memsyncd.core.search.spelling import fold_word, suggest_words
+from memsyncd.core.model import CHOICES, find_choice
+from memsyncd.core.paths import NOTE_SUFFIXES
+from memsyncd.core.search.dates import DAY_FORM, NamedDate, find_named_dates
+from memsyncd.core.search.filters import (
+    FIELDS,
+    FILTER_NAMES,
+    FILTER_PATTERN,
+    NO_FILTERS,
+    FilterReader,
+    Filters,
+    extract_filters,
+    parse_condition,
+    read_filter_value,
+)
 from memsyncd.core.search.words import (
     WordSequence,
     find_identifiers,
+    fold,
+    fold_word,
     is_unspaced,
     respell,
     split_pictures,
     split_words,
+    suggest_words,
 )
-
-# --- Filters --------------------------------------------------------------------------------------
-
-EXPIRED = "expired"
-# In one text; further values stay text.
-VALUE_LIMIT = 32
-
-# The fields of `Filters` by the words that type them.
-FIELDS: Final = {
-    "kind": "kinds",
-    "tag": "tags",
-    "path": "paths",
-    "section": "sections",
-    "task": "tasks",
-    "session": "sessions",
-    "source": "sources",
-    "priority": "priorities",
-    "lifecycle": "lifecycles",
-    "status": "statuses",
-    "meta": "metas",
-    "has": "keys",
-    "related_to": "related_to",
-    "tier": "tiers",
-}
-_FILTER_NAMES: Final = (*FIELDS, "is", "importance", "after", "before")
-_NAMES = "|".join(_FILTER_NAMES)
-_IMPORTANCE = re.compile(r"0?\.\d+|[01](?:\.0*)?")
-_FILTER = re.compile(
-    (
-        rf'"[^"]*"|(?<!\S)(?P<no>-?)(?P<name>{_NAMES}):'
-        r'(?:"(?P<quoted>[^"]*)"'
-        r'|(?P<pair>(?:(?<=meta:)|(?<=related_to:))[^\s"=<>]+(?:=|[<>]=?)"[^"]*")'
-        # Few people type quotes around `last week`.
-        r"|(?P<bare>(?:(?<=after:)|(?<=before:))(?:last|this) (?:week|month|year)\b"
-        # Nothing at all is no filter, and is named.
-        r'|[^\s"]+)|(?=\s|$))'
-    ),
-    re.IGNORECASE,
-)
-
-
-_STATES: Final = {ARCHIVED: "is_archived", EXPIRED: "is_expired"}
-
-
-TierFinder = Callable[[str, str | None, str | None, float | None, str | None, str | None, str], str]
-"""The tier of a section by its anchor, kind, priority, importance, updated, created and day."""
-
-
-class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """Conditions on sections. Without any, all sections match that are not archived.
-
-    Values ignore case, except in `paths` and anchors. `paths` are paths, folders or globs;
-    `sections` are words of a heading, or anchors, and include subsections. `after` and `before` are
-    ISO days: from that day on, and up to the day before; without a date, a note has the day on
-    which it was saved.
-    `is_archived` and `is_expired` select archived or expired sections instead of the others;
-    `includes_archived` and `includes_expired` select them besides.
-    """
-
-    kinds: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
-    sections: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
-    sessions: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    priorities: tuple[str, ...] = ()
-    lifecycles: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ()
-    after: str | None = None
-    before: str | None = None
-    # `key=value`, or `key>=7` with one of `>= <= > <`, for keys of metadata that have no filter of
-    # their own. All comparisons must hold.
-    metas: tuple[str, ...] = ()
-    # Keys of metadata, of any kind.
-    keys: tuple[str, ...] = ()
-    # Notes that link to or from this note, `note` or `relation=note`.
-    related_to: tuple[str, ...] = ()
-    min_importance: float | None = None
-    is_archived: bool = False
-    is_expired: bool = False
-    includes_archived: bool = False
-    includes_expired: bool = False
-    # What decides which sections have expired: seconds since 1970.
-    now_s: float = 0.0
-    # The importance of kinds, for sections that state none; the last is that of all other kinds.
-    kind_importance: tuple[tuple[str, float], ...] = ()
-    tiers: tuple[str, ...] = ()
-    # What tells the tier of a section; `tiers` need it.
-    find_tier: TierFinder | None = None
-    # Sections that match any value of these are excluded.
-    exclude: Filters | None = None
-    # Further filters that must hold.
-    and_: Filters | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        return replace(self, now_s=0.0, kind_importance=(), find_tier=None) == NO_FILTERS
-
-    @property
-    def is_hiding_alone(self) -> bool:
-        """True if these filters select nothing and only leave out archived or expired sections."""
-        return replace(self, includes_archived=False, includes_expired=False).is_empty
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The names of the filters that are set, as people type them."""
-        named = [name for name, attribute in FIELDS.items() if getattr(self, attribute)]
-        named += [name for name in ("after", "before") if getattr(self, name)]
-        named += ["importance"] if self.min_importance is not None else []
-        named += [f"is:{name}" for name, attribute in _STATES.items() if getattr(self, attribute)]
-        named += [f"-{word}" for word in self.exclude.words] if self.exclude else []
-        return tuple(dict.fromkeys((*named, *(self.and_.words if self.and_ else ()))))
-
-    @property
-    def asks_for_metadata(self) -> bool:
-        """True if these filters select by more than the place of a section, or by a link."""
-        place = replace(
-            self,
-            paths=(),
-            sections=(),
-            related_to=(),
-            includes_archived=False,
-            includes_expired=False,
-            exclude=None,
-            and_=None,
-        )
-        others = (self.exclude, self.and_)
-        return not place.is_empty or any(one.asks_for_metadata for one in others if one)
-
-    def chain(self) -> Iterator[Filters]:
-        """These filters, then the further filters that must hold."""
-        yield self
-        if self.and_ is not None:
-            yield from self.and_.chain()
-
-    def join(self, other: Filters) -> Filters:
-        """Filters that match if both match; archived sections if either selects them."""
-        if self.is_empty or other.is_empty:
-            return other if self.is_empty else self
-        return replace(self, and_=self.and_.join(other) if self.and_ else other)
-
-
-NO_FILTERS = Filters()
-EVERYTHING = Filters(includes_archived=True, includes_expired=True)
-
-
-def extract_filters(text: str, today: date | None = None) -> tuple[Filters, str]:
-    """Separate the filters, outside of quotes, from the rest of a typed text. Never raises."""
-    if ":" not in text:
-        return NO_FILTERS, text
-    reader = _FilterReader(today)
-    rest = _FILTER.sub(lambda match: " " if reader.accept(match) else match[0], text)
-    return reader.filters, rest
-
-
-class _FilterReader:
-    """Collect the filters of one text."""
-
-    def __init__(self, today: date | None) -> None:
-        self._today = today
-        self._included: dict[str, list[str]] = {name: [] for name in FIELDS}
-        self._excluded: dict[str, list[str]] = {name: [] for name in FIELDS}
-        self._days: dict[str, str] = {}
-        self._states: set[str] = set()
-        self._min_importance: float | None = None
-        self._n_values = 0
-
-    @property
-    def filters(self) -> Filters:
-        exclude = _gather(self._excluded)
-        return replace(
-            _gather(self._included),
-            after=self._days.get("after"),
-            before=self._days.get("before"),
-            min_importance=self._min_importance,
-            is_archived=ARCHIVED in self._states,
-            is_expired=EXPIRED in self._states,
-            exclude=None if exclude.is_empty else exclude,
-        )
-
-    def accept(self, match: re.Match[str]) -> bool:
-        """Read one match; True if it is a filter."""
-        name = (match["name"] or "").lower()
-        value = _read_value(match, name)
-        value = _tidy(name, value, self._today)
-        if not value or self._n_values == VALUE_LIMIT:
-            return False
-        if name in FIELDS:
-            (self._excluded if match["no"] else self._included)[name].append(value)
-        elif match["no"]:
-            return False
-        elif name == "is":
-            self._states.add(value)
-        elif name == "importance":
-            self._min_importance = max(float(value), self._min_importance or 0.0)
-        else:
-            choose = max if name == "after" else min
-            self._days[name] = choose(value, self._days.get(name, value))
-        self._n_values += 1
-        return True
-
-
-def _gather(values: dict[str, list[str]]) -> Filters:
-    named: dict[str, Any] = {FIELDS[name]: tuple(dict.fromkeys(values[name])) for name in FIELDS}
-    return Filters(**named)
-
-
-def _read_value(match: re.Match[str], name: str) -> str:
-    """The value as typed, without quotes around it or its last part."""
-    if match["pair"]:
-        return match["pair"].replace('"', "")
-    return match["quoted"] or _end_word(name, match["bare"] or "")
-
-
-def _end_word(name: str, value: str) -> str:
-    """The value without the punctuation that ends a sentence or clause; in a path it may be a
-    wildcard or part of a name.
-    """
-    return value if name == "path" else value.rstrip(".,;:!?")
-
-
-def _tidy(name: str, value: str, today: date | None) -> str:
-    """The value in the filter's form, empty if it is invalid."""
-    value = value.strip()
-    if not value.isprintable():  # a NUL, or a lone surrogate that SQLite would not accept
-        return ""
-    if name in ("after", "before"):
-        return parse_day(value, today) or ""
-    if name == "is":
-        return value.lower() if value.lower() in _STATES else ""
-    if name == "importance":
-        return value if _IMPORTANCE.fullmatch(value) else ""
-    if name == "meta":
-        return "".join(parse_condition(value, today) or ())
-    if name == "path":
-        return "" if has_wildcard(value) and find_glob_refusal(value) else value
-    if not any(map(str.isalnum, value)):
-        return ""
-    return value.lstrip("#").strip() if name == "tag" else value
-
 
 # --- What is odd about a query --------------------------------------------------------------------
 
@@ -326,17 +92,17 @@ _PREFIXED_VALUE: Final = re.compile(
 
 
 def find_query_problems(text: str, today: date | None = None) -> list[str]:
-    """What of a query does not count as it was typed, in words: filters that are read as words or
+    """Describe the parts of a query that do not count as typed: filters that are read as words or
     that nothing can pass, and words beyond the limits.
     """
     typed, text = text, shorten_query(text)
     problems = []
     if ":" in text:
-        reader = _FilterReader(today)
-        found = ((match, reader.accept(match)) for match in _FILTER.finditer(text))
-        problems = [_describe_filter(*one, today) for one in found if one[0]["name"]]
+        reader = FilterReader(today)
+        tried = ((match, reader.accept(match)) for match in FILTER_PATTERN.finditer(text))
+        problems = [_describe_filter(*filter_, today) for filter_ in tried if filter_[0]["name"]]
         if len(text.split()) > _FEW_WORDS:
-            problems = [one for one in problems if not one.endswith(_NO_VALUE)]
+            problems = [problem for problem in problems if not problem.endswith(_NO_VALUE)]
         problems += _describe_unknown_filters(text)
     if "-" in text and not text.isascii():
         problems += _find_lost_exclusions(extract_filters(text, today)[1])
@@ -351,18 +117,22 @@ def find_query_problems(text: str, today: date | None = None) -> list[str]:
 
 def _describe_shortened(typed: str, kept: str) -> str:
     """Say how much of a text counts, and which of its exclusions and filters do not."""
-    lost = [one for one in _list_conditions(typed) if one not in {*_list_conditions(kept)}]
-    shown = " ".join(map(_show, lost[:MAX_SHOWN]))
+    lost = [
+        condition
+        for condition in _list_conditions(typed)
+        if condition not in {*_list_conditions(kept)}
+    ]
+    named = " ".join(map(_show, lost[:MAX_SHOWN]))
     more = f" and {len(lost) - MAX_SHOWN} more" if len(lost) > MAX_SHOWN else ""
     return (
         f"{len(kept):,} of {len(typed):,} characters count: a query is shortened to "
-        f"{QUERY_LIMIT:,}, by whole words{f', and {shown}{more} did not count' if lost else ''}"
+        f"{QUERY_LIMIT:,}, by whole words{f', and {named}{more} did not count' if lost else ''}"
     )
 
 
 def _list_conditions(text: str) -> list[str]:
-    """The filters and exclusions of a text, as they were typed."""
-    filters = (match[0] for match in _FILTER.finditer(text) if match["name"])
+    """The filters and exclusions of a text, in their typed form."""
+    filters = (match[0] for match in FILTER_PATTERN.finditer(text) if match["name"])
     terms = (match[0] for match in _TERM.finditer(extract_filters(text)[1]) if match["no"])
     return [*dict.fromkeys((*filters, *terms))]
 
@@ -372,7 +142,7 @@ def _describe_unknown_filters(text: str) -> Iterator[str]:
     is_short = len(text.split()) <= _FEW_WORDS
     for match in _PREFIXED_VALUE.finditer(text):
         name = (match["name"] or "").lower()
-        if not name or name in _FILTER_NAMES:
+        if not name or name in FILTER_NAMES:
             continue
         other = _OTHER_NAMES.get(name) or _find_near_filter(name)
         value = match["value"]
@@ -386,25 +156,25 @@ def _describe_unknown_filters(text: str) -> Iterator[str]:
 
 def _find_near_filter(name: str) -> str:
     """The filter that a mistyped name may mean; empty if there is none."""
-    known = [(filter_name, 1) for filter_name in _FILTER_NAMES]
-    return next(iter(suggest_words(name, known)), "")
+    filters = [(filter_name, 1) for filter_name in FILTER_NAMES]
+    return next(iter(suggest_words(name, filters)), "")
 
 
 def _find_lost_exclusions(text: str) -> list[str]:
-    """What a text excludes without any letter or digit, such as an emoji: the index has none.
+    """Describe exclusions without any letter or digit, such as an emoji: the index has none.
 
     ASCII signs such as `->` are no exclusions.
     """
-    found = (match for match in _TERM.finditer(text) if match["no"] and not match[0].isascii())
+    exclusions = (match for match in _TERM.finditer(text) if match["no"] and not match[0].isascii())
     return [
         f"{_show(match[0])} did not count: only letters, digits, arrows and emoji are indexed"
-        for match in found
+        for match in exclusions
         if not _read_terms(match)
     ]
 
 
 def _may_be_long(text: str) -> bool:
-    """False if a query has no more terms than the limits, as each word and phrase is one term:
+    """False if a query has no more terms than the limits. Each word and phrase is one term:
     parsing it takes longer.
     """
     n_terms = len(text.split()) + text.count('"')
@@ -412,29 +182,29 @@ def _may_be_long(text: str) -> bool:
 
 
 def _describe_filter(match: re.Match[str], is_filter: bool, today: date | None) -> str:
-    """What is odd about one text that looks like a filter; empty if nothing is."""
+    """Describe the oddity of a text that looks like a filter; empty if there is none."""
     name = match["name"].lower()
-    value = _read_value(match, name)
-    shown = _show(match[0])
+    value = read_filter_value(match, name)
+    typed = _show(match[0])
     if is_filter and name == "meta":
         condition = parse_condition(value, today)
         own = condition.key.lower() if condition else ""
         filter_ = f"{'tag' if own == 'tags' else own}:{condition.value if condition else ''}"
-        return f"{shown} searches other keys; write {filter_}" if own in _OWN_KEYS else ""
+        return f"{typed} searches other keys; write {filter_}" if own in _OWN_KEYS else ""
     if is_filter:
         if name in CHOICES and find_choice(name, value) is None:
-            return f"nothing can pass {shown}; {name}: takes {', '.join(CHOICES[name])}"
+            return f"nothing can pass {typed}; {name}: takes {', '.join(CHOICES[name])}"
         if name == "path" and _OUTSIDE.match(value):
             return (
-                f"nothing can pass {shown}; a path begins at the workspace's root, as docs/plan.md"
+                f"nothing can pass {typed}; a path begins at the workspace's root, as docs/plan.md"
             )
         return ""
     if match["no"] and name not in FIELDS:
-        return f"{shown} was read as words; {name}: cannot be excluded"
+        return f"{typed} was read as words; {name}: cannot be excluded"
     if not value.strip():
-        return f"{shown} was read as words; {name}: {_NO_VALUE}"
+        return f"{typed} was read as words; {name}: {_NO_VALUE}"
     form = _FORMS.get(name)
-    return f"{shown} was read as words; {name}: takes {form}" if form else ""
+    return f"{typed} was read as words; {name}: takes {form}" if form else ""
 
 
 def _show(text: str) -> str:
@@ -527,7 +297,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     # Exclusions that may be options of commands.
     commands: tuple[TypedCommand, ...] = ()
-    # What the query excludes as it was typed: words, phrases and values of filters.
+    # The exclusions of the query as typed: words, phrases and values of filters.
     excluded: tuple[str, ...] = ()
 
     @property
@@ -548,7 +318,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     def add_phrases(self, texts: Collection[str]) -> Query:
         """The query that also looks for the commands with these texts, which notes hold."""
-        phrases = [one.phrase for one in self.commands if one.phrase.text in texts]
+        phrases = [command.phrase for command in self.commands if command.phrase.text in texts]
         room = TERM_LIMIT - len(self.positive) - len(self.must_not)
         query = replace(self, should=(*self.should, *phrases[: max(0, room)]))
         if self.positive:
@@ -639,7 +409,7 @@ def parse_query(text: str, today: date | None = None) -> Query:
         days=find_named_dates(text),
         identifiers=find_identifiers(text),
         text=text,
-        commands=tuple(one for one in commands if one.excluded in query.must_not),
+        commands=tuple(command for command in commands if command.excluded in query.must_not),
         excluded=(
             *_list_excluded_values(filters),
             *(typed for typed, term in excluded.items() if term in query.must_not),
@@ -659,7 +429,7 @@ def _list_excluded_values(filters: Filters) -> list[str]:
     return [f'{name}"{value}"' if " " in value else f"{name}{value}" for name, value in typed]
 
 
-# What a sentence puts around a command.
+# The signs that a sentence puts around a command.
 _AROUND: Final = re.compile(r"""^["'`([{«“‘]+|["'`)\]}»”’.,;:!?…]+$""")
 
 
@@ -820,8 +590,9 @@ def _is_stopword(term: Term, stopwords: frozenset[str]) -> bool:
 
 
 def _choose_stopwords(terms: Collection[Term]) -> frozenset[str]:
-    """The words without information in a question: those of English, and of the language of which
-    it has the most, two at least and more than English ones. `die`, `war` and `no` are words, too.
+    """The words without information in a question: English ones, and the words of the language of
+    which it has the most, two at least and more than English ones. `die`, `war` and `no` are words,
+    too.
     """
     words = [fold_word(word) for term in terms if term.form is Form.WORD for word in term.words]
     least = max(MIN_LANGUAGE_WORDS, 1 + sum(word in STOPWORDS for word in words))

@@ -1,15 +1,15 @@
 """Rank candidates: compute raw scores and boosts, join neighbours into passages, normalize scores.
 
-Candidates come with the bm25 of each retriever. Neighbours of a note join into passages, but those
-of different sections only where neither section is one apart: a memory of its own. Equal raw
-scores order by path and line, so that the same question on the same index has the same answer. A
-score is in (0, 1], monotone in rank and comparable within one answer.
+Candidates come with the bm25 of each retriever. Neighbours of a note join into passages, but
+neighbours of different sections only where neither section is a memory of its own. Equal raw scores
+order by path and line, so that the same question on the same index has the same answer. A score is
+in (0, 1], monotone in rank and comparable within one answer.
 
 Boosts multiply the raw score, together by at most 1.1 either way. Importance is the value that a
-section states or that its kind has; recency depends on the time its note was saved; decay depends
-on its stated day, else on the same time. All are off by default, because the measured quality does
-not include them. Ages count in whole days (UTC), so the same question on the same index has the
-same answer all day; the next day it may differ if recency or decay is on.
+section states or that its kind has; recency depends on the time at which its note was saved; decay
+depends on its stated day, else on the same time. All are off by default, because the measured
+quality does not include them. Ages count in whole days (UTC), so the same question on the same
+index has the same answer all day; on the next day the answer may differ if recency or decay is on.
 """
 
 from __future__ import annotations
@@ -30,6 +30,82 @@ from memsyncd.core.model import Span
 from memsyncd.core.search.dates import NamedDate, fit_dates
 from memsyncd.core.search.words import IDENTIFIER_WEIGHT
 
+# --- Fusion of scores by words and by vectors -----------------------------------------------------
+# The fused score is 0.6 × lexical / highest lexical + 0.4 × (cosine - median) / (highest - median),
+# with another `weight` than 0.4 if so measured. Times a constant, its second part is the gain in
+# bm25 of a chunk from its vector; note, neighbours and date then count as for words alone, and
+# without cosines nothing changes. A chunk whose vector is not made yet gains what its words are
+# worth. While many vectors are missing, the words of all chunks count more, because vectors find
+# other chunks among a few than among all.
+#
+# Scores are added, not ranks: a rank forgets how far the best is ahead (Bruch, S., Gai, S. and
+# Ingber, A. (2023): An analysis of fusion functions for hybrid retrieval). Cosines of unrelated
+# texts lie around the median, which depends on the model and on the notes.
+
+# The unit where no chunk has any of the words.
+_ALONE = 1.0
+_SMALLEST_SPREAD = 1e-6
+_SMALLEST_SCORE = 1e-9
+NO_COSINES: Mapping[int, float] = {}
+
+
+class SemanticGains(NamedTuple):
+    """The gains of chunks from their vectors, by chunk, in the unit of the lexical scores.
+
+    `spread` is the distance from the median to the highest cosine, and `unit` what a lexical score
+    of 1 stands for: they make gains of several indexes comparable.
+    """
+
+    of: Mapping[int, float] = NO_COSINES
+    spread: float = 0.0
+    unit: float = _ALONE
+
+
+NO_SEMANTIC_GAINS = SemanticGains()
+
+
+def compute_semantic_gains(
+    cosines: Mapping[int, float],
+    *,
+    median: float,
+    highest: float,
+    lexical: Mapping[int, float],
+    highest_lexical: float,
+    weight: float,
+    coverage: float = 1.0,
+) -> SemanticGains:
+    """Return what chunks gain from their cosines, or for want of these from their words.
+
+    `weight` (from 0, and below 1) is the share of the cosines in the fused score. `median` and
+    `highest` are taken over all chunks that a search may find. A cosine below the median gains
+    nothing; the highest gains what makes its share of the fused score `weight`.
+
+    `lexical` are the scores of the chunks with words of the question, at most `highest_lexical`.
+    Of those without a cosine the share of the words in their highest counts in its place, and so
+    it does for all chunks beside the cosine as far as `coverage`, the share of the chunks of the
+    index that have vectors, is below 1.
+    """
+    spread = highest - median
+    if weight <= 0.0 or spread < _SMALLEST_SPREAD:
+        return NO_SEMANTIC_GAINS
+    unit = highest_lexical if highest_lexical > _SMALLEST_SCORE else _ALONE
+    most = unit * weight / (1.0 - weight)
+    gains = {
+        chunk: most * ((cosine - median) / spread) if cosine < highest else most
+        for chunk, cosine in cosines.items()
+        if cosine > median
+    }
+    if coverage < 1.0:
+        gains = {chunk: coverage * gain for chunk, gain in gains.items()}
+    elif lexical.keys() <= cosines.keys():
+        return SemanticGains(gains, spread, unit)
+    for chunk, score in lexical.items():
+        share = 1.0 - coverage if chunk in cosines else 1.0
+        if share and score > 0.0:
+            gains[chunk] = gains.get(chunk, 0.0) + share * most * min(1.0, score / unit)
+    return SemanticGains(gains, spread, unit)
+
+
 # --- Raw scores -----------------------------------------------------------------------------------
 
 # Fewer lose evidence, more only take time: notes are ranked only as far as they may be shown.
@@ -45,7 +121,7 @@ class RankingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     there are vectors; `note` is the share of the note's best chunk that each of its
     chunks gets; `neighbour_bonus` is the share of the best chunk that touches it; `day` is the gain
     of a note whose day the question names, and `later` is the share of it that notes of the
-    next days keep; `fused_day` and `fused_later` are those of fused scores.
+    next days keep; `fused_day` and `fused_later` take their place for fused scores.
     """
 
     exact: float = 0.5
@@ -69,7 +145,7 @@ class Candidate(NamedTuple):
 
     `family` is what related words add to `stemmed`, `semantic` what its vector adds, and `run` what
     words in a row add. `n_tokens` is the size of its text, `day` its note's day (ISO). A tuple of
-    plain values, as each search makes hundreds of which it shows ten.
+    plain values, because each search makes hundreds and shows ten.
     """
 
     chunk: int
@@ -92,7 +168,7 @@ class Candidate(NamedTuple):
 
     @property
     def own_stems(self) -> float:
-        """What the stems of the query's words alone score."""
+        """The score of the stems of the query's words alone."""
         return self.stemmed - self.family - self.semantic - self.run
 
     @property
@@ -108,8 +184,8 @@ class Candidate(NamedTuple):
 
 
 _make_candidate = partial(tuple.__new__, Candidate)  # half the time of a call of the class
-# What SQLite tells of a chunk at once: chunk, file, section, first and last line, tokens, and the
-# negated bm25 by stems, with what related words add to it.
+# The row of a chunk, which SQLite reads at once: chunk, file, section, first and last line, tokens,
+# and the negated bm25 by stems, with what related words add to it.
 ChunkRow = tuple[int, int, int, int, int, int, float]
 # The path and the day of a file.
 FileRow = tuple[str, str | None]
@@ -121,16 +197,17 @@ NO_CHUNK_IDS: frozenset[int] = frozenset()
 
 
 class FoundChunks(NamedTuple):
-    """What SQLite found: rows of chunks, and what reads the rest for some of them.
+    """The chunks that SQLite found: their rows, and functions that read the rest of some of them.
 
-    `read_exact` returns the negated bm25 by exact words, for those of the chunks that hold any;
-    `read_files` returns the path and the day of files, and `find_apart` those of some sections
-    whose chunks join with those of no other section. All cost time with the number they read.
-    `gains` are what related words add to the scores of chunks; `related` are those of each term, by
-    its index in the query. `read_stems` returns the negated bm25 by stems of chunks that are not
-    among the rows, if any can have one. `semantic` is what their vectors add, and `wordless` are
-    the chunks that have no word of the query. `exact` is what `read_exact` returns for all rows, if
-    that is known already. `runs` are what words in a row add.
+    `read_exact` returns the negated bm25 by exact words, for the chunks that hold any; `read_files`
+    returns the path and the day of files, and `find_apart` returns the sections whose chunks join
+    with chunks of no other section. All cost time with the number they read. `gains` are what
+    related words add to the scores of chunks; `related` has the gains of each term, by its index in
+    the query. `read_stems` returns the negated bm25 by stems of chunks that are not among the rows,
+    if any can have one. `semantic` is what their vectors add, and `wordless` are the chunks that
+    have no word of the query. `exact` is what `read_exact` returns for all rows, if that is known
+    already, and so are `files`, the path and the day of each file. `runs` are what words in a row
+    add.
     """
 
     rows: Sequence[ChunkRow]
@@ -144,6 +221,7 @@ class FoundChunks(NamedTuple):
     exact: Mapping[int, float] | None = None
     find_apart: Callable[[Collection[int]], Collection[int]] = lambda _: ()
     runs: Mapping[int, float] = NO_GAINS
+    files: Mapping[int, FileRow] | None = None
 
     def add_runs(self, runs: Mapping[int, float]) -> FoundChunks:
         """Add to the scores of chunks what words in a row add, by chunk."""
@@ -159,7 +237,7 @@ class FoundChunks(NamedTuple):
         exact = self.exact
         if exact is None:
             exact = self.read_exact([row[0] for row in self.rows])
-        files = self.read_files({row[1] for row in self.rows})
+        files = self.files or self.read_files({row[1] for row in self.rows})
         return self.make_candidates_of(self.rows, files, exact)
 
     def make_candidates_of(
@@ -178,7 +256,7 @@ class FoundChunks(NamedTuple):
 
 
 def fit_policy(policy: RankingPolicy, found: FoundChunks) -> RankingPolicy:
-    """The weights for what was found: with vectors, those of fused scores."""
+    """Return the weights for the found chunks: with vectors, the weights of fused scores."""
     if not found.semantic:
         return policy
     return msgspec.structs.replace(policy, day=policy.fused_day, later=policy.fused_later)
@@ -218,6 +296,13 @@ class Ranked(NamedTuple):
 
 
 _make_ranked = partial(tuple.__new__, Ranked)
+
+
+def rank_found(
+    found: FoundChunks, named: Sequence[NamedDate], policy: RankingPolicy
+) -> list[Ranked]:
+    """Rank all chunks that were found, unjoined, the highest raw score first."""
+    return rank_candidates(found.make_candidates(), named, fit_policy(policy, found))
 
 
 def rank_candidates(
@@ -308,20 +393,20 @@ def sort_ranked(ranked: Iterable[Ranked]) -> list[Ranked]:
     return sorted(ranked, key=_order)
 
 
-def _order(one: Ranked) -> tuple[float, str, int, int, int]:
-    c = one.candidate
-    return (-one.raw_score, c.path, c.start_line, c.end_line, c.chunk)
+def _order(chunk: Ranked) -> tuple[float, str, int, int, int]:
+    c = chunk.candidate
+    return (-chunk.raw_score, c.path, c.start_line, c.end_line, c.chunk)
 
 
 # --- Passages -------------------------------------------------------------------------------------
 
 # Multiplies the raw scores of some candidates by their boosts.
 Boost = Callable[[Sequence["Ranked"]], Iterable["Ranked"]]
-# For rounding: a bound is a sum in another order than the score that it bounds.
+# Rounding: a bound is a sum in another order than the score that it bounds.
 _ROUNDING = 1.0 + 1e-9
 _RATIO_MARGIN = 1.02
 _SMALL_IDF = 0.1
-# So many candidates are read at first; those of ten passages are about a hundred.
+# So many candidates are read at first; ten passages have about a hundred.
 FIRST_READ = 128
 
 
@@ -337,6 +422,11 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     sections: tuple[int, ...]
     span: Span
     spans: Mapping[int, Span] = msgspec.field(default_factory=dict)
+
+
+def list_semantic_shares(passages: Iterable[Passage]) -> list[float]:
+    """Return for each passage the share of the score of its best chunk that the vector gives."""
+    return [passage.best.candidate.semantic_share for passage in passages]
 
 
 class _Group(msgspec.Struct):
@@ -379,7 +469,7 @@ def _join_rows(
     least: float,
 ) -> list[_Group]:
     """Join those rows of one note that touch, the stronger absorbing the weaker, up to
-    `passage_tokens` a passage; those of sections `apart` join with their own section only. No
+    `passage_tokens` a passage; rows of sections `apart` join with their own section only. No
     passage has a raw score below `least`.
     """
     # Equals in order of line, as `_order`.
@@ -412,15 +502,17 @@ def _join_rows(
 def fill_passages(
     passages: Sequence[Passage], more: Sequence[Passage], *, limit: int
 ) -> list[Passage]:
-    """All `passages`, and after them up to `limit` those of `more` that share no line with them."""
-    taken = [(one.best.candidate.file, one.span) for one in passages]
+    """Return all `passages`, and after them, up to `limit`, the passages of `more` that share no
+    line with them.
+    """
+    taken = [(passage.best.candidate.file, passage.span) for passage in passages]
     fresh = [
-        one
-        for one in more
+        passage
+        for passage in more
         if not any(
-            file == one.best.candidate.file
-            and span.start <= one.span.end
-            and one.span.start <= span.end
+            file == passage.best.candidate.file
+            and span.start <= passage.span.end
+            and passage.span.start <= span.end
             for file, span in taken
         )
     ]
@@ -428,16 +520,19 @@ def fill_passages(
 
 
 def fill_ranked(ranked: Sequence[Ranked], more: Sequence[Ranked]) -> list[Ranked]:
-    """All of `ranked`, and after them those of `more` that are not among them, none of which has a
+    """Return all of `ranked`, and after them the new chunks of `more`, none of which has a
     higher raw score.
     """
-    known = {one.candidate.chunk for one in ranked}
-    fresh = [one for one in more if one.candidate.chunk not in known]
+    taken = {chunk.candidate.chunk for chunk in ranked}
+    fresh = [chunk_ for chunk_ in more if chunk_.candidate.chunk not in taken]
     if not ranked or not fresh:
         return [*ranked, *fresh]
     least, best = ranked[-1].raw_score, fresh[0].raw_score
     factor = least / best if 0 < least < best else 1.0
-    return [*ranked, *(one._replace(raw_score=min(least, factor * one.raw_score)) for one in fresh)]
+    return [
+        *ranked,
+        *(chunk_._replace(raw_score=min(least, factor * chunk_.raw_score)) for chunk_ in fresh),
+    ]
 
 
 def rank_passages(
@@ -473,7 +568,7 @@ def rank_passages(
         return -best[-1][0][0] if len(best) >= limit else -math.inf
 
     for exact, notes in _read_by_bound(found, policy, gain, ratio, find_least):
-        files = found.read_files([rows[0][1] for _, rows, _ in notes])
+        files = found.files or found.read_files([rows[0][1] for _, rows, _ in notes])
         apart = _find_apart(found, [rows for _, rows, _ in notes])
         for bound, rows, words in notes:
             least = find_least()
@@ -502,8 +597,10 @@ def rank_passages(
     return tuple(ranked.make_passage(group) for _, ranked, group in best)
 
 
-def _find_apart(found: FoundChunks, notes: Iterable[Sequence[ChunkRow]]) -> frozenset[int]:
-    """The sections that are apart, of those of which a row touches one of another section."""
+def _find_apart(candidates: FoundChunks, notes: Iterable[Sequence[ChunkRow]]) -> frozenset[int]:
+    """Return the sections that are apart, among sections with a row that touches another section's
+    row.
+    """
     joining: set[int] = set()
     for rows in notes:
         end, section = -MAX_GAP, 0
@@ -512,11 +609,11 @@ def _find_apart(found: FoundChunks, notes: Iterable[Sequence[ChunkRow]]) -> froz
                 joining |= {section, row[2]}
             if row[4] >= end:
                 end, section = row[4], row[2]
-    return frozenset(found.find_apart(joining)) if joining else NO_CHUNK_IDS
+    return frozenset(candidates.find_apart(joining)) if joining else NO_CHUNK_IDS
 
 
-# What no raw score of a note's chunks exceeds before the day and the boosts, its rows, and what
-# they score by words.
+# A bound that no raw score of a note's chunks exceeds before the day and the boosts, its rows, and
+# their scores by words.
 _BoundNote = tuple[float, Sequence[ChunkRow], list[float]]
 
 
@@ -531,12 +628,12 @@ class _RankedNote(NamedTuple):
 
     @property
     def raw_scores(self) -> list[float]:
-        return [one.raw_score for one in self.boosted] if self.boosted else self.scores.raw
+        return [chunk.raw_score for chunk in self.boosted] if self.boosted else self.scores.raw
 
     def boost(self, boost: Boost) -> _RankedNote:
         candidates = self.make_candidates(self.rows)
-        ranked = [self._make_ranked(one, at) for at, one in enumerate(candidates)]
-        boosted = {one.candidate.chunk: one for one in boost(ranked)}
+        ranked = [self._make_ranked(chunk, at) for at, chunk in enumerate(candidates)]
+        boosted = {chunk.candidate.chunk: chunk for chunk in boost(ranked)}
         return self._replace(boosted=[boosted[row[0]] for row in self.rows])
 
     def make_passage(self, group: _Group) -> Passage:
@@ -558,7 +655,7 @@ class _RankedNote(NamedTuple):
 
 
 def _span_sections(rows: Sequence[ChunkRow]) -> dict[int, Span]:
-    """The lines of each section in rows of several, by line; empty for those of one section."""
+    """Return the lines of each section in rows of several, by line; empty for one section alone."""
     if len({row[2] for row in rows}) == 1:
         return {}
     spans: dict[int, Span] = {}
@@ -587,7 +684,7 @@ def _bound_notes(
 
 
 def _read_by_bound(
-    found: FoundChunks,
+    candidates: FoundChunks,
     policy: RankingPolicy,
     gain: float,
     ratio: float,
@@ -597,30 +694,30 @@ def _read_by_bound(
     twice at most: each time costs a statement. The second time it is known what has to be exceeded.
     """
     by_file: defaultdict[int, list[ChunkRow]] = defaultdict(list)
-    for row in sorted(found.rows, key=itemgetter(6), reverse=True):
+    for row in sorted(candidates.rows, key=itemgetter(6), reverse=True):
         by_file[row[1]].append(row)
     notes = [*by_file.values()]  # by the highest score of their rows
-    if found.exact is not None:
-        bounded = _bound_notes(notes, found.exact, policy)
+    if candidates.exact is not None:
+        bounded = _bound_notes(notes, candidates.exact, policy)
         n_first = _count_first([rows for _, rows, _ in bounded])
-        yield found.exact, bounded[:n_first]
-        left = [one for one in bounded[n_first:] if gain * one[0] >= find_least()]
+        yield candidates.exact, bounded[:n_first]
+        left = [bound for bound in bounded[n_first:] if gain * bound[0] >= find_least()]
         if left:
-            yield found.exact, left
+            yield candidates.exact, left
         return
     n_first = _count_first(notes)
-    exact = found.read_exact([row[0] for rows in notes[:n_first] for row in rows])
+    exact = candidates.read_exact([row[0] for rows in notes[:n_first] for row in rows])
     yield exact, _bound_notes(notes[:n_first], exact, policy)
     more = _choose_notes(
         notes[n_first:], policy, find_least() / (gain * (1 + policy.exact * ratio))
     )
     if more:
-        exact = found.read_exact([row[0] for rows in more for row in rows])
+        exact = candidates.read_exact([row[0] for rows in more for row in rows])
         yield exact, _bound_notes(more, exact, policy)
 
 
 def _count_first(notes: Sequence[Sequence[ChunkRow]]) -> int:
-    """The number of notes to read first: those of FIRST_READ rows."""
+    """Return the number of notes to read first: the notes of FIRST_READ rows."""
     n_rows = accumulate(map(len, notes))
     return next((at for at, n in enumerate(n_rows, 1) if n >= FIRST_READ), len(notes))
 
@@ -628,7 +725,7 @@ def _count_first(notes: Sequence[Sequence[ChunkRow]]) -> int:
 def _choose_notes(
     notes: Sequence[Sequence[ChunkRow]], policy: RankingPolicy, least: float
 ) -> list[Sequence[ChunkRow]]:
-    """Those of the notes, which come by the highest score of their rows, that may score so much by
+    """Return the notes, which come by the highest score of their rows, that may score so much by
     stems alone.
     """
     chosen = []
@@ -642,8 +739,8 @@ def _choose_notes(
 
 
 def _bound_scores(best: float, second: float, policy: RankingPolicy) -> float:
-    """What no raw score of a note's chunks exceeds before the day and the boosts, if the two best
-    score by words so much at most; `second` is 0 if there is one.
+    """Return a bound of the raw scores of a note's chunks before the day and the boosts, if the two
+    best score by words so much at most; `second` is 0 if there is one.
     """
     if best <= 0.0:
         return 0.0
@@ -659,15 +756,15 @@ def bound_exact_ratio(n_chunks: int, by_stems: Sequence[int], by_words: Sequence
     more often than its stem, and in texts of the same length, so in bm25 only its rarity counts for
     more. Infinite if a stem is in so many chunks that it scores next to nothing.
     """
-    found = [
+    rarities = [
         (_idf(n_chunks, n), _idf(n_chunks, n_exact))
         for n, n_exact in zip(by_stems, by_words, strict=True)
         if n_exact
     ]
-    if any(idf < _SMALL_IDF for idf, _ in found):
+    if any(idf < _SMALL_IDF for idf, _ in rarities):
         return math.inf
     # The index may have some chunks more or less than it was said to have.
-    return _RATIO_MARGIN * max((exact / idf for idf, exact in found), default=1.0)
+    return _RATIO_MARGIN * max((exact / idf for idf, exact in rarities), default=1.0)
 
 
 def _idf(n_chunks: int, n_holding: int) -> float:
@@ -744,10 +841,10 @@ def apply_boosts(
     `features` are by chunk; `now_s` is since 1970.
     """
     factors = {
-        one.candidate.chunk: compute_boosts(features[one.candidate.chunk], boosts, kinds, now_s)
-        for one in ranked
+        chunk.candidate.chunk: compute_boosts(features[chunk.candidate.chunk], boosts, kinds, now_s)
+        for chunk in ranked
     }
-    return sort_ranked(_boost(one, factors[one.candidate.chunk]) for one in ranked)
+    return sort_ranked(_boost(chunk, factors[chunk.candidate.chunk]) for chunk in ranked)
 
 
 def apply_factors(
@@ -757,14 +854,16 @@ def apply_factors(
     and sort, the highest first.
     """
     return sort_ranked(
-        _boost(one, {name: factors[one.candidate.chunk]}) if one.candidate.chunk in factors else one
-        for one in ranked
+        _boost(chunk, {name: factors[chunk.candidate.chunk]})
+        if chunk.candidate.chunk in factors
+        else chunk
+        for chunk in ranked
     )
 
 
-def _boost(one: Ranked, factors: Mapping[str, float]) -> Ranked:
-    return one._replace(
-        raw_score=one.raw_score * math.prod(factors.values()), boosts={**one.boosts, **factors}
+def _boost(chunk: Ranked, factors: Mapping[str, float]) -> Ranked:
+    return chunk._replace(
+        raw_score=chunk.raw_score * math.prod(factors.values()), boosts={**chunk.boosts, **factors}
     )
 
 
@@ -773,7 +872,7 @@ def compute_boosts(
 ) -> dict[str, float]:
     """The factor of each boost that is on, by its name; `now_s` is since 1970.
 
-    A section that states no importance has that of its kind.
+    A section that states no importance has the importance of its kind.
 
     Importance raises or lowers a score, around 0.5. Recency raises new notes, and old ones less;
     decay lowers old ones.

@@ -25,7 +25,7 @@ Features = frozenset[Feature]
 QUERY_WORDS: Final = 24
 """More words do not find other candidates, and cost time."""
 _QUERY_CHARACTERS: Final = 600
-# Of a group: the features by which an item finds others, the items that one feature finds, and
+# For groups: the features by which an item finds others, the items that one feature finds, and
 # those with which an item is compared.
 N_PROBES: Final = 24
 MAX_POSTINGS: Final = 64
@@ -70,19 +70,19 @@ def find_near_copies(texts: Sequence[Features], least: float) -> list[NearCopies
     """
     counts = Counter(feature for text in texts for feature in text)
     holding: dict[tuple[str, ...], list[int]] = {}
-    found: list[NearCopies] = []
+    copies: list[NearCopies] = []
     for at, text in enumerate(texts):
         if len(text) < MIN_FEATURES:
             continue
         rarest = sorted(text, key=lambda feature: (counts[feature], feature))
         prefix = rarest[: _count_prefix(len(text), least)]
-        for other in sorted({one for feature in prefix for one in holding.get(feature, ())}):
+        for other in sorted({number for feature in prefix for number in holding.get(feature, ())}):
             similarity = compute_similarity(text, texts[other])
             if similarity >= least:
-                found.append(NearCopies(other, at, similarity))
+                copies.append(NearCopies(other, at, similarity))
         for feature in prefix:
             holding.setdefault(feature, []).append(at)
-    return sorted(found, key=lambda pair: (-pair.similarity, pair.one, pair.other))
+    return sorted(copies, key=lambda pair: (-pair.similarity, pair.one, pair.other))
 
 
 def _count_prefix(n_features: int, least: float) -> int:
@@ -95,8 +95,8 @@ def _count_prefix(n_features: int, least: float) -> int:
 def group_pairs(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
     """Return the groups that pairs make, each in order, the largest group first."""
     group_of: dict[int, list[int]] = {}
-    for one, other in pairs:
-        into, of_other = group_of.setdefault(one, [one]), group_of.setdefault(other, [other])
+    for first, other in pairs:
+        into, of_other = group_of.setdefault(first, [first]), group_of.setdefault(other, [other])
         if into is not of_other:
             # The larger keeps its place, so that no chain of merges is quadratic.
             into, of_other = sorted((into, of_other), key=len, reverse=True)
@@ -139,9 +139,9 @@ def group_similar(
     """
     nearest = [0.0] * len(items)
     pairs = []
-    for one, other, similarity in _find_similar_pairs(items, min_similarity):
-        pairs.append((one, other))
-        nearest[one] = max(nearest[one], similarity)
+    for first, other, similarity in _find_similar_pairs(items, min_similarity):
+        pairs.append((first, other))
+        nearest[first] = max(nearest[first], similarity)
         nearest[other] = max(nearest[other], similarity)
     return [
         SimilarGroup(tuple(members), min(nearest[number] for number in members))
@@ -183,7 +183,7 @@ def _choose_probes(items: Sequence[tuple[str, Features]]) -> list[list[Feature]]
     shared: set[Feature] = set()
     for owner, features in items:
         counts.update(features)
-        shared.update(one for one in features if owners.setdefault(one, owner) != owner)
+        shared.update(feature for feature in features if owners.setdefault(feature, owner) != owner)
     return [
         sorted(features & shared, key=lambda one: (counts[one], one))[:N_PROBES]
         for _, features in items
@@ -200,7 +200,7 @@ def _limit(words: Iterable[str]) -> Iterator[str]:
 
 
 def _list_words(text: str) -> Iterator[str]:
-    shown = _LINK_TARGET.sub("]", _COMMENT.sub(" ", text)).casefold()
-    for part in shown.split():
+    plain = _LINK_TARGET.sub("]", _COMMENT.sub(" ", text)).casefold()
+    for part in plain.split():
         for sequence in split_words(part):
             yield from sequence.words

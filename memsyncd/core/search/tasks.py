@@ -103,11 +103,11 @@ def find_ready(
     and that is not known to be done.
     """
     work = [
-        one
-        for one in items
-        if one.status not in closed
-        and one.kind not in RECORDS
-        and (one.task == task if task else one.task)
+        item
+        for item in items
+        if item.status not in closed
+        and item.kind not in RECORDS
+        and (item.task == task if task else item.task)
     ]
     done = _find_done(items)
     ready = [one for one in work if one.status != BLOCKED and done.issuperset(one.blocked_by)]
@@ -119,11 +119,11 @@ def _find_done(items: Iterable[TaskItem]) -> set[str]:
     closed.
     """
     states: dict[str, list[bool]] = {}
-    for one in items:
-        if one.status:
-            states.setdefault(one.anchor, []).append(not one.is_open)
-            states.setdefault(one.task, []).append(not one.is_open)
-            states.setdefault(one.path, []).append(not one.is_open)
+    for item in items:
+        if item.status:
+            states.setdefault(item.anchor, []).append(not item.is_open)
+            states.setdefault(item.task, []).append(not item.is_open)
+            states.setdefault(item.path, []).append(not item.is_open)
     return {name for name, are_closed in states.items() if all(are_closed)}
 
 
@@ -136,21 +136,21 @@ def order_profile(items: Iterable[TaskItem], value: ItemValue | None = None) -> 
 
     Archived sections are among the items only if they are asked for.
     """
-    lasting = [one for one in items if one.lifecycle == PROJECT and one.status not in FINISHED]
+    lasting = [item for item in items if item.lifecycle == PROJECT and item.status not in FINISHED]
     return _order(lasting, value or (lambda one: one.importance))
 
 
 def _order(items: Iterable[TaskItem], value: ItemValue | None) -> list[TaskItem]:
     """By `value`, the largest first; then the latest, and by place."""
-    found = sorted(items, key=lambda one: (one.path, one.start_line))
-    found.sort(key=lambda one: one.time, reverse=True)
-    return sorted(found, key=lambda one: -value(one)) if value else found
+    ordered = sorted(items, key=lambda item: (item.path, item.start_line))
+    ordered.sort(key=lambda one: one.time, reverse=True)
+    return sorted(ordered, key=lambda one: -value(one)) if value else ordered
 
 
 def group_by(items: Iterable[TaskItem], read_name: Callable[[TaskItem], str]) -> list[WorkItems]:
     """Return the sections that have a name by that name, the group with the latest section first.
 
-    A group is ended if its latest section of kind `session` states so, and no section came later.
+    A group is ended if its latest section records the end of a session.
     """
     named: dict[str, list[TaskItem]] = {}
     for item in items:
@@ -179,16 +179,29 @@ def group_for_task(
     items: Sequence[TaskItem], task: str, value: ItemValue | None = None
 ) -> tuple[TaskGroup, ...]:
     """Return profile, summaries, task and discoveries, each by `value`, else the latest first."""
-    own = [one for one in items if one.task == task]
-    lasting = [one for one in items if one.task != task]
+    own = [item for item in items if item.task == task]
+    lasting = [item for item in items if item.task != task]
     return (
         TaskGroup("Project profile", order_profile(lasting, value), 0.5),
-        TaskGroup("Summaries", _order([one for one in own if one.kind == "summary"], value)),
+        TaskGroup(
+            "Summaries",
+            _order([own_section for own_section in own if own_section.kind == "summary"], value),
+        ),
         TaskGroup(
             f"Task {task}",
-            _order([one for one in own if one.kind not in ("summary", "discovery")], value),
+            _order(
+                [
+                    own_section
+                    for own_section in own
+                    if own_section.kind not in ("summary", "discovery")
+                ],
+                value,
+            ),
         ),
-        TaskGroup("Discoveries", _order([one for one in own if one.kind == "discovery"], value)),
+        TaskGroup(
+            "Discoveries",
+            _order([own_section for own_section in own if own_section.kind == "discovery"], value),
+        ),
     )
 
 
@@ -198,17 +211,23 @@ def group_for_session(
     """Return what restores an agent: the last checkpoint, open discoveries, and what is ready, of
     a task or of the session's own sections.
     """
-    own = [one for one in items if one.anchor in session_anchors or (task and one.task == task)]
-    checkpoints = _order([one for one in own if one.kind == "checkpoint"], None)
-    summaries = _order([one for one in own if one.kind == "summary"], None)
-    discoveries = [one for one in own if one.kind == "discovery" and one.is_open]
-    tasks = {one.task for one in own if one.task}
-    ready = [one for name in sorted(tasks) for one in find_ready(items, name)[0]]
+    own = [item for item in items if item.anchor in session_anchors or (task and item.task == task)]
+    checkpoints = _order(
+        [own_section for own_section in own if own_section.kind == "checkpoint"], None
+    )
+    summaries = _order([own_section for own_section in own if own_section.kind == "summary"], None)
+    discoveries = [
+        own_section
+        for own_section in own
+        if own_section.kind == "discovery" and own_section.is_open
+    ]
+    tasks = {own_section.task for own_section in own if own_section.task}
+    ready = [section for name in sorted(tasks) for section in find_ready(items, name)[0]]
     return (
         TaskGroup("Last checkpoint", checkpoints[:1]),
         TaskGroup("Summary", summaries[:1]),
         TaskGroup("Open discoveries", _order(discoveries, None)),
-        TaskGroup("Ready", [one for one in ready if one.kind != "discovery"]),
+        TaskGroup("Ready", [section for section in ready if section.kind != "discovery"]),
     )
 
 
@@ -292,7 +311,7 @@ def summarize(items: Sequence[TaskItem], *, max_bytes: int) -> str:
     chosen: dict[int, str] = {}
     seen: set[str] = set()
     left = max_bytes
-    for score, at in sorted(scored, key=lambda one: (-one[0], one[1])):
+    for score, at in sorted(scored, key=lambda sentence: (-sentence[0], sentence[1])):
         item, text = sentences[at]
         line = f"- {text} ({item.path}:{item.start_line})\n"
         if score > 0 and text not in seen and len(line.encode()) <= left:

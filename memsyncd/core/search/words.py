@@ -1,22 +1,192 @@
-"""Split texts and queries into words beyond those of FTS5's tokenizer, in the same way for both.
+"""Fold texts and queries, and split both into the words of the index in the same way.
 
-unicode61 takes touching letters and digits for one word. So it would lose the subwords of
-`camelCase`, any two adjacent characters of scripts without spaces, names such as C++, emoji, the
-number in `v1.2`, and words as people spell them without hyphens and without umlauts and other
-letters of one language; they are indexed as words of their own next to the text. In the text itself
-each character of a script without spaces is a word, so that a phrase is a row of words.
-All texts here are folded, as `folding.fold` returns them.
+`fold` makes one spelling of the many in which programs and people write one word. FTS5's tokenizer
+then splits the folded text. It takes touching letters and digits for one word, so it would lose the
+subwords of `camelCase`, any two adjacent characters of scripts without spaces, names such as C++,
+emoji, the number in `v1.2`, and words as people spell them without hyphens and without umlauts and
+other letters of one language. This module finds these, and the index has them as words of their
+own next to the text. In the text itself each character of a script without spaces is a word, so
+that a phrase is a row of words.
+
+Words that share a beginning are a family, names of code in a question count for more where a text
+writes them as code, and a word that the index does not have is compared with similar ones.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
+
+# --- Folding --------------------------------------------------------------------------------------
+# Spellings differ in composed and decomposed characters, in forms of full and half width, in
+# points, accents and hamza, and in signs inside a word that nobody sees. FTS5's tokenizer folds
+# case and the accents of Latin letters: `ü` stays here, because the index has `ue` for it, too.
+# Each line is folded by itself and keeps its line end. A text of ASCII stays as it is.
+
+
+def _list_alphanumeric(*blocks: tuple[int, int]) -> str:
+    """The letters and digits of these blocks, for a class of a pattern."""
+    return "".join(
+        chr(c) for first, last in blocks for c in range(first, last + 1) if chr(c).isalnum()
+    )
+
+
+# Marks over, beneath and within letters of Latin, Greek, Cyrillic, Hebrew and Arabic, and what
+# lengthens an Arabic word.
+_ACCENTS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a"
+    "\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u08d3-\u08ff"
+    "\u1ab0-\u1aff\u1dc0-\u1dff\ufe20-\ufe2f"
+)
+# Signs without a form: those that join or part letters, direct the writing, and select a glyph.
+_UNSEEN = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef"
+)
+# Letters that are others with marks: few of Latin, which the tokenizer does not fold.
+_MARKED = (
+    "\u01e0-\u01e3\u01ee\u01ef\u01fc-\u01ff\u0386\u0388-\u0390\u03aa-\u03b0\u03ca-\u03ce\u03d3\u03d4"
+    "\u0400\u0401\u0403\u0407\u040c-\u040e\u0419\u0439\u0450\u0451\u0453\u0457\u045c-\u045e"
+    "\u0476\u0477\u04c1\u04c2\u04d0-\u04d3\u04d6\u04d7\u04da-\u04df\u04e2-\u04e7\u04ea-\u04f5"
+    "\u04f8\u04f9\u0622-\u0626\u0671\u06c0\u06c2\u06d3\u1f00-\u1ffe"
+)
+# Letters, digits and signs of names in another form of themselves, such as `ﬁ`, `２` and `㎏`.
+# Compatibility jamo stay: people type them one by one.
+_FORMS = (
+    "\u00aa\u00b2\u00b3\u00b5\u00b9\u00ba\u00bc-\u00be\u0132\u0133\u013f\u0140\u0149\u017f"
+    "\u01c4-\u01cc\u01f1-\u01f3\u02b0-\u02b8\u02bb\u02bc\u02e0-\u02e4\u037a\u03d0-\u03d6"
+    "\u03f0-\u03f2\u03f4\u03f5\u03f9\u0587\u0675-\u0678\u0e33\u0eb3\u0edc\u0edd\u1d2c-\u1d6a\u1d78"
+    "\u1d9b-\u1dbf\u1e9a\u1e9b\u2010\u2011\u2070-\u2079\u207f-\u2089\u2090-\u209c"
+    + _list_alphanumeric((0x2102, 0x2189), (0x2460, 0x249B))
+    + "\u24b6-\u24ea\u2c7c\u2c7d\u2e9f\u2ef3\u2f00-\u2fd5\u3038-\u303a\u309f\u30ff\u3251-\u33ff"
+    "\u10fc\u2d6f\u3192-\u319f\u3220-\u3229\ua69c\ua69d\ua770\ua7f2-\ua7f4\ua7f8\ua7f9"
+    "\uab5c-\uab5f\uab69\ufb00-\ufb06\ufb13-\ufb17\ufb1d\ufb1f-\ufb28\ufb2a-\ufbb1\ufbd3-\ufdfb"
+    "\ufe70-\ufefc\uff03\uff0b\uff0d\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a\uff66-\uff9f"
+    "\U00010781-\U000107ba\U0001d400-\U0001d7ff\U0001ee00-\U0001eebb\U0001f100-\U0001f10a"
+    "\U0001fbf0-\U0001fbf9"
+)
+# Further characters that compose with those before them, or are composed of others.
+_COMPOSING = (
+    "\u093c\u09bc\u09be\u09d7\u0b3e\u0b56\u0b57\u0bbe\u0bd7\u0c56\u0cc2\u0cd5\u0cd6\u0d3e\u0d57"
+    "\u0dca\u0dcf\u0ddf\u102e\u1161-\u11ff\u3099\u309a\ud7b0-\ud7ff\uff9e\uff9f"
+)
+_COMPOSED = (
+    "\u0374\u037e\u0387\u0958-\u095f\u09dc-\u09df\u0a33\u0a36\u0a59-\u0a5e\u0b5c\u0b5d\u0f43-\u0fb9"
+    "\u2000\u2001\u2329\u232a\u2adc\uf900-\ufad9\U0002f800-\U0002fa1d"
+)
+_FOLDED = re.compile(f"[{_ACCENTS}{_UNSEEN}{_MARKED}{_FORMS}]+")
+# A character with those that may compose with it, and one that is folded alone.
+_FOLLOWING = f"{_ACCENTS}{_UNSEEN}{_COMPOSING}"
+_CLUSTER = re.compile(f".?[{_FOLLOWING}]+|[{_MARKED}{_FORMS}{_COMPOSED}][{_FOLLOWING}]*", re.DOTALL)
+_DROPPED = re.compile(f"[{_ACCENTS}{_UNSEEN}]+")
+# A fraction is a number of its own.
+_FRACTIONS = {
+    c: f" {unicodedata.normalize('NFKC', chr(c))}"
+    for c in (*range(0xBC, 0xBF), *range(0x2150, 0x2160), 0x2189)
+}
+_PLAIN_LETTERS = {0x0671: "\u0627", 0x02BB: "'", 0x02BC: "'", 0x2010: "-", 0x2011: "-"}
+_ASCII_BYTES = bytes(range(128))
+
+
+def fold(text: str) -> str:
+    """The text in the spelling in which its words are indexed, except for case and the accents of
+    Latin letters.
+    """
+    if text.isascii():
+        return text
+    if not unicodedata.is_normalized("NFC", text):
+        text = unicodedata.normalize("NFC", text)
+    # Most texts have few such characters: those alone are searched faster.
+    if not _FOLDED.search(keep_non_ascii(text)):
+        return text
+    return unicodedata.normalize("NFC", _FOLDED.sub(_fold_run, text))
+
+
+def keep_non_ascii(text: str) -> str:
+    """The characters of the text that are not ASCII."""
+    return text.encode("utf-8", "replace").translate(None, delete=_ASCII_BYTES).decode()
+
+
+def _fold_run(run: re.Match[str]) -> str:
+    return _fold_characters(run[0])
+
+
+@lru_cache(maxsize=4096)
+def _fold_characters(text: str) -> str:
+    composed = unicodedata.normalize("NFKC", text.translate(_FRACTIONS))
+    letters = unicodedata.normalize("NFD", composed.translate(_PLAIN_LETTERS))
+    plain = _DROPPED.sub("", letters)
+    return unicodedata.normalize("NFC", plain)
+
+
+class FoldedText(NamedTuple):
+    """A folded text that tells which characters of the original each of its own stands for.
+
+    `ends` are where the folded characters differ: after each replaced piece, its end in the folded
+    text; `pieces` are start and end of the piece in the folded text, and in the original.
+    """
+
+    text: str
+    ends: list[int]
+    pieces: list[tuple[int, int, int, int]]
+
+    def find_original(self, start: int, end: int) -> tuple[int, int]:
+        """Start and end in the original of the characters from `start` to `end`, which are in the
+        folded text. A replaced piece counts as a whole.
+        """
+        if not self.pieces:
+            return start, end
+        return self._find_edge(start, is_end=False), self._find_edge(end, is_end=True)
+
+    def _find_edge(self, at: int, *, is_end: bool) -> int:
+        # The first piece that ends after a start, or at or after an end.
+        number = bisect_right(self.ends, at - is_end)
+        if number < len(self.pieces):
+            first, _, original, original_end = self.pieces[number]
+            if at > first:
+                return original_end if is_end else original
+            if at == first and not is_end:
+                return original
+        if number == 0:
+            return at
+        _, end, _, original_end = self.pieces[number - 1]
+        return original_end + at - end
+
+
+def fold_with_places(text: str) -> FoldedText:
+    """Fold a text and remember where it differs: slower than `fold`."""
+    parts: list[str] = []
+    ends: list[int] = []
+    pieces: list[tuple[int, int, int, int]] = []
+    at = n_folded = 0
+    for start, end, folded in _list_pieces(text):
+        parts += (text[at:start], folded)
+        n_folded += start - at
+        pieces.append((n_folded, n_folded + len(folded), start, end))
+        n_folded += len(folded)
+        ends.append(n_folded)
+        at = end
+    return FoldedText("".join((*parts, text[at:])), ends, pieces)
+
+
+def _list_pieces(text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and folded text of each piece of a text that differs when it is folded."""
+    if fold(text) == text:  # found sooner than each piece
+        return
+    for cluster in _CLUSTER.finditer(text):
+        folded = fold(cluster[0])
+        if folded != cluster[0]:
+            yield cluster.start(), cluster.end(), folded
+
+
+# --- Words ----------------------------------------------------------------------------------------
+# All texts below are folded.
 
 # A longer run is not a name composed of words.
 NAME_LIMIT_CHARACTERS = 80
@@ -96,7 +266,7 @@ _SPELLINGS = str.maketrans(
         "Ø": "O", "Æ": "Ae", "Œ": "Oe", "Ł": "L", "Đ": "D",
     }
 )  # fmt: skip
-_SPELLED_SIGNS = "äöüßøæœłđÄÖÜẞØÆŒŁĐ"  # each search is faster than that of a pattern
+_SPELLED_SIGNS = "äöüßøæœłđÄÖÜẞØÆŒŁĐ"  # each search is faster than a search by pattern
 _SPELLED_OUT = re.compile(f"[{_SPELLED_SIGNS}]")
 
 
@@ -180,8 +350,8 @@ class MarkBlanker:
         return piece
 
 
-def _blank(found: re.Match[str]) -> str:
-    return " " * len(found[0])
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
 
 
 class SubwordFinder:
@@ -233,7 +403,7 @@ class SubwordFinder:
         """The subwords of a title by sort; empty if it has none."""
         words: Sequence[Sequence[str]] = ()
         if _MAY_HAVE_SUBWORDS.search(title):
-            words = [[word for _, some in found for word in some] for found in _find_by_sort(title)]
+            words = [[word for _, some in sort for word in some] for sort in _find_by_sort(title)]
         self._titles[title] = words
         return words
 
@@ -268,7 +438,7 @@ _split_name = lru_cache(maxsize=1024)(_CAMEL_WORD.findall)
 
 
 def find_subword_ranges(text: str) -> list[_Range]:
-    """Start, end and word of each subword, in characters of the text; a pair's end is that of its
+    """Start, end and word of each subword, in characters of the text; a pair ends with its
     second character.
     """
     subwords: list[_Range] = []
@@ -304,18 +474,18 @@ def _joined_ranges(text: str) -> list[_Range]:
     """The words of `snake_case`, `re-index` and `12,480` without signs, the numbers of `v1.2`,
     which the index has as `v1` and 2, and of `2026-03-01T10:20:30Z`, which it has with letters.
     """
-    found: list[_Range] = []
+    ranges: list[_Range] = []
     for sign, rest, part, most in _JOINED:
         if sign in text:
             for m in rest.finditer(text):
-                found += _join(text, _find_start(text, m.start(), part, most), m)
+                ranges += _join(text, _find_start(text, m.start(), part, most), m)
     if "." in text:
         for m in _DOTTED.finditer(text):
-            found += _dotted_ranges(text, m)
+            ranges += _dotted_ranges(text, m)
     if ":" in text:
         for m in _STAMP_TIME.finditer(text):
-            found += _number_ranges(text, m.start() - _DATE_CHARACTERS, m.end())
-    return sorted(found) if len(found) > 1 else found
+            ranges += _number_ranges(text, m.start() - _DATE_CHARACTERS, m.end())
+    return sorted(ranges) if len(ranges) > 1 else ranges
 
 
 def _dotted_ranges(text: str, rest: re.Match[str]) -> list[_Range]:
@@ -330,8 +500,8 @@ def _dotted_ranges(text: str, rest: re.Match[str]) -> list[_Range]:
 def _find_start(text: str, end: int, part: re.Pattern[str], most: int) -> int:
     """The start of the part before `end`, which is `end` if it has more characters."""
     # Backwards: only a match at the start needs no search.
-    found = part.match(text[max(0, end - most - 1) : end][::-1])
-    n_characters = len(found[0]) if found else 0
+    match = part.match(text[max(0, end - most - 1) : end][::-1])
+    n_characters = len(match[0]) if match else 0
     return end - n_characters if n_characters <= most else end
 
 
@@ -356,17 +526,17 @@ def _number_ranges(text: str, start: int, end: int) -> list[_Range]:
 
 
 def _spelling_ranges(text: str) -> list[_Range]:
-    found: list[_Range] = []
+    ranges: list[_Range] = []
     if text.isascii() or not any(sign in text for sign in _SPELLED_SIGNS):
-        return found
+        return ranges
     sign = _SPELLED_OUT.search(text)
     while sign:  # few lines have one
         start, end = text.rfind("\n", 0, sign.start()) + 1, text.find("\n", sign.end())
         end = end if end >= 0 else len(text)
         spelled = [(m.start(), m.end(), spell_out(m[0])) for m in _WORD.finditer(text, start, end)]
-        found += [one for one in spelled if one[2]]
+        ranges += [place for place in spelled if place[2]]
         sign = _SPELLED_OUT.search(text, end)
-    return found
+    return ranges
 
 
 def spell_out(word: str) -> str:
@@ -380,7 +550,7 @@ def spell_out(word: str) -> str:
 def respell(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words of another spelling of a typed text, whose own are `words`; empty if it has none.
 
-    `v1.2` is written 1.2 as well, and words of some languages with other letters. What is indexed
+    `v1.2` is written 1.2 as well, and words of some languages with other letters. The index
     has the words of both.
     """
     if len(words) == 1:
@@ -393,8 +563,8 @@ def respell(words: tuple[str, ...]) -> tuple[str, ...]:
 def _signed_ranges(text: str) -> list[_Range]:
     if "++" not in text and "#" not in text:
         return []
-    found = [m for sign in (_PLUSES, _SHARP) for m in sign.finditer(text)]
-    return sorted((m.start() - 1, m.end(), f"{text[m.start() - 1]}{_SIGNS[m[0]]}") for m in found)
+    signs = [m for sign in (_PLUSES, _SHARP) for m in sign.finditer(text)]
+    return sorted((m.start() - 1, m.end(), f"{text[m.start() - 1]}{_SIGNS[m[0]]}") for m in signs)
 
 
 def _picture_ranges(text: str) -> list[_Range]:
@@ -420,7 +590,7 @@ def _may_be_unspaced(text: str) -> bool:
     )
 
 
-# What finds the subwords of a sort, next to names composed of words and scripts without spaces.
+# The finders of subwords of each sort, besides composed names and scripts without spaces.
 _ASCII_RANGE_FINDERS: tuple[Callable[[str], list[_Range]], ...] = (_signed_ranges, _joined_ranges)
 _RANGE_FINDERS = (*_ASCII_RANGE_FINDERS, _spelling_ranges, _picture_ranges)
 
@@ -495,7 +665,7 @@ def is_unspaced(text: str) -> bool:
 # saturation and with its rarity: a chunk gains from them as from a few more occurrences of the
 # word. This serves languages without a stemmer, too, whose words differ in their endings.
 
-# What an occurrence of a related word counts, beside one of the word itself.
+# The value of an occurrence of a related word, beside an occurrence of the word itself.
 FAMILY_WEIGHT = 0.4
 # Related stems share so many letters and such a share of the stem, or one begins with the other,
 # which has at least so many letters and is at least half as long.
@@ -509,9 +679,9 @@ _LEAST = 1e-9
 
 
 class WordFamily(NamedTuple):
-    """What to look up for the words that are related to one stem.
+    """The words to look up that are related to one stem.
 
-    `beginning` is that of longer words, the stem's own among them; `shorter` are the words with
+    `beginning` begins longer words, the stem's own among them; `shorter` are the words with
     which the stem begins.
     """
 
@@ -531,6 +701,11 @@ def make_family(stem: str) -> WordFamily | None:
     )
 
 
+def make_families(stems: Sequence[Sequence[str]]) -> list[WordFamily | None]:
+    """Return the family of each word, of which the index has these stems: None unless it is one."""
+    return [make_family(some[0]) if len(some) == 1 else None for some in stems]
+
+
 def is_related(family: WordFamily, stem: str) -> bool:
     """True if another stem belongs to the family."""
     if stem == family.stem:
@@ -548,10 +723,10 @@ def compute_gains(
 ) -> dict[int, float]:
     """Return what chunks gain in bm25 from the family of a word.
 
-    `n_own` of `n_chunks` have the word itself; `own` are their scores by chunk, at least those of
-    chunks that have related words, too. `related` are the scores of related words; with `has_own`
-    the first counts the word's own occurrences, too. A word that no chunk has is as rare as its
-    family.
+    `n_own` of `n_chunks` have the word itself; `own` are their scores by chunk, at least the scores
+    of chunks that have related words, too. `related` are the scores of related words; with
+    `has_own` the first counts the word's own occurrences, too. A word that no chunk has is as rare
+    as its family.
     """
     if not FAMILY_WEIGHT:
         return {}
@@ -584,7 +759,7 @@ def compute_idf(n_chunks: int, n_matching: int) -> float:
 # about documentation a weight of 0.2 raises R@5 by 0.5 and MRR by 0.6 points, chats keep theirs;
 # twice the weight gains no more, and neither do names in headings, which weigh as words already.
 
-# What a text gains that holds all names of the question.
+# The gain of a text that holds all names of the question.
 IDENTIFIER_WEIGHT = 0.2
 MIN_IDENTIFIER_CHARACTERS = 3
 # Further names of one question are ignored.
@@ -597,7 +772,7 @@ _IDENTIFIER = re.compile(
     r"|[A-Za-z_]\w*_\w+"  # snake_case, CONSTANT_CASE
     r"|[a-z]+[A-Z]\w*)"  # camelCase
 )
-# What every such name has.
+# Every such name has one of these.
 _MAY_HAVE_IDENTIFIERS = re.compile(r"[`_.:/-]|[a-z][A-Z]")
 # Marks around a name that are not part of it.
 _IDENTIFIER_MARKS = "-.:/=<>[]{}()\"' `"
@@ -615,8 +790,8 @@ def find_identifiers(text: str) -> tuple[str, ...]:
     """
     if not _MAY_HAVE_IDENTIFIERS.search(text):
         return ()
-    found = (one["quoted"] or one["bare"] for one in _IDENTIFIER.finditer(text))
-    names = dict.fromkeys(name.strip(_IDENTIFIER_MARKS).lower() for name in found)
+    identifiers = (match["quoted"] or match["bare"] for match in _IDENTIFIER.finditer(text))
+    names = dict.fromkeys(name.strip(_IDENTIFIER_MARKS).lower() for name in identifiers)
     return tuple(name for name in names if len(name) >= MIN_IDENTIFIER_CHARACTERS)[:MAX_IDENTIFIERS]
 
 
@@ -637,9 +812,119 @@ class IdentifierMatcher:
         text, file_name = text.lower(), path.lower().rpartition("/")[2]
         if file_name not in self._names and not any(name in text for name in self._names):
             return 1.0
-        code = "\n".join([one["span"] or one["block"] or "" for one in _CODE.finditer(text)])
+        code = "\n".join([match["span"] or match["block"] or "" for match in _CODE.finditer(text)])
         n_found = sum(
             name == file_name or pattern.search(code) is not None
             for name, pattern in zip(self._names, self._patterns, strict=True)
         )
         return 1.0 + IDENTIFIER_WEIGHT * n_found / len(self._patterns)
+
+
+# --- Spelling -------------------------------------------------------------------------------------
+# Similar words differ by typing errors: inserted, missing, replaced or swapped letters, few
+# relative to the length. A word that continues the typed word, or that the typed word continues, is
+# similar as well: `auth` and `authentication`. Numbers are never taken for typing errors.
+
+N_SUGGESTIONS = 3
+# Shorter words are similar to too many others; longer words are pasted, not typed.
+_MIN_CHARS, _MAX_CHARS = 3, 40
+_PREFIX_MIN = 4
+# The number of edits that a longer, or a shorter, word counts as: the longer ranks before words
+# that differ by a letter, the shorter after.
+_COMPLETION_EDITS, _TRUNCATION_EDITS = 0.5, 1.5
+# The number of edits by which others may be further off than the nearest; words further off are
+# improbable.
+_LEEWAY = 0.5
+
+
+def fold_word(word: str) -> str:
+    """The word without case and accents, as in the index."""
+    if word.isascii():
+        return word.lower()
+    plain = unicodedata.normalize("NFKD", word.casefold())
+    return unicodedata.normalize(
+        "NFC", "".join(char for char in plain if not unicodedata.combining(char))
+    )
+
+
+def suggest_words(word: str, known: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+    """The nearest of `known` (folded words, each with the number of chunks that hold it), the
+    likeliest first, without the word itself.
+    """
+    word = fold_word(word)
+    max_edits = max_edit_distance(word)
+    if not max_edits:
+        return ()
+    letters, digits = set(word), _digits_of(word)
+    shortest, longest = len(word) - max_edits, len(word) + max_edits
+    most = max(max_edits, _TRUNCATION_EDITS)
+    similar: set[tuple[float, bool, int, str]] = set()
+    for other, n_chunks in known:
+        begins_alike = other.startswith(word) or word.startswith(other)
+        edits = _prefix_distance(word, other) if begins_alike else math.inf
+        if edits > 1 and shortest <= len(other) <= longest:
+            # The letters that only one of the two has are quick to count, and a lower bound of the
+            # edits.
+            theirs = set(other)
+            if len(letters - theirs) <= max_edits and len(theirs - letters) <= max_edits:
+                edits = min(edits, edit_distance(word, other, max_edits))
+        if 0 < edits <= most and _digits_of(other) == digits:
+            similar.add((edits, other[0] != word[0], -n_chunks, other))
+    nearest = min(similar, default=(0.0,))[0]
+    likely = [other for edits, *_, other in sorted(similar) if edits <= nearest + _LEEWAY]
+    return tuple(likely[:N_SUGGESTIONS])
+
+
+def max_edit_distance(word: str) -> int:
+    """The largest edit distance of a similar word; 0 for a word that is too short, too long, or a
+    number.
+    """
+    if not _MIN_CHARS <= len(word) <= _MAX_CHARS or word.isdigit():
+        return 0
+    return 1 if len(word) < 6 else 2 if len(word) < 12 else 3
+
+
+def edit_distance(one: str, other: str, max_edits: int) -> int:
+    """The number of letters to insert, delete, replace or swap with a neighbour; `max_edits` + 1 if
+    there are more.
+    """
+    one, other = _trim_shared(one, other)
+    before: Sequence[int] = ()
+    row: Sequence[int] = range(len(other) + 1)
+    for i, letter in enumerate(one, 1):
+        new = [i]
+        for j, theirs in enumerate(other, 1):
+            edits = min(row[j] + 1, new[-1] + 1, row[j - 1] + (letter != theirs))
+            if i > 1 < j and letter == other[j - 2] and one[i - 2] == theirs:
+                edits = min(edits, before[j - 2] + 1)
+            new.append(edits)
+        if min(new) > max_edits and min(row) > max_edits:
+            return max_edits + 1
+        before, row = row, new
+    return min(row[-1], max_edits + 1)
+
+
+def _trim_shared(one: str, other: str) -> tuple[str, str]:
+    """Both words without the letters at their beginning and end that they share."""
+    first, last = 0, min(len(one), len(other))
+    while first < last and one[first] == other[first]:
+        first += 1
+    n_after = 0
+    while n_after < last - first and one[-1 - n_after] == other[-1 - n_after]:
+        n_after += 1
+    return one[first : len(one) - n_after], other[first : len(other) - n_after]
+
+
+def _prefix_distance(word: str, other: str) -> float:
+    """The number of edits that the shorter word counts as with which the other begins, if it is
+    long enough.
+    """
+    if len(word) >= _PREFIX_MIN and other.startswith(word):
+        return _COMPLETION_EDITS if other != word else 0.0
+    if len(other) >= _PREFIX_MIN and 2 * len(other) >= len(word) and word.startswith(other):
+        return _TRUNCATION_EDITS
+    return math.inf if other != word else 0.0
+
+
+def _digits_of(word: str) -> str:
+    return "" if word.isalpha() else "".join(char for char in word if char.isdigit())

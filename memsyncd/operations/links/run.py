@@ -15,11 +15,8 @@ from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.call import Call, read_saved
 from memsyncd.operations.links.declare import LinkInfo, Links, LinksParams
 from memsyncd.store.connection import is_cancelled, make_timeout_error
-from memsyncd.store.lookup import (
-    read_digest,
-    read_relation_names,
-)
 from memsyncd.store.pool import Reader
+from memsyncd.store.sections import read_digest, read_relation_names
 
 if TYPE_CHECKING:
     from memsyncd.core.markdown.linkgraph import Edge

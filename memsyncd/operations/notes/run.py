@@ -46,7 +46,7 @@ from memsyncd.core.paths import (
     NotePath,
     is_memory,
 )
-from memsyncd.core.search.query import EVERYTHING
+from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.additions import make_addition, make_addition_decision
 from memsyncd.engine.browse import LINKS_LIMIT_S, READ_LIMIT_S
 from memsyncd.engine.edit import (
@@ -100,7 +100,8 @@ from memsyncd.operations.notes.declare import (
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.store.integrity import read_note_paths
 from memsyncd.store.links import read_links
-from memsyncd.store.lookup import StoredSection, read_problems, stream_notes
+from memsyncd.store.lookup import stream_notes
+from memsyncd.store.sections import StoredSection, read_problems
 
 SHOWN_LEVELS = 2
 

@@ -12,7 +12,7 @@ from memsyncd.core.editing.kinds import find_importance
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import QUARTERS_PER_TOKEN, count_tokens
 from memsyncd.core.search.context import shorten
-from memsyncd.core.search.query import EVERYTHING
+from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.accesses import find_accesses
 from memsyncd.engine.marking import mark_text
 from memsyncd.engine.memories import (
@@ -25,6 +25,7 @@ from memsyncd.engine.memories import (
     read_memory,
 )
 from memsyncd.engine.metadata import describe_meta, find_stored_moment_s
+from memsyncd.engine.plan import NOTHING_TO_SAY, RunOptions, complete_filters, describe_query
 from memsyncd.engine.redaction import redact_notes
 from memsyncd.engine.relations import (
     Contradictions,
@@ -32,13 +33,7 @@ from memsyncd.engine.relations import (
     find_contradictions,
     find_relations,
 )
-from memsyncd.engine.search import (
-    NOTHING_TO_SAY,
-    RunOptions,
-    complete_filters,
-    describe_query,
-    search,
-)
+from memsyncd.engine.search import search
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest
 from memsyncd.operations.call import Call

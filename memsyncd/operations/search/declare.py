@@ -1,10 +1,8 @@
-"""Parameters and results of the methods that read the index: search, context, get, list, problems,
-subscribe.
-"""
+"""`search`: find passages by words, phrases and filters."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
@@ -22,23 +20,19 @@ from memsyncd.operations.operation import (
     Command,
     Extra,
     Operation,
+    Shape,
     Tool,
     ToolArgument,
 )
 from memsyncd.operations.sections import (
     Filters,
     FoundSection,
-    MaxBytes,
-    MaxTokens,
     RelatedMeta,
     RelationNames,
     Score,
     Sort,
 )
 from memsyncd.operations.semantic.declare import SemanticState
-
-HeadingText = Annotated[str, msgspec.Meta(max_length=200)]
-
 
 # --- search -----------------------------------------------------------------------------------
 
@@ -53,7 +47,7 @@ class SearchParams(TrackedParams, frozen=True, kw_only=True):
     min_score: Score | None = None
     """Only hits that score at least so much, from 0 to 1."""
     sort: Sort = "relevance"
-    """The order of the hits. With words, it is that of the best `limit` hits; filters alone select
+    """The order of the hits. With words, the best `limit` hits are ordered; filters alone select
     by it."""
     wait: Literal["none", "disk"] = "none"
     min_generation: int | None = None
@@ -69,7 +63,7 @@ class SearchParams(TrackedParams, frozen=True, kw_only=True):
 class RelatedSection(FoundSection, frozen=True, kw_only=True):
     """A section, with those beneath it, or a whole note, that a typed link leads to.
 
-    The anchor of a whole note is that of its first section.
+    The anchor of a whole note is the anchor of its first section.
     """
 
     relation: str
@@ -105,12 +99,12 @@ class Hit(RelatedMeta, frozen=True, kw_only=True):
 
 
 def list_anchors(hit: Hit) -> list[str]:
-    """Return the sections of a hit, that of the snippet first."""
-    return list(dict.fromkeys([hit.anchor, *(one.anchor for one in hit.sections)]))
+    """Return the sections of a hit, the section of the snippet first."""
+    return list(dict.fromkeys([hit.anchor, *(section.anchor for section in hit.sections)]))
 
 
 class SearchAnswer(Result, frozen=True, kw_only=True):
-    """The part of a search's result that the index gives."""
+    """The part of a search's result that depends on the query and the index."""
 
     hits: list[Hit]
     relaxed: bool
@@ -120,12 +114,19 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
     """If no hit holds a word: the query with similar indexed words in place of mistyped ones, if
     that has hits."""
     semantic: SemanticState = "off"
-    """Whether vectors took part: `ready` with those of all chunks, `partial` while some are
+    """Whether vectors took part: `ready` with vectors of all chunks, `partial` while some are
     pending; `off` if none did, or not in time, and words alone decided."""
     semantic_pending: int = 0
     """Chunks without a vector yet, which only their words find."""
     semantic_reason: str | None = None
     """Why words alone decided although semantic search is on, or why it is `partial`."""
+    query_problems: list[str] = msgspec.field(default_factory=list)
+    """The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read
+    as words, and words beyond the limits of 32 terms and 1,024 characters."""
+    excluded: list[str] = msgspec.field(default_factory=list)
+    """The exclusions of the query, in their typed form: `-m`, `-kind:todo`. A passage that holds
+    the word and the word before it as they were typed, such as `commit -m`, is found all the same.
+    """
 
 
 class AnsweringWorkspace(Result, frozen=True, kw_only=True):
@@ -146,127 +147,24 @@ class AnsweringWorkspace(Result, frozen=True, kw_only=True):
 
 
 class SearchResult(SearchAnswer, frozen=True, kw_only=True):
-    query_problems: list[str] = msgspec.field(default_factory=list)
-    """The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read
-    as words, and words beyond the limits of 32 terms and 1,024 characters."""
-    excluded: list[str] = msgspec.field(default_factory=list)
-    """The exclusions of the query, as they were typed: `-m`, `-kind:todo`. A passage that holds the
-    word and the word before it as they were typed, such as `commit -m`, is found all the same."""
     workspaces: list[AnsweringWorkspace]
     """The workspaces that were asked, in order of the request."""
     freshness: Freshness
     took_ms: float
 
 
-# --- context ----------------------------------------------------------------------------------
+# --- the operation ----------------------------------------------------------------------------
 
-
-class ContextParams(TrackedParams, frozen=True, kw_only=True):
-    query: str = ""
-    """The subject; without one, the context of a new session: MEMORY.md, pinned notes, preferences
-    and errors, the project's profile, recent notes."""
-    workspace: WorkspaceNames = None
-    max_tokens: MaxTokens = 2000
-    """At most so many tokens, from 100 to 50,000. Four characters are a token, and each character
-    of a script without spaces."""
-    max_bytes: MaxBytes | None = None
-    """At most so many bytes as well."""
-    sort: Sort = "relevance"
-    """The order in which the block shows sections. By `relevance` it is that of paths and lines.
-    With words in the query the best get the room, without any the first in this order."""
-    filters: Filters = Filters()
-    heading: HeadingText = "## Prior Knowledge"
-    """The first line; empty for none."""
-    mark: bool = True
-    """Add a line below the heading if the text tries to instruct its reader."""
-    follow: RelationNames = msgspec.field(default_factory=list)
-    """Show what this relation leads to, such as `resolved_by`. The sections that typed links of
-    what is included lead to are included behind it, in at most half of the room; their labels name
-    the relation."""
-    user: bool = True
-    """Add pinned notes and preferences of the user-wide workspace, if there is one; they get a
-    quarter of the room at most, and none that the best of the answer needs."""
-    wait: Literal["none", "disk"] = "none"
-    min_generation: int | None = None
-    timeout_ms: TimeoutMs | None = None
-
-
-class ContextPart(RelatedMeta, frozen=True, kw_only=True):
-    """Lines of a section that the text includes, and the section's metadata."""
-
-    workspace: str
-    reason: str
-    """`match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project`, `recent` or
-    `related`, if a relation was followed to it."""
-    relation: str | None = None
-    """A relation that was followed to it."""
-    related_to: str | None = None
-    """The section from which it was followed."""
-
-
-class LeftOutPart(SectionPlace, frozen=True, kw_only=True):
-    """Lines of a section that the text leaves out."""
-
-    workspace: str
-    kind: str | None
-    reason: str
-    """`no room`, or `the same as ANCHOR`, which the text includes."""
-
-
-class ContextAnswer(Result, frozen=True, kw_only=True):
-    """The part of a context's result that the index gives."""
-
-    workspace: str
-    """The first that was asked."""
-    text: str
-    """A block of markdown for a prompt, empty if nothing is relevant."""
-    tokens: int
-    included: list[ContextPart]
-    """Best first; the text orders them by note and line."""
-    left_out: list[LeftOutPart]
-    unranked: int
-    """Further matching chunks: only the best are ranked, and rank below all that is included or
-    left out."""
-    why_empty: str | None
-    semantic: SemanticState = "off"
-    """As in the result of `search`."""
-    semantic_pending: int = 0
-    semantic_reason: str | None = None
-
-
-class ContextResult(ContextAnswer, frozen=True, kw_only=True):
-    query_problems: list[str] = msgspec.field(default_factory=list)
-    """As in the result of `search`."""
-    excluded: list[str] = msgspec.field(default_factory=list)
-    """As in the result of `search`."""
-    workspaces: list[AnsweringWorkspace]
-    """The workspaces that were asked, in order of the request, and the user-wide one."""
-    freshness: Freshness
-    took_ms: float
-
-
-# --- recall -----------------------------------------------------------------------------------
-
-
-# --- get, list, links, problems ----------------------------------------------------------------
-
-
-# --- accesses ----------------------------------------------------------------------------------
-
-
-# --- subscribe --------------------------------------------------------------------------------
-
-
-# --- the operations ---------------------------------------------------------------------------
-
-_WORKSPACES = ToolArgument(
+WORKSPACES_ARGUMENT = ToolArgument(
     "workspace", "Other workspaces by name or path; `*` for all. By default this folder's."
 )
-_KIND = ToolArgument(
+KIND_ARGUMENT = ToolArgument(
     "kind", "Only of these kinds, such as decision, error.", "filters.kind", splits_words=True
 )
-_TAG = ToolArgument("tag", "Only with one of these tags.", "filters.tag", splits_words=True)
-_FOLLOW = ToolArgument("follow", "Relations to follow, such as resolved_by.", splits_words=True)
+TAG_ARGUMENT = ToolArgument("tag", "Only with one of these tags.", "filters.tag", splits_words=True)
+FOLLOW_ARGUMENT = ToolArgument(
+    "follow", "Relations to follow, such as resolved_by.", splits_words=True
+)
 _PATH = ToolArgument("path", "Only in these notes or folders; globs are allowed.", "filters.path")
 
 OPERATIONS = (
@@ -275,6 +173,9 @@ OPERATIONS = (
         params=SearchParams,
         result=SearchResult,
         summary="Find passages by words, phrases and filters.",
+        shape=Shape.JOIN,
+        run="search.run:answer_search",
+        quick="search.run:is_quick",
         errors=READS,
         route="GET /v1/search",
         reads=True,
@@ -295,8 +196,8 @@ OPERATIONS = (
                     is_required=True,
                 ),
                 ToolArgument("limit", "Most hits to return; 10 by default."),
-                _KIND,
-                _TAG,
+                KIND_ARGUMENT,
+                TAG_ARGUMENT,
                 _PATH,
                 ToolArgument(
                     "after",
@@ -304,8 +205,8 @@ OPERATIONS = (
                     "filters.after",
                 ),
                 ToolArgument("before", "Only before such a day.", "filters.before"),
-                _FOLLOW,
-                _WORKSPACES,
+                FOLLOW_ARGUMENT,
+                WORKSPACES_ARGUMENT,
             ),
             is_read_only=True,
             is_idempotent=True,
@@ -339,56 +240,6 @@ OPERATIONS = (
                 "memsyncd search token --all --open",
                 "memsyncd search token -w api -w web",
                 "memsyncd search redis timeout --kind error --follow resolved_by",
-            ),
-        ),
-    ),
-    Operation(
-        name="context",
-        params=ContextParams,
-        result=ContextResult,
-        summary="Make a block of memory for a prompt, within a budget.",
-        errors=READS,
-        route="GET /v1/context",
-        reads=True,
-        worktree="join",
-        waits=True,
-        tool=Tool(
-            name="memory_context",
-            title="Recall context",
-            description=(
-                "Return what memory holds on a task, as one block within a token budget. Call it "
-                "once at the start of a task, with the task as the query; without a query it "
-                "returns what every session should know."
-            ),
-            arguments=(
-                ToolArgument("query", "The task or question, in words."),
-                ToolArgument("max_tokens", "Budget of the block; 2000 by default."),
-                _KIND,
-                _TAG,
-                _FOLLOW,
-                _WORKSPACES,
-            ),
-            is_read_only=True,
-            is_idempotent=True,
-        ),
-        text="search.text:render_context",
-        command=Command(
-            words="context",
-            group="Find",
-            summary="print memory for a prompt, within a budget",
-            arguments=("query [QUERY…]",),
-            usages={"max_tokens": "-n --max-tokens N"},
-            help={
-                "query": "the subject; without one, the context of a new session",
-                "heading": "the first line (default '## Prior Knowledge'); '' for none",
-            },
-            extra=(Extra(usage="--all", help="use all workspaces"),),
-            action="context",
-            keeps_exclusions=True,
-            examples=(
-                "memsyncd context",
-                "memsyncd context why postgres --max-tokens 500",
-                "memsyncd context --kind decision --heading '## Decisions so far'",
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""`memsyncd search` and `context`: find passages, and print memory for a prompt."""
+"""`memsyncd search`: find passages."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.terminal.actions import send_to_several
 from memsyncd.terminal.console import (
     describe_relaxed,
-    describe_semantic,
-    report_left_out,
-    report_query,
+    report_answer,
     show_answer,
 )
 from memsyncd.terminal.format import list_parts, render_count, render_explanation, render_hit
-from memsyncd.terminal.terminal import clean, clean_line, clean_values
+from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +45,11 @@ def _show_found(answer: dict[str, Any], args: Args, console: Console) -> None:
         _show_hits(answer, console, args)
     else:
         _report_no_hits(clean_values(answer), console)
-    _report_answer(answer, console)
+    report_answer(answer, console)
 
 
 def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
-    roots = {one["id"]: one["root"] for one in answer["workspaces"]}
+    roots = {workspace["id"]: workspace["root"] for workspace in answer["workspaces"]}
     if args.open:
         _open_hit(answer["hits"], args.open, roots, console)
     terminal, hits = console.terminal, clean_values(answer["hits"])
@@ -100,15 +98,6 @@ def _report_no_hits(answer: dict[str, Any], console: Console) -> None:
         terminal.report(f"did you mean: {terminal.err_paint('bold', meant)}")
 
 
-def _report_answer(answer: dict[str, Any], console: Console) -> None:
-    """Report how the query was read, why not all was searched by meaning, and the workspaces that
-    the answer lacks.
-    """
-    report_query(answer, console)
-    console.terminal.note(describe_semantic(answer))
-    report_left_out(answer, console)
-
-
 # --- --open -------------------------------------------------------------------------------------
 
 # Editors that take `PATH:LINE`.
@@ -148,47 +137,3 @@ def exec_editor(words: list[str]) -> NoReturn:
         raise BadRequest(
             f"{words[0]} cannot be started: {error.strerror}", hint="export EDITOR=vim"
         ) from None
-
-
-# --- context ------------------------------------------------------------------------------------
-
-
-def context(args: Args, console: Console) -> int:
-    """Print memory for a prompt."""
-    params = {**args.params, "query": " ".join(args.query) or None}
-    answer = send_to_several("context", params, args, console)
-    return show_answer(answer, args, console, _show_block, found="text")
-
-
-def _show_block(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    terminal = console.terminal
-    if answer["text"]:
-        terminal.print(clean(answer["text"]))
-    else:
-        terminal.report(f"no context: {clean_line(answer['why_empty'])}")
-    n_left_out = sum(one["reason"] == "no room" for one in answer["left_out"])
-    if answer["text"] and n_left_out:
-        n_sections = render_count(n_left_out, "place")
-        weaker = (
-            f" and {render_count(answer['unranked'], 'weaker match', 'weaker matches')}"
-            if answer["unranked"]
-            else ""
-        )
-        summary = f"{answer['tokens']:,} tokens; no room for {n_sections} more{weaker},"
-        summary += " see --json and --max-tokens"
-        terminal.note(summary)
-    for line in _list_sources(clean_values(answer)):
-        terminal.note(line)
-    _report_answer(answer, console)
-
-
-def _list_sources(answer: dict[str, Any]) -> list[str]:
-    """List each label of a workspace in the block, with the folder that its paths start from."""
-    shown = {part["workspace"] for part in answer["included"]}
-    every = answer["workspaces"]
-    is_labelled = sum(not one["user"] for one in every) > 1
-    return [
-        f"[{'user-wide' if one['user'] else one['name']}]  {one['root']}"
-        for one in every
-        if one["id"] in shown and (one["user"] or is_labelled)
-    ]

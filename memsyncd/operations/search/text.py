@@ -1,4 +1,4 @@
-"""The texts of searches, contexts and notes for a model: each passage with its citation.
+"""Render searches and notes as text for a model: each passage with its citation.
 
 Clients of MCP show a model either a text or `structuredContent`, and text that cites
 `path:start-end` takes the fewest tokens.
@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from memsyncd.operations.context.declare import ContextResult, LeftOutPart
 from memsyncd.operations.fields import Freshness
 from memsyncd.operations.notes.declare import Got
 from memsyncd.operations.search import declare as search
@@ -22,22 +23,22 @@ FindWarning = Callable[[str], str]
 """Says how a text tries to instruct its reader; empty if it does not."""
 
 
-def render_hits(found: search.SearchResult, _find_warning: FindWarning | None = None) -> str:
+def render_hits(answer: search.SearchResult, _find_warning: FindWarning | None = None) -> str:
     """Return the text of a search: a citation, a heading and a snippet for each hit."""
-    lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
-    lines += _describe_semantic(found)
-    lines += _describe_query(found)
-    if not found.hits:
-        lines.append("Nothing found" + (f": {found.why_empty}" if found.why_empty else "."))
-        if found.did_you_mean:
-            lines.append(f"Did you mean: {found.did_you_mean}")
+    lines = [*render_state(answer.freshness), *render_workspaces(answer.workspaces)]
+    lines += render_semantic(answer)
+    lines += render_query(answer)
+    if not answer.hits:
+        lines.append("Nothing found" + (f": {answer.why_empty}" if answer.why_empty else "."))
+        if answer.did_you_mean:
+            lines.append(f"Did you mean: {answer.did_you_mean}")
         return "\n".join(lines)
-    if found.relaxed:
-        lines.append(_describe_relaxed(found.hits))
-    names = {one.id: one.name for one in found.workspaces}
-    for hit in found.hits:
+    if answer.relaxed:
+        lines.append(_describe_relaxed(answer.hits))
+    names = {workspace.id: workspace.name for workspace in answer.workspaces}
+    for hit in answer.hits:
         where = f"[{names.get(hit.workspace, hit.workspace)}] " if len(names) > 1 else ""
-        headings = [" > ".join(one.heading) for one in hit.sections if one.heading]
+        headings = [" > ".join(section.heading) for section in hit.sections if section.heading]
         heading = "; ".join(headings) or " > ".join(hit.heading)
         kind = _describe_meta(hit)
         lines.append(f"{where}{hit.path}:{hit.start_line}-{hit.end_line}  {heading}{kind}")
@@ -46,15 +47,17 @@ def render_hits(found: search.SearchResult, _find_warning: FindWarning | None = 
         lines.append(f"  {snippet}")
         disputed = describe_contradictions(hit.contradicts, hit.contradicted_by)
         lines += [f"  {disputed}"] if disputed else []
-        lines += [f"  {one.relation}: {_cite(one)}  {one.snippet}" for one in hit.related]
+        lines += [
+            f"  {related.relation}: {cite(related)}  {related.snippet}" for related in hit.related
+        ]
     return "\n".join(lines)
 
 
-def _describe_query(found: search.SearchResult | search.ContextResult) -> list[str]:
+def render_query(answer: search.SearchResult | ContextResult) -> list[str]:
     """Say what of the query did not count as it was typed, and what it excluded."""
-    lines = [f"Note: {problem}." for problem in found.query_problems]
-    if found.excluded:
-        lines.append(f"Excluded: {' '.join(found.excluded)} (in quotes it would be searched for).")
+    lines = [f"Note: {problem}." for problem in answer.query_problems]
+    if answer.excluded:
+        lines.append(f"Excluded: {' '.join(answer.excluded)} (in quotes it would be searched for).")
     return lines
 
 
@@ -66,10 +69,10 @@ def _describe_relaxed(hits: Sequence[search.Hit]) -> str:
     return "No passage holds any of these words; these are near in meaning:"
 
 
-def _describe_semantic(found: search.SearchResult | search.ContextResult) -> list[str]:
+def render_semantic(answer: search.SearchResult | ContextResult) -> list[str]:
     """Say why not all was searched by meaning although that is switched on."""
-    how = "words alone" if found.semantic == "off" else "not all by meaning"
-    return [f"Searched by {how}: {found.semantic_reason}."] if found.semantic_reason else []
+    how = "words alone" if answer.semantic == "off" else "not all by meaning"
+    return [f"Searched by {how}: {answer.semantic_reason}."] if answer.semantic_reason else []
 
 
 def _describe_meta(hit: search.Hit) -> str:
@@ -115,38 +118,31 @@ def describe_cut(line: int) -> str:
     )
 
 
-def render_context(found: search.ContextResult, _find_warning: FindWarning | None = None) -> str:
-    """Return a block of memory, which is marked already, with the citations of its parts."""
-    lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
-    lines += _describe_semantic(found)
-    lines += _describe_query(found)
-    if not found.text:
-        why = f": {found.why_empty}" if found.why_empty else "."
-        return "\n".join([*lines, f"Memory holds nothing on this{why}"])
-    lines.append(found.text.rstrip("\n"))
-    omitted = [_cite(part) for part in found.left_out if part.reason == "no room"][:5]
-    if omitted:
-        lines += ["", f"No room for: {', '.join(omitted)}"]
-    return "\n".join(lines)
-
-
-def _cite(part: search.LeftOutPart | search.RelatedSection) -> str:
+def cite(part: LeftOutPart | search.RelatedSection) -> str:
     return f"{part.path}:{part.start_line}-{part.end_line}"
 
 
-def _describe_workspaces(workspaces: Sequence[search.AnsweringWorkspace]) -> list[str]:
+def render_workspaces(workspaces: Sequence[search.AnsweringWorkspace]) -> list[str]:
     """Say which workspaces are left out and why, and where the paths of a linked worktree lead."""
-    lines = [f"(Without {one.name}: {one.failure})" for one in workspaces if one.failure]
-    for one in workspaces:
-        if one.worktree:
+    lines = [
+        f"(Without {workspace.name}: {workspace.failure})"
+        for workspace in workspaces
+        if workspace.failure
+    ]
+    for workspace in workspaces:
+        if workspace.worktree:
             what = (
-                "paths" if len(workspaces) == 1 else f"it shares notes of {one.name}, whose paths"
+                "paths"
+                if len(workspaces) == 1
+                else f"it shares notes of {workspace.name}, whose paths"
             )
-            lines.append(f"(This is a linked git worktree: {what} are relative to {one.root})")
+            lines.append(
+                f"(This is a linked git worktree: {what} are relative to {workspace.root})"
+            )
     return lines
 
 
-def _describe_state(freshness: Freshness) -> Sequence[str]:
+def render_state(freshness: Freshness) -> Sequence[str]:
     if freshness.state == "ready":
         return ()
     pending = f", {freshness.pending} changes pending" if freshness.pending else ""

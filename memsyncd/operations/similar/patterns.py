@@ -14,18 +14,18 @@ from typing import NamedTuple
 import msgspec
 
 from memsyncd.config import Config
-from memsyncd.core.search.highlight import highlight, strip_title
+from memsyncd.core.search.passages import highlight, strip_title
 from memsyncd.core.search.similarity import (
     Features,
     find_features,
     group_similar,
 )
 from memsyncd.engine.metadata import describe_meta, is_expired
+from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.redaction import (
     read_redacted_chunks,
     read_redacted_sections,
 )
-from memsyncd.engine.search import RunOptions
 from memsyncd.engine.workspace import Workspace
 from memsyncd.operations.similar.declare import (
     Pattern,
@@ -33,10 +33,7 @@ from memsyncd.operations.similar.declare import (
     PatternsParams,
 )
 from memsyncd.store.connection import is_cancelled, make_timeout_error
-from memsyncd.store.metadata import (
-    count_categories,
-    find_category_sections,
-)
+from memsyncd.store.lookup import count_categories, find_category_sections
 
 # The sections that one request compares: at most, of all workspaces; at least, of each workspace.
 MAX_PATTERN_SECTIONS = 2_000

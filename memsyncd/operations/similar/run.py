@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.search.query import Filters as StoreFilters
+from memsyncd.core.search.filters import Filters as StoreFilters
 from memsyncd.core.search.similarity import (
     Features,
     compute_similarity,
@@ -31,10 +31,11 @@ from memsyncd.core.search.similarity import (
 )
 from memsyncd.engine.browse import find_stored_section
 from memsyncd.engine.candidates import VECTORS_SHARE, uses_vectors
+from memsyncd.engine.plan import RunOptions, complete_filters
 from memsyncd.engine.redaction import (
     must_redact,
 )
-from memsyncd.engine.search import RunOptions, complete_filters, search
+from memsyncd.engine.search import search
 from memsyncd.engine.similar import compare_sections, describe_similar, read_section_texts
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
@@ -52,22 +53,10 @@ from memsyncd.operations.similar.declare import (
     SimilarSections,
 )
 from memsyncd.semantic import Cosines
-from memsyncd.store.lookup import (
-    StoredSection,
-    by_path,
-    read_anchors_of,
-    read_chunks_of,
-    stream_notes,
-)
-from memsyncd.store.metadata import (
-    count_sections,
-)
+from memsyncd.store.lookup import by_path, count_sections, stream_notes
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import (
-    find_rows,
-    list_allowed,
-    read_sections,
-)
+from memsyncd.store.search import find_rows, list_allowed
+from memsyncd.store.sections import StoredSection, read_anchors_of, read_chunks_of, read_sections
 from memsyncd.store.texts import read_note_text
 
 CANDIDATES = 50

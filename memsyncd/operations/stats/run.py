@@ -12,10 +12,10 @@ from memsyncd.engine.accesses import count_accesses, expand_noted, follow_notes,
 from memsyncd.engine.browse import READ_LIMIT_S, require_place
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.metadata import NO_ACCESSES
+from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.redaction import must_redact
-from memsyncd.engine.search import complete_filters
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, StoreFailed
@@ -34,8 +34,8 @@ from memsyncd.operations.stats.declare import (
     ValueCount,
 )
 from memsyncd.store.accesses import Recalls, SectionKey
-from memsyncd.store.lookup import read_anchors
-from memsyncd.store.metadata import META_GROUP, count_sections
+from memsyncd.store.lookup import META_GROUP, count_sections
+from memsyncd.store.sections import read_anchors
 
 # How long a job may wait for a reader of the index.
 ACCESS_READ_S = 2.0

@@ -38,9 +38,9 @@ from memsyncd.core.search.tasks import (
 from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.marking import list_marks
 from memsyncd.engine.metadata import describe_meta, make_valuation
+from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.relations import find_relations
-from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.call import Call
@@ -73,8 +73,9 @@ from memsyncd.operations.tasks.declare import (
     TriageParams,
     WorkGroup,
 )
-from memsyncd.store.lookup import by_path, has_relation, read_digest, stream_notes
+from memsyncd.store.lookup import by_path, stream_notes
 from memsyncd.store.pool import Reader
+from memsyncd.store.sections import has_relation, read_digest
 from memsyncd.store.texts import read_note_text
 
 READ_LIMIT_S = 5.0
@@ -227,7 +228,10 @@ def list_task(call: Call, params: TaskListParams) -> TaskSections:
         items = _items(read_task_sections(call, filters, has_task=True))
         groups = group_by(items, lambda item: item.task)
         return TaskSections(
-            workspace=call.workspace.id, items=[], tasks=[_describe_group(each) for each in groups]
+            workspace=call.workspace.id,
+            items=[],
+            # A task goes on when a session that worked on it has ended.
+            tasks=[replace(_describe_group(group), is_ended=False) for group in groups],
         )
     filters = Filters(task=[params.task], include_archived=params.include_archived)
     sections = read_task_sections(call, filters)

@@ -50,7 +50,7 @@ from memsyncd.core.markdown.links import NoteNames, make_key
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.model import ARCHIVED, compute_salience
 from memsyncd.core.paths import NotePath, is_markdown
-from memsyncd.core.search.query import EVERYTHING, Filters
+from memsyncd.core.search.filters import EVERYTHING, Filters
 from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.additions import choose_note, copy_fields
 from memsyncd.engine.browse import find_stored_section
@@ -123,16 +123,9 @@ from memsyncd.operations.topics.declare import (
 from memsyncd.operations.upkeep.declare import Upkept
 from memsyncd.store.history import Revision
 from memsyncd.store.links import StoredLinks
-from memsyncd.store.lookup import (
-    StoredNote,
-    StoredSection,
-    by_path,
-    read_digest,
-    read_sections_of,
-    stream_notes,
-    stream_sections,
-)
+from memsyncd.store.lookup import StoredNote, by_path, stream_notes, stream_sections
 from memsyncd.store.pool import Reader
+from memsyncd.store.sections import StoredSection, read_digest, read_sections_of
 from memsyncd.store.texts import read_note_text
 
 # The history of a field reads at most so many revisions of its note; `before` continues it.

@@ -35,7 +35,7 @@ from memsyncd.core.editing.transfer import (
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Note, Section
 from memsyncd.core.paths import NotePath, is_markdown, parse_note_path
-from memsyncd.core.search.query import EVERYTHING
+from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.accesses import carry_counts, find_accesses
 from memsyncd.engine.additions import append_additions, choose_note
 from memsyncd.engine.edit import Decide, Edit, Put, make_put

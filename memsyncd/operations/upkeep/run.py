@@ -14,7 +14,7 @@ from memsyncd.config import Config
 from memsyncd.core.editing.additions import Addition
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import ARCHIVED, Meta
-from memsyncd.core.search.query import EVERYTHING, Filters
+from memsyncd.core.search.filters import EVERYTHING, Filters
 from memsyncd.core.upkeep import (
     find_promoted,
     make_promotion,
@@ -35,7 +35,7 @@ from memsyncd.engine.metadata import (
     find_stored_moment_s,
     is_expired,
 )
-from memsyncd.engine.search import complete_filters
+from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.files.read import read_text_file
@@ -57,7 +57,8 @@ from memsyncd.operations.upkeep.declare import (
     PromoteParams,
     Upkept,
 )
-from memsyncd.store.lookup import StoredNote, StoredSection, by_path, stream_notes, stream_sections
+from memsyncd.store.lookup import StoredNote, by_path, stream_notes, stream_sections
+from memsyncd.store.sections import StoredSection
 
 NO_FILTERS = sections.Filters()
 

@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "problems": ("Maintain", "list the problems of notes and folders", "status"),
     "metrics": ("Maintain", "print the daemon's counters in Prometheus format", "status"),
     "search": ("Find", "find passages by words and phrases", "search"),
-    "context": ("Find", "print memory for a prompt, within a budget", "search"),
+    "context": ("Find", "print memory for a prompt, within a budget", "context"),
     "recall": ("Find", "recall memories by keywords, topic and kind, within a budget", "recall"),
     "remember": ("Write", "append a section to the note of its kind, or to a named note", "notes"),
     "memory": ("Write", "view and edit notes with the commands of the memory tool", "notes"),

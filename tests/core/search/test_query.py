@@ -9,27 +9,23 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsyncd.core.search.dates import parse_day
-from memsyncd.core.search.folding import fold
+from memsyncd.core.search.filters import NO_FILTERS, VALUE_LIMIT, Filters, extract_filters
 from memsyncd.core.search.query import (
-    NO_FILTERS,
     QUERY_LIMIT,
     TERM_LIMIT,
-    VALUE_LIMIT,
-    Filters,
     Form,
     Term,
     choose_rarest,
     compile_query,
     compile_selection,
     drop_terms,
-    extract_filters,
     find_query_problems,
     find_typed,
     parse_query,
     read_plain_text,
     shorten_query,
 )
-from memsyncd.core.search.words import find_subwords, is_unspaced, space_out, split_words
+from memsyncd.core.search.words import find_subwords, fold, is_unspaced, space_out, split_words
 from memsyncd.store.schema import TOKENIZER
 
 # --- Filters --------------------------------------------------------------------------------------

@@ -1,32 +1,130 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.search.folding import fold
 from memsyncd.core.search.words import (
     FAMILY_WEIGHT,
     IDENTIFIER_WEIGHT,
     K1,
     MAX_IDENTIFIERS,
+    N_SUGGESTIONS,
     NAME_LIMIT_CHARACTERS,
     IdentifierMatcher,
     SubwordFinder,
     compute_gains,
     compute_idf,
+    edit_distance,
     find_identifiers,
     find_subword_ranges,
     find_subwords,
+    fold,
+    fold_with_places,
+    fold_word,
     is_related,
     is_unspaced,
     make_family,
     respell,
     spell_out,
     split_words,
+    suggest_words,
 )
+
+# --- Folding --------------------------------------------------------------------------------------
+
+
+# All letters and digits but compatibility jamo, which people type one by one.
+ALPHANUMERIC = [
+    chr(c)
+    for c in range(0x110000)
+    if chr(c).isalnum() and not (0x3131 <= c <= 0x318E or 0xFFA0 <= c <= 0xFFDC)
+]
+LETTERS = st.sampled_from(
+    "aeuÄßñéﬁ２ＡｶﾞがカガｱΆάᾳΈЙйёїאשּהأإآٱةؤﻻ한설설葛㎏Ⅷ½²ŉ\u0300\u0301\u0308\u0345\u05b7\u05c1\u064b\u0654\u0640"
+    "\u200b\u200d\u00ad\ufeff\u202e\ufe0f\U000e0100\u3099\uff9e\u0bc6\u0bbe 。,-\n"
+)
+TEXTS = st.text(LETTERS, max_size=30) | st.text(max_size=30)
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("plain text", "plain text"),
+        ("Müller, naïve", "Müller, naïve"),  # the tokenizer folds these, and `ue` is indexed, too
+        ("Mu\u0308ller", "Müller"),
+        ("Βάση Αθήνα ᾠδή", "Βαση Αθηνα ωδη"),
+        ("ещё мой Київ", "еще мои Киів"),
+        ("הַמַּעֲרֶכֶת", "המערכת"),
+        ("כִּתְבֵי־הַקֹּדֶשׁ", "כתבי־הקדש"),
+        ("كِتَابُ الـعـربـيـة إلى ٱلله مؤمن", "كتاب العربية الى الله مومن"),
+        ("설정", "설정"),
+        ("がぎ ﾃﾞｰﾀﾍﾞｰｽ", "がぎ データベース"),
+        ("葛\U000e0100城", "葛城"),
+        ("ＡＰＩ２ ﬁle oﬃcial Ⅷ x² 5㎏", "API2 file official VIII x2 5kg"),
+        ("1½", "1 1\u20442"),
+        ("co\u00adoperate zero\u200bwidth می\u200cخواهم", "cooperate zerowidth میخواهم"),
+        ("Wi\u2011Fi e\u2010mail", "Wi-Fi e-mail"),
+        ("™ 使用，等", "™ 使用，等"),
+        ("ㅋㅋ", "ㅋㅋ"),
+    ],
+)
+def test_a_text_is_folded_to(text: str, folded: str) -> None:
+    assert fold(unicodedata.normalize("NFC", text)) == folded
+    assert fold(unicodedata.normalize("NFD", text)) == folded
+
+
+def test_any_letter_is_folded_to_the_same_in_all_its_forms() -> None:
+    different = [
+        letter
+        for letter in ALPHANUMERIC
+        for form in ("NFC", "NFD", "NFKC", "NFKD")
+        if drop_latin_accents(unicodedata.normalize(form, letter)) != drop_latin_accents(letter)
+    ]
+    assert not different
+
+
+def drop_latin_accents(text: str) -> str:
+    """The folded text without the accents that FTS5's tokenizer folds."""
+    plain = unicodedata.normalize("NFD", fold(text).strip())
+    return "".join(char for char in plain if not "\u0300" <= char <= "\u036f")
+
+
+@given(TEXTS)
+@example("e\u200d\u0301")
+def test_a_folded_text_stays_as_it_is(text: str) -> None:
+    assert fold(fold(text)) == fold(text)
+
+
+@given(TEXTS, TEXTS)
+def test_lines_are_folded_one_by_one(text: str, other: str) -> None:
+    assert fold(f"{text}\n{other}") == f"{fold(text)}\n{fold(other)}"
+
+
+@given(TEXTS, TEXTS)
+@example("¼Ö", "")
+@example("ｶﾞｷﾞ", "")
+def test_a_range_of_a_folded_text_is_that_of_the_text_it_stands_for(text: str, other: str) -> None:
+    text = f"{text} {other}"
+    folded = fold_with_places(text)
+    for start in range(len(folded.text)):
+        end = start + 1
+        first, after = folded.find_original(start, end)
+        assert 0 <= first < after <= len(text)
+        assert folded.text[start:end] in fold(text[first:after])
+        # As little as can be: a character with the marks and signs on it.
+        assert len(fold(text[first:after])) <= 8 or text[first] == "\ufdfa"
+
+
+@given(st.text(LETTERS, max_size=30))
+def test_a_text_is_folded_alike_with_and_without_places(text: str) -> None:
+    # An unseen sign between letters that compose is nothing that people write.
+    assert len(fold_with_places(text).text) >= len(fold(text))
+    if not any(unicodedata.category(char) == "Cf" for char in text):
+        assert fold_with_places(text).text == fold(text)
 
 
 @pytest.mark.parametrize(
@@ -390,3 +488,123 @@ def test_a_part_of_a_longer_name_is_not_the_name(name: str, more: str) -> None:
 @given(st.text(max_size=60), st.lists(NAMES, min_size=1, max_size=4), st.text(max_size=20))
 def test_a_factor_is_bounded_for_any_text(text: str, names: list[str], path: str) -> None:
     assert 1.0 <= IdentifierMatcher(names).compute_factor(text, path) <= WHOLE + 1e-9
+
+
+# --- Spelling -------------------------------------------------------------------------------------
+
+
+LETTER_WORDS = st.text(alphabet="abcd", max_size=8)
+
+
+def near(word: str, *known: str) -> tuple[str, ...]:
+    return suggest_words(word, [(other, 1) for other in known])
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("conection", "connection"),
+        ("connnection", "connection"),
+        ("conmection", "connection"),
+        ("passwrod", "password"),
+        ("Kubernets", "kubernetes"),
+        ("edis", "redis"),
+        ("erdis", "redis"),
+        ("cafe", "café"),
+        ("auth", "authentication"),
+        ("postgresql", "postgres"),
+        ("zürich", "zurch"),
+    ],
+)
+def test_the_intended_word_is_suggested(typed: str, meant: str) -> None:
+    meant = fold_word(meant)
+    found = near(typed, "unlike", "another", "thing", meant)
+    assert found == ((meant,) if meant != fold_word(typed) else ())
+
+
+@pytest.mark.parametrize(
+    ("typed", "other"),
+    [
+        ("redis", "media"),  # two letters of five
+        ("no", "on"),
+        ("2024", "2025"),
+        ("v12", "v13"),
+        ("dec0054", "dec0053"),
+        ("x" * 50, "x" * 49),
+        ("car", "card game"),
+        ("同期", "同時"),
+    ],
+)
+def test_words_without_a_typing_error_between_them_are_not_suggested(
+    typed: str, other: str
+) -> None:
+    assert near(typed, other) == ()
+
+
+def test_a_word_is_not_suggested_for_itself() -> None:
+    assert near("redis", "redis") == ()
+
+
+def test_the_fewest_edits_come_first_then_the_same_first_letter_then_the_commoner() -> None:
+    known = [("bessions", 90), ("sessions", 1), ("session", 5), ("sesions", 9), ("sxssionx", 99)]
+    assert suggest_words("sesssions", known) == ("sessions",)
+    assert suggest_words("sesssions", [*known[:1], *known[2:]]) == (
+        "sesions",
+        "session",
+        "bessions",
+    )
+
+
+def test_no_more_suggestions_are_returned_than_are_of_use() -> None:
+    known = [(f"word{letter}", 1) for letter in "abcdefgh"]
+    assert len(suggest_words("wordx", known)) == N_SUGGESTIONS
+
+
+@given(LETTER_WORDS, LETTER_WORDS)
+def test_the_edit_distance_is_a_metric_and_the_bound_only_cuts_it(one: str, other: str) -> None:
+    edits = edit_distance(one, other, 20)
+    assert edits == edit_distance(other, one, 20)
+    assert (edits == 0) == (one == other)
+    assert abs(len(one) - len(other)) <= edits <= max(len(one), len(other))
+    assert [edit_distance(one, other, most) for most in range(4)] == [
+        min(edits, most + 1) for most in range(4)
+    ]
+
+
+def count_edits(one: str, other: str) -> int:
+    """The edits by the whole table of beginnings, without any shortcut."""
+    table = {(i, 0): i for i in range(len(one) + 1)} | {(0, j): j for j in range(len(other) + 1)}
+    for i, letter in enumerate(one, 1):
+        for j, theirs in enumerate(other, 1):
+            ways = [table[i - 1, j] + 1, table[i, j - 1] + 1]
+            ways.append(table[i - 1, j - 1] + (letter != theirs))
+            if i > 1 < j and letter == other[j - 2] and one[i - 2] == theirs:
+                ways.append(table[i - 2, j - 2] + 1)
+            table[i, j] = min(ways)
+    return table[len(one), len(other)]
+
+
+@given(LETTER_WORDS, LETTER_WORDS, st.integers(0, 4))
+def test_the_edit_distance_is_that_of_the_whole_table(one: str, other: str, most: int) -> None:
+    assert edit_distance(one, other, most) == min(count_edits(one, other), most + 1)
+
+
+@given(LETTER_WORDS, st.integers(0, 7), st.sampled_from(["drop", "double", "swap", "change"]))
+def test_a_typing_error_is_one_edit(word: str, at: int, slip: str) -> None:
+    if at + 1 >= len(word):
+        return
+    head, here, rest = word[:at], word[at], word[at + 1 :]
+    slipped = {
+        "drop": head + rest,
+        "double": head + here * 2 + rest,
+        "swap": head + rest[0] + here + rest[1:],
+    }
+    assert edit_distance(word, slipped.get(slip, f"{head}x{rest}"), 3) <= 1
+
+
+@given(st.text(), st.lists(st.tuples(st.text(min_size=1), st.integers(0, 5))))
+def test_suggestions_for_any_text_are_known_words(word: str, known: list[tuple[str, int]]) -> None:
+    found = suggest_words(word, known)
+    assert set(found) <= {other for other, _ in known}
+    assert fold_word(word) not in found
+    assert found == suggest_words(word, reversed(known))

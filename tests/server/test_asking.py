@@ -11,11 +11,12 @@ import pytest
 
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.search import RunOptions
+from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt
-from memsyncd.server.federation import N_CONCURRENT, Federation, WorkspaceRead, describe_parts
-from memsyncd.server.reads import NamedWorkspace
+from memsyncd.operations.call import WorkspacePart
+from memsyncd.server.asking import N_CONCURRENT, Federation, describe_workspace_part
+from memsyncd.server.places import NamedWorkspace
 
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 LIMIT_S = 30.0
@@ -49,7 +50,7 @@ def ask(
     *,
     limit_s: float = LIMIT_S,
     prepare: Callable[[Workspace], Awaitable[RunOptions]] = prepare,
-) -> list[WorkspaceRead[str]]:
+) -> list[WorkspacePart[str]]:
     federation = Federation(run_in_thread, CLOCK)
     end_s = time.monotonic() + limit_s
     return asyncio.run(federation.ask_each(workspaces, prepare, read, end_s))
@@ -91,9 +92,8 @@ def test_one_that_fails_is_left_out_with_the_reason(workspaces: list[Workspace])
 
     parts = ask(workspaces, read)
     assert [part.value for part in parts] == ["one", None, "three", "four", "five"]
-    named = describe_parts(
-        parts, {"one-1": NamedWorkspace(workspace=workspaces[0], worktree="/linked")}
-    )
+    linked = {"one-1": NamedWorkspace(workspace=workspaces[0], worktree="/linked")}
+    named = [describe_workspace_part(part.workspace, linked, part.error) for part in parts]
     assert [one.failure for one in named if one.failure] == ["index.db is damaged: it is rebuilt"]
     assert [one.code for one in named] == [None, "store_corrupt", None, None, None]
     assert [one.worktree for one in named] == ["/linked", None, None, None, None]
@@ -126,7 +126,7 @@ def test_those_that_never_return_take_no_time_from_the_others(
             gate.wait(LIMIT_S)
         return read_name(workspace, options)
 
-    async def tell() -> list[WorkspaceRead[str]]:
+    async def tell() -> list[WorkspacePart[str]]:
         try:
             federation = Federation(run_in_thread, CLOCK)
             end_s = time.monotonic() + 3.0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.search.properties import (
+from memsyncd.core.search.filters import (
     PropertyCondition,
     is_passing,
     name_comparisons,

@@ -7,7 +7,7 @@ the budget. Everything is read from one committed generation of the index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -35,58 +35,56 @@ from memsyncd.core.search.federation import (
     find_repeated,
     interleave_by_size,
 )
-from memsyncd.core.search.folding import fold
-from memsyncd.core.search.highlight import Matcher
 from memsyncd.core.search.passages import (
     LABEL_TOKENS,
+    Matcher,
     ScoredPassage,
     StartChunk,
-    compute_rarity,
-    find_lead,
+    WeighTexts,
+    compute_rarities,
     find_start_place,
     order_start_chunks,
-    score_lines,
     select_passages,
+    weigh_texts,
 )
-from memsyncd.core.search.query import (
-    Query,
-    compile_query,
-    compile_term,
-    extract_filters,
-)
+from memsyncd.core.search.plan import SearchPlan
+from memsyncd.core.search.query import QUERY_LIMIT, compile_query
 from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate, RankingPolicy
-from memsyncd.core.search.words import find_subwords, space_out
+from memsyncd.core.search.words import fold, space_out
 from memsyncd.engine.candidates import (
     NO_VECTORS,
-    AskedQuestion,
     UsedVectors,
-    begin_question,
+    begin_vectors,
     count_terms,
-    find_families,
     make_patterns,
     rank,
 )
-from memsyncd.engine.clock import find_local_day
-from memsyncd.engine.commands import spare_commands
-from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
-from memsyncd.engine.federation import describe_vectors
+from memsyncd.engine.explain import explain_empty_index, explain_nothing
 from memsyncd.engine.marking import list_marks
-from memsyncd.engine.metadata import describe_meta, find_order, make_valuation
-from memsyncd.engine.redaction import (
-    read_redacted_sections,
-    read_redacted_titles,
-    redact_texts,
+from memsyncd.engine.metadata import describe_meta, describe_metas, find_order, make_valuation
+from memsyncd.engine.plan import (
+    RunOptions,
+    add_accesses,
+    describe_query,
+    find_commands,
+    make_search_plan,
+    may_name_commands,
+    read_query,
+    spare_commands,
 )
+from memsyncd.engine.redaction import ShownReader
 from memsyncd.engine.relations import (
     RelatedReader,
     find_contradictions,
     find_relations,
     make_related_reader,
 )
-from memsyncd.engine.search import RunOptions, make_question, prepare_question
+from memsyncd.engine.search import describe_vectors
 from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.errors import WorkspaceNotFound
 from memsyncd.first_notes import is_first_text
-from memsyncd.operations.search.declare import (
+from memsyncd.operations.call import JoinedCall, Questions
+from memsyncd.operations.context.declare import (
     ContextAnswer,
     ContextParams,
     ContextPart,
@@ -95,12 +93,8 @@ from memsyncd.operations.search.declare import (
 from memsyncd.operations.sections import Sort, describe_contradictions
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import (
-    count_blank_lines_before,
-    count_matching,
-    find_start_chunks,
-)
-from memsyncd.store.texts import read_texts
+from memsyncd.store.search import FoundFamily, count_matching, find_start_chunks
+from memsyncd.store.sections import count_blank_lines_before
 
 MATCH = "match"
 RELATED = "related"
@@ -124,9 +118,9 @@ NO_ROOM = "the budget has no room for a single line: ask with a larger one"
 
 
 class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one workspace offers to a block, within the whole budget, best first.
+    """The offer of one workspace to a block, within the whole budget, best first.
 
-    `parts` describe what the block includes, in its order. `raw_hits` and `counts` are those of a
+    `parts` describe what the block includes, in its order. `raw_hits` and `counts` belong to a
     query whose block is merged with others. In a linked worktree `root` is what the paths shown
     begin with, if they are not relative to that worktree.
     """
@@ -144,14 +138,45 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     """By which the parts get their room, if it is by an order that was asked for."""
 
 
-def build_context(
-    workspace: Workspace,
-    params: ContextParams,
-    config: Config,
-    options: RunOptions,
-) -> ContextAnswer:
-    """Build a block from a workspace's notes. Raises what `search` raises."""
-    return merge_offers([offer_context(workspace, params, config, options)], params, config)
+def answer_context(
+    call: JoinedCall, params: ContextParams
+) -> Questions[ContextOffer, ContextAnswer]:
+    """Offer of each workspace what it has, and build one block of it."""
+    if not call.workspaces:
+        hint = "add a folder with: memsyncd add PATH"
+        raise WorkspaceNotFound("there is no workspace yet", hint=hint)
+    commands: frozenset[str] | None = None
+    is_merged, user_wide = len(call.workspaces) > 1, call.user_wide
+    if call.is_several and may_name_commands(params):
+        asked = [*call.workspaces, *filter(None, [user_wide])]
+        commands = find_commands(asked, params, call.config, call.options)
+
+    def read(workspace: Workspace, options: RunOptions) -> ContextOffer:
+        return offer_context(
+            workspace,
+            params,
+            call.config,
+            replace(
+                add_accesses(workspace, params, options),
+                within=call.list_shared(workspace),
+                commands=commands,
+            ),
+            is_merged=is_merged,
+            is_user_wide=workspace is user_wide,
+            is_elsewhere=call.is_linked(workspace),
+        )
+
+    parts = yield read
+    own = [part for part in parts if part.workspace is not user_wide]
+    errors = [part.error for part in own if part.error is not None]
+    if errors and len(errors) == len(own):
+        raise errors[0]
+    added = next((part.value for part in parts if part.workspace is user_wide), None)
+    offers = [part.value for part in own if part.value is not None]
+    answer = merge_offers(offers, params, call.config, added)
+    if params.track_access:
+        call.note_accesses([(part.workspace, part.anchor) for part in answer.included])
+    return replace(answer, **describe_query(params, call.options.now_s))
 
 
 def offer_context(
@@ -170,35 +195,38 @@ def offer_context(
     pinned notes and preferences for a part of the budget. With `is_elsewhere`, paths are shown with
     the root, for a linked worktree that shares these notes.
     """
-    params, options = prepare_question([workspace], params, config, options)
-    question = make_question(params, config, options)
+    params, options = read_query([workspace], params, config, options)
+    plan = make_search_plan(params, config, options, _make_ranking())
     # The user-wide workspace's part has neither heading nor mark of its own.
-    shown = replace(params, heading="", mark=False) if is_user_wide else params
-    has_words = not is_user_wide and _has_words(params.query, options.now_s)
+    labels = replace(params, heading="", mark=False) if is_user_wide else params
+    has_words = not is_user_wide and _has_words(plan)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
     n_empty, matching, counts = 0, NOTHING_MATCHES, None
     raw_hits, why_empty = list[RawHit](), None
-    asked = begin_question(workspace, question, _make_ranking()) if has_words else None
-    with workspace.acquire(question.timeout_s) as reader:
-        if asked is not None:
-            asked = spare_commands(reader, asked)
-            matching = _find_matching(reader, workspace, asked, budget, config, options.now_s)
-            chunks = matching.chunks
+    if has_words:
+        plan = begin_vectors(workspace, plan)
+    with workspace.acquire(plan.timeout_s) as reader:
+        shows = ShownReader.of(reader, plan, config)
+        if has_words and plan.query.commands:
+            plan = spare_commands(reader, plan)
+        if has_words:
+            matching = _find_matching(shows, workspace, plan, budget)
         else:
-            chunks, n_empty = _find_start_chunks(reader, workspace, question, config)
-        if is_user_wide:
-            chunks = [one for one in chunks if _is_for_all(one[1])]
-        chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
-        related = make_related_reader(reader, config, question, workspace.id, options.now_s)
-        chunks, relations = _follow(reader, chunks, params.follow, related, budget, config)
+            matching, n_empty = _find_start(shows, workspace, plan, is_user_wide=is_user_wide)
+        chunks = matching.chunks
+        keys: Mapping[str, SortKey] = {}
+        if params.sort != "relevance":
+            chunks, keys = _sort_chunks(shows, workspace, chunks, params.sort, plan)
+        related = make_related_reader(reader, config, plan, workspace.entry.id, plan.now_s)
+        chunks, relations = _follow(shows, chunks, params.follow, related, budget)
         chunks = _add_contradictions(reader, chunks, relations)
-        block = _build_block([one for _, one in chunks], budget, shown, config, matching.read)
+        block = _build_block([chunk for _, chunk in chunks], budget, labels, config, matching.read)
         if has_words and is_merged:
-            counts = count_terms(reader, question.query, workspace, matching.vectors.gains)
-            raw_hits = _find_raw_hits(reader, question.query, matching, block, relations)
-        parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
+            counts = count_terms(reader, plan, workspace, matching.vectors.gains)
+            raw_hits = _find_raw_hits(reader, plan, matching, block, relations)
+        parts = _read_included(shows, workspace, chunks, block, plan.now_s, relations)
     if not block.text and not is_user_wide:
-        why_empty = NO_ROOM if chunks else _explain(workspace, question, asked, n_empty)
+        why_empty = NO_ROOM if chunks else _explain(workspace, plan, n_empty, has_words=has_words)
     return ContextOffer(
         entry=workspace.entry,
         block=block,
@@ -214,20 +242,18 @@ def offer_context(
 
 
 def _sort_chunks(
-    reader: Reader,
+    shows: ShownReader,
     workspace: Workspace,
     chunks: list[FoundChunk],
     sort: Sort,
-    config: Config,
-    options: RunOptions,
+    plan: SearchPlan,
 ) -> tuple[list[FoundChunk], dict[str, SortKey]]:
     """Return the chunks in this order, which is also that in which they are shown, and the key of
     each section. Chunks that match a query are only shown in it, and have no keys.
     """
-    if sort == "relevance":
-        return chunks, {}
-    order = find_order(sort, make_valuation(config, options.now_s, options.accesses))
-    sections = read_redacted_sections(reader, {number for number, _ in chunks}, config)
+    config = shows.config
+    order = find_order(sort, make_valuation(config, plan.now_s, plan.accesses))
+    sections = shows.read_sections({number for number, _ in chunks})
     keys: dict[str, SortKey] = {}
     for number, chunk in chunks:
         place = (chunk.path, chunk.span.start)
@@ -236,9 +262,9 @@ def _sort_chunks(
             continue
         lines = ContextLines(chunk=chunk, span=chunk.span, reason=chunk.reason)
         part = ContextPart(
-            workspace=workspace.id,
+            workspace=workspace.entry.id,
             **_describe_place(lines),
-            **describe_meta(sections[number], config.kinds, options.now_s),
+            **describe_meta(sections[number], config.kinds, plan.now_s),
         )
         keys.setdefault(chunk.anchor, (*order(part), *place))
     ranks = {anchor: rank for rank, anchor in enumerate(sorted(keys, key=keys.__getitem__))}
@@ -248,24 +274,27 @@ def _sort_chunks(
     ]
     if any(chunk.reason == MATCH for _, chunk in placed):
         return placed, {}
-    # Of one section the better chunks stay first.
-    return sorted(placed, key=lambda one: one[1].place), keys
+    # The better chunks of a section stay first.
+    return sorted(placed, key=lambda pair: pair[1].place), keys
 
 
 def _make_ranking() -> RankingPolicy:
     return replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
 
 
-def _has_words(query: str, now_s: float) -> bool:
+def _has_words(plan: SearchPlan) -> bool:
     """True if the query has more than filters."""
-    return bool(extract_filters(query, find_local_day(now_s))[1].strip())
+    # A text that is one too long word is shortened to nothing.
+    return bool(plan.query.text.strip()) or len(plan.text) > QUERY_LIMIT
 
 
-def _list_keys(block: ContextBlock, known: Mapping[str, SortKey]) -> list[SortKey]:
-    """Return the key of each part; one that a relation leads to has that of the part before it."""
+def _list_keys(block: ContextBlock, keys_of: Mapping[str, SortKey]) -> list[SortKey]:
+    """Return the key of each part; a part to which a relation leads has the key of the part before
+    it.
+    """
     keys: list[SortKey] = []
     for part in block.included:
-        keys.append(known.get(part.chunk.anchor, keys[-1] if keys else ()))
+        keys.append(keys_of.get(part.chunk.anchor, keys[-1] if keys else ()))
     return keys
 
 
@@ -303,18 +332,20 @@ def merge_offers(
         for at, number in _leave_out_repeated(offers, _order_lines(offers))
     ]
     # Each has its share of the room that the user-wide workspace leaves.
-    own = [one.limit(least + (1 - least) * one.chunk.share) for one in own]
-    own.sort(key=lambda one: one.chunk.share)
-    placed = [*(one.limit(least) for one in of_user), *own]
+    own = [placed_part.limit(least + (1 - least) * placed_part.chunk.share) for placed_part in own]
+    own.sort(key=lambda placed_part: placed_part.chunk.share)
+    placed = [*(each.limit(least) for each in of_user), *own]
     n_added = len(of_user)
     budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
-    block = _build_block([one.chunk for one in placed], budget, params, config, n_added=n_added)
-    places = {one.chunk.anchor: one for one in placed}
+    block = _build_block([each.chunk for each in placed], budget, params, config, n_added=n_added)
+    places = {each.chunk.anchor: each for each in placed}
     omitted = [
-        places[one.chunk.anchor].describe_left_out(
-            replace(one, reason=f"{SAME} {places[one.same_as].part.anchor}") if one.same_as else one
+        places[each.chunk.anchor].describe_left_out(
+            replace(each, reason=f"{SAME} {places[each.same_as].part.anchor}")
+            if each.same_as
+            else each
         )
-        for one in block.omitted
+        for each in block.omitted
     ]
     first = offers[0] if offers else user_wide
     reasons = dict.fromkeys(offer.why_empty for offer in offers if offer.why_empty)
@@ -322,7 +353,7 @@ def merge_offers(
         workspace=first.entry.id if first else "",
         text=block.text,
         tokens=block.n_tokens,
-        included=[places[one.chunk.anchor].describe(one) for one in block.included],
+        included=[places[each.chunk.anchor].describe(each) for each in block.included],
         left_out=[*omitted, *(part for offer in offers for part in _list_left_out(offer))],
         unranked=sum(offer.n_unranked for offer in offers),
         why_empty=None if block.text else "; ".join(reasons) or NO_ROOM,
@@ -367,19 +398,22 @@ def _order_lines(offers: Sequence[ContextOffer]) -> list[tuple[int, int]]:
         [(offer.counts or TermCounts(0), offer.raw_hits) for offer in offers],
         DEFAULT_RANKING.semantic,
     )
-    found = [(-score, at, i) for at, part in enumerate(scores) for i, score in enumerate(part)]
-    return [(at, number) for _, at, number in sorted(found)]
+    scored = [(-score, at, i) for at, part in enumerate(scores) for i, score in enumerate(part)]
+    return [(at, number) for _, at, number in sorted(scored)]
 
 
 def _leave_out_repeated(
     offers: Sequence[ContextOffer], order: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Leave out what a workspace within that of an offer offers as well."""
+    """Leave out lines that the workspace of an inner folder offers as well."""
     lines = [(offers[at].entry.root, offers[at].block.included[number]) for at, number in order]
     repeated = find_repeated(
-        [FoundLines(folder, one.chunk.path, one.span.start, one.span.end) for folder, one in lines]
+        [
+            FoundLines(folder, place.chunk.path, place.span.start, place.span.end)
+            for folder, place in lines
+        ]
     )
-    return [one for index, one in enumerate(order) if index not in repeated]
+    return [place for index, place in enumerate(order) if index not in repeated]
 
 
 class _Placed(NamedTuple):
@@ -391,8 +425,8 @@ class _Placed(NamedTuple):
     def limit(self, share: float) -> _Placed:
         return self._replace(chunk=replace(self.chunk, share=share))
 
-    def describe(self, shown: ContextLines) -> ContextPart:
-        return replace(self.part, start_line=shown.span.start, end_line=shown.span.end)
+    def describe(self, lines: ContextLines) -> ContextPart:
+        return replace(self.part, start_line=lines.span.start, end_line=lines.span.end)
 
     def describe_left_out(self, omitted: ContextLines) -> LeftOutPart:
         place = {
@@ -458,31 +492,31 @@ def _build_block(
 def _shows(block: ContextBlock, chunk: ContextChunk) -> bool:
     """True if a block has text of a chunk, there or in a section that says the same."""
     place = (chunk.anchor, chunk.span.start)
-    said = [*block.included, *(one for one in block.omitted if one.same_as)]
-    return any((one.chunk.anchor, one.span.start) == place for one in said)
+    said = [*block.included, *(part for part in block.omitted if part.same_as)]
+    return any((lines.chunk.anchor, lines.span.start) == place for lines in said)
 
 
 def _read_included(
-    reader: Reader,
+    shows: ShownReader,
     workspace: Workspace,
     chunks: Sequence[FoundChunk],
     block: ContextBlock,
-    config: Config,
     now_s: float,
     relations: Relations,
 ) -> list[ContextPart]:
     """Describe what the block includes, in its order; metadata is read of these sections alone."""
     ids = {chunk.anchor: section for section, chunk in chunks}
-    anchors = [part.chunk.anchor for part in block.included]
-    sections = read_redacted_sections(reader, {ids[anchor] for anchor in anchors}, config)
+    numbers = [ids[part.chunk.anchor] for part in block.included]
+    sections = shows.read_sections(set(numbers))
+    metas = describe_metas([sections[number] for number in numbers], shows.config.kinds, now_s)
     return [
         ContextPart(
-            workspace=workspace.id,
+            workspace=workspace.entry.id,
             **_describe_place(part),
             **relations.get(part.chunk.anchor, _UNRELATED),
-            **describe_meta(sections[ids[part.chunk.anchor]], config.kinds, now_s),
+            **meta,
         )
-        for part in block.included
+        for part, meta in zip(block.included, metas, strict=True)
     ]
 
 
@@ -503,47 +537,47 @@ Relations = dict[str, dict[str, Any]]
 """Fields of `ContextPart` by the anchor of a section: `relation`, `related_to`, `contradicts`,
 `contradicted_by`."""
 _UNRELATED: dict[str, Any] = {}
-# What relations lead to gets one part of so many of the budget.
+# Sections to which relations lead get one part of so many of the budget.
 RELATED_SHARE = 2
 
 
 def _follow(
-    reader: Reader,
+    shows: ShownReader,
     chunks: Sequence[FoundChunk],
     names: Sequence[str],
     related: RelatedReader,
     budget: Budget,
-    config: Config,
 ) -> tuple[list[FoundChunk], Relations]:
     """Insert what the relations of a section lead to behind its first chunk, and label it."""
     if not names:
         return [*chunks], {}
-    by_anchor = find_relations(reader, (chunk.anchor for _, chunk in chunks), names)
-    found: list[FoundChunk] = []
+    by_anchor = find_relations(shows.reader, (chunk.anchor for _, chunk in chunks), names)
+    followed: list[FoundChunk] = []
     relations: Relations = {}
     labels: dict[str, str] = {}
     left = budget.max_tokens // RELATED_SHARE
     for section, chunk in chunks:
-        found.append((section, chunk))
-        # Each place once: those of the best section come first.
-        for one in related.read(by_anchor.pop(chunk.anchor, ())):
-            read = _read_chunks(reader, [(each, RELATED) for each in one.chunks], config)
+        followed.append((section, chunk))
+        # Each place once: the places of the best section come first.
+        for target in related.read(by_anchor.pop(chunk.anchor, ())):
+            read = _read_chunks(shows, [(each, RELATED) for each in target.chunks])
             n_tokens = sum(count_tokens(each.text) + LABEL_TOKENS for _, each in read)
             if n_tokens > left:
                 continue
             left -= n_tokens
-            found += [
+            followed += [
                 (number, replace(each, place=chunk.place, group=chunk.group))
                 for number, each in read
             ]
             name = chunk.heading[-1] if chunk.heading else chunk.path
             for _, each in read:
-                labels.setdefault(each.anchor, f"{name} {one.relation.name} this")
+                labels.setdefault(each.anchor, f"{name} {target.relation.name} this")
                 relations.setdefault(
-                    each.anchor, {"relation": one.relation.name, "related_to": chunk.anchor}
+                    each.anchor, {"relation": target.relation.name, "related_to": chunk.anchor}
                 )
     labelled = [
-        (section, replace(chunk, relation=labels.get(chunk.anchor, ""))) for section, chunk in found
+        (section, replace(chunk, relation=labels.get(chunk.anchor, "")))
+        for section, chunk in followed
     ]
     return labelled, relations
 
@@ -552,14 +586,14 @@ def _add_contradictions(
     reader: Reader, chunks: Sequence[FoundChunk], relations: Relations
 ) -> list[FoundChunk]:
     """Label the sections that contradict another, or that another contradicts."""
-    found = find_contradictions(reader, (chunk.anchor for _, chunk in chunks))
-    if not found:
+    contradictions = find_contradictions(reader, (chunk.anchor for _, chunk in chunks))
+    if not contradictions:
         return list(chunks)
     labelled = []
     for section, chunk in chunks:
-        if chunk.anchor in found:
-            relations.setdefault(chunk.anchor, {}).update(found[chunk.anchor]._asdict())
-            labels = [chunk.relation, describe_contradictions(*found[chunk.anchor])]
+        if chunk.anchor in contradictions:
+            relations.setdefault(chunk.anchor, {}).update(contradictions[chunk.anchor]._asdict())
+            labels = [chunk.relation, describe_contradictions(*contradictions[chunk.anchor])]
             labelled.append((section, replace(chunk, relation="; ".join(filter(None, labels)))))
         else:
             labelled.append((section, chunk))
@@ -585,37 +619,32 @@ NOTHING_MATCHES = _Matching([], 0, ())
 
 
 def _find_matching(
-    reader: Reader,
-    workspace: Workspace,
-    asked: AskedQuestion,
-    budget: Budget,
-    config: Config,
-    now_s: float,
+    shows: ShownReader, workspace: Workspace, plan: SearchPlan, budget: Budget
 ) -> _Matching:
-    question = asked.question
-    if question.is_empty:
+    if not (plan.terms or plan.has_conditions):
         return NOTHING_MATCHES
+    reader = shows.reader
     n_most = budget.max_tokens // MIN_CHUNK_TOKENS
     limit = max(N_CONTEXT_CANDIDATES, n_most)
-    ranked, vectors = rank(reader, workspace, asked, config, now_s, limit=limit)
-    ranked = ranked[: max(N_READ, n_most)]
+    matched, vectors, families = rank(reader, workspace, plan, shows.config, limit=limit)
+    ranked = matched[: max(N_READ, n_most)]
     n_chunks = workspace.condition.counts.chunks
-    match = compile_query(question.query.relaxed or question.query)
-    n_matching = count_matches(reader, match, question.filters, most=n_chunks) if match else 0
-    chosen = [(one.candidate, MATCH) for one in ranked]
-    chunks = _describe_chunks(reader, chosen, config)
-    read = _make_chunk_reader(reader, chosen, config)
+    match = compile_query(plan.query.relaxed or plan.query)
+    n_matching = count_matches(reader, match, plan.filters, most=n_chunks) if match else 0
+    chosen = [(each.candidate, MATCH) for each in ranked]
+    read = _make_chunk_reader(shows, chosen)
+    chunks = _describe_chunks(shows, chosen)
     passages = [
         ScoredPassage(
-            chunk=chunk, raw_score=one.raw_score, semantic_share=one.candidate.semantic_share
+            chunk=chunk, raw_score=each.raw_score, semantic_share=each.candidate.semantic_share
         )
-        for (_, chunk), one in zip(chunks, ranked, strict=True)
+        for (_, chunk), each in zip(chunks, ranked, strict=True)
     ]
-    score = _make_line_scorer(reader, question.query, n_chunks)
+    weigh = _make_text_scorer(reader, plan, n_chunks, families)
     ids = {chunk.anchor: section for section, chunk in chunks}
     return _Matching(
-        [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, score, read)],
-        max(0, n_matching - sum(one.candidate.has_words for one in ranked)),
+        [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, weigh, read)],
+        max(0, n_matching - sum(each.candidate.has_words for each in ranked)),
         passages,
         vectors,
         read,
@@ -624,13 +653,13 @@ def _find_matching(
 
 def _find_raw_hits(
     reader: Reader,
-    query: Query,
+    plan: SearchPlan,
     matching: _Matching,
     block: ContextBlock,
     relations: Relations,
 ) -> list[RawHit]:
     """Return for each part of a block the best raw score in its section, and the terms there; for
-    one that does not match, those of the section that led to it.
+    a section that does not match has the score of the section that led to it.
     """
     matched = {passage.chunk.anchor for passage in matching.passages}
     anchors = [
@@ -640,59 +669,55 @@ def _find_raw_hits(
         for part in block.included
     ]
     wanted = set(anchors)
-    passages = [one for one in matching.passages if one.chunk.anchor in wanted]
+    passages = [passage_ for passage_ in matching.passages if passage_.chunk.anchor in wanted]
     chunks = matching.read([passage.chunk for passage in passages])
-    matcher = Matcher(make_patterns(reader, query, {}))
-    found: dict[str, RawHit] = {}
+    matcher = Matcher(make_patterns(reader, plan))
+    raw_hits: dict[str, RawHit] = {}
     for passage, chunk in zip(passages, chunks, strict=True):
-        known = found.get(chunk.anchor, RawHit(0.0))
-        terms = known.terms.union(matcher.find_terms(reader.split(space_out(fold(chunk.text)))))
+        before = raw_hits.get(chunk.anchor, RawHit(0.0))
+        terms = before.terms.union(matcher.find_terms(reader.split(space_out(fold(chunk.text)))))
         best = RawHit(passage.raw_score, terms, passage.semantic_share)
-        better = replace(known, terms=terms) if known.raw_score >= best.raw_score else best
-        found[chunk.anchor] = better
-    return [found[anchor] for anchor in anchors]
+        better = replace(before, terms=terms) if before.raw_score >= best.raw_score else best
+        raw_hits[chunk.anchor] = better
+    return [raw_hits[anchor] for anchor in anchors]
 
 
-def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:
-    """Make the function that scores lines by the query's words in them."""
-    matches = [compile_term(term) for term in query.positive]
-    counts = count_matching(reader, matches, most=n_chunks)
-    matcher = Matcher(make_patterns(reader, query, find_families(reader, query, n_chunks)))
-    rarities = [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
-
-    def score(text: str) -> float:
-        text = fold(text)
-        found = matcher.find_terms(reader.split(space_out(text)))
-        lead = find_lead(text) if found else ""
-        # Subwords tell only whether a term is there: of a text with all terms nothing more.
-        subwords = find_subwords(text).split() if len(found) < len(rarities) else ()
-        possible = [subwords[at] for at in matcher.select(subwords)]
-        if possible:
-            found = matcher.find_terms(reader.split(" ".join(possible))) | found
-        return score_lines(found, rarities, is_led=bool(lead) and is_led(text, lead))
-
-    def is_led(text: str, lead: str) -> bool:
-        # A phrase may begin in the lead and end after it.
-        tokens = reader.tokenize(space_out(text if matcher.has_phrases else lead))
-        n_bytes = len(space_out(lead).encode("utf-8", "replace"))
-        return any(places[0][0] < n_bytes for places in matcher.find(tokens).values())
-
-    return score
+def _make_text_scorer(
+    reader: Reader, plan: SearchPlan, n_chunks: int, families: Mapping[int, FoundFamily]
+) -> WeighTexts:
+    """Make the function that scores texts by the query's words in them."""
+    counts = count_matching(reader, [planned.match for planned in plan.terms], most=n_chunks)
+    matcher = Matcher(make_patterns(reader, plan, families))
+    rarities = compute_rarities(n_chunks, counts)
+    return lambda texts: weigh_texts(
+        texts, matcher, rarities, reader.split_all, reader.tokenize_all
+    )
 
 
 # --- for the start of a session -----------------------------------------------------------------
 
 
+def _find_start(
+    shows: ShownReader, workspace: Workspace, plan: SearchPlan, *, is_user_wide: bool
+) -> tuple[_Matching, int]:
+    """Return the chunks of a session start, and how many say nothing and are left out."""
+    chunks, n_empty = _find_start_chunks(shows, workspace, plan)
+    if is_user_wide:
+        chunks = [pair for pair in chunks if _is_for_all(pair[1])]
+    return NOTHING_MATCHES._replace(chunks=chunks), n_empty
+
+
 def _find_start_chunks(
-    reader: Reader, workspace: Workspace, question: Question, config: Config
+    shows: ShownReader, workspace: Workspace, plan: SearchPlan
 ) -> tuple[list[FoundChunk], int]:
     """Return the chunks of a session start, and how many say nothing and are left out."""
+    config = shows.config
     kinds = {name: kind.importance for name, kind in config.kinds.items()}
-    found = find_start_chunks(
-        reader, question.filters, kinds, other=OTHER_KINDS.importance, pin_at=config.memory.pin_at
+    starts = find_start_chunks(
+        shows.reader, plan.filters, kinds, other=OTHER_KINDS.importance, pin_at=config.memory.pin_at
     )
-    visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.absent]
-    read = _read_chunks(reader, [(chunk, chunk.reason) for chunk in visible], config)
+    visible = [chunk for chunk in starts if (workspace.id, chunk.path) not in plan.absent]
+    read = _read_chunks(shows, [(chunk, chunk.reason) for chunk in visible])
     chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}
     parents = {
         (chunk.path, chunk.heading[:depth])
@@ -733,15 +758,13 @@ def _is_one_word(heading: str) -> bool:
     return len(heading.split()) == 1 and heading.lower() != heading.upper()
 
 
-def _explain(
-    workspace: Workspace, question: Question, asked: AskedQuestion | None, n_empty: int
-) -> str:
+def _explain(workspace: Workspace, plan: SearchPlan, n_empty: int, *, has_words: bool) -> str:
     """Explain why there is no chunk for the words that were asked for, or, if there were none, for
     the start of a session.
     """
-    if asked is not None:
-        return explain_nothing([workspace], question).why
-    filters = question.filters
+    if has_words:
+        return explain_nothing([workspace], plan).why
+    filters = plan.filters
     if n_empty and filters.is_empty:
         return "memory has only headings and first notes yet: add what is worth knowing"
     if not workspace.condition.counts.files:
@@ -758,19 +781,19 @@ def _explain(
 
 
 def _read_chunks(
-    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
+    shows: ShownReader, chosen: Sequence[tuple[Candidate | StartChunk, str]]
 ) -> list[FoundChunk]:
     """Read chunks, each with the reason for it."""
-    described = _describe_chunks(reader, chosen, config)
-    read = _make_chunk_reader(reader, chosen, config)([chunk for _, chunk in described])
+    described = _describe_chunks(shows, chosen)
+    read = _make_chunk_reader(shows, chosen)([chunk for _, chunk in described])
     return [(section, chunk) for (section, _), chunk in zip(described, read, strict=True)]
 
 
 def _describe_chunks(
-    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
+    shows: ShownReader, chosen: Sequence[tuple[Candidate | StartChunk, str]]
 ) -> list[FoundChunk]:
     """Read what an answer says of chunks that it leaves out: all but their texts."""
-    titles = read_redacted_titles(reader, {chunk.section for chunk, _ in chosen}, config)
+    titles = shows.read_titles({chunk.section for chunk, _ in chosen})
     return [
         (
             chunk.section,
@@ -790,15 +813,15 @@ def _describe_chunks(
 
 
 def _make_chunk_reader(
-    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
+    shows: ShownReader, chosen: Sequence[tuple[Candidate | StartChunk, str]]
 ) -> ReadChunks:
     """Make the function that reads the texts of some of these chunks."""
     sections = {chunk.chunk: chunk.section for chunk, _ in chosen}
 
     def read(chunks: Sequence[ContextChunk]) -> list[ContextChunk]:
         unread = [chunk.unread for chunk in chunks]
-        blanks = count_blank_lines_before(reader, {sections[one] for one in unread})
-        texts = redact_texts(reader, read_texts(reader, unread), config)
+        texts = shows.read_texts(unread)
+        blanks = count_blank_lines_before(shows.reader, {sections[chunk] for chunk in unread})
         return [
             replace(
                 chunk,

@@ -1,0 +1,1 @@
+"""Find passages and make contexts."""

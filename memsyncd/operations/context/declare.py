@@ -1,0 +1,183 @@
+"""`context`: make a block of memory for a prompt, within a budget."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from memsyncd.operations.fields import (
+    Freshness,
+    Result,
+    SectionPlace,
+    TimeoutMs,
+    TrackedParams,
+    WorkspaceNames,
+)
+from memsyncd.operations.operation import (
+    READS,
+    Command,
+    Extra,
+    Operation,
+    Shape,
+    Tool,
+    ToolArgument,
+)
+from memsyncd.operations.search.declare import (
+    FOLLOW_ARGUMENT,
+    KIND_ARGUMENT,
+    TAG_ARGUMENT,
+    WORKSPACES_ARGUMENT,
+    AnsweringWorkspace,
+)
+from memsyncd.operations.sections import (
+    Filters,
+    MaxBytes,
+    MaxTokens,
+    RelatedMeta,
+    RelationNames,
+    Sort,
+)
+from memsyncd.operations.semantic.declare import SemanticState
+
+HeadingText = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class ContextParams(TrackedParams, frozen=True, kw_only=True):
+    query: str = ""
+    """The subject; without one, the context of a new session: MEMORY.md, pinned notes, preferences
+    and errors, the project's profile, recent notes."""
+    workspace: WorkspaceNames = None
+    max_tokens: MaxTokens = 2000
+    """At most so many tokens, from 100 to 50,000. Four characters are a token, and each character
+    of a script without spaces."""
+    max_bytes: MaxBytes | None = None
+    """At most so many bytes as well."""
+    sort: Sort = "relevance"
+    """The order in which the block shows sections. By `relevance` it goes by paths and lines.
+    With words in the query the best get the room, without any the first in this order."""
+    filters: Filters = Filters()
+    heading: HeadingText = "## Prior Knowledge"
+    """The first line; empty for none."""
+    mark: bool = True
+    """Add a line below the heading if the text tries to instruct its reader."""
+    follow: RelationNames = msgspec.field(default_factory=list)
+    """Show what this relation leads to, such as `resolved_by`. The sections that typed links of
+    what is included lead to are included behind it, in at most half of the room; their labels name
+    the relation."""
+    user: bool = True
+    """Add pinned notes and preferences of the user-wide workspace, if there is one; they get a
+    quarter of the room at most, and none that the best of the answer needs."""
+    wait: Literal["none", "disk"] = "none"
+    min_generation: int | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class ContextPart(RelatedMeta, frozen=True, kw_only=True):
+    """Lines of a section that the text includes, and the section's metadata."""
+
+    workspace: str
+    reason: str
+    """`match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project`, `recent` or
+    `related`, if a relation was followed to it."""
+    relation: str | None = None
+    """A relation that was followed to it."""
+    related_to: str | None = None
+    """The section from which it was followed."""
+
+
+class LeftOutPart(SectionPlace, frozen=True, kw_only=True):
+    """Lines of a section that the text leaves out."""
+
+    workspace: str
+    kind: str | None
+    reason: str
+    """`no room`, or `the same as ANCHOR`, which the text includes."""
+
+
+class ContextAnswer(Result, frozen=True, kw_only=True):
+    """The part of a context's result that depends on the query and the index."""
+
+    workspace: str
+    """The first that was asked."""
+    text: str
+    """A block of markdown for a prompt, empty if nothing is relevant."""
+    tokens: int
+    included: list[ContextPart]
+    """Best first; the text orders them by note and line."""
+    left_out: list[LeftOutPart]
+    unranked: int
+    """Further matching chunks: only the best are ranked, and rank below all that is included or
+    left out."""
+    why_empty: str | None
+    semantic: SemanticState = "off"
+    """As in the result of `search`."""
+    semantic_pending: int = 0
+    semantic_reason: str | None = None
+    query_problems: list[str] = msgspec.field(default_factory=list)
+    """As in the result of `search`."""
+    excluded: list[str] = msgspec.field(default_factory=list)
+    """As in the result of `search`."""
+
+
+class ContextResult(ContextAnswer, frozen=True, kw_only=True):
+    workspaces: list[AnsweringWorkspace]
+    """The workspaces that were asked, in order of the request, and the user-wide one."""
+    freshness: Freshness
+    took_ms: float
+
+
+OPERATIONS = (
+    Operation(
+        name="context",
+        params=ContextParams,
+        result=ContextResult,
+        summary="Make a block of memory for a prompt, within a budget.",
+        shape=Shape.JOIN,
+        run="context.run:answer_context",
+        errors=READS,
+        route="GET /v1/context",
+        reads=True,
+        worktree="join",
+        waits=True,
+        tool=Tool(
+            name="memory_context",
+            title="Recall context",
+            description=(
+                "Return what memory holds on a task, as one block within a token budget. Call it "
+                "once at the start of a task, with the task as the query; without a query it "
+                "returns what every session should know."
+            ),
+            arguments=(
+                ToolArgument("query", "The task or question, in words."),
+                ToolArgument("max_tokens", "Budget of the block; 2000 by default."),
+                KIND_ARGUMENT,
+                TAG_ARGUMENT,
+                FOLLOW_ARGUMENT,
+                WORKSPACES_ARGUMENT,
+            ),
+            is_read_only=True,
+            is_idempotent=True,
+        ),
+        text="context.text:render_context",
+        command=Command(
+            words="context",
+            group="Find",
+            summary="print memory for a prompt, within a budget",
+            arguments=("query [QUERY…]",),
+            usages={"max_tokens": "-n --max-tokens N"},
+            help={
+                "query": "the subject; without one, the context of a new session",
+                "heading": "the first line (default '## Prior Knowledge'); '' for none",
+            },
+            extra=(Extra(usage="--all", help="use all workspaces"),),
+            action="context",
+            keeps_exclusions=True,
+            examples=(
+                "memsyncd context",
+                "memsyncd context why postgres --max-tokens 500",
+                "memsyncd context --kind decision --heading '## Decisions so far'",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,345 @@
+"""Read parts of notes, render notes, and list them.
+
+Positions come from the index, text from the disk as it is now. `read_place` says whether the two
+still agree, so that its caller can sync the note and read again. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from functools import partial
+
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
+from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.model import Span
+from memsyncd.core.paths import NOTE_SUFFIXES, NotePath, parse_note_path
+from memsyncd.core.search.filters import Filters
+from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, find_stored_section, suggest_note
+from memsyncd.engine.metadata import (
+    NO_ACCESSES,
+    NO_META,
+    Valuation,
+    describe_meta,
+    find_order,
+    make_valuation,
+)
+from memsyncd.engine.plan import RunOptions, add_accesses, complete_filters
+from memsyncd.engine.redaction import redact_notes
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, NoteNotFound, make_reply_error
+from memsyncd.files.read import ReadFile, read_note_file
+from memsyncd.operations.call import Call
+from memsyncd.operations.notes.declare import (
+    GetParams,
+    Got,
+    Listing,
+    ListParams,
+    NoteInfo,
+    Rendered,
+    RenderParams,
+    SectionInfo,
+)
+from memsyncd.store.lookup import StoredNote, stream_notes
+from memsyncd.store.pool import MEMO_LIMIT, Reader
+from memsyncd.store.sections import (
+    StoredSection,
+    read_digest,
+    read_sections_of,
+)
+
+
+async def read_part(call: Call, params: GetParams) -> Got:
+    """Read a section or lines. A note that the index does not have as it is now is synced first."""
+    workspace = await call.open()
+    now_ns = int(call.now_s * 1e9)
+    read = partial(read_place, workspace, params, now_ns=now_ns, kinds=call.config.kinds)
+    place: tuple[Got, bool] | None = None
+    with contextlib.suppress(NoteNotFound):
+        place = await call.read(read, on_disk=True)
+    if place is None or not place[1]:
+        # The note may have been saved a moment ago; its anchors and lines are known once it is
+        # indexed.
+        await call.scan()
+        place = await call.read(read, on_disk=True)
+    got = place[0]
+    call.note_accesses([got.anchor or got.path], params)
+    return got
+
+
+async def render(call: Call, params: RenderParams) -> Rendered:
+    """Render the lines around one, or all of a short note, as HTML."""
+    # A daemon whose panel nobody opens never renders.
+    from memsyncd.core.markdown.render import find_window, render_html
+
+    place = GetParams(path=params.path, workspace=params.workspace, track_access=False)
+    got = await read_part(call, place)
+    lines = got.text.split("\n")
+    first, last = find_window(lines, params.line)
+    html = await call.read(lambda: render_html(lines[first - 1 : last], first))
+    return Rendered(
+        workspace=got.workspace,
+        path=got.path,
+        digest=got.digest,
+        n_lines=got.n_lines,
+        start_line=first,
+        end_line=min(last, got.n_lines),
+        html=html,
+    )
+
+
+async def list_all(call: Call, params: ListParams) -> Listing:
+    """List notes; in a linked worktree also the notes that it shares, by absolute paths."""
+    workspace, shared = await call.open(), call.shared
+
+    def read(listed: Workspace) -> list[NoteInfo]:
+        options = add_accesses(listed, params, RunOptions(now_s=call.now_s))
+        return list_notes(
+            listed,
+            call.config,
+            params,
+            now_s=options.now_s,
+            accesses=options.accesses,
+            max_bytes=call.max_reply_bytes,
+        )
+
+    if shared is None:
+        read_freshness = call.watch_freshness()
+        notes = await call.read(partial(read, workspace))
+        return Listing(workspace=workspace.id, notes=notes, freshness=read_freshness())
+    owner = await call.open(shared.owner)
+    read_freshness = call.watch_freshness(owner)
+    notes = await call.read(partial(read, workspace))
+    notes += [
+        name_absolutely(owner.entry.root, note)
+        for note in await call.read(partial(read, owner))
+        if shared.has(note.path)
+    ]
+    return Listing(workspace=workspace.id, notes=notes, freshness=read_freshness())
+
+
+# --- parts of a note ------------------------------------------------------------------------------
+
+
+def read_place(
+    workspace: Workspace,
+    params: GetParams,
+    *,
+    now_ns: int,
+    kinds: Mapping[str, KindDefaults] = DEFAULT_KINDS,
+) -> tuple[Got, bool]:
+    """Read a section or lines; an end beyond the note's end is cut.
+
+    The second value is False if the note has changed since it was indexed, which moves anchors.
+    Raises BadRequest, PathRefused, NoteNotFound, and what `Workspace.acquire` raises.
+    """
+    _check_place(params)
+    path, section, digest, counts = _find_place(workspace, params)
+    if digest is None and not workspace.scope.is_note(path.text):
+        more = "; to index more: memsyncd add . --include GLOB"
+        is_other = path.name.lower().endswith(NOTE_SUFFIXES)
+        raise NoteNotFound(
+            f"{path.text} is not a note of this workspace",
+            hint=suggest_note(workspace, path.text)
+            or f"list them with: memsyncd list --notes{more if is_other else ''}",
+        )
+    file = _read_file(workspace, path, now_ns)
+    lines = decode_note(path.text, file.data).lines
+    named = section if params.anchor is not None or params.start_line is not None else None
+    span = _cut_span(params, path, named, max(1, len(lines)))
+    # A note that is not indexed yet states nothing.
+    meta = section or replace(NO_META, mtime_ns=file.record.stat.mtime_ns)
+    got = Got(
+        workspace=workspace.id,
+        anchor=named.anchor if named else None,
+        path=path.text,
+        start_line=span.start,
+        end_line=span.end,
+        text="\n".join(lines[span.start - 1 : span.end]),
+        digest=file.record.digest,
+        heading=list(named.heading) if named else [],
+        **describe_meta(meta, kinds, now_ns / 1e9),
+        n_lines=max(1, len(lines)),
+        n_links=counts[0],
+        n_backlinks=counts[1],
+    )
+    return got, file.record.digest == digest
+
+
+def _check_place(params: GetParams) -> None:
+    if (params.anchor is None) == (params.path is None):
+        raise BadRequest(
+            "name either an anchor or a path", hint='for example {"anchor": "MEMORY.md#setup"}'
+        )
+    start, end = params.start_line, params.end_line
+    if start is not None and end is not None and end < start:
+        raise BadRequest(f"lines {start} to {end} end before they begin", hint="swap the two")
+
+
+def _find_place(
+    workspace: Workspace, params: GetParams
+) -> tuple[NotePath, StoredSection | None, str | None, tuple[int, int]]:
+    """Look up the note, the section, the note's digest as indexed and the numbers of links, in one
+    generation.
+    """
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        section = None
+        if params.anchor is not None:
+            text, section = find_stored_section(reader, params.anchor)
+            path = parse_note_path(text)
+        else:
+            path = NotePath(find_spelling(reader, parse_note_path(params.path or "").text))
+        digest = read_digest(reader, path.text)
+        if section is None:
+            sections = read_sections_of(reader, path.text)
+            line = params.start_line or 1
+            within = (each for each in sections if each.span.start <= line <= each.span.end)
+            section = next(within, None)
+        counts = _count_links(reader, path.text, params.anchor)
+    return path, section, digest, counts
+
+
+def _read_file(workspace: Workspace, path: NotePath, now_ns: int) -> ReadFile:
+    outcome = read_note_file(workspace.scope, path, now_ns=now_ns)
+    if isinstance(outcome, ReadFile):
+        return outcome
+    problem = outcome.problem
+    raise NoteNotFound(
+        f"{path.text} cannot be read: {problem.problem}"
+        if problem
+        else f"{path.text} is not there",
+        hint=problem.hint
+        if problem
+        else suggest_note(workspace, path.text) or "list notes with: memsyncd list --notes",
+    )
+
+
+def _cut_span(
+    params: GetParams, path: NotePath, section: StoredSection | None, n_lines: int
+) -> Span:
+    if params.path is not None and (params.start_line or 1) > n_lines:
+        raise BadRequest(f"{path.text} has {n_lines} lines", hint=f"ask for lines 1 to {n_lines}")
+    whole = section.span if section is not None and params.anchor is not None else Span(1, n_lines)
+    start = min(params.start_line or whole.start, n_lines)
+    return Span(start, max(start, min(params.end_line or whole.end, n_lines)))
+
+
+def list_notes(
+    workspace: Workspace,
+    config: Config,
+    params: ListParams,
+    *,
+    now_s: float = 0.0,
+    accesses: Mapping[str, int] = NO_ACCESSES,
+    max_bytes: float = math.inf,
+) -> list[NoteInfo]:
+    """List notes with their sections, expired ones too.
+
+    Raises TooLarge as soon as they take more than `max_bytes` as JSON: they are read and described
+    one by one, and no more is in memory.
+    """
+    valuation = make_valuation(config, now_s, accesses)
+    filters = _list_filters(params, config, now_s, accesses)
+    order = find_order(params.sort, valuation)
+    # Sections are read if they are shown, or if the order of the notes comes from them.
+    has_sections = params.sections or order is not None
+    listed: list[tuple[list[tuple[object, ...]], NoteInfo]] = []
+    n_bytes = 0
+    with (
+        workspace.acquire(READ_LIMIT_S) as reader,
+        contextlib.closing(
+            stream_notes(reader, path=params.path, filters=filters, has_sections=has_sections)
+        ) as stream,
+    ):
+        for stored in redact_notes(reader, stream, config, has_sections=params.sections):
+            note = _make_note_info(stored, config.kinds, now_s)
+            if params.explain:
+                note.sections[:] = [
+                    _explain_section(section, valuation) for section in note.sections
+                ]
+            if order is not None:
+                note.sections.sort(key=order)
+            listed.append(
+                ([order(section) for section in note.sections[:1]] if order else [], note)
+            )
+            if not params.sections:
+                note.sections.clear()
+            n_bytes += len(_to_json(note)) + len(",")
+            if n_bytes > max_bytes:
+                raise make_reply_error(int(max_bytes))
+    listed.sort(key=lambda pair: (pair[0], pair[1].path))
+    return [note for _, note in listed]
+
+
+_to_json = msgspec.json.Encoder().encode
+
+
+def name_absolutely(root: str, note: NoteInfo) -> NoteInfo:
+    """Return a note with its path, and the anchors of its sections, from the root of the disk."""
+    sections = [replace(section, anchor=f"{root}/{section.anchor}") for section in note.sections]
+    return replace(note, path=f"{root}/{note.path}", sections=sections)
+
+
+def _explain_section(section: SectionInfo, valuation: Valuation) -> SectionInfo:
+    score = valuation.compute(section).score
+    return replace(section, explain=valuation.explain(section), tier=valuation.find_tier(score))
+
+
+def _list_filters(
+    params: ListParams, config: Config, now_s: float, accesses: Mapping[str, int]
+) -> Filters:
+    """Return the filters of a list, which does not leave out expired sections."""
+    requested = complete_filters(params.filters, config, now_s, accesses)
+    kinds = (params.kind,) if params.kind is not None else ()
+    tags = (params.tag,) if params.tag is not None else ()
+    own = Filters(kinds=kinds, tags=tags)
+    joined = requested.join(own) if not own.is_empty else requested
+    return replace(joined, includes_expired=True)
+
+
+def _make_note_info(note: StoredNote, kinds: Mapping[str, KindDefaults], now_s: float) -> NoteInfo:
+    return NoteInfo(
+        path=note.path,
+        title=note.title,
+        digest=note.digest,
+        size_bytes=note.size_bytes,
+        modified_at=note.mtime_ns / 1e9,
+        n_lines=note.n_lines,
+        kind=note.kind,
+        tags=list(note.tags),
+        sections=[_make_section_info(section, kinds, now_s) for section in note.sections],
+    )
+
+
+def _make_section_info(
+    section: StoredSection, kinds: Mapping[str, KindDefaults], now_s: float
+) -> SectionInfo:
+    return SectionInfo(
+        anchor=section.anchor,
+        heading=list(section.heading),
+        level=section.level,
+        start_line=section.span.start,
+        end_line=section.span.end,
+        **describe_meta(section, kinds, now_s),
+    )
+
+
+def _count_links(reader: Reader, path: str, anchor: str | None) -> tuple[int, int]:
+    """Count the links from and to a note, or a section of it and those beneath."""
+    from memsyncd.store.links import StoredLinks
+
+    start = path if anchor is None else anchor
+    # Ten thousand links to one note take 0.1 s.
+    remembered: dict[str, tuple[int, int]] = reader.memo.setdefault("links", {})
+    if start not in remembered:
+        if len(remembered) >= MEMO_LIMIT:
+            remembered.clear()
+        links = StoredLinks(reader)
+        n_out, n_in = (len(links.walk(start, direction=each)) for each in ("out", "in"))
+        remembered[start] = n_out, n_in
+    return remembered[start]

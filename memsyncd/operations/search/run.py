@@ -1,0 +1,68 @@
+"""Search workspaces by a query and filters."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.engine.candidates import prepare_vectors
+from memsyncd.engine.plan import (
+    RunOptions,
+    add_accesses,
+    describe_query,
+    make_search_plan,
+    needs_accesses,
+    read_query,
+)
+from memsyncd.engine.search import SearchPart, join_parts, search_part
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import NotFresh
+from memsyncd.operations.call import JoinedCall, Questions
+from memsyncd.operations.search.declare import SearchAnswer, SearchParams, list_anchors
+from memsyncd.store.candidates import HURRIED
+
+# Reading each hit takes time, however fast it was found.
+MAX_QUICK_HITS = 20
+
+
+def is_quick(params: SearchParams, config: Config) -> bool:
+    """True if a search mostly takes so little time that the event loop may try it."""
+    n_hits = params.limit or config.search.max_results
+    is_ordered = params.sort != "relevance" or bool(params.follow)
+    return n_hits <= MAX_QUICK_HITS and not is_ordered and not needs_accesses(params)
+
+
+def answer_search(call: JoinedCall, params: SearchParams) -> Questions[SearchPart, SearchAnswer]:
+    """Search each workspace, and join the hits of all."""
+    config, workspaces, options = call.config, call.workspaces, call.options
+    if options.is_hurried and prepare_vectors(workspaces, params.query, options.now_s):
+        raise NotFresh(HURRIED)  # the vector process may take milliseconds
+    if len(workspaces) == 1:
+        options = add_accesses(workspaces[0], params, options)
+    asked, options = read_query(workspaces, params, config, options)
+    plan = make_search_plan(asked, config, options)
+
+    def read(workspace: Workspace, limits: RunOptions) -> SearchPart:
+        own_plan = plan
+        if limits is not call.options:
+            limits = replace(
+                add_accesses(workspace, asked, limits),
+                within=call.list_shared(workspace),
+                commands=options.commands,
+            )
+            own_plan = make_search_plan(asked, config, limits)
+        return search_part(workspace, own_plan, asked, config, is_merged=len(workspaces) > 1)
+
+    parts = () if plan.is_empty else (yield read)
+    explained = [
+        part.workspace
+        for part in parts
+        if part.error is None and not call.list_shared(part.workspace)
+    ]
+    values = [part.value for part in parts if part.value is not None]
+    answer = join_parts(values, workspaces if plan.is_empty else explained, plan, asked, config)
+    if params.track_access:
+        call.note_accesses(
+            [(hit.workspace, anchor) for hit in answer.hits for anchor in list_anchors(hit)]
+        )
+    return replace(answer, **describe_query(params, options.now_s))

@@ -1,0 +1,327 @@
+"""Find the chunks of an index that match the words of a plan, with their scores by words.
+
+On a large index the rarest words select. Words that are related to the words of the query are
+looked up as well, and so are chunks that hold the words of the query in a row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import NamedTuple
+
+from memsyncd.core.search.passages import ALL_WORDS, VERBATIM, RunFinder
+from memsyncd.core.search.plan import SearchPlan
+from memsyncd.core.search.query import (
+    Form,
+    Query,
+    Term,
+    choose_rarest,
+    compile_positive,
+    compile_selection,
+    drop_terms,
+)
+from memsyncd.core.search.ranking import (
+    DEFAULT_RANKING,
+    FIRST_READ,
+    NO_CHUNKS,
+    NO_GAINS,
+    ChunkRow,
+    FoundChunks,
+)
+from memsyncd.core.search.words import K1, compute_idf, make_families
+from memsyncd.errors import NotFresh
+from memsyncd.store.pool import Reader
+from memsyncd.store.search import (
+    MAX_SORTED,
+    FoundFamily,
+    count_matching,
+    find_candidates,
+    find_exact,
+    find_filtered,
+    find_rows,
+    read_family,
+)
+from memsyncd.store.texts import read_texts
+
+# From this size on a common word costs milliseconds: FTS5 ranks every chunk that contains it.
+LARGE_INDEX_CHUNKS = 8_000
+# On a large index, words in more than one of so many chunks are not looked for.
+COMMON_SHARE = 10
+# The rarest words of a question select chunks as long as they match so many together, or such a
+# share of the index; see `choose_rarest`. Two of the next words have to occur together. With a
+# tenth as many, the first five hits of 364 questions about 108,687 chunks hold a point less of the
+# evidence; with these, the hits of 1,461 questions hold as much as with four times as many.
+SELECTING_MATCHES = 5_000
+SELECTING_SHARE = 20
+MAX_PAIRED = 6
+# Related words in more chunks, or in a larger share, say little and take long. The families of the
+# rarest words are looked up; a word of more chunks finds enough by itself: with ten times as many,
+# 2,221 questions hold as much evidence, and families take three times as long.
+FAMILY_CHUNKS, FAMILY_SHARE = 150, 100
+FAMILY_OWN_CHUNKS = 50
+MAX_FAMILIES, MAX_FAMILIES_LARGE = 8, 3
+# If fewer are selected, four times as many matches may be, then all words select.
+ENOUGH_SELECTED = 200
+# Matches of all terms together, and terms. A search for more takes longer than a hurried search
+# may, more often than not.
+MAX_HURRIED_MATCHES = 2_000
+MAX_HURRIED_TERMS = 8
+HURRIED = "there is more to look up than a hurried search may"
+
+
+class MatchedWords(NamedTuple):
+    """The chunks that match the words of a plan, how many match each term as far as that was
+    counted, the families of words by the index of their term, and the gains from words in a row.
+    """
+
+    chunks: FoundChunks
+    counts: Mapping[Term, int]
+    families: Mapping[int, FoundFamily]
+    runs: Mapping[int, float]
+
+
+def match_words(reader: Reader, plan: SearchPlan, n_chunks: int, limit: int) -> MatchedWords:
+    """Find the best `limit` chunks of an index of `n_chunks`. The gains from words in a row are not
+    in their scores yet.
+
+    Raises NotFresh if the plan is hurried and there is much to look up.
+    """
+    counts = _count_terms(reader, plan, n_chunks)
+    families = find_families(reader, plan, n_chunks)
+    n_related = sum([family.n_related for family in families.values()])
+    if plan.is_hurried and n_related > MAX_HURRIED_MATCHES:
+        raise NotFresh(HURRIED)
+    if counts and not families and not any(counts.values()):
+        candidates = NO_CHUNKS
+    else:
+        candidates = _find_chunks(reader, plan, n_chunks, limit, counts, families)
+    candidates, runs = _find_runs(reader, plan, candidates, n_chunks)
+    if candidates.rows and plan.pending is None and len(candidates.rows) <= FIRST_READ:
+        candidates = _read_rest(candidates)
+    return MatchedWords(candidates, counts, families, runs)
+
+
+def _read_rest(candidates: FoundChunks) -> FoundChunks:
+    """Read at once what the ranking needs to know of few chunks."""
+    exact = candidates.exact
+    if exact is None:
+        exact = candidates.read_exact([row[0] for row in candidates.rows])
+    files = candidates.read_files({row[1] for row in candidates.rows})
+    return candidates._replace(exact=exact, files=files)
+
+
+def _count_terms(reader: Reader, plan: SearchPlan, n_chunks: int) -> dict[Term, int]:
+    """Count the matches of each term as far as the number matters; on a small index none."""
+    most = n_chunks // COMMON_SHARE
+    if plan.is_hurried:
+        if len(plan.terms) > MAX_HURRIED_TERMS:
+            raise NotFresh(HURRIED)
+        most = MAX_HURRIED_MATCHES
+    elif n_chunks < LARGE_INDEX_CHUNKS or len(plan.terms) < 2:
+        return {}
+    counts = count_matching(reader, [planned.match for planned in plan.terms], most=most + 1)
+    if plan.is_hurried and sum(counts) > most:
+        raise NotFresh(HURRIED)
+    return dict(zip([planned.term for planned in plan.terms], counts, strict=True))
+
+
+def _find_chunks(
+    reader: Reader,
+    plan: SearchPlan,
+    n_chunks: int,
+    limit: int,
+    counts: Mapping[Term, int],
+    families: Mapping[int, FoundFamily],
+) -> FoundChunks:
+    if not plan.match:
+        return find_filtered(reader, plan.filters, plan.must_not, limit=limit)
+    # On a small index it takes less time to count the matches than to let SQLite sort them.
+    uncounted = count_matching(reader, [plan.match], most=MAX_SORTED + 1) if not counts else ()
+    find = partial(
+        find_candidates,
+        limit=limit,
+        must_not=plan.must_not,
+        families=families,
+        is_filling=not plan.query.must,
+        n_matching=sum(counts.values()) + sum(uncounted),
+    )
+    if n_chunks >= LARGE_INDEX_CHUNKS and len(plan.query.should) > 1:
+        for rare, selecting in _find_rare(plan.query, counts, n_chunks):
+            candidates = find(reader, rare, plan.filters, selecting=selecting)
+            # Rare words may occur nowhere, or nowhere that passes the filters; then common words
+            # decide.
+            if len(candidates.rows) >= min(limit, ENOUGH_SELECTED) or (
+                candidates.rows and not selecting
+            ):
+                return candidates
+    return find(reader, plan.match, plan.filters)
+
+
+def find_families(reader: Reader, plan: SearchPlan, n_chunks: int) -> dict[int, FoundFamily]:
+    """Return the families of words that the index has, by the index of the term in the plan.
+
+    Words and families in many chunks have none: they say little and take long to look up.
+    """
+    words = {
+        index: (planned.family_word, planned.spellings[0])
+        for index, planned in enumerate(plan.terms)
+        if planned.family_word
+    }
+    most_families = MAX_FAMILIES if n_chunks < LARGE_INDEX_CHUNKS else MAX_FAMILIES_LARGE
+    most_own, most_related = FAMILY_OWN_CHUNKS, max(FAMILY_CHUNKS, n_chunks // FAMILY_SHARE)
+    # A word takes less time to count than its family to read: the rarest words come first.
+    counts = count_matching(reader, [match for _, match in words.values()], most=most_own + 1)
+    rarest = [
+        (n_own, index)
+        for n_own, index in sorted(zip(counts, words, strict=True))
+        if n_own <= most_own
+    ]
+    stems = reader.split_all([words[index][0] for _, index in rarest])
+    families: dict[int, FoundFamily] = {}
+    for (n_own, index), planned in zip(rarest, make_families(stems), strict=True):
+        if len(families) == most_families:
+            break
+        family = read_family(reader, planned, words[index][1])
+        if family and family.n_related <= most_related:
+            families[index] = family._replace(n_own=n_own)
+    return dict(sorted(families.items()))
+
+
+def _find_rare(
+    query: Query, counts: Mapping[Term, int], n_chunks: int
+) -> Iterator[tuple[str, str]]:
+    """Yield what to look for on a large index, and the words of it that select, if not all do.
+
+    Words that more than a tenth of the chunks contain are left out. The rarest of the
+    others select chunks, and so do two of the next words together; all of them rank.
+    """
+    common = {term for term in query.should if counts[term] > n_chunks // COMMON_SHARE}
+    rare = drop_terms(query, common)
+    expression = compile_positive(rare)
+    most = max(SELECTING_MATCHES, n_chunks // SELECTING_SHARE)
+    selections = [] if query.must else [_compile_selecting(rare, counts, most * n) for n in (1, 4)]
+    for selecting in dict.fromkeys(filter(None, selections)):
+        yield expression, selecting
+    yield expression, ""
+
+
+def _compile_selecting(query: Query, counts: Mapping[Term, int], most: int) -> str:
+    """The expression for what the rarest words select, with about `most` matches; empty if it would
+    not leave out most matches, since to select takes time, too.
+    """
+    chosen = choose_rarest(query.should, [counts[term] for term in query.should], most=most)
+    if sum(map(counts.__getitem__, chosen)) > most:
+        chosen = ()  # even the rarest word is frequent: two have to occur together
+    others = sorted({*query.should} - {*chosen}, key=lambda term: (counts[term], term.text))
+    if sum(map(counts.__getitem__, others)) <= sum(map(counts.__getitem__, chosen)):
+        return ""
+    return compile_selection(chosen, others[:MAX_PAIRED])
+
+
+# --- Words in a row -------------------------------------------------------------------------------
+
+# The texts of so many chunks that score most by words are searched for runs. If none holds the
+# question as it was typed, so many that hold all its words in a row are looked up.
+RUN_CHUNKS, HOLDING_CHUNKS = 16, 100
+# The gain from a run of all words, as a share of the highest score by words.
+RUN_WEIGHT = 1.0
+# The gain from the exact word where the question has no other, as a share of the most that a word
+# may score: more than what a passage with a relative of it may get from its note and from the
+# passages beside it.
+WORD_WEIGHT = 2.0
+
+
+def _find_runs(
+    reader: Reader, plan: SearchPlan, candidates: FoundChunks, n_chunks: int
+) -> tuple[FoundChunks, Mapping[int, float]]:
+    """Return the found chunks, with chunks that hold the whole question in a row, and the gains of
+    chunks from words in a row, or from the one word of a question.
+    """
+    if not (candidates.rows and plan.terms):
+        return candidates, NO_GAINS
+    strongest = _find_strongest(candidates.rows)
+    most, counted, gains = strongest[0][6], dict[int, float](), dict[int, float]()
+    if len(plan.finder.words) > 1:
+        candidates, counted = _count_runs(reader, plan, candidates, _leave_out_tied(strongest))
+    [(term, *_), *others] = plan.terms
+    if not others and term.form is Form.WORD and len(term.words) == 1:
+        # After the runs, because it reads the exact words of all that was found.
+        candidates, holding = _find_exact_word(reader, plan, candidates)
+        [n_matching] = count_matching(reader, [plan.match], most=n_chunks)
+        gains = dict.fromkeys(holding, WORD_WEIGHT * (K1 + 1) * compute_idf(n_chunks, n_matching))
+        # The exact form of a common word may be rare: then it scores more than its stem.
+        most += DEFAULT_RANKING.exact * max((candidates.exact or NO_GAINS).values(), default=0.0)
+    for chunk, run in counted.items():
+        if run > 0.0:
+            gains[chunk] = gains.get(chunk, 0.0) + RUN_WEIGHT * most * run
+    return candidates, gains
+
+
+def _count_runs(
+    reader: Reader,
+    plan: SearchPlan,
+    candidates: FoundChunks,
+    strongest: Sequence[int],
+) -> tuple[FoundChunks, dict[int, float]]:
+    """Return the found chunks, with chunks that hold the whole question in a row, and what runs
+    count in the strongest chunks and in these.
+    """
+    counted = _measure_runs(reader, plan.finder, strongest)
+    if max(counted.values(), default=0.0) < VERBATIM:
+        holding = find_exact(reader, f'text : "{" ".join(plan.finder.words)}"', most=HOLDING_CHUNKS)
+        candidates = _add_rows(reader, plan, candidates, holding)
+        signs = _measure_runs(reader, plan.finder, holding) if len(holding) <= RUN_CHUNKS else {}
+        # The index folds accents as well, so it has the last word.
+        counted |= {chunk: max(ALL_WORDS, signs.get(chunk, 0.0)) for chunk in holding}
+    return candidates, counted
+
+
+def _find_exact_word(
+    reader: Reader, plan: SearchPlan, candidates: FoundChunks
+) -> tuple[FoundChunks, Sequence[int]]:
+    """Return the found chunks, with chunks that hold the one word of a question itself, and the
+    numbers of these.
+    """
+    holding = find_exact(reader, plan.match, most=HOLDING_CHUNKS)
+    if holding:
+        candidates = _add_rows(reader, plan, candidates, holding)
+    else:  # it is in none, or in many
+        candidates = candidates._replace(
+            exact=candidates.read_exact([row[0] for row in candidates.rows])
+        )
+        holding = [*(candidates.exact or ())]
+    return candidates, holding
+
+
+def _find_strongest(rows: Sequence[ChunkRow]) -> list[ChunkRow]:
+    """Return the rows that score most, one more than RUN_CHUNKS, the strongest first."""
+    # Most rows are in this order already.
+    return sorted(rows, key=itemgetter(6), reverse=True)[: RUN_CHUNKS + 1]
+
+
+def _leave_out_tied(strongest: Sequence[ChunkRow]) -> list[int]:
+    """Return the chunks of RUN_CHUNKS rows, without the last if others that are left out score the
+    same: which of these come first depends on the order in which notes were indexed.
+    """
+    least = strongest[-1][6] if len(strongest) > RUN_CHUNKS else -math.inf
+    return [row[0] for row in strongest if row[6] > least]
+
+
+def _measure_runs(reader: Reader, finder: RunFinder, chunks: Sequence[int]) -> dict[int, float]:
+    return finder.measure_all(read_texts(reader, chunks)) if chunks else {}
+
+
+def _add_rows(
+    reader: Reader, plan: SearchPlan, candidates: FoundChunks, chunks: Sequence[int]
+) -> FoundChunks:
+    """Add the rows of chunks that are not among the found ones and pass the filters."""
+    more = [*{*chunks} - {row[0] for row in candidates.rows}] if chunks else []
+    if not more:
+        return candidates
+    rows = find_rows(reader, more, plan.filters, plan.must_not)
+    scores = candidates.read_stems(more)
+    added = [(*row[:6], scores.get(row[0], 0.0)) for row in rows]
+    return candidates._replace(rows=[*candidates.rows, *added])

@@ -1,0 +1,306 @@
+"""Read sections as indexed: their metadata, places, headings and levels, by number or by anchor.
+
+Metadata are read of the sections that an answer shows, never of the candidates of a search.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Collection, Iterable, Sequence
+from itertools import starmap
+from typing import Any
+
+import msgspec
+
+from memsyncd.core.model import Problem, Span
+from memsyncd.store.pool import Reader, encode_numbers
+
+# --- Metadata -------------------------------------------------------------------------------------
+
+# Columns of sections `s` and files `f`, in the order of the fields of `StoredMeta`.
+META_COLUMNS = (
+    "s.kind, (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id),"
+    " s.importance, s.priority, s.lifecycle, s.task, s.session, s.source, s.created, s.updated,"
+    " s.expires, s.status, coalesce(s.day, f.day), s.day IS NULL AND f.day IS NOT NULL,"
+    " f.mtime_ns, f.extra, s.extra"
+)
+
+
+class StoredMeta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The metadata of a section as indexed, its note's included.
+
+    `importance` is None if neither states one. `day` is None for a note without a date, and with
+    `is_day_of_name` that in the file's name; `mtime_ns` is the time at which the note was saved.
+    `extra` has the keys that have no field here.
+    """
+
+    kind: str | None
+    tags: tuple[str, ...]
+    importance: float | None
+    priority: str | None
+    lifecycle: str | None
+    task: str | None
+    session: str | None
+    source: str | None
+    created: str | None
+    updated: str | None
+    expires: str | None
+    status: str | None
+    day: str | None
+    is_day_of_name: bool
+    mtime_ns: int
+    extra: dict[str, str]
+
+
+def read_meta_columns(columns: Sequence[Any]) -> dict[str, Any]:
+    """Return the fields of `StoredMeta` for the values of `META_COLUMNS`."""
+    *values, of_note, own = columns
+    extra = _decode_note_extra(of_note)
+    if own:
+        extra = {**extra, **_decode_extra(own)}
+    values[_DAY_OF_NAME] = values[_DAY_OF_NAME] == 1
+    tags = values[_TAGS]
+    values[_TAGS] = tuple(tags.split("\x1f")) if tags else ()
+    return dict(zip(_FIELDS, (*values, extra), strict=True))
+
+
+_FIELDS = StoredMeta.__struct_fields__
+_TAGS = _FIELDS.index("tags")
+_DAY_OF_NAME = _FIELDS.index("is_day_of_name")
+
+
+# Much faster than `json`, and ten hits have ten of them.
+_decode_extra = msgspec.json.Decoder(dict[str, str]).decode
+
+
+# The sections of a note are read one after another, and share the dictionary.
+@functools.lru_cache(maxsize=4)
+def _decode_note_extra(of_note: str | None) -> dict[str, str]:
+    return _decode_extra(of_note) if of_note else {}
+
+
+# --- Sections of a note ---------------------------------------------------------------------------
+
+FROM_SECTIONS = "FROM sections s JOIN files f ON f.id = s.file"
+ANCHOR = "f.path || '#' || s.slugs"
+SECTION_COLUMNS = f"s.file, {ANCHOR}, s.heading, s.level, s.start_line, s.end_line, {META_COLUMNS}"
+_SECTIONS = f"SELECT {SECTION_COLUMNS} {FROM_SECTIONS}"
+_PROBLEMS = (
+    "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file"
+    " ORDER BY f.path, p.line"
+)
+_CHUNKS_OF = (
+    "SELECT c.id FROM json_each(?) v"
+    " JOIN files f ON f.path = substr(v.value, 1, instr(v.value, '#') - 1)"
+    " JOIN sections s ON s.file = f.id AND f.path || '#' || s.slugs = v.value"
+    " JOIN chunks c ON c.section = s.id ORDER BY c.id"
+)
+_ANCHORS_OF = (
+    "SELECT c.id, f.path || '#' || s.slugs FROM chunks c JOIN sections s ON s.id = c.section"
+    " JOIN files f ON f.id = c.file WHERE c.id IN (SELECT value FROM json_each(?))"
+)
+_LEVELS = (
+    "SELECT s.slugs, s.level FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
+    " ORDER BY s.start_line"
+)
+_HAS_RELATION = "SELECT EXISTS(SELECT 1 FROM links WHERE relation = ? AND relation <> '')"
+_RELATIONS = "SELECT DISTINCT relation FROM links WHERE relation <> '' ORDER BY relation"
+_HAS_PROBLEM = "SELECT EXISTS(SELECT 1 FROM problems WHERE code = ?)"
+
+
+class StoredSection(StoredMeta, frozen=True, kw_only=True, gc=False):
+    """A section as indexed."""
+
+    anchor: str
+    heading: tuple[str, ...]
+    level: int
+    span: Span
+
+
+def read_section(reader: Reader, anchor: str) -> tuple[str, StoredSection] | None:
+    """Return the path of the note and the section with this anchor, None if there is none."""
+    path, _, slugs = anchor.rpartition("#")
+    rows = reader.rows(f"{_SECTIONS} WHERE f.path = ? AND s.slugs = ?", (path, slugs))
+    return (path, make_section(rows[0])) if rows else None
+
+
+def read_sections_of(reader: Reader, path: str) -> list[StoredSection]:
+    """Return the sections of one note by line; none if it is not indexed."""
+    where = "WHERE f.path = ? ORDER BY s.start_line"
+    return [make_section(row) for row in reader.rows(f"{_SECTIONS} {where}", (path,))]
+
+
+def read_levels(reader: Reader, path: str) -> list[tuple[str, int]]:
+    """Return the anchors of a note by line, with the levels of their headings."""
+    return [(f"{path}#{slugs}", level) for slugs, level in reader.rows(_LEVELS, (path,))]
+
+
+def has_problem(reader: Reader, code: str) -> bool:
+    """True if any note has a problem with this code."""
+    remembered: dict[str, bool] = reader.memo.setdefault("problems", {})
+    if code not in remembered:
+        remembered[code] = bool(reader.rows(_HAS_PROBLEM, (code,))[0][0])
+    return remembered[code]
+
+
+def has_relation(reader: Reader, relation: str) -> bool:
+    """True if any note has a typed link of this relation."""
+    remembered: dict[str, bool] = reader.memo.setdefault("relations", {})
+    if relation not in remembered:
+        remembered[relation] = bool(reader.rows(_HAS_RELATION, (relation,))[0][0])
+    return remembered[relation]
+
+
+def read_relation_names(reader: Reader) -> list[str]:
+    """Return the relations of all typed links, by name."""
+    return [row[0] for row in reader.rows(_RELATIONS)]
+
+
+def read_chunks_of(reader: Reader, anchors: Iterable[str]) -> list[int]:
+    """Return the chunks of these sections, without the chunks of the sections beneath them."""
+    return [row[0] for row in reader.rows(_CHUNKS_OF, (json.dumps(list(anchors)),))]
+
+
+def read_anchors_of(reader: Reader, chunks: Iterable[int]) -> dict[int, str]:
+    """Return the anchors of the sections of chunks."""
+    return dict(reader.rows(_ANCHORS_OF, (encode_numbers(chunks),)))
+
+
+def read_digest(reader: Reader, path: str) -> str | None:
+    """Return the digest of a note as indexed, None if it is not indexed."""
+    rows = reader.rows("SELECT digest FROM files WHERE path = ?", (path,))
+    return str(rows[0][0]) if rows else None
+
+
+def read_anchors(reader: Reader, path: str) -> list[str]:
+    """Return the anchors of a note by line."""
+    return [anchor for anchor, _ in read_levels(reader, path)]
+
+
+def read_problems(reader: Reader) -> list[Problem]:
+    """Return the problems of the notes, by path and line."""
+    return list(starmap(Problem, reader.rows(_PROBLEMS)))
+
+
+def make_section(row: tuple[Any, ...]) -> StoredSection:
+    _, anchor, heading, level, start, end, *meta = row
+    return StoredSection(
+        anchor=anchor,
+        heading=decode_texts(heading),
+        level=level,
+        span=Span(start, end),
+        **read_meta_columns(meta),
+    )
+
+
+decode_texts = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+# --- Sections of hits -----------------------------------------------------------------------------
+
+_HIT_SECTIONS = (
+    f"SELECT {META_COLUMNS}, s.id, f.path || '#' || s.slugs, s.heading, f.digest FROM sections s"
+    " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
+)
+_TITLES = (
+    "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind FROM sections s"
+    " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
+)
+# A section states something of its own if its metadata differ from its note's: kind, tags and
+# other keys as the note has them, and the rest, if it has any, as the first section.
+_OWN = "importance, priority, lifecycle, status, task, session, source, created, updated, expires"
+_OWN_OF_S, _OWN_OF_FIRST = (
+    ", ".join(f"{table}.{name}" for name in _OWN.split(", ")) for table in ("s", "first")
+)
+_STATING = f"""
+WITH asked(id) AS MATERIALIZED (SELECT value FROM json_each(?)),
+first AS MATERIALIZED (
+  SELECT file, min(start_line) AS line, {_OWN} FROM sections
+  WHERE file IN (
+    SELECT file FROM sections WHERE id IN asked AND coalesce({_OWN}) IS NOT NULL
+  ) GROUP BY file
+)
+SELECT s.id FROM asked a JOIN sections s ON s.id = a.id JOIN files f ON f.id = s.file
+LEFT JOIN first ON first.file = s.file AND coalesce({_OWN_OF_S}) IS NOT NULL
+WHERE s.kind IS NOT f.kind OR s.extra IS NOT NULL
+  OR (SELECT count(*) FROM tags WHERE section = s.id)
+    <> iif(f.tags = '', 0, json_array_length(f.tags))
+  OR (first.file IS NOT NULL AND ({_OWN_OF_S}) IS NOT ({_OWN_OF_FIRST}))
+"""
+_AFTER_FRONT_MATTER = """
+SELECT p.id, (
+  SELECT id FROM sections WHERE file = p.file AND level > 0 ORDER BY start_line LIMIT 1
+) FROM sections p WHERE p.level = 0 AND p.id IN (SELECT value FROM json_each(?))
+"""
+# Chunks contain all lines of a section that are not blank.
+_BLANK_LINES = """
+SELECT id, start_line - 1 - before FROM (
+  SELECT id, start_line, max(end_line) OVER (
+    PARTITION BY section ORDER BY start_line, end_line, id
+    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+  ) AS before
+  FROM chunks WHERE section IN (SELECT value FROM json_each(?))
+) WHERE start_line - 1 > before
+"""
+
+
+class HitSection(StoredMeta, frozen=True, kw_only=True):
+    """The section of a hit; `digest` is the digest of the file as indexed."""
+
+    anchor: str
+    heading: tuple[str, ...]
+    digest: str
+
+
+def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, HitSection]:
+    """Return sections by id."""
+    return {
+        number: HitSection(
+            anchor=anchor,
+            heading=decode_texts(heading),
+            digest=digest,
+            **read_meta_columns(meta),
+        )
+        for *meta, number, anchor, heading, digest in reader.rows(
+            _HIT_SECTIONS, (encode_numbers(ids),)
+        )
+    }
+
+
+def find_stating(reader: Reader, ids: Collection[int]) -> list[int]:
+    """Return which of these sections state metadata of their own."""
+    return [row[0] for row in reader.rows(_STATING, (encode_numbers(ids),))]
+
+
+def find_separate(reader: Reader, ids: Collection[int]) -> list[int]:
+    """Return these sections without the front matter of each note and the section after it, if that
+    states nothing else: they are one.
+    """
+    pairs = reader.rows(_AFTER_FRONT_MATTER, (encode_numbers(ids),))
+    stating = {None, *find_stating(reader, [after for _, after in pairs if after is not None])}
+    together = {section for pair in pairs if pair[1] not in stating for section in pair}
+    return [number for number in ids if number not in together]
+
+
+class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a section that a context shows besides its text."""
+
+    anchor: str
+    heading: tuple[str, ...]
+    kind: str | None
+
+
+def read_section_titles(reader: Reader, ids: Iterable[int]) -> dict[int, SectionTitle]:
+    """Return the titles of sections by id: less than `read_sections`, for many candidates."""
+    return {
+        number: SectionTitle(anchor=anchor, heading=decode_texts(heading), kind=kind)
+        for number, anchor, heading, kind in reader.rows(_TITLES, (encode_numbers(ids),))
+    }
+
+
+def count_blank_lines_before(reader: Reader, sections: Iterable[int]) -> dict[int, int]:
+    """Return the number of blank lines right before each chunk of these sections, if there are
+    any.
+    """
+    return dict(reader.rows(_BLANK_LINES, (encode_numbers(sections),)))

@@ -1,0 +1,64 @@
+"""The commands of one capability.
+
+Generated from the declarations by `python -m memsyncd.operations.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from memsyncd.terminal.actions import call_operation, load_action, load_parser
+from memsyncd.terminal.parser import (
+    JSON,
+    JSON_LINES,
+    Argument,
+    Command,
+    Option,
+    make_group,
+    parse_fraction,
+    parse_pair,
+)
+
+
+def make_context() -> Command:
+    return Command(
+        load_action("context", "context"),
+        arguments=(
+            Argument("query", "[QUERY…]", "the subject; without one, the context of a new session", field="query"),
+        ),
+        options=(
+            Option("-n --max-tokens N", "at most so many tokens, from 100 to 50,000 (default 2000)", field="max_tokens"),
+            Option("--max-bytes N", "at most so many bytes as well", field="max_bytes"),
+            Option("--sort S", "the order in which the block shows sections: relevance (default), decay, importance, priority, recency or file", choices=("relevance", "decay", "importance", "priority", "recency", "file"), field="sort"),
+            Option("--heading TEXT", "the first line (default '## Prior Knowledge'); '' for none", field="heading"),
+            Option("--no-mark", "without the warning about orders in notes", name="mark", value=False, field="mark"),
+            Option("--follow R…", "show what this relation leads to, such as resolved_by", field="follow"),
+            Option("--no-user", "without the user-wide workspace", name="user", value=False, field="user"),
+            Option("--wait", "first index everything that is on disk now", value="disk", field="wait"),
+            Option("--all", "use all workspaces"),
+            Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
+            Option("--tag T…", "only with this tag", field="filters.tag"),
+            Option("--path P…", "only this note, folder or glob", field="filters.path"),
+            Option("--section TEXT…", "only below this heading or anchor", field="filters.section"),
+            Option("--task ID…", "only of this task", field="filters.task"),
+            Option("--session ID…", "only of this session", field="filters.session"),
+            Option("--source TEXT…", "only from this source", field="filters.source"),
+            Option("--priority P…", "only of this priority, P0 to P3", field="filters.priority"),
+            Option("--lifecycle L…", "only ephemeral, session, task or project", field="filters.lifecycle"),
+            Option("--status S…", "only of this status", field="filters.status"),
+            Option("--meta KEY=VALUE…", "only with this other metadata; 'rating>=7' compares", field="filters.meta"),
+            Option("--has KEY…", "only with any value of this key", field="filters.has"),
+            Option("--related-to NOTE…", "only notes linked to or from this one", field="filters.related_to"),
+            Option("--tier T…", "only hot, warm or cold by age and importance", field="filters.tier"),
+            Option("--min-importance S", "only of this importance or more, from 0 to 1", parse=parse_fraction, field="filters.min_importance"),
+            Option("--after DAY", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", field="filters.after"),
+            Option("--before DAY", "only before this day, month or year", field="filters.before"),
+            Option("--archived", "only archived sections, which are left out otherwise", field="filters.archived"),
+            Option("--expired", "only expired sections, which are left out otherwise", field="filters.expired"),
+            Option("--include-archived", "archived sections too", field="filters.include_archived"),
+            Option("--include-expired", "expired sections too", field="filters.include_expired"),
+            Option("-w --workspace WS…", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd context", "memsyncd context why postgres --max-tokens 500", "memsyncd context --kind decision --heading '## Decisions so far'"),
+        keeps_exclusions=True,
+    )
