@@ -139,6 +139,7 @@ def find_captures(client: str, event: str, fields: Mapping[str, Any]) -> list[di
 
     After a tool they capture its failure, an approved plan, or the user's answers to questions. At
     the end of a turn they capture paragraphs that begin with `Decision:`, and the last message.
+    The daemon's `[capture]` decides whether they are written, so a hook reads no configuration.
     """
     if event == POST_TOOL_USE:
         captures = _find_tool_captures(fields)

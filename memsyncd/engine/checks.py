@@ -412,6 +412,10 @@ OnDamage = Callable[[Workspace, Database, str], None]
 class IdleChecks:
     """Checks the databases of workspaces, one after another. Make it on the running loop.
 
+    Its thread exists only while a check is due, and has the lowest priority. It checks a database
+    part by part and sleeps while the worker has jobs. A part that sleeps for MAX_SLEEP_S is given
+    up, because its snapshot keeps the WAL from being copied to the file.
+
     `is_busy()` tells whether anything waits; it is called on the thread. `on_damage(workspace,
     database, finding)` is called on the loop.
     """

@@ -1,5 +1,8 @@
 """Have an index filled by another process, and follow it: the daemon's side of `index_worker`.
 
+In the daemon this work would share the interpreter's lock with the event loop, and leave freed
+memory behind that the system does not get back.
+
 One process runs at a time, like the daemon, which would index one workspace after another. A thread
 for each starts it, reads its messages and waits for its end, so that none is left behind. A process
 that sends nothing for long loses its turn to other workspaces, then it is killed. A process that

@@ -128,7 +128,9 @@ def _take_stdout() -> Send:
 
 
 def _prepare(parent_pid: int) -> None:
-    """Let everything else go first, and end when the daemon ends."""
+    """Let everything else go first, and end when the daemon ends: on Linux at once, by a signal;
+    elsewhere with the next write to the closed pipe.
+    """
     with contextlib.suppress(OSError, AttributeError):  # where there are policies
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(OSError):

@@ -1,8 +1,9 @@
 """Deliver the results of jobs from worker threads to the event loop.
 
 `call_soon` wakes the loop for a result, `call_when_awake` does not: a reconcile that finds nothing
-new is counted when something else wakes the loop. `Timers` holds the follow-ups of results that are
-due later.
+new is counted when something else wakes the loop. Such a reconcile wakes the loop once and the
+worker once, for all workspaces, each by its own timer: a thread that another thread wakes has to
+wait for the interpreter's lock. `Timers` holds the follow-ups of results that are due later.
 """
 
 from __future__ import annotations

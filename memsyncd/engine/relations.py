@@ -82,7 +82,7 @@ class RelatedChunks(NamedTuple):
 
 def find_contradictions(reader: Reader, anchors: Iterable[str]) -> dict[str, Contradictions]:
     """Return the contradictions of the sections that have any, and the memories that supersede
-    them, by anchor.
+    them, by anchor. This costs nothing where no note states such a relation.
     """
     names = [name for name in (CONTRADICTS, SUPERSEDES) if has_relation(reader, name)]
     if not names:

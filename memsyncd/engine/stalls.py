@@ -60,7 +60,9 @@ def make_alarm(call: Callable[[], None]) -> Alarm:
 
 
 class FileAlarm:
-    """A timer that is a file descriptor of Linux."""
+    """A timer that is a file descriptor of Linux. Any thread sets and cancels it without waking the
+    loop.
+    """
 
     def __init__(self, call: Callable[[], None]) -> None:
         """Raises OSError, and AttributeError where the library has no such timers."""

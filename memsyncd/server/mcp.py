@@ -265,6 +265,9 @@ class McpConnection:
     async def _run_tool(
         self, tool: mcp_tools.OfferedTool, request: mcp.McpRequest
     ) -> mcp.McpResult:
+        """Call a tool. A failure is a result with `isError` and the remedy, which a model reads. A
+        wrong message is an error of JSON-RPC.
+        """
         async with self._report_progress(request.progress_token):
             try:
                 text = await self._use_tool(tool, request.params.arguments or {})

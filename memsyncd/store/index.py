@@ -55,7 +55,7 @@ STEP_S = 0.005
 FEWEST_PAGES, FIRST_PAGES, MOST_PAGES = 4, 16, 4000
 # If this share of rows, compared with all chunks, has changed since the last full merge of FTS5,
 # everything is merged again. Until then the words of deleted chunks stay in the file, and queries
-# skip them.
+# skip them. With FTS5's own secure-delete, each save would write each page that has such a word.
 FULL_MERGE_SHARE = 0.2
 FULL_MERGE_LEAST = 100
 

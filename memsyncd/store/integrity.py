@@ -87,6 +87,10 @@ class _Saved(msgspec.Struct, frozen=True):
 class CheckState:
     """The checks of one open database. Create it before SQLite opens the file.
 
+    They are saved in a file beside the database when that is closed, and the file is deleted when
+    the database is opened. So the file says whether another program has written to the database
+    since, and opening an index need not read what grows with it.
+
     `note_checked` may be called from any thread.
     """
 

@@ -243,6 +243,9 @@ def _find_watched(workspaces: Workspaces, entry: Entry, seen: FolderCheck) -> En
 
 
 def _choose_folders(params: DiscoverParams) -> ToolFolders:
+    """Return the folders of tools. The client sends the folders that its environment names, because
+    the daemon's environment may differ.
+    """
     from memsyncd.files.folder_kinds import ToolFolders
 
     home = os.path.expanduser("~")
