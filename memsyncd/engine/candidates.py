@@ -193,6 +193,9 @@ def _add_cosines(
 ) -> tuple[FoundChunks, UsedVectors]:
     """Add to the scores of chunks what their vectors add, and the nearest chunks, with or without
     words of the question. Phrases that have to match stay so.
+
+    Filters limit the chunks that vectors find. The highest score by words is estimated from the
+    stems, because exact words are read later.
     """
     pending: PendingCosines = plan.pending
     is_strict, weights = bool(plan.query.must), plan.ranking

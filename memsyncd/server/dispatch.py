@@ -51,7 +51,8 @@ from memsyncd.server.subscriptions import Subscriptions
 # How long a write waits for its turn by default, and a job that reads records.
 WRITE_S = 30.0
 READ_S = 10.0
-# How long adding a section looks for similar ones.
+# How long adding a section looks for similar ones. If the index cannot tell by then, the section is
+# added all the same.
 SIMILAR_S = 0.5
 
 T = TypeVar("T")

@@ -70,6 +70,10 @@ class PathLookup:
 
     Every access to a path may block on a disk that does not answer. The workspace is then the one
     that the path's text names.
+
+    A linked worktree is looked at each time that a path in it is named, because another branch may
+    be checked out by then. If its folder holds memory itself, it becomes a workspace of its own,
+    with the settings of the main worktree's workspace.
     """
 
     def __init__(self, workspaces: Workspaces, threads: QueryPool, socket_path: str) -> None:

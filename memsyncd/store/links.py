@@ -29,7 +29,8 @@ from memsyncd.store.sections import read_anchors
 
 # Names among which a similar one is looked for.
 MAX_SIMILAR = 20_000
-# The length of a walk that reads the links of each note it comes to.
+# A walk of at most so many steps reads the links of each note that it comes to, by their keys. A
+# longer walk reads and resolves all links of the workspace.
 MAX_STEPS = 2
 
 _LINK = "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind FROM"
