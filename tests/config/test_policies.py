@@ -17,7 +17,7 @@ PACKAGE = Path(memsyncd.__file__).parent
 COMMON_WORDS = {"path", "level", "format", "enabled", "secrets", "importance"}
 # The budget of a context, not the size of a chunk.
 CONTEXT_TOKENS = {
-    (room, "max_tokens") for room in ("client", "integrations", "protocol", "recall", "search")
+    (room, "max_tokens") for room in ("client", "context", "integrations", "protocol", "recall")
 }
 
 
