@@ -68,7 +68,7 @@ class Record:
     """A file as it was before memsyncd wrote it: a copy of its text, and beside the copy a JSON
     file with the digest of the written text and the folders that were made for it.
 
-    Both lie in the state folder, so that no repository contains them.
+    Both files are in the state folder, so that no repository contains them.
     """
 
     def __init__(self, path: str, env: Mapping[str, str]) -> None:
@@ -99,8 +99,8 @@ class Record:
         return None
 
     def save(self, before: str | None, written: str, *, is_exact: bool) -> None:
-        """Write the copy and the facts. `is_exact` says that the written text without memsyncd is
-        the text from before. Raises OSError.
+        """Write the copy and the facts. `is_exact` says that the written text is the earlier text
+        with memsyncd's pieces and no other change. Raises OSError.
         """
         folders = [*self.folders, *_list_missing_folders(self.path)]
         make_private_folders(os.path.dirname(self.copy_path))
@@ -142,7 +142,7 @@ class Record:
 
 
 class ClientFile:
-    """One file of a client. `pieces` always belong in it; `capture` are pieces for capturing."""
+    """One file of a client. It gets `pieces`, and with `--capture` the pieces `capture` as well."""
 
     def __init__(
         self, path: str, pieces: list[Piece], capture: list[Piece], env: Mapping[str, str]
@@ -170,8 +170,8 @@ class ClientFile:
             raise self._refuse(error) from None
 
     def uninstall(self, program: Invocation) -> str | None:
-        """Return the text without the pieces, None for no file. It is the text from before if
-        nothing else has changed. Raises EditRefused.
+        """Return the text without the pieces, None for no file. If nothing else has changed, it is
+        the text that the file had before memsyncd wrote it. Raises EditRefused.
         """
         if self.text is None or not self.is_installed(program):
             return self.text
@@ -211,7 +211,7 @@ class ClientFile:
         return not is_known and self.text not in self._list_texts(program)
 
     def save_record(self, new: str, program: Invocation, *, is_capturing: bool) -> None:
-        """Save the text of the file without memsyncd. Raises OSError."""
+        """Save the text that the file had, or would have, without memsyncd. Raises OSError."""
         is_edited = self.is_installed(program) and self.is_edited(program)
         if is_edited or not self.is_installed(program) or self._has_other_server():
             before = self.text
@@ -223,8 +223,8 @@ class ClientFile:
         self.record.save(before, new, is_exact=is_exact and not is_edited)
 
     def close_record(self, rest: str | None, program: Invocation) -> str:
-        """Delete the record of a file that is now `rest`, without memsyncd. Return the path of the
-        copy if it is kept, because it contains text that the file lacks.
+        """Delete the record of a file. `rest` is its text now, without memsyncd's pieces. The copy
+        is kept if it contains text that the file lacks; then return its path, else an empty text.
         """
         if self.is_edited(program):
             self.record.keep(self.text or "")
@@ -360,7 +360,7 @@ def _save_records(
         except OSError as error:
             raise EditRefused(
                 f"{target.record.copy_path} cannot be written: {error.strerror}; nothing was done",
-                hint="make its folder writable: it has the copies of files as they were before",
+                hint="make its folder writable: memsyncd keeps copies of the earlier files there",
             ) from error
 
 
@@ -371,8 +371,8 @@ def _close_records(
     for target in changed:
         copy = target.close_record(changes[target.path][1], program)
         if copy:
-            console.terminal.report(f"  {clean_line(target.path)} had been changed by others;")
-            console.terminal.report(f"  a copy of what it was stays: {clean_line(copy)}")
+            console.terminal.report(f"  another program had changed {clean_line(target.path)};")
+            console.terminal.report(f"  a copy of the earlier text stays here: {clean_line(copy)}")
     for folder in sorted(folders, key=len, reverse=True):
         with contextlib.suppress(OSError):
             os.rmdir(folder)
@@ -386,7 +386,7 @@ def _is_shared(
         return False
     for name, other in CLIENTS.items():
         other_targets = _find_targets(other, scope, console) if name != args.client else []
-        # If a file of the other client cannot be read, it does not connect that client.
+        # A file that cannot be read does not connect the other client.
         with contextlib.suppress(EditRefused):
             if any(other_target.path == target.path for other_target in other_targets) and any(
                 other_target.is_installed(program)
@@ -400,8 +400,8 @@ def _is_shared(
 def _plan_change(
     target: ClientFile, args: Args, program: Invocation, console: Console
 ) -> tuple[str | None, str | None]:
-    """Return the text of a file before and after. If the file cannot be edited, `--print` shows the
-    text that belongs into it. Raises EditRefused.
+    """Return the text of a file before and after the change. If the file cannot be edited,
+    `--print` shows the text that belongs in it. Raises EditRefused.
     """
     try:
         if args.remove:
@@ -428,10 +428,10 @@ def _report_done(
         terminal.report(f"  {client.note}")
     if scope == PROJECT and program.command != ["memsyncd"]:
         path = clean_line(" ".join(program.command))
-        terminal.report(f"  memsyncd is not on the PATH: the files name it as {path},")
-        terminal.report("  which others who share them may not have")
+        terminal.report(f"  memsyncd is not on the PATH, so the files call it by its path: {path}")
+        terminal.report("  Other people who share the files may not have this path.")
     if args.capture:
-        terminal.report("  [capture] of memsyncd's configuration says what its hooks may write")
+        terminal.report("  the hooks write what [capture] in memsyncd's configuration allows")
     terminal.report(f"  undo: {words} --remove")
 
 
@@ -466,7 +466,7 @@ def _find_path(path: str, console: Console) -> str:
     if path.startswith("~/"):
         path = home + path[1:]
     path = os.path.join(console.cwd, path)
-    # opencode reads either name.
+    # opencode reads opencode.json and opencode.jsonc.
     if path.endswith("opencode.json") and not os.path.exists(path) and os.path.exists(path + "c"):
         return path + "c"
     return path
@@ -483,8 +483,8 @@ def _follow_link(path: str, scope: str, console: Console) -> str:
 
 
 def find_invocation(scope: str) -> list[str]:
-    """Return the command that a client starts. It is a path, because programs with windows lack the
-    PATH of a shell; in a file that is shared with others it is the name alone.
+    """Return the command that a client starts. It is an absolute path, because graphical programs
+    do not have the PATH of a shell. In a file that people share it is the name `memsyncd` alone.
     """
     if scope == PROJECT and shutil.which("memsyncd"):
         return ["memsyncd"]
@@ -569,9 +569,9 @@ def _confirm(args: Args, console: Console, *, is_service_offered: bool) -> bool:
         question = "Write these changes and install the service? [y/N]"
     elif is_service_offered:
         console.terminal.report(
-            "No service starts memsyncd: the first session after a login may begin without memory."
+            "memsyncd is not a service yet: the first session after a login may have no memory."
         )
-        question = "Write these changes? [y/N, s: yes, and have memsyncd start at each login]"
+        question = "Write these changes? [y/N, s: yes, and start memsyncd at each login]"
     answer = console.ask(question)
     is_service_wanted = is_service_offered and answer in {"s", "service"}
     if not is_service_wanted and answer not in {"y", "yes"}:
@@ -589,7 +589,7 @@ def _write_changes(changes: Changes) -> None:
         except OSError as error:
             raise EditRefused(
                 f"{path} cannot be written: {error.strerror}",
-                hint="make its folder writable, then run this again; other files may be changed",
+                hint="make its folder writable, then run this again; others may already be written",
             ) from error
 
 
@@ -652,15 +652,15 @@ def _check(
     for path, state in states.items():
         terminal.print(f"  {state:<9} {clean_line(path)}")
     if untrusted:
-        hooks = f"hooks on {', '.join(untrusted)}, which {client.title} skips"
+        hooks = f"hooks on {', '.join(untrusted)}: {client.title} skips them silently"
         terminal.print(f"  untrusted {hooks}")
-        terminal.print(f"  {'':<9} silently until you trust them: start it and enter /hooks")
+        terminal.print(f"  {'':<9} until you trust them: start {client.title} and enter /hooks")
     if command:
         tools = ", ".join(answer.get("tools", []))
         said = error or f"memsyncd {answer['version']} answers: {tools}"
         terminal.print(f"  {'server':<9} {clean_line(' '.join(command))}")
         if lost:
-            terminal.print(f"  {'dropped':<9} {client.title} does not hand on {', '.join(lost)}")
+            terminal.print(f"  {'dropped':<9} {client.title} does not pass on {', '.join(lost)}")
         terminal.print(f"  {'answer':<9} {clean_line(said)}")
     for warning in warnings:
         terminal.warn(f"  {clean_line(warning)}")
@@ -670,7 +670,7 @@ def _check(
 
 
 def _list_warnings(console: Console) -> list[str]:
-    """Return warnings about the daemon; none if it does not answer, which `_ask_server` reports."""
+    """Return warnings about the daemon; none if it does not answer: `_ask_server` reports that."""
     try:
         return list_daemon_warnings(console.call("status"), console)
     except MemsyncdError:
@@ -684,8 +684,8 @@ def _list_untrusted_hooks(
     if not client.trust_file:
         return []
     events: list[str] = []
-    # If a file cannot be read, the check has named it already, unless the file is the user's and
-    # the scope is a project.
+    # The check has already named each file that cannot be read. Only a user's own file in the scope
+    # of a project is passed over.
     with contextlib.suppress(EditRefused, Unreadable):
         trust = _split_bom(_read_config(_find_path(client.trust_file, console)))[1]
         for target in targets:
@@ -748,7 +748,7 @@ def _read_server(done: subprocess.CompletedProcess[bytes]) -> tuple[dict[str, An
                 facts["tools"] = [tool["name"] for tool in message["result"]["tools"]]
     version = facts.get("version")
     if version not in {None, memsyncd.__version__}:
-        message = f"a daemon of version {version} answers, this is {memsyncd.__version__}"
+        message = f"a daemon of version {version} answers, but this is {memsyncd.__version__}"
         return facts, f"{message}: memsyncd restart"
     if len(facts) < 2:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
@@ -766,14 +766,14 @@ COMMANDS = {
                 "user: in all projects; project: in the current folder, to be shared",
                 choices=(USER, PROJECT),
             ),
-            Option("-y --yes", "write without asking; needed without a terminal"),
+            Option("-y --yes", "write without asking; required if there is no terminal"),
             Option("--print", "print all changes as a diff and write nothing"),
-            Option("--remove", "take out what was put in"),
+            Option("--remove", "remove from the files all that memsyncd has added"),
             Option("--check", "say whether it is connected and whether the daemon answers"),
             Option(
-                "--service", "also have the system start memsyncd, as `memsyncd service install`"
+                "--service", "also start memsyncd at each login: runs `memsyncd service install`"
             ),
-            Option("--capture", "also install the hooks that capture; see [capture]"),
+            Option("--capture", "also install hooks that write memories; see [capture]"),
             Option("--json", "with --check: print the result as JSON"),
         ),
         examples=(

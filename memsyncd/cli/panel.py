@@ -52,15 +52,15 @@ def _show_address(answer: dict[str, Any], args: Args, console: Console) -> None:
 def _open_in_terminal(args: Args, console: Console) -> int:
     if args.json or args.print:
         raise BadRequest(
-            "--terminal goes with neither --print nor --json", hint="use only one of them"
+            "--terminal cannot be used with --print or --json", hint="use only one of them"
         )
     if not (os.isatty(0) and os.isatty(1)) or console.env.get("TERM", "dumb") == "dumb":
         raise BadRequest(
             "--terminal needs a terminal for its keys and its screen",
-            hint="over ssh: ssh -t HOST memsyncd ui --terminal; for programs: memsyncd search",
+            hint="over ssh: ssh -t HOST memsyncd ui --terminal; in a script: memsyncd search",
         )
     try:
-        # Late, because the import of Textual takes longer than any other command.
+        # Textual is imported late, because its import takes longer than any other command.
         from memsyncd.cli.tui.app import run_app
     except ModuleNotFoundError:
         raise BadConfig(
@@ -82,16 +82,16 @@ def can_show(env: Mapping[str, str]) -> bool:
 
 
 def describe_next(url: str, env: Mapping[str, str], *, is_opened: bool) -> str:
-    """Say what to do with the address."""
+    """Return the line that tells the user how to open the address."""
     port = url.split(":")[2].partition("/")[0]
     if is_opened:
-        return "opened in your browser; if it shows nothing, open this address within a minute"
+        return "your browser opens the panel; if it does not, open this address within a minute"
     if env.get("SSH_CONNECTION"):
         return (
-            f"open this address within a minute, on your own machine, over: "
+            f"within a minute, run this on your own machine and open the address there: "
             f"ssh -L {port}:127.0.0.1:{port} HOST"
         )
-    return "open this address in a browser within a minute; it is valid once"
+    return "open this address in a browser within a minute; it works only once"
 
 
 def _show(url: str, console: Console) -> bool:
@@ -115,8 +115,8 @@ COMMANDS = {
     "ui": Command(
         _open,
         options=(
-            Option("--terminal", "in this terminal, such as over ssh; needs memsyncd[terminal]"),
-            Option("--print", "print the address, and open no browser"),
+            Option("--terminal", "use the terminal, even over ssh; needs memsyncd[terminal]"),
+            Option("--print", "print the address and do not open a browser"),
             JSON,
         ),
         examples=("memsyncd ui", "memsyncd ui --terminal", "memsyncd ui --print"),

@@ -1,7 +1,8 @@
 """Describe the running program to a supervisor, and write and remove the service's files.
 
-Units and agents come from the templates in `systemd/` and `launchd/`, and begin with a mark. A file
-that differs is replaced only on request. A file without the mark is never removed.
+systemd's units and launchd's agents are made from the templates in `systemd/` and `launchd/`. Each
+begins with a mark. A file with another text is replaced only on request. A file without the mark is
+never removed.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _PROBE = "import memsyncd; print(memsyncd.__file__)"
 
 
 class Program(NamedTuple):
-    """The command with which a supervisor starts the daemon, with absolute paths, and the
-    environment variables that the daemon needs.
+    """The command that starts the daemon, and the environment variables that the daemon needs. All
+    paths are absolute.
     """
 
     words: tuple[str, ...]
@@ -72,13 +73,13 @@ def refuse_unwritable(*texts: str) -> None:
             message = f"a service's file cannot contain {escaped!r}"
             raise BadRequest(
                 message,
-                hint="rename or move it: its path must be text without control characters",
+                hint="rename the file or change the variable: use text without control characters",
             )
 
 
 def _is_importable() -> bool:
-    """Return whether this interpreter imports this package by itself. It does not if the package is
-    a checkout that is not installed.
+    """Return whether this interpreter finds the package without PYTHONPATH. It does not find a
+    checkout that is not installed.
     """
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     probe = subprocess.run(
@@ -127,8 +128,8 @@ def find_socket_path(program: Program, env: Mapping[str, str], runtime: str) -> 
 
 
 def read_template(folder: str, name: str) -> str:
-    """Return the text of a template. In a wheel the templates are within the package, in a checkout
-    beside it. Raises MemsyncdError if it is missing.
+    """Return the text of a template. A wheel has the templates inside the package, a checkout has
+    them beside the package. Raises MemsyncdError if the template is missing.
     """
     for place in (
         f"{_PACKAGE}/service-templates/{folder}",
@@ -183,7 +184,7 @@ def write_service_file(path: str, text: str) -> bool:
         os.replace(fresh, path)
     except OSError as error:
         raise Unwritable(
-            f"cannot write {path}: {error.strerror}", hint="check who owns that folder"
+            f"cannot write {path}: {error.strerror}", hint="check who owns its folder"
         ) from None
     return True
 

@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from memsyncd.core.scheduling import (
+from memsyncd.core.turns import (
     StallPolicy,
     Step,
     describe_stall,

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from memsyncd.core.scheduling import StallPolicy
+from memsyncd.core.turns import StallPolicy
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.job_completions import call_soon, call_when_awake
 from memsyncd.engine.registry import ProjectCollection, is_project_event

@@ -29,7 +29,7 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from memsyncd.core.scheduling import StallPolicy, Step, choose_key, find_overdue
+from memsyncd.core.turns import StallPolicy, Step, choose_key, find_overdue
 from memsyncd.engine.clock import read_activity
 from memsyncd.errors import ShuttingDown
 

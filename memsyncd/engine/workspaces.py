@@ -21,7 +21,7 @@ import msgspec
 from memsyncd.config import Config
 from memsyncd.core.changes.debounce import ROOT
 from memsyncd.core.histogram import DurationHistogram
-from memsyncd.core.scheduling import StallPolicy
+from memsyncd.core.turns import StallPolicy
 from memsyncd.engine.accesses import FLUSH_S, note_accesses, store_accesses, store_noted
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.job_completions import Timers, call_soon

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memsyncd.core.scheduling import FairQueue, Flow
+from memsyncd.core.turns import FairQueue, Flow
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Workspace

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from memsyncd.core.scheduling import FairQueue, Flow, Started
+from memsyncd.core.turns import FairQueue, Flow, Started
 from memsyncd.errors import (
     AlreadyExists,
     AmbiguousWorkspace,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from memsyncd.config import SocketConfig
-from memsyncd.core.scheduling import Flow
+from memsyncd.core.turns import Flow
 from memsyncd.operations.fields import Params
 from memsyncd.protocol.jsonrpc import encode_notification
 

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 import apsw
 
-from memsyncd.core.scheduling import Pauses
+from memsyncd.core.turns import Pauses
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
 
 # For two databases with their logs and shared memory, and some readers of each.

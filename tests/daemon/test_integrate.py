@@ -336,7 +336,7 @@ def test_a_project_is_told_that_its_files_name_a_path_of_this_machine(
     programs = tmp_path / "programs"
     agent.env["PATH"] = str(programs)
     words = ("vscode", "--scope", "project", "--yes")
-    assert "which others who share them may not have" in agent.run(*words).stderr
+    assert "may not have this path" in agent.run(*words).stderr
     assert agent.run("vscode", "--scope", "project", "--remove", "--yes").returncode == 0
     programs.mkdir()
     (programs / "memsyncd").write_text("#!/bin/sh\n")
@@ -543,7 +543,7 @@ def test_the_check_runs_the_server_in_the_environment_that_the_client_gives(
     assert found["lost_variables"] == []
     path.write_text(path.read_text().replace('"MEMSYNCD_CONFIG"', '"OTHER"'))
     done = agent.run("codex", "--check")
-    assert "Codex does not hand on MEMSYNCD_CONFIG" in done.stdout
+    assert "Codex does not pass on MEMSYNCD_CONFIG" in done.stdout
     assert "MEMSYNCD_CONFIG=/nowhere" not in (tmp_path / "env").read_text()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.config import Config
-from memsyncd.core.scheduling import StallPolicy
+from memsyncd.core.turns import StallPolicy
 from memsyncd.daemon.systemd import Liveness, make_probes
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry

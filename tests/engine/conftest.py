@@ -33,7 +33,8 @@ from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.operations.context.declare import ContextAnswer, ContextParams
 from memsyncd.operations.context.run import merge_offers, offer_context
 from memsyncd.operations.history.declare import HistoryParams, RevisionInfo, UndoParams
-from memsyncd.operations.history.run import list_revisions, undo_revisions
+from memsyncd.operations.history.run import list_revisions
+from memsyncd.operations.history.undo import undo_revisions
 from memsyncd.operations.notes.declare import MemoryParams
 from memsyncd.operations.notes.run import Answer, make_decision, view
 from memsyncd.operations.revisions import parse_target

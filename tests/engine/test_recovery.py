@@ -38,7 +38,7 @@ from pathlib import Path
 from functools import partial
 from memsyncd.engine import additions, edit
 from memsyncd.operations.notes import run as memory_tool
-from memsyncd.operations.history.run import undo_revisions
+from memsyncd.operations.history.undo import undo_revisions
 from memsyncd.operations.revisions import Target
 from memsyncd.engine.rebuild import open_workspace
 from memsyncd.config import Config

@@ -18,7 +18,7 @@ import pytest
 from watchdog.observers.api import BaseObserver
 
 from memsyncd.config import Config, SyncConfig
-from memsyncd.core.scheduling import StallPolicy
+from memsyncd.core.turns import StallPolicy
 from memsyncd.daemon.systemd import Liveness, make_probes
 from memsyncd.engine import watching
 from memsyncd.engine.clock import Clock
@@ -352,6 +352,6 @@ def test_a_workspace_whose_scan_is_overdue_is_not_ready(tmp_path: Path) -> None:
         later_s = time.monotonic() + CONFIG.sync.reconcile_s + 40
         fresh = read_freshness(a, CONFIG, now_s=later_s)
         assert fresh.state == "degraded"
-        assert "one is due every 30 s" in fresh.overdue
+        assert "a full scan is due every 30 s" in fresh.overdue
 
     run_scenario(tmp_path, scenario)

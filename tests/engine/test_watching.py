@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from watchdog.observers import inotify_c
 
 from memsyncd.config import Config, SyncConfig
-from memsyncd.core.scheduling import StallPolicy
+from memsyncd.core.turns import StallPolicy
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.watching import CheckResult

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.scheduling import StallPolicy
+from memsyncd.core.turns import StallPolicy
 from memsyncd.engine import clock as clock_module
 from memsyncd.engine.clock import read_busy_s
 from memsyncd.engine.worker import Job, Pause, WorkerPool, heartbeat

@@ -35,7 +35,7 @@ def test_status_reports_the_progress_of_a_long_sync_and_no_overdue_scan(tmp_path
     assert status.state == "degraded"
     assert status.reasons == [
         "syncing: 3,000 of 4,000 notes",
-        "the last full scan began 500 s ago, one is due every 30 s",
+        "the last full scan began 500 s ago; a full scan is due every 30 s",
     ]
 
 

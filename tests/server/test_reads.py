@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.core.scheduling import QUICK_S, Flow
+from memsyncd.core.turns import QUICK_S, Flow
 from memsyncd.engine.clock import Clock
 from memsyncd.errors import NotFresh
 from memsyncd.server.dispatch import wait_for_turn

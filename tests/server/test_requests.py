@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.scheduling import Flow
+from memsyncd.core.turns import Flow
 from memsyncd.logs import ROOT, Event, set_up_logs
 from memsyncd.server.requests import (
     ABANDONED,

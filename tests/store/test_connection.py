@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memsyncd.core.scheduling import Pauses
+from memsyncd.core.turns import Pauses
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
 from memsyncd.store import connection as connection_module
 from memsyncd.store.connection import (

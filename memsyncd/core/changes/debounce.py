@@ -3,10 +3,10 @@
 The caller passes the time.
 
 A finished save (closed after writing, or moved into place) in a quiet workspace is due at once.
-Later events are gathered until `debounce_s` passes without another event, at the latest until
+Later events are gathered until `debounce_s` passes without another event, but for no longer than
 `max_wait_s` after the first. An unfinished save (modified and not yet closed, or vanished and
-perhaps about to return) waits until its own path is quiet, and is not scanned with other paths
-before. An event on a folder asks for a full scan. An event says only that a path is dirty; the
+perhaps about to return) waits until its own path is quiet; until then no scan of single paths
+includes it. An event on a folder asks for a full scan. An event says only that a path is dirty; the
 caller decides what to do.
 
 `AnnouncedPaths` and `describe_overdue` tell whether an index may be behind its disk.
@@ -36,8 +36,8 @@ class DebouncePolicy(Protocol):
 
 
 class Settled(msgspec.Struct, Generic[Key], frozen=True, kw_only=True):
-    """The paths to scan now. With `is_wide` the whole workspace is to be scanned, which includes
-    the paths.
+    """The paths to scan now. If `is_wide`, the caller must scan the whole workspace, and so these
+    paths as well.
     """
 
     key: Key
@@ -79,7 +79,7 @@ class Debouncer(Generic[Key]):
     def next_deadline_s(self) -> float | None:
         """The time at which `pop_settled` will have a result; None while nothing is pending.
 
-        May lie in the past.
+        The time may be in the past.
         """
         deadlines = (pending.deadline_s(self._policy) for pending in self._pending.values())
         return min((deadline_s for deadline_s in deadlines if deadline_s is not None), default=None)
@@ -112,7 +112,7 @@ class _Wait(msgspec.Struct, frozen=True):
 class _Pending(msgspec.Struct):
     """The events of one key.
 
-    `finished_due_s` and `wide_due_s` are set while work is due without waiting for quiet.
+    `finished_due_s` and `wide_due_s` are the times of work that does not wait for quiet, else None.
     """
 
     unfinished: dict[str, _Wait] = msgspec.field(default_factory=dict)
@@ -137,7 +137,7 @@ class _Pending(msgspec.Struct):
                 self.finished_due_s = None
 
     def widen(self) -> None:
-        """Replace the single paths by a full scan, due no later than they were."""
+        """Replace the single paths by a full scan, which is due no later than the paths were."""
         self.wide = _join(
             (
                 *self.unfinished.values(),
@@ -164,8 +164,8 @@ class _Pending(msgspec.Struct):
         return min(deadlines, default=None)
 
     def take(self, now_s: float, policy: DebouncePolicy) -> tuple[frozenset[str], bool]:
-        """Take all finished paths, due or not, because their scan costs nothing more; and the
-        unfinished paths that are due.
+        """Take the unfinished paths that are due, and all finished paths. A finished path is taken
+        even if it is not due, because the scan costs nothing more.
         """
         due = [path for path, wait in self.unfinished.items() if wait.due_s(policy) <= now_s]
         paths = frozenset((*due, *self.finished))
@@ -203,7 +203,8 @@ def _earlier(time_s: float | None, other_s: float) -> float:
 
 
 ANNOUNCED_LIMIT = 4096
-"""How many paths are remembered. With more paths the root itself counts as announced."""
+"""At most this many paths are remembered. If there are more, the root counts as announced, and so
+does every path."""
 ROOT = ""
 OVERDUE_SLACK_S = 30.0
 """A full scan may end this much later than planned, on a busy machine or after a long job of
@@ -226,8 +227,8 @@ class AnnouncedPaths:
         return len(self._announced_s)
 
     def add(self, path: str, now_s: float, *, is_own: bool = True) -> None:
-        """Record an event. `is_own` is false if the event is not about this path itself, but about
-        a file that decides which notes of the folder are scanned.
+        """Record an event. `is_own` is false if `path` is a folder, and the event is about a file
+        in it that decides which notes are scanned.
         """
         is_kept = len(self._announced_s) < ANNOUNCED_LIMIT or path in self._announced_s
         self._announced_s[path if is_kept else ROOT] = now_s
@@ -243,8 +244,8 @@ class AnnouncedPaths:
         return True
 
     def find_first_s(self, path: str) -> float | None:
-        """The time of the first event of this path itself, or else of the nearest folder above it,
-        without the root; None if there was none.
+        """The time of the first event of this path, else of the nearest folder above it that had
+        one. The root does not count. None if there was no event.
         """
         while path != ROOT and path not in self._first_s:
             path = path.rpartition("/")[0]
@@ -273,9 +274,9 @@ class AnnouncedPaths:
 def describe_overdue(
     scanned_s: float | None, progressed_s: float | None, now_s: float, reconcile_s: float
 ) -> str:
-    """The message if the last full scan, which began at `scanned_s`, is too long ago; empty if it
-    is not. The next scan waits for a long sync, so the time `progressed_s`, when the sync last made
-    progress, counts as well.
+    """Return a message if the last full scan is too long ago, else an empty text. That scan began
+    at `scanned_s`. A long sync delays the next scan, so its last progress, at `progressed_s`,
+    counts as well.
     """
     if scanned_s is None:
         return ""
@@ -283,4 +284,4 @@ def describe_overdue(
     if now_s - last_s <= reconcile_s + OVERDUE_SLACK_S:
         return ""
     age = f"{now_s - scanned_s:,.0f} s"
-    return f"the last full scan began {age} ago, one is due every {reconcile_s:g} s"
+    return f"the last full scan began {age} ago; a full scan is due every {reconcile_s:g} s"

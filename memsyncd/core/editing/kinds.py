@@ -1,11 +1,11 @@
-"""The kinds of memories: the note to which a kind is appended, its importance, how fast it ages;
-and the kind of memory that each step of a run produces.
+"""The kinds of memories, and the kind of memory that each step of a run produces.
 
-Kinds and steps are open sets; the configuration adds to the tables.
+A kind says to which note its memories are appended, how important they are and how fast they age.
+The configuration can add kinds and steps to the tables.
 """
 
-# This module is apart from `additions`, because the configuration needs the tables at the start,
-# and must not load the markdown modules.
+# This module is separate from `additions`: the configuration needs the tables at the start, and
+# must not load the markdown modules.
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _KIND = re.compile(r"\w[\w-]*")
 
 
 class KindDefaults(msgspec.Struct, frozen=True):
-    """A kind of memory, with one table `[kinds.NAME]` for each kind. A key that is left out has the
-    value of the predefined kind of this name, else of a memory without a kind.
+    """A kind of memory. Each kind has its own table `[kinds.NAME]`. If a key is left out, the value
+    of the predefined kind of this name counts, else the value for memories without a kind.
     """
 
     # The note to which memories of this kind are appended, relative to a workspace's root. A name
-    # alone names a note in .memories/.
+    # without a folder is a note in .memories/.
     append_to: Annotated[str, msgspec.Meta(min_length=1)]
     # The importance of such memories, from 0 to 1, if the writer gives none.
     importance: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
-    # In days: how fast such memories age.
+    # How fast such memories age, in days: a longer time keeps them longer. After this time, 37 % of
+    # the recency is left.
     half_life: Annotated[float, msgspec.Meta(ge=0.01, le=36_500)] = 30.0
     # True: such memories are never archived.
     protected: bool = False
@@ -50,7 +51,7 @@ DEFAULT_KINDS: Final[Mapping[str, KindDefaults]] = MappingProxyType(
         "client_pattern": KindDefaults(".memories/patterns.md", 0.6, 180.0),
         "insight": KindDefaults(".memories/insights.md", 0.6, 60.0),
         "tool_run": KindDefaults(".memories/runs.md", 0.5, 14.0),
-        # The types of nodes in a log of work on tasks.
+        # The next kinds are the types of nodes in a log of tasks.
         "session": KindDefaults(".memories/sessions.md", 0.4, 14.0),
         "discovery": KindDefaults(".memories/discoveries.md", 0.6, 30.0),
         "checkpoint": KindDefaults(".memories/checkpoints.md", 0.5, 14.0),

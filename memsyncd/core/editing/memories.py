@@ -1,8 +1,8 @@
 """Change one memory of a note: its relations and its heading; remove it; change links to it.
 
-A memory is a section with all sections beneath it. Its relations are typed links, items of a list
-at the end of its own text. Each change leaves the bytes of all other sections as they are, or the
-note is refused.
+A memory is a section with all sections beneath it. Its relations are typed links, in a list at the
+end of its own text. A change of one section that would alter the bytes of another section raises
+EditRefused.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LABEL = re.compile(r"\[\[[^\[\]]*?\\?\|([^\[\]]*)\]\]|\[([^\[\]]*)\]\(")
 
 
 def list_beneath(sections: Sequence[RawSection], anchor: str) -> list[RawSection]:
-    """Return the section with this anchor, and those beneath it; none without the section."""
+    """Return the section with this anchor and the sections beneath it; empty if it is missing."""
     at = next((at for at, one in enumerate(sections) if one.anchor == anchor), None)
     if at is None:
         return []
@@ -53,7 +53,8 @@ def list_beneath(sections: Sequence[RawSection], anchor: str) -> list[RawSection
 # --- relations ----------------------------------------------------------------------------------
 
 IdentifyPlace = Callable[[str], str]
-"""Names the place that a link's target leads to: `note#heading` and its anchor are the same."""
+"""Returns a name for the place that a link's target leads to. `note#heading` and the anchor of that
+section get the same name."""
 
 
 def merge_section_relations(
@@ -65,10 +66,10 @@ def merge_section_relations(
     *,
     identify: IdentifyPlace,
 ) -> bytes:
-    """Return the note with the typed links `unrelate` removed from a section, and `relate` at the
-    end of its own text, each once.
+    """Remove the typed links `unrelate` from a section, and add the typed links `relate` at the end
+    of its own text, each once. Return the note.
 
-    Raises NoteNotFound without this section, EditRefused if its text takes no list at its end.
+    Raises NoteNotFound if the section is missing, EditRefused if no list can follow its text.
     """
     note = open_text(path, data)
     lines = unify_line_ends(note.text).split("\n")
@@ -104,7 +105,7 @@ def merge_section_relations(
     }
     if not after.issuperset(new):
         hint = "close its fence or comment, or write the link with your editor"
-        raise EditRefused(f"{anchor} takes no list at its end", hint=hint)
+        raise EditRefused(f"no list of links can be added at the end of {anchor}", hint=hint)
     return written
 
 
@@ -119,7 +120,9 @@ def _identify(one: RelationLink, identify: IdentifyPlace) -> tuple[str, str]:
 
 
 def _cut_items(own: str, removed: Collection[int]) -> str:
-    """Return the lines of a section without these; what separated them from the text goes too."""
+    """Return the text of a section without these lines. If they are the last lines, the blank lines
+    above them are removed, too.
+    """
     raw = _LINE.findall(own)
     if not removed:
         return own
@@ -148,10 +151,10 @@ def _append_items(own: str, items: Sequence[str], line_end: str) -> str:
 
 
 def rename_section(path: str, data: bytes, anchor: str, title: str) -> tuple[bytes, dict[str, str]]:
-    """Return the note with another heading of a section, and the new anchors by the old ones. The
-    level and the marks of the heading stay.
+    """Change the heading of a section. Return the note, and the new anchor of each section by its
+    old anchor. The level and the marks of the heading stay.
 
-    Raises NoteNotFound without this section, EditRefused for one without a heading.
+    Raises NoteNotFound if the section is missing, EditRefused if it has no heading.
     """
     note = open_text(path, data)
     before = split_note_sections(path, data)
@@ -161,7 +164,7 @@ def rename_section(path: str, data: bytes, anchor: str, title: str) -> tuple[byt
     own = data[slice(*place)]
     end = find_heading_end(path, own)
     if end is None:
-        raise EditRefused(f"{anchor} has no heading", hint=f"name the note, {path}")
+        raise EditRefused(f"{anchor} has no heading", hint=f"name the whole note instead: {path}")
     at = [one.anchor for one in before].index(anchor)
     heading = own[:end].decode("utf-8", "surrogateescape")
     new = _write_heading(heading, before[at].level, title, note.line_end)
@@ -176,7 +179,7 @@ def rename_section(path: str, data: bytes, anchor: str, title: str) -> tuple[byt
         )
     ]
     if not is_kept or bodies[0] != bodies[1]:
-        raise EditRefused(f"{title!r} makes no heading of {anchor}", hint="use plain words")
+        raise EditRefused(f"{title!r} cannot be the heading of {anchor}", hint="use plain words")
     return written, {
         old.anchor: new_section.anchor for old, new_section in zip(before, after, strict=True)
     }
@@ -200,15 +203,15 @@ def _write_heading(heading: str, level: int, title: str, line_end: str) -> str:
 
 
 def remove_sections(path: str, data: bytes, anchors: Iterable[str]) -> bytes:
-    """Return the note without these sections; those beneath them must be among them.
+    """Return the note without these sections. The anchors must include all sections beneath them.
 
     Raises EditRefused if any other section would change.
     """
     sections = split_note_sections(path, data)
     named = set(anchors)
-    open_text(path, data)  # refuses what cannot be edited
+    open_text(path, data)  # raises EditRefused for a note that cannot be edited
     left = data
-    # From the last on, so that the anchors of those before it stay.
+    # The last section is removed first, so that the anchors of the sections before it stay.
     for section in reversed(sections):
         if section.anchor in named:
             left = replace_section(path, left, section.anchor, b"")
@@ -218,7 +221,7 @@ def remove_sections(path: str, data: bytes, anchors: Iterable[str]) -> bytes:
     if [text.rstrip() for text in after if text.strip()] != [
         text.rstrip() for text in kept if text.strip()
     ]:
-        hint = "remove it with your editor or the memory tool"
+        hint = "remove the section with your editor or the memory tool"
         raise EditRefused(f"{path}: other sections would change", hint=hint)
     return left
 
@@ -226,12 +229,12 @@ def remove_sections(path: str, data: bytes, anchors: Iterable[str]) -> bytes:
 # --- links --------------------------------------------------------------------------------------
 
 Redirect = Callable[[Mention], str | None]
-"""Decides about a link: the new heading, an empty text to remove the link, None to keep it."""
+"""Returns the new heading of a link, an empty text to remove the link, or None to keep it."""
 
 
 def change_links(path: str, data: bytes, redirect: Redirect) -> bytes:
-    """Return the note with links to other headings, or removed: a typed link with its line, another
-    link gives its label, or the name of its target, as text.
+    """Change or remove the links of a note, as `redirect` says. A typed link is removed with its
+    line. Any other removed link becomes plain text: its label, or the name of its target.
     """
     note = open_text(path, data)
     raw = _LINE.findall(note.text)
@@ -248,7 +251,7 @@ def change_links(path: str, data: bytes, redirect: Redirect) -> bytes:
             if at and is_apart and not raw[at - 1].strip():
                 del raw[at - 1]
                 at -= 1
-            # The last line of a note without a final line end had none.
+            # If the note had no final line end, its new last line must have none, too.
             if at == len(raw) and raw and not _is_ended(note.text):
                 raw[-1] = _END.sub("", raw[-1])
         elif changed != line:

@@ -1,14 +1,14 @@
 r"""Merge two versions of a note by their sections.
 
-Both versions, ours and theirs, are compared with the note from which they come, the base. A section
-is followed through both by its id, its time of creation, its text and its heading. A change that
-only one version has made is taken. Sections that both versions have added both stay, and so do the
-values of a field. Metadata are merged key by key: the tags of both, the newer `updated`. Lines of a
-section's text that both versions have changed are left to `merge_lines`.
+Both versions, ours and theirs, come from one older note, the base, and are compared with it. Each
+version is searched for the sections of the base, by id, time of creation, text and heading. A
+change that only one version has made is taken. If both versions have added sections, or values to a
+field, all of these stay. Metadata are merged key by key; the result has the tags of both versions
+and the newer `updated`. `merge_lines` merges lines of a section that both versions have changed.
 
-A merge never mixes two sections. It has git's conflict markers, around as few lines as possible,
-if both versions change the same heading, key or lines, if one version deletes a section that the
-other changes, or if the parser would not read the outcome as these sections.
+A merge never mixes two sections. It puts git's conflict markers around as few lines as possible in
+three cases: both versions change the same heading, key or lines; one version deletes a section that
+the other changes; the parser would not find the same sections in the merged note.
 
 Lines end at `\n` here. A note with other line ends keeps them if all its lines have the same.
 """
@@ -76,8 +76,8 @@ def mark_conflict(ours: Sequence[str], theirs: Sequence[str]) -> Lines:
 
 
 def merge_texts(base: Lines, ours: Lines, theirs: Lines) -> MergedLines:
-    """Take the only side that differs from the base; mark a conflict if both do. This `MergeLines`
-    needs no git.
+    """If only one side differs from the base, take that side. If both sides differ, mark a
+    conflict. This `MergeLines` does not need git.
     """
     chosen = _choose(base, ours, theirs)
     if chosen is not None:
@@ -100,7 +100,7 @@ def merge_notes(
     try:
         notes = [open_text(path, data) for data in (base, ours, theirs)]
     except EditRefused:
-        # Markers in UTF-16 would be bytes of another encoding.
+        # Conflict markers are UTF-8 and would damage a note in UTF-16.
         return MergedNote(data=ours, conflicts=("the whole note, which is UTF-16",))
     line_end, texts = _unify(notes)
     mark = _choose(*(note.mark for note in notes))
@@ -128,8 +128,8 @@ def _choose(base: V, ours: V, theirs: V) -> V | None:
 
 
 def _unify(notes: Sequence[NoteText]) -> tuple[str, list[str]]:
-    r"""Return the line end to write, and the texts with `\n`. Texts with several line ends stay as
-    they are.
+    r"""Return the line end to write, and the texts with `\n`. If one text mixes several line ends,
+    all texts stay as they are.
     """
     texts = [unify_line_ends(note.text) for note in notes]
     ends = [note.line_end for note in notes]
@@ -195,7 +195,7 @@ def _find_parents(levels: Sequence[int]) -> list[int]:
 
 
 def _split(path: str, lines: Lines) -> _Version:
-    # The text must be the one that is indexed, where a NUL is replaced.
+    # The index replaces each NUL. The parser must see the same text here.
     seen = [line.replace("\0", "\ufffd") for line in lines]
     n_front = find_front_matter(path, seen).n_lines
     blocks = split_blocks(seen, n_front)
@@ -269,7 +269,7 @@ def _by_creation(part: _Part) -> Hashable:
 
 
 def _by_time(part: _Part) -> Hashable:
-    # Two sections may be created on the same day and have nothing else in common.
+    # A day is not enough: two different sections may be created on the same day.
     return part.created if len(part.created) >= _MOMENT_CHARS else None
 
 
@@ -282,13 +282,14 @@ def _by_heading(part: _Part) -> Hashable:
 
 
 _SURE: Final = (_by_id, _by_whole, _by_creation, _by_time, _by_text)
-# Several sections of a note may share one of these features, and a changed section keeps some of
-# them. So a section is compared only with the sections between the same two neighbours.
+# Several sections of a note may share one of the next features, and a section that has changed
+# still has some of these features. So they match only sections between the same two matched
+# sections.
 _NEAR: Final = (_by_whole, _by_creation, _by_text, _by_heading)
 
 
 def _match(old: Sequence[_Part], new: Sequence[_Part]) -> dict[int, int]:
-    """The number of each section of the base in one version, by its number in the base."""
+    """Map the number of a section in the base to the number of the same section in a version."""
     matches = {0: 0}
     for key in _SURE:
         taken = set(matches.values())
@@ -333,7 +334,9 @@ def _pair(
     *,
     most: int,
 ) -> None:
-    """Match sections in their order if both lists are equally long and no pair contradicts."""
+    """Match two lists of sections in order, if they have the same length, at most `most`, and each
+    pair may be the same section.
+    """
     if len(places) != len(others) or len(places) > most:
         return
     if all(_may_be_same(old[at], new[to]) for at, to in zip(places, others, strict=True)):
@@ -370,8 +373,8 @@ class _Notes(msgspec.Struct, frozen=True):
 
 
 def _find_entries(notes: _Notes) -> tuple[dict[int, _Entry], dict[int, _Entry]] | None:
-    """The entries of ours and the entries of theirs, by the number of the section; None if both
-    versions have moved sections.
+    """Return the entries of ours and the entries of theirs, by the number of the section. Return
+    None if both versions have moved sections, each to another order.
     """
     base, ours, theirs = notes.base.parts, notes.ours.parts, notes.theirs.parts
     to_ours, to_theirs = _match(base, ours), _match(base, theirs)
@@ -415,7 +418,7 @@ def _match_added(
             for value, places in mine.items():
                 matches |= dict(zip(places, other.get(value, []), strict=False))
     in_order = sorted(matches)
-    # Sections that changed places do not fit into one order.
+    # If the versions have added the same sections in different orders, no order fits both.
     is_ordered = [matches[at] for at in in_order] == sorted(matches.values())
     return matches if is_ordered else {}
 
@@ -441,8 +444,9 @@ def _by_field(part: _Part) -> Hashable:
 
 
 def _order(notes: _Notes, ours: Mapping[int, _Entry], theirs: Mapping[int, _Entry]) -> list[_Entry]:
-    """All sections, in the order of the version that has moved some, else in the order of ours. A
-    section of only one version follows the section of both that it follows in its own version.
+    """Return all sections in order. The order is that of theirs if theirs has moved sections, else
+    that of ours. A section that only one version has keeps its place in that version: it comes
+    after the same common section.
     """
     common = [
         entry for entry in ours.values() if entry.base is not None and entry.theirs is not None
@@ -472,7 +476,9 @@ class _Unit(msgspec.Struct, frozen=True):
 
 
 def _find_runs(version: _Version, entries: Mapping[int, _Entry]) -> dict[_Entry, list[_Unit]]:
-    """The sections that only this version has, by the section of both versions that they follow."""
+    """Return the sections that only this version has. The key of a list is the section before it
+    that both versions have.
+    """
     runs: dict[_Entry, list[_Unit]] = {}
     anchor = entries[0]
     for at, part in enumerate(version.parts):
@@ -489,8 +495,9 @@ def _find_runs(version: _Version, entries: Mapping[int, _Entry]) -> dict[_Entry,
 
 
 def _merge_runs(ours: Sequence[_Unit], theirs: Sequence[_Unit]) -> list[_Entry]:
-    """Merge two runs. Deeper sections come first, because they belong to the section above. Then
-    the time decides, so that both sides make the same note.
+    """Merge two runs. Deeper sections come first, because they belong to the section above.
+    Sections of one level are ordered by their time of creation, so a merge on either side gives the
+    same note.
     """
     merged: list[_Entry] = []
     left, right = list(ours), list(theirs)
@@ -540,11 +547,11 @@ def _merge_sections(
     lines = _join(front, written)
     conflicts += [section.conflict for section in written if section.conflict]
     if not conflicts:
-        # A fence or comment that is left open would take in the sections after it.
+        # An open fence or comment would swallow the sections after it.
         parsed = _split(path, lines)
         is_same = [section.own for section in parsed.parts] == [section.own for section in written]
         if parsed.front != front or not is_same:
-            return _give_up(sides[1:], "sections that are not apart")
+            return _give_up(sides[1:], "sections that run into each other")
     return lines, conflicts
 
 
@@ -555,7 +562,9 @@ def _give_up(sides: Sequence[Lines], why: str) -> tuple[Lines, list[str]]:
 def _find_kept(
     notes: _Notes, ours: Mapping[int, _Entry], theirs: Mapping[int, _Entry]
 ) -> set[_Entry]:
-    """The sections that one version has deleted, and that the other has changed or added to."""
+    """Return the sections that one version has deleted although the other has changed them, or has
+    added sections beneath them.
+    """
     kept: set[_Entry] = set()
     for version, entries in ((notes.ours, ours), (notes.theirs, theirs)):
         for at in reversed(range(len(version.parts))):
@@ -694,7 +703,7 @@ def _merge_comment(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
 
 
 def _read_comment(lines: Lines) -> dict[str, Lines] | None:
-    """The metadata of a comment; None if the comment cannot be read, or not be written again."""
+    """Return the metadata of a comment; None if it cannot be read or cannot be written again."""
     if not lines:
         return {}
     match = _COMMENT.fullmatch("\n".join(lines))
@@ -766,7 +775,7 @@ def _merge_value(key: str, base: Lines, ours: Lines, theirs: Lines) -> Lines | N
 
 
 def _merge_list(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
-    """Keep the items that neither version has removed, and the items that either has added."""
+    """Keep the items that no version has removed, and add the items that one or both have added."""
     lists = [_load(lines) if lines else [] for lines in (base, ours, theirs)]
     texts: list[list[str]] = []
     for values in lists:
@@ -825,8 +834,8 @@ def _merge_text(sides: Sequence[Lines], merge_lines: MergeLines) -> MergedLines:
 
 
 def _lay_out_values(lines: Lines) -> _Values | None:
-    """Find the dated values in a text; None if other text or blank lines are between them, or if
-    they are not in order, the newest first.
+    """Find the dated values in a text. Return None if other text or a blank line is between two
+    values, or if an older value is above a newer one.
     """
     items = [
         (value[1], block)

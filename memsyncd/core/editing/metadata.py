@@ -1,4 +1,4 @@
-r"""KeyChange the metadata of a section or a note where it is written, and no other byte.
+r"""Change the metadata of a section or a note where it is written, and no other byte.
 
 A section's metadata is its `memory:` comment, a note's its front matter. The order of the keys,
 their quotes, the other keys and the line ends stay. A key that is not there is appended. A comment,

@@ -1,12 +1,12 @@
 """Find and replace the bytes of one section of a note, and keep a text within its section.
 
-A section's own bytes run from its heading's line to the end of its last line that is not blank,
-before the next heading of any level, without a byte order mark. The blank lines after them separate
-the section from the next, so text that is added there changes no section above.
+A section's own bytes begin with the line of its heading and end with its last line that is not
+blank. They stop before the next heading of any level, and do not include a byte order mark. The
+blank lines after them are not its own bytes, so text that is added there changes no section above.
 
 A text stays within its section if its headings are deeper than the section's, and if its fences and
-comments are closed. The parser that will read the note tests this: it must find a heading after the
-text. A text that does not stay within its section otherwise goes into a fence.
+comments are closed. The same parser that reads notes tests this: it must find a heading after the
+text. If a text still does not stay within its section, it is put into a fence.
 
 `match_sections` follows sections from one text of a note to the next.
 """
@@ -54,7 +54,7 @@ class NoteText(msgspec.Struct, frozen=True, kw_only=True):
         return LINE_ENDS[counts.index(max(counts))]
 
     def to_bytes(self, text: str) -> bytes:
-        """The bytes of a note with this text and the byte order mark of this one."""
+        """Return the bytes of another text, with the byte order mark of this note."""
         return self.mark + text.encode("utf-8", "surrogateescape")
 
 
@@ -64,13 +64,13 @@ def open_text(path: str, data: bytes) -> NoteText:
     Raises EditRefused for UTF-16, which must not be mixed with UTF-8.
     """
     if is_utf16(data):
-        raise EditRefused(f"{path} is UTF-16 and is not edited", hint="save it as UTF-8 first")
+        raise EditRefused(f"{path} is UTF-16 and cannot be edited", hint="save it as UTF-8 first")
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     return NoteText(mark=mark, text=data[len(mark) :].decode("utf-8", "surrogateescape"))
 
 
 def check_text(name: str, text: str) -> None:
-    """Raise BadRequest naming the parameter if the text cannot be written as UTF-8."""
+    """Raise BadRequest if the text cannot be written as UTF-8. `name` is the parameter's name."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -90,7 +90,7 @@ def write_line_ends(text: str, line_end: str) -> str:
 
 
 class UnifiedText:
-    r"""A text with `\n` for every line end. Its offsets can be converted to offsets in the raw one.
+    r"""A text with `\n` for every line end. `raw_offset` converts its offsets to raw offsets.
 
     Offsets count characters.
     """
@@ -99,7 +99,7 @@ class UnifiedText:
 
     def __init__(self, raw: str) -> None:
         self.text = unify_line_ends(raw)
-        # i characters are missing before the i-th pair.
+        # The offset of each pair in `text`: the i-th pair, from 0, has lost i characters before it.
         self._pairs = (
             [match.start() - at for at, match in enumerate(re.finditer("\r\n", raw))]
             if "\r\n" in raw
@@ -143,16 +143,16 @@ def find_sections_bytes(path: str, data: bytes) -> dict[str, tuple[int, int]]:
 
 
 def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
-    """Replace the section's own bytes by `by`; returns the new note.
+    """Replace the section's own bytes with the bytes `by`, and return the new note.
 
-    Raises NoteNotFound if there is no such section. Empty bytes remove the section with the blank
-    lines after it; if it is the last section of the note, with the blank lines above it. A newline
-    is added if `by` has none at its end and more text follows.
+    Raises NoteNotFound if there is no such section. Empty bytes remove the section and the blank
+    lines after it, or the blank lines above it if it is the last section of the note. A newline is
+    added if `by` has none at its end and more text follows.
     """
     place = _find_places(path, data).get(anchor)
     if place is None:
         raise NoteNotFound(
-            f"no section {anchor}", hint="memsyncd list shows the sections of a note"
+            f"no section {anchor}", hint="list sections with: memsyncd list --sections"
         )
     start, end, next_start = place
     if by:
@@ -216,8 +216,8 @@ def _line_offsets(data: bytes) -> list[int]:
 
 
 def _missing_line_end(data: bytes, by: bytes, after: bytes) -> bytes:
-    """The line end that the last line of `by` lacks, in the note's form; empty if no text follows
-    it.
+    """Return the line end to add after `by`, as the note writes line ends. Return empty bytes if
+    none is missing, or if no text follows.
     """
     if not by or not after or by.endswith((b"\n", b"\r")):
         return b""
@@ -255,14 +255,14 @@ def make_heading_line(level: int, text: str) -> str:
 
 
 def contain(lines: Sequence[str]) -> list[str]:
-    """Return the lines, changed only where they would not stay within their section."""
+    """Return the lines, and change only the lines that would not stay within their section."""
     kept = _push_headings(lines)
     kept += find_closing_lines(kept)
     return kept if _is_contained(kept) else _put_into_fence(lines)
 
 
 def find_closing_lines(lines: Sequence[str], first: int = 0) -> list[str]:
-    """The lines that must end a note, so that a heading after them is a heading; usually none."""
+    """Return the lines to add so that the parser reads a heading below as one; usually none."""
     probed = split_blocks([*lines, "", _PROBE], first)
     if probed and probed[-1].kind == HEADING and probed[-1].start == len(lines) + 1:
         return []
@@ -423,7 +423,7 @@ def _match_by_place(n_old: int, n_new: int, matches: dict[int, int]) -> None:
     both texts.
     """
     taken = set(matches.values())
-    # Every section gets two neighbours: one before the first section and one after the last.
+    # One pair stands before the first section and one after the last, so each has two neighbours.
     ends = [(-1, -1), *sorted(matches.items()), (n_old, n_new)]
     for (start, new_start), (end, new_end) in pairwise(ends):
         left = [at for at in range(start + 1, end) if at not in matches]

@@ -1,5 +1,5 @@
-"""Find prompt injections: phrases and markup that turn a note into orders for a model; and report
-them and secrets as problems of a note.
+"""Find prompt injections, which are phrases and markup that turn a note into orders for a model.
+Report injections and secrets as problems of a note.
 
 A note may mention an injection without harm, so a match is reported and nothing is removed. An
 attacker can find other words, so a note without a match may still be harmful. Each sort is reported
@@ -28,12 +28,12 @@ class Injection(NamedTuple):
 
 
 class InjectionPattern(NamedTuple):
-    """`pattern` is matched where one of `hints` occurs; with `back`, it is searched for from `back`
-    characters before the hint.
+    """A pattern that is tried only where one of `hints` occurs. It must match at the hint; if
+    `back` is not 0, it may match anywhere from `back` characters before the hint.
 
     The text before a match may make it harmless: if `describes` matches the end of that text, the
-    sentence only describes an order or forbids it. A group `weak` of the pattern counts only at the
-    beginning of a sentence or a request.
+    sentence only describes an order or forbids it. A match with the group `weak` counts only if it
+    begins a sentence or a request.
     """
 
     what: str
@@ -44,7 +44,7 @@ class InjectionPattern(NamedTuple):
 
 
 class MarkupPattern(NamedTuple):
-    """Markup that begins with `<`, which is rare enough to search for the whole `pattern`."""
+    """Markup that begins with `<`. This character is rare, so the whole `pattern` is searched."""
 
     what: str
     pattern: re.Pattern[str]
@@ -56,7 +56,8 @@ _EARLIER = r"(?:previous|prior|above|earlier|preceding|foregoing|original|system
 _BEFORE_THIS = r"(?:previous|prior|above|earlier|preceding|foregoing|your|safety)"
 _ORDERS = r"(?:instruct\w{1,6}|prompts?|directives?|guidelines)"
 _RULES = r"(?:programming|training|messages?|rules|directions|policies)"
-# The end of a phrase about rules or messages in general, and not about rules for a subject.
+# The phrase must end here: `ignore the previous rules.` is an order, and `ignore the previous rules
+# for the garden` is not, because it names the rules of one subject.
 _LAST = r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|(?:and|that|you|given|about)\b))"
 _READER = (
     r"(?:ai|a\.i\.|(?:ai[ \t]|coding[ \t])?(?:assistants?|agents?)|claude(?:[ \t]code)?"
@@ -164,22 +165,22 @@ MARKUP_PATTERNS = (
 _OPENING = re.compile(
     r"(?i)<(?:!--[ \t\n]{0,8}[a-z]|[|<]|system|(?:[a-z]{1,12}:)?(?:function_|invoke |tool_))"
 )
-_WHAT_HIDES = "hides text from people: invisible characters"
-_WHAT_TURNS = "hides text from people: characters that reverse the order of other characters"
+_WHAT_HIDES = "hides text from people with invisible characters"
+_WHAT_TURNS = "hides text from people with characters that reverse the order of other characters"
 _UNSEEN = re.compile(
-    # Emoji have one or two of the last group.
+    # An emoji has one or two characters of the last group, so only three in a row count.
     "[\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]|[\u200c-\u200f\ufe00-\ufe0f]{3}"
 )
 _ASCII = bytes(range(128))
 _HIDES = re.compile(
     # Invisible characters within a word: no search and no filter finds the word.
     "(?<=[A-Za-z])[\u200b\u2060-\u2064\ufeff]{1,64}(?=[A-Za-z])"
-    # A hidden text, written with two or three letters without width; Khmer and Thai repeat one.
+    # Two or three different zero-width characters spell a hidden text. Khmer and Thai repeat one.
     "|(?=([\u200b-\u200f\u2060-\u2064\ufeff])\\1{0,63}(?!\\1)[\u200b-\u200f\u2060-\u2064\ufeff])"
     "[\u200b-\u200f\u2060-\u2064\ufeff]{4,64}"
-    # A hidden text, written with variation selectors; an emoji has one.
+    # Several variation selectors spell a hidden text. An emoji has only one.
     "|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,64}"
-    # A hidden text, written with tag letters; in the flag of a region a flag precedes them.
+    # Tag letters spell a hidden text. After a black flag they spell the flag of a region.
     "|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]"
 )
 _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -187,8 +188,8 @@ _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 
 
 def find_injections(text: str, folded: bytes | None = None) -> list[Injection]:
-    """Each sort of injection once, in order of offset. `folded` is `fold_case(text)`, if the caller
-    has computed it.
+    """Return the first injection of each sort, in order of offset. `folded` is `fold_case(text)`,
+    if the caller has computed it.
     """
     folded = fold_case(text) if folded is None else folded
     places = [*_find_patterns(text, folded), *(() if text.isascii() else _find_unseen(text))]
@@ -227,7 +228,7 @@ def _match(text: str, pattern: InjectionPattern, at: int) -> re.Match[str] | Non
 
 
 def _find_unseen(text: str) -> Iterator[Injection]:
-    # Most texts hold few characters beyond ASCII, so this search is short.
+    # Most texts have few characters beyond ASCII, so a search of these alone is short.
     beyond = text.encode("utf-8", "replace").translate(None, _ASCII).decode()
     if not _UNSEEN.search(beyond):
         return
@@ -236,15 +237,15 @@ def _find_unseen(text: str) -> Iterator[Injection]:
     for turned in _TURNS.finditer(text):
         start, end = text.rfind("\n", 0, turned.start()) + 1, text.find("\n", turned.start())
         line = text[start : end if end >= 0 else len(text)]
-        # In a line that runs from right to left, each of them except the overrides has a proper
-        # use.
+        # In a right-to-left line each of these characters has a proper use, except the overrides.
         if turned[0] in "\u202d\u202e" or not _RIGHT_TO_LEFT.search(line):
             yield Injection(turned.start(), _WHAT_TURNS)
             return
 
 
 SECRET, PROMPT_INJECTION = "secret", "prompt_injection"
-# At most this many secrets of a note get a problem each: a dump of thousands is one task.
+# The first secrets of a note, at most this many, get a problem each. One more problem counts the
+# others: nobody corrects a dump of thousands one by one.
 REPORTED_SECRETS_LIMIT = 20
 
 _REMEDY = (
@@ -265,7 +266,7 @@ class GuardPolicy(Protocol):
 
 
 class Warnings(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of the checks. `secrets` has the lines of each secret that is no example."""
+    """The result of the checks. `secrets` has the lines of each secret except examples."""
 
     problems: tuple[Problem, ...] = ()
     secrets: tuple[SecretLines, ...] = ()
@@ -321,7 +322,7 @@ def _report_secrets(
             hint=hint,
         )
     if len(secrets) > REPORTED_SECRETS_LIMIT:
-        more = f"holds {len(secrets) - REPORTED_SECRETS_LIMIT:,} more that look like secrets"
+        more = f"holds {len(secrets) - REPORTED_SECRETS_LIMIT:,} more texts that look like secrets"
         yield Problem(
             path=path, line=lines[REPORTED_SECRETS_LIMIT], code=SECRET, problem=more, hint=_REMEDY
         )

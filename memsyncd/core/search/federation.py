@@ -1,4 +1,5 @@
-"""Merge the ranked hits of several indexes into one order that keeps the order of each.
+"""Make the scores of several workspaces comparable, and keep the order of each: the answers of a
+search (`engine/search`) and of a context (`operations/context/run`) are merged by them.
 
 bm25 weighs a word by its rarity in one index, so raw scores of several are not comparable: a word
 that fills one workspace counts nothing there and much elsewhere. Each raw score is multiplied by

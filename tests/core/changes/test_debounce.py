@@ -230,7 +230,7 @@ def test_a_scan_is_overdue_only_well_after_the_next_was_planned() -> None:
     assert describe_overdue(None, None, 1000.0, 30.0) == ""
     assert describe_overdue(100.0, None, 100.0 + 30 + OVERDUE_SLACK_S, 30.0) == ""
     message = describe_overdue(100.0, None, 101.0 + 30 + OVERDUE_SLACK_S, 30.0)
-    assert message == "the last full scan began 61 s ago, one is due every 30 s"
+    assert message == "the last full scan began 61 s ago; a full scan is due every 30 s"
 
 
 @given(

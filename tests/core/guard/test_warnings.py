@@ -57,7 +57,7 @@ def test_a_dump_of_secrets_is_reported_briefly_and_recorded_whole() -> None:
     text = "\n".join(f"token {number} is {TOKEN}" for number in range(100))
     warned = find_warnings(PATH, text, GuardConfig())
     assert [problem.line for problem in warned.problems] == [*range(1, REPORTED_SECRETS_LIMIT + 2)]
-    assert warned.problems[-1].problem == "holds 80 more that look like secrets"
+    assert warned.problems[-1].problem == "holds 80 more texts that look like secrets"
     assert [lines.span.start for lines in warned.secrets] == [*range(1, 101)]
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.scheduling import (
+from memsyncd.core.turns import (
     MAX_PASSED_OVER,
     QUICK_S,
     FairQueue,

@@ -1,5 +1,5 @@
-"""Decide which job of a worker pool and which read of a client runs next, when a long read pauses
-for short ones, and which running step holds its worker for too long.
+"""Decide whose turn it is: which job of a worker pool and which request of a client runs next, when
+a long read pauses for short ones, and which running step holds its worker for too long.
 
 Each job of a pool has a key, the workspace. Two jobs of one key never run at the same time. A step
 that has not returned for `takeover_s` gives its place in the pool to another thread, which serves
