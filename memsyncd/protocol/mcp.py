@@ -88,6 +88,9 @@ class BindParams(McpParams, frozen=True, kw_only=True):
     workspace: str
     """A folder's absolute path, or the name or id of a workspace."""
     read_only: bool = False
+    task: str = ""
+    """The current task; empty for none."""
+    session: str = ""
 
 
 class PageParams(McpParams, frozen=True, kw_only=True):

@@ -259,15 +259,13 @@ class ContextResult(ContextAnswer, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
-_WORKSPACES = ToolArgument(
-    "workspace", "Other workspaces by name or path; `*` for all. By default this folder's."
-)
+_WORKSPACES = ToolArgument("workspace", "Others, by name or path; `*` for all.")
 _KIND = ToolArgument(
-    "kind", "Only of these kinds, such as decision, error.", "filters.kind", splits_words=True
+    "kind", "Only of these, such as decision, error.", "filters.kind", splits_words=True
 )
-_TAG = ToolArgument("tag", "Only with one of these tags.", "filters.tag", splits_words=True)
+_TAG = ToolArgument("tag", "Only with one of these.", "filters.tag", splits_words=True)
 _FOLLOW = ToolArgument("follow", "Relations to follow, such as resolved_by.", splits_words=True)
-_PATH = ToolArgument("path", "Only in these notes or folders; globs are allowed.", "filters.path")
+_PATH = ToolArgument("path", "Only in these notes, folders or globs.", "filters.path")
 
 OPERATIONS = (
     Operation(
@@ -284,23 +282,23 @@ OPERATIONS = (
             name="memory_search",
             title="Search memory",
             description=(
-                "Find passages in the project's memory by words and phrases. Returns "
-                "`path:start-end`, heading and a snippet of each; read more with memory_get. Use "
-                "it before deciding, and whenever something may have been settled earlier."
+                "Find passages in the project's memory by words and phrases: "
+                "`path:start-end`, heading and snippet; memory_get reads more. Use it before "
+                "deciding, and when something may have been settled earlier."
             ),
             arguments=(
                 ToolArgument(
                     "query",
-                    'Words to find; "a phrase" and -without are allowed.',
+                    'Words, "a phrase", -without.',
                     is_required=True,
                 ),
-                ToolArgument("limit", "Most hits to return; 10 by default."),
+                ToolArgument("limit", "Most hits; 10 by default."),
                 _KIND,
                 _TAG,
                 _PATH,
                 ToolArgument(
                     "after",
-                    "Only from this day on: 2026-03-01, 2026-03, 7d, last week.",
+                    "Only from this day on: 2026-03-01, 2026-03, 7d.",
                     "filters.after",
                 ),
                 ToolArgument("before", "Only before such a day.", "filters.before"),
@@ -308,7 +306,6 @@ OPERATIONS = (
                 _WORKSPACES,
             ),
             is_read_only=True,
-            is_idempotent=True,
         ),
         text="search.text:render_hits",
         command=Command(
@@ -357,19 +354,18 @@ OPERATIONS = (
             title="Recall context",
             description=(
                 "Return what memory holds on a task, as one block within a token budget. Call it "
-                "once at the start of a task, with the task as the query; without a query it "
-                "returns what every session should know."
+                "at the start of a task, with the task as the query; without a query it returns "
+                "what every session should know."
             ),
             arguments=(
-                ToolArgument("query", "The task or question, in words."),
-                ToolArgument("max_tokens", "Budget of the block; 2000 by default."),
+                ToolArgument("query", "The task or question."),
+                ToolArgument("max_tokens", "2000 by default."),
                 _KIND,
                 _TAG,
                 _FOLLOW,
                 _WORKSPACES,
             ),
             is_read_only=True,
-            is_idempotent=True,
         ),
         text="search.text:render_context",
         command=Command(
