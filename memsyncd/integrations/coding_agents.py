@@ -178,7 +178,11 @@ _PLUGIN_HOOKS: Final[dict[str, Any]] = {
                     "type": "mcp_tool",
                     "server": f"plugin:memsyncd:{SERVER_NAME}",
                     "tool": "memory_hook",
-                    "input": {"prompt": "${prompt}", "cwd": "${cwd}"},
+                    "input": {
+                        "prompt": "${prompt}",
+                        "cwd": "${cwd}",
+                        "session_id": "${session_id}",
+                    },
                     "timeout": 5,
                 }
             ]
