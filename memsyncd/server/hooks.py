@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from memsyncd.core.model import QUARTERS_PER_TOKEN, count_tokens
+from memsyncd.core.model import QUARTERS_PER_TOKEN, count_quarters, count_tokens
 from memsyncd.core.paths import show_path
 from memsyncd.core.search.context import shorten
 from memsyncd.errors import MemsyncdError
@@ -37,6 +37,7 @@ MAX_TOKENS, MIN_TOKENS = 50_000, 100
 """The bounds of the budget of a context."""
 MIN_BYTES = 200
 """The smallest block of a resumed session."""
+BETWEEN = "\n\n"
 TOP_SHARE = 0.5
 """The part of the budget that a resumed session and signals may take."""
 MAX_SIGNALS = 10
@@ -135,7 +136,7 @@ class ShownPart(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     """Its position in `included`, which has the best first."""
     lines: frozenset[int]
-    """A hash of each line with its section."""
+    """A hash of each line with its section; of a heading alone, a hash of its label."""
 
 
 _LABEL = re.compile(r"###(?P<name> .*?)? (?P<path>\S.*):(?P<start>\d+)(?:-(?P<end>\d+))?(?:, .*)?")
@@ -175,32 +176,40 @@ def _find_rank(line: str, block: ContextResult) -> int | None:
 
 
 def _make_part(anchor: str, rank: int, lines: Sequence[str]) -> ShownPart:
-    # The numbers of lines change with each edit above them, so the label counts without them.
-    texts = [lines[0].rpartition(":")[0], *(line.strip() for line in lines[1:])]
+    # A label names the lines, which change with each edit above them, and the way to the section.
+    texts = [line.strip() for line in lines[1:] if line.strip()] or [lines[0].rpartition(":")[0]]
     return ShownPart(
         text="\n".join(lines).strip("\n"),
         rank=rank,
-        lines=frozenset(hash((anchor, text)) for text in texts if text),
+        lines=frozenset(hash((anchor, text)) for text in texts),
     )
 
 
+def is_quoted(part: ShownPart, text: str) -> bool:
+    """True if another text of the same answer has each line of the part, below its label."""
+    lines = [line.strip() for line in part.text.split("\n")[1:] if line.strip()]
+    return bool(lines) and all(line in text for line in lines)
+
+
 def select_parts(
-    parts: Sequence[ShownPart], session: HookSession, max_tokens: int
+    parts: Sequence[ShownPart], session: HookSession, head: str, max_tokens: int
 ) -> list[ShownPart]:
     """Return the parts with a line that the session has not seen, in their order: the best, as many
-    as fit. The best of all is cut if it is too large.
+    as fit below the head. The best of all is cut if it is too large.
     """
-    left, selected = max_tokens, list[ShownPart]()
-    for part in sorted(parts, key=lambda part: part.rank):
+    left, selected = max_tokens * QUARTERS_PER_TOKEN - count_quarters(head), set[int]()
+    for position, part in sorted(enumerate(parts), key=lambda item: item[1].rank):
         if session.has_part(part):
             continue
-        if not selected and count_tokens(part.text) > left:
-            return [replace(part, text=shorten(part.text, left * QUARTERS_PER_TOKEN))]
-        n_tokens = count_tokens(f"\n\n{part.text}")
-        if n_tokens <= left:
-            selected.append(part)
-            left -= n_tokens
-    return [part for part in parts if part in selected]
+        n_quarters = count_quarters(part.text)
+        if head or selected:
+            n_quarters += len(BETWEEN)
+        if not selected and n_quarters > left:
+            return [replace(part, text=shorten(part.text, left - len(BETWEEN)))]
+        if n_quarters <= left:
+            selected.add(position)
+            left -= n_quarters
+    return [parts[position] for position in sorted(selected)]
 
 
 # --- answers ------------------------------------------------------------------------------------
@@ -262,11 +271,11 @@ class HookAnswerer:
         if source in STARTS_ANEW:
             self._session.forget()
         resumed = await self._resume() if source in RESUMES else ""
-        parts = [resumed or await self._show_signals()]
+        top = resumed or await self._show_signals()
         intro = self._introduce() if budget >= 2 * MIN_TOKENS else ""
-        left = budget - sum(count_tokens(f"\n\n{part}") for part in (intro, *parts) if part)
-        parts.append(await self._show_context("", left))
-        return "\n\n".join(filter(None, (intro, *parts))) if any(parts) else ""
+        left = budget - sum(count_tokens(f"\n\n{part}") for part in (intro, top) if part)
+        context = await self._show_context("", left, top)
+        return "\n\n".join(filter(None, (intro, top, context))) if top or context else ""
 
     def _introduce(self) -> str:
         if not self._session_id:
@@ -300,7 +309,8 @@ class HookAnswerer:
                 block = await self._ask("session.resume", params)
             if block is not None and block.included:
                 self._session.take_signals(block.signals)
-                return "\n\n".join(filter(None, (block.text, _advise(block.signals))))
+                advice = _advise(block.signals)
+                return "\n\n".join(filter(None, (block.text.rstrip("\n"), advice)))
         return ""
 
     async def _show_signals(self) -> str:
@@ -340,7 +350,10 @@ class HookAnswerer:
         more = [f"… and {n_left} more: memory_agent (action inbox)"] if n_left else []
         return "\n".join(["## Signals", *shown.values(), *more, _advise([*shown])])
 
-    async def _show_context(self, query: str, max_tokens: int) -> str:
+    async def _show_context(self, query: str, max_tokens: int, top: str = "") -> str:
+        """Return what memory holds on a query, else what every session should know: without parts
+        that the session has seen, or that `top`, the text above, has.
+        """
         if max_tokens < MIN_TOKENS:
             return ""
         # Parts that the session has seen take room in the answer before they are left out.
@@ -358,11 +371,11 @@ class HookAnswerer:
         if not block.text:
             return ""
         head, parts = split_block(block)
-        if not is_prompt:
-            self._session.add_parts(parts)
-            return render_context(block)
-        fresh = select_parts(parts, self._session, max_tokens - count_tokens(head))
-        self._session.add_parts(fresh)
+        seen = self._session if is_prompt else HookSession()
+        quoted = [part for part in parts if is_quoted(part, top)]
+        others = [part for part in parts if part not in quoted]
+        fresh = select_parts(others, seen, head, max_tokens)
+        self._session.add_parts([*quoted, *fresh])
         if not fresh:
             return ""
         text = "\n\n".join(filter(None, (head, *(part.text for part in fresh))))

@@ -73,18 +73,18 @@ def test_the_parts_are_the_text_and_come_once(notes: dict[str, list[str]], max_t
     # A line of a note may look like a label; then its section has two parts.
     assert len(parts) >= len({part.anchor for part in block.included})
     session = HookSession()
-    selected = select_parts(parts, session, max_tokens)
+    selected = select_parts(parts, session, head, max_tokens)
     assert selected == parts
     session.add_parts(selected)
-    assert select_parts(parts, session, max_tokens) == []
-    assert select_parts(parts, HookSession(), max_tokens) == parts
+    assert select_parts(parts, session, head, max_tokens) == []
+    assert select_parts(parts, HookSession(), head, max_tokens) == parts
 
 
 @given(NOTES, st.integers(min_value=5, max_value=60))
 def test_parts_keep_the_budget(notes: dict[str, list[str]], max_tokens: int) -> None:
     _, parts = split_block(make_result(notes, 2000))
-    selected = select_parts(parts, HookSession(), max_tokens)
-    assert sum(count_tokens(part.text) for part in selected) <= max_tokens
+    selected = select_parts(parts, HookSession(), "", max_tokens)
+    assert count_tokens("\n\n".join(part.text for part in selected)) <= max_tokens
     assert selected or not parts
 
 
