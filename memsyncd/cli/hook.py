@@ -270,9 +270,9 @@ def _find_answer(event: str, args: Args, console: Console) -> str:
         raise NothingToAnswer(f"{client} takes no text from this hook")
     if event == PRE_COMPACT and client != "claude-code":
         raise NothingToAnswer(f"{client} takes no text from this hook")
-    # The question before a compaction is only whether there is a memory: no session has its answer.
-    asked = {**fields, "session_id": ""} if event == PRE_COMPACT else fields
-    text = _recall(name, client, asked, args, console)
+    # Before a compaction, the question is only whether there is a memory.
+    sent = {**fields, "session_id": ""} if event == PRE_COMPACT else fields
+    text = _recall(name, client, sent, args, console)
     if not text:
         raise NothingToAnswer("memory holds nothing on this")
     if event == PRE_COMPACT:

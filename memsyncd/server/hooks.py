@@ -390,8 +390,11 @@ def name_agent(client: str) -> str:
 
 
 def read_session_id(arguments: HookArguments) -> str:
-    """Return the client's name for its session on one line, as metadata can have it."""
-    return " ".join(arguments.session_id.split())[:200]
+    """Return the client's name for its session on one line, as metadata can have it; empty for a
+    variable that a client does not know and leaves as it is.
+    """
+    session_id = " ".join(arguments.session_id.split())[:200]
+    return "" if session_id.startswith("${") else session_id
 
 
 def _advise(signals: Sequence[int]) -> str:

@@ -58,7 +58,7 @@ def test_an_agent_goes_on_after_its_context_was_compacted_and_another_hears_of_i
 
         # Both are known to the other as readers; the reviewer asks, a broadcast goes to all.
         assert act(reviewer, "inbox") == "No signals."
-        asked = act(reviewer, "send", agent="claude-code", type="question", content="Which API?")
+        question = act(reviewer, "send", agent="claude-code", type="question", content="Which API?")
         everyone = act(builder, "send", all=True, type="completion", key="k-1", content="Webhook.")
         again = act(builder, "send", all=True, type="completion", key="k-1", content="Webhook.")
         assert number_of(everyone) == number_of(again)
@@ -69,13 +69,13 @@ def test_an_agent_goes_on_after_its_context_was_compacted_and_another_hears_of_i
         # The hook before a prompt shows the question once, and what memory holds once.
         first = ask_prompt(builder, "how do refunds work?")
         assert "question from codex: Which API?" in first
-        assert f"(action ack, signals=[{number_of(asked)}])" in first
+        assert f"(action ack, signals=[{number_of(question)}])" in first
         assert "the charge's id" in first
         assert ask_prompt(builder, "how do refunds work?") == ""
 
         # Before the compaction the agent is told where its state is kept.
-        given = {"cwd": str(place.root), "session_id": "u-1"}
-        kept = hook(place.home, "pre-compact", given, "--client", "claude-code").stdout
+        fields = {"cwd": str(place.root), "session_id": "u-1"}
+        kept = hook(place.home, "pre-compact", fields, "--client", "claude-code").stdout
         assert "memory_agent (action checkpoint, session=u-1)" in kept
 
         # After it, the answer begins with the state, although the client's own id is another.
@@ -90,8 +90,8 @@ def test_an_agent_goes_on_after_its_context_was_compacted_and_another_hears_of_i
         assert ask_prompt(builder, "how do refunds work?") == ""
 
         # It claims the question; the sender sees it; the session ends.
-        assert act(builder, "ack", signals=[number_of(asked)], claim=True).startswith(
-            f"Acknowledged: {number_of(asked)}"
+        assert act(builder, "ack", signals=[number_of(question)], claim=True).startswith(
+            f"Acknowledged: {number_of(question)}"
         )
         assert "read by agent:claude-code" in act(reviewer, "outbox")
         assert "Which API?" not in ask_prompt(builder, "what did the larch say?")
@@ -124,10 +124,10 @@ def test_a_new_session_shows_unread_signals_to_its_agent_until_they_are_acknowle
         "signal.send", workspace=place.id, agents=["claude-code"], content="CI is red."
     )
     for _ in range(2):
-        shown = start_hook(place, "startup")
-        assert "## Signals" in shown
-        assert "CI is red." in shown
-    number = shown.partition("signals=[")[2].partition("]")[0]
+        text = start_hook(place, "startup")
+        assert "## Signals" in text
+        assert "CI is red." in text
+    number = text.partition("signals=[")[2].partition("]")[0]
     with connect(place.home.socket_path) as agent:
         begin(agent, place, "claude-code")
         act(agent, "ack", signals=[int(number)])
@@ -142,23 +142,23 @@ def test_a_prompt_on_an_error_brings_its_solution_and_repeats_neither(place: Pla
     )
     place.save(".memories/cures.md", "# Cures\n\n## Keepalive\n\nSend a probe each 20 s.\n")
     place.client.call("sync", workspace=place.id)
-    given = {"cwd": str(place.root), "session_id": "u-2", "prompt": "why does the pool lose it?"}
-    both = read_context(hook(place.home, "user-prompt", given))
+    fields = {"cwd": str(place.root), "session_id": "u-2", "prompt": "why does the pool lose it?"}
+    both = read_context(hook(place.home, "user-prompt", fields))
     assert "loses sockets" in both
     assert "probe each 20 s" in both
-    assert is_silent(hook(place.home, "user-prompt", given))
+    assert is_silent(hook(place.home, "user-prompt", fields))
     # Another session has not seen it, and a section that has changed is new.
     assert "loses sockets" in read_context(
-        hook(place.home, "user-prompt", {**given, "session_id": "u-3"})
+        hook(place.home, "user-prompt", {**fields, "session_id": "u-3"})
     )
     place.save(".memories/cures.md", "# Cures\n\n## Keepalive\n\nSend a probe each 15 s.\n")
-    changed = read_context(hook(place.home, "user-prompt", given))
+    changed = read_context(hook(place.home, "user-prompt", fields))
     assert "probe each 15 s" in changed
     assert "loses sockets" not in changed
     # A client that sends no id gets all of it each time.
-    del given["session_id"]
+    del fields["session_id"]
     for _ in range(2):
-        assert "loses sockets" in read_context(hook(place.home, "user-prompt", given))
+        assert "loses sockets" in read_context(hook(place.home, "user-prompt", fields))
 
 
 def test_an_agent_recalls_by_criteria_and_the_environment_names_its_task(place: Place) -> None:
