@@ -116,10 +116,11 @@ class OwnNames:
         listed = " and ".join(f"{name} {value}" for name, value in new.items())
         return f"Later calls mean {listed}, unless they name another."
 
-    def forget(self) -> None:
-        """Forget the task and the session, because the session has ended."""
-        self.names.pop("task", None)
-        self.names.pop("session", None)
+    def forget(self, session: object) -> None:
+        """Forget the task and the session if this session has ended; None is the own session."""
+        if session in (None, self.names.get("session")):
+            self.names.pop("task", None)
+            self.names.pop("session", None)
 
 
 class McpConnection:
@@ -390,7 +391,7 @@ class McpConnection:
         """
         line = ""
         if operation.name == "session.end":
-            self._own.forget()
+            self._own.forget(arguments.get("session"))
         else:
             fields = mcp_tools.list_remembered(operation)
             if operation.name != "session.start":  # an agent may read the inbox of another

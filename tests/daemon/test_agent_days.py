@@ -179,5 +179,9 @@ def test_an_agent_recalls_by_criteria_and_the_environment_names_its_task(place: 
             assert "The tokens are signed." in resumed
             # Another session begins without the task of this one.
             assert "AUTH-1" not in act(agent, "start", session="s-10")
+            # The end of another session is not the end of its own.
+            act(agent, "end", session="s-9")
+            act(agent, "checkpoint", content="Ten is half done.")
+            assert act(agent, "resume").startswith("# Resuming session s-10")
     finally:
         del env["MEMSYNCD_TASK"], env["MEMSYNCD_SESSION"]
