@@ -60,6 +60,11 @@ Keep in the summary what the project's memory does not hold yet: decisions with 
 errors and how they were solved, what the user prefers, the state of unfinished work and the next
 step. Keep that memory_search finds and memory_remember adds to this memory.
 """
+CHECKPOINT_TEXT: Final = """\
+Before the compaction, keep the state of the work with memory_agent (action checkpoint{named}): the
+session-start hook after the compaction shows the last checkpoint of this session. If no tool can be
+called now, name this session in the summary, and keep the checkpoint first thing afterwards.
+"""
 
 # By client: the name of an event in the answer, for clients that take `hookSpecificOutput`.
 _ANSWER_NAMES: Final = {
@@ -78,6 +83,7 @@ _GEMINI_EVENTS: Final = frozenset({"BeforeAgent", "AfterAgent", "AfterTool", "Pr
 # The names of a value. The first name with a value counts.
 FIELDS: Final = {
     "run": ("session_id", "conversation_id"),
+    "source": ("source",),
     "folder": ("cwd", "workspace_roots"),
     "prompt": ("prompt",),
     "last_message": ("last_assistant_message", "prompt_response", "text"),
@@ -265,15 +271,24 @@ def _find_answer(event: str, args: Args, console: Console) -> str:
         raise NothingToAnswer(f"{client} takes no text from this hook")
     if event == PRE_COMPACT and client != "claude-code":
         raise NothingToAnswer(f"{client} takes no text from this hook")
-    text = _recall(name, fields, args, console)
+    # Before a compaction, the question is only whether there is a memory.
+    sent = {**fields, "session_id": ""} if event == PRE_COMPACT else fields
+    text = _recall(name, client, sent, args, console)
     if not text:
         raise NothingToAnswer("memory holds nothing on this")
     if event == PRE_COMPACT:
-        return COMPACT_TEXT.rstrip("\n")
+        return COMPACT_TEXT + _name_checkpoint(fields)
     answer = render_answer(client, event, text)
     if answer is None:
         raise NothingToAnswer(f"{client} takes no text from this hook")
     return encode_json(answer)
+
+
+def _name_checkpoint(fields: dict[str, Any]) -> str:
+    """Return the text that says how a checkpoint of the client's session is written."""
+    session = " ".join(read_field(fields, "run").split())[:200]
+    text = CHECKPOINT_TEXT.format(named=f", session={session}" if session else "")
+    return text.rstrip("\n")
 
 
 def read_input(timeout_s: float) -> dict[str, Any]:
@@ -310,7 +325,7 @@ def _read_stdin(timeout_s: float) -> bytes:
     return data
 
 
-def _recall(event: str, fields: dict[str, Any], args: Args, console: Console) -> str:
+def _recall(event: str, client: str, fields: dict[str, Any], args: Args, console: Console) -> str:
     """Return the daemon's context for the event, as text for the agent. Raises NothingToAnswer."""
     # The printed text before a compaction does not depend on the number of tokens.
     tokens = getattr(args, "max_tokens", None) or (
@@ -321,6 +336,9 @@ def _recall(event: str, fields: dict[str, Any], args: Args, console: Console) ->
         "prompt": read_prompt(fields)[:MAX_PROMPT_CHARS],
         "cwd": _find_workspace(fields, args, console),
         "max_tokens": tokens,
+        "session_id": read_field(fields, "run"),
+        "source": read_field(fields, "source"),
+        "client": client,
     }
     result = _call(
         args,
@@ -428,8 +446,8 @@ _OPTIONS = (
 )
 _TOKENS = Option("-n --max-tokens N", "at most N tokens of context")
 _SUMMARIES = {
-    SESSION_START: "print what every session should know: MEMORY.md and pinned notes",
-    USER_PROMPT: "print what memory holds on the prompt",
+    SESSION_START: "print what every session should know: its last state, signals, pinned notes",
+    USER_PROMPT: "print what memory holds on the prompt, and new signals",
     POST_TOOL_USE: "capture a failed tool, an approved plan, answers; see [capture]",
     PRE_COMPACT: "print what a summary of the conversation should keep",
     STOP: "capture decisions and the last message of a turn; see [capture]",

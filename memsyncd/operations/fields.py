@@ -19,6 +19,7 @@ WorkspaceNames = Name | Annotated[list[Name], msgspec.Meta(min_length=1, max_len
 """One workspace, several, or `*` for all; null for the only one."""
 ClientName = Annotated[str, msgspec.Meta(max_length=64)]
 Word = Annotated[str, msgspec.Meta(max_length=200)]
+Keyword = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Value = Annotated[str, msgspec.Meta(max_length=512)]
 Values = Annotated[list[Value], msgspec.Meta(max_length=32)]
 State = Literal["indexing", "ready", "degraded", "missing", "stalled"]

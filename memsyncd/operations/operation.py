@@ -274,10 +274,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """False if clients should load the tool only on demand, if they can."""
     is_read_only: bool = False
     is_destructive: bool = False
-    is_idempotent: bool = False
 
 
-TOOL_WORKSPACE = ToolArgument("workspace", "Another workspace: its name, or a path in it.")
+TOOL_WORKSPACE = ToolArgument("workspace", "Another one, by name or path.")
 
 
 class ToolAction(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,9 +27,10 @@ from memsyncd.operations.sections import MaxTokens
 from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol.jsonrpc import describe_shape, explain_name, explain_params
 
-ERRORS_META, ERROR_META = "memsyncd/errors", "memsyncd/error"
-"""Keys in `_meta`: a tool lists the codes of its errors there, a failed result its own code."""
+ERROR_META = "memsyncd/error"
+"""The key in `_meta` by which a failed result has the code of its error."""
 StructT = TypeVar("StructT", bound=msgspec.Struct)
+NOTHING_REMEMBERED: Mapping[str, str] = {}
 INIT_TOOL = "memory_init"
 
 
@@ -47,7 +48,9 @@ class OfferedTool(NamedTuple):
 
 
 def collect_tools(operations: Iterable[Operation]) -> dict[str, OfferedTool]:
-    """Return the declared tools by name, in the order of the declarations."""
+    """Return the declared tools by name: first those that are always loaded, each in the order of
+    the declarations.
+    """
     tools: dict[str, OfferedTool] = {}
     for operation in operations:
         offer = operation.tool
@@ -56,7 +59,8 @@ def collect_tools(operations: Iterable[Operation]) -> dict[str, OfferedTool]:
             tools[offer.tool.name].operations[offer.name] = operation
         elif offer is not None:
             tools[offer.name] = OfferedTool(offer, {"": operation})
-    return tools
+    # Clients cut long lists of tools at the end.
+    return dict(sorted(tools.items(), key=lambda item: not item[1].tool.is_always_loaded))
 
 
 TOOLS = collect_tools(OPERATIONS.values())
@@ -69,13 +73,14 @@ def list_tools(*, is_read_only: bool, has_memory: bool) -> list[dict[str, Any]]:
     """Return the tools as MCP describes them, in a fixed order.
 
     `is_read_only` leaves out the tools that write. `has_memory` leaves out the tool that begins a
-    memory.
+    memory; without a memory, tools that clients load on demand are left out.
     """
     return [
         describe_tool(tool.name)
         for tool, _operations in TOOLS.values()
         if (tool.is_read_only or not is_read_only)
         and (tool.name != INIT_TOOL or not (has_memory or is_read_only))
+        and (tool.is_always_loaded or has_memory)
     ]
 
 
@@ -85,22 +90,17 @@ def describe_tool(name: str) -> dict[str, Any]:
     offered = TOOLS[name]
     tool = offered.tool
     # Claude Code hides tools behind a search unless they ask to be loaded.
-    load = {"anthropic/alwaysLoad": True} if tool.is_always_loaded else {}
-    called = offered.operations.values()
-    errors = [error.code for operation in called for error in operation.every_error]
+    load = {"_meta": {"anthropic/alwaysLoad": True}} if tool.is_always_loaded else {}
+    # A description costs tokens in each session, so it leaves out what clients take by default.
+    is_harmless = not (tool.is_read_only or tool.is_destructive)
+    hints = {"destructiveHint": False} if is_harmless else {"readOnlyHint": tool.is_read_only}
     return {
         "name": tool.name,
         "title": tool.title,
         "description": tool.description,
         "inputSchema": describe_arguments(offered),
-        "annotations": {
-            "title": tool.title,
-            "readOnlyHint": tool.is_read_only,
-            "destructiveHint": tool.is_destructive,
-            "idempotentHint": tool.is_idempotent,
-            "openWorldHint": False,
-        },
-        "_meta": {**load, ERRORS_META: list(dict.fromkeys(errors))},
+        "annotations": hints,
+        **load,
     }
 
 
@@ -118,13 +118,24 @@ def describe_arguments(offered: OfferedTool) -> dict[str, Any]:
             outer = place.partition(".")[0]
             params = next(struct for struct in every if outer in struct.__struct_fields__)
             schema = _find_schema(schemas, params.__name__, place)
+            if argument.splits_words:
+                schema = {"type": "string"}
         properties[argument.name] = {**schema, "description": argument.description}
+    required = [argument.name for argument in offered.tool.arguments if argument.is_required]
+    # The schema does not forbid other arguments: a refusal names them.
     return {
         "type": "object",
         "properties": properties,
-        "required": [argument.name for argument in offered.tool.arguments if argument.is_required],
-        "additionalProperties": False,
+        **({"required": required} if required else {}),
     }
+
+
+_DROPPED = frozenset(
+    """
+    description default maxLength minLength maxItems minItems maximum minimum exclusiveMaximum
+    exclusiveMinimum
+    """.split()
+)
 
 
 def _find_schema(schemas: dict[str, Any], struct: str, place: str) -> dict[str, Any]:
@@ -141,9 +152,8 @@ def _find_schema(schemas: dict[str, Any], struct: str, place: str) -> dict[str, 
     if "prefixItems" in schema:
         item = schema["prefixItems"][0]
         return {"type": "array", "items": item, "minItems": 2, "maxItems": 2}
-    # Limits of lists and texts would cost tokens in each session; a refusal names the limit.
-    dropped = ("description", "default", "maxLength", "minLength", "maxItems", "minItems")
-    kept = {key: value for key, value in schema.items() if key not in dropped}
+    # Limits would cost tokens in each session; a refusal names the limit.
+    kept = {key: value for key, value in schema.items() if key not in _DROPPED}
     if "enum" in kept:
         kept["type"] = "string"
     if "items" in kept:
@@ -154,9 +164,14 @@ def _find_schema(schemas: dict[str, Any], struct: str, place: str) -> dict[str, 
 # --- arguments --------------------------------------------------------------------------------
 
 
-def choose_call(offered: OfferedTool, arguments: dict[str, Any]) -> tuple[Operation, Any]:
+def choose_call(
+    offered: OfferedTool,
+    arguments: dict[str, Any],
+    remembered: Mapping[str, str] = NOTHING_REMEMBERED,
+) -> tuple[Operation, Any]:
     """Return the operation that a tool calls for these arguments, and its parameters. A null counts
-    as a missing argument. Raises BadRequest.
+    as a missing argument. `remembered` has values by the names of arguments, for those that
+    `list_remembered` names. Raises BadRequest.
     """
     tool, operations = offered.tool, offered.operations
     values = {name: value for name, value in arguments.items() if value is not None}
@@ -186,7 +201,20 @@ def choose_call(offered: OfferedTool, arguments: dict[str, Any]) -> tuple[Operat
             raise BadRequest(f"argument `{argument.name}` is missing", hint=hint)
     if tool.prepare:
         params = load_function(tool.prepare)(params)
+    own = {field: remembered[field] for field in list_remembered(operation) if field in remembered}
+    params = own | params
     return operation, convert_arguments(params, operation.params, fields)
+
+
+def list_remembered(operation: Operation) -> list[str]:
+    """Return the fields of an operation that a caller leaves out if it means its own agent, task or
+    session: they have the same name as their argument. In `send`, the arguments name addressees.
+    """
+    if not isinstance(operation.tool, ToolAction):
+        return list(operation.current)
+    fields = operation.tool.fields
+    own = [name for name in ("agent", "task", "session") if fields.get(name) == name]
+    return [*own, *(["client"] if "client" in operation.params.__struct_fields__ else [])]
 
 
 def _find_type(params: Any, place: str) -> Any:
@@ -247,6 +275,12 @@ class HookArguments(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str = ""
     cwd: str = ""
     max_tokens: MaxTokens = 1000
+    session_id: str = ""
+    """The client's own name for its session; empty if the hook does not send it."""
+    source: str = ""
+    """Why a session starts: `startup`, `resume`, `clear` or `compact`."""
+    client: str = ""
+    """The name of the client, by default the connection's."""
 
 
 def render_hook_answer(event: str, text: str) -> str:

@@ -231,6 +231,7 @@ class McpExchange:
             raise Busy("the session has too many requests", hint="wait for answers")
         if self._is_new:
             self._sessions.add(session)
+        session.mcp.is_lasting = not self._is_alone
         self._session = session
         self._carry_out(session, [self._check_headers(item, version) for item in items])
 

@@ -35,6 +35,7 @@ from memsyncd.operations.context.text import render_context
 from memsyncd.operations.fields import NoParams, Params, WorkspaceParams
 from memsyncd.operations.notes import declare as memory
 from memsyncd.operations.notes.declare import GetParams, ListParams, NoteInfo
+from memsyncd.operations.operation import Operation
 from memsyncd.operations.search import declare as search
 from memsyncd.operations.search.text import FindWarning
 from memsyncd.operations.sections import mark_warning
@@ -48,7 +49,7 @@ from memsyncd.protocol.jsonrpc import (
     encode_notification,
     encode_result,
 )
-from memsyncd.protocol.prompt_query import make_query
+from memsyncd.server.hooks import HookAnswerer, HookSessions, name_agent, read_session_id
 from memsyncd.server.requests import RequestDispatcher, ServerContext
 from memsyncd.server.session import Outcome, Session
 
@@ -66,6 +67,8 @@ READABLE = ("ready", "degraded")
 ALL_WORKSPACES = "*"
 INTERNAL = frozenset({"internal", "store_failed", "store_corrupt", "index_unfit", "disk_full"})
 
+OWN_NAMES = ("agent", "task", "session")
+"""Arguments whose values a connection remembers for later calls."""
 NoteKey = tuple[str, str]
 """A workspace's id and the path of a note in it."""
 
@@ -76,6 +79,50 @@ class Stream(msgspec.Struct, kw_only=True):
     id: Id
     filter: mcp.SubscriptionFilter = mcp.SubscriptionFilter()
     notes: dict[NoteKey, str] = msgspec.field(default_factory=dict)
+
+
+class OwnNames:
+    """The agent, task and session that a client's calls mean if they name none."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self.hook_session: tuple[str, str] | None = None
+        """The workspace's id and the client's own name for its session, from a hook."""
+
+    def note_session(self, workspace: str, session_id: str) -> None:
+        if session_id:
+            self.hook_session = (workspace, session_id)
+
+    def list_names(self, client: str, session: object) -> dict[str, str]:
+        """Return the names by argument. `client` is the name that the client gives itself,
+        `session` the session that a call names: another session has another task.
+        """
+        agent = self.names.get("agent") or name_agent(client)
+        of_hook = {"session": self.hook_session[1]} if self.hook_session else {}
+        own = {"agent": agent, "client": agent} if agent else {}
+        names = {**own, **of_hook, **self.names}
+        if session and session != names.get("session"):
+            names.pop("task", None)
+        return names
+
+    def remember(self, named: dict[str, str]) -> str:
+        """Remember names; return the line that says so, empty if none is new. Another session
+        begins without the task of the session before.
+        """
+        new = {name: value for name, value in named.items() if self.names.get(name) != value}
+        if "session" in new and "session" in self.names:
+            self.names.pop("task", None)
+        self.names |= named
+        if not new:
+            return ""
+        listed = " and ".join(f"{name} {value}" for name, value in new.items())
+        return f"Later calls mean {listed}, unless they name another."
+
+    def forget(self, session: object) -> None:
+        """Forget the task and the session if this session has ended; None is the own session."""
+        if session in (None, self.names.get("session")):
+            self.names.pop("task", None)
+            self.names.pop("session", None)
 
 
 class McpConnection:
@@ -90,6 +137,12 @@ class McpConnection:
         self._dispatcher = dispatcher
         self._workspace: str | None = None
         self._is_read_only = False
+        self.is_lasting = True
+        """False for a connection of one request, which remembers nothing for the next."""
+        self._own = OwnNames()
+        if context.hook_sessions is None:
+            context.hook_sessions = HookSessions()
+        self._hook_sessions = context.hook_sessions
         self._notes: dict[NoteKey, str] = {}
         self._streams: dict[Id, Stream] = {}
         self._scope: frozenset[str] | None = None
@@ -187,7 +240,10 @@ class McpConnection:
     # --- the workspace of the connection
 
     def _bind(self, request: mcp.McpRequest) -> mcp.McpResult:
-        self.bind(request.params.workspace, is_read_only=request.params.read_only)
+        params = request.params
+        self.bind(params.workspace, is_read_only=params.read_only)
+        named = {"task": params.task[:200], "session": params.session[:200]}
+        self._own.remember({name: value for name, value in named.items() if value})
         return mcp.McpResult()
 
     def bind(self, workspace: str, *, is_read_only: bool) -> None:
@@ -298,37 +354,58 @@ class McpConnection:
         )
 
     async def _recall_for_hook(self, arguments: mcp_tools.HookArguments) -> str:
-        is_prompt = arguments.event == "user-prompt"
-        # A command of the client, such as `/clear`, is no question.
-        is_question = is_prompt and not arguments.prompt.lstrip().startswith(("/", "!"))
-        query = make_query(arguments.prompt) if is_question else ""
         folder = arguments.cwd or self._workspace
-        if not folder or (is_prompt and not query):
+        if not folder:
             return ""
         status = await self._find_workspace(folder)
-        params = ContextParams(
-            query=query,
-            workspace=folder,
-            max_tokens=arguments.max_tokens,
-            # The session's first answer had the notes of the user-wide workspace already.
-            user=not is_prompt,
+        is_ready = status.state in READABLE
+        hooks = HookAnswerer(
+            msgspec.structs.replace(arguments, cwd=folder),
+            workspace=status.id,
+            agent=arguments.client or name_agent(self._session.client),
+            names=self._own.names,
+            sessions=self._hook_sessions,
+            ask=self._ask,
+            ask_context=lambda params: self._ask_fresh("context", params, is_ready=is_ready),
+            find_warning=choose_find_warning(self._context),
         )
-        block = await self._ask_fresh("context", params, is_ready=status.state in READABLE)
-        return render_context(block) if block.text else ""
+        if arguments.event == "session-start":
+            return await hooks.answer_start()
+        self._own.note_session(status.id, read_session_id(arguments))
+        return await hooks.answer_prompt()
 
     async def _use_tool(self, tool: mcp_tools.OfferedTool, arguments: dict[str, Any]) -> str:
         if tool.tool.name == mcp_tools.INIT_TOOL:
             folder = arguments.get("path") or self._workspace or ""
             _, params = mcp_tools.choose_call(tool, {**arguments, "path": folder})
             return await self._begin_memory(params)
-        operation, params = mcp_tools.choose_call(tool, arguments)
+        own = self._own.list_names(self._session.client, arguments.get("session"))
+        operation, params = mcp_tools.choose_call(tool, arguments, own)
         if isinstance(params, search.SearchParams | ContextParams):
             result = await self._recall(operation.name, params)
         else:
             status = await self._find_workspace(params.workspace)
             params = msgspec.structs.replace(params, workspace=status.id)
             result = await self._ask(operation.name, params)
-        return mcp_tools.render_result(operation, result, choose_find_warning(self._context))
+        text = mcp_tools.render_result(operation, result, choose_find_warning(self._context))
+        return "\n\n".join(filter(None, (text, self._remember_names(operation, arguments))))
+
+    def _remember_names(self, operation: Operation, arguments: dict[str, Any]) -> str:
+        """Remember the names that a call has given for its agent, task and session; return the line
+        that says so, empty if nothing has changed.
+        """
+        line = ""
+        if operation.name == "session.end":
+            self._own.forget(arguments.get("session"))
+        else:
+            fields = mcp_tools.list_remembered(operation)
+            if operation.name != "session.start":  # an agent may read the inbox of another
+                fields = [field for field in fields if field != "agent"]
+            named = {name: arguments.get(name) for name in OWN_NAMES if name in fields}
+            line = self._own.remember({name: str(value) for name, value in named.items() if value})
+        if self._own.hook_session:
+            self._hook_sessions.use(*self._own.hook_session).names = {**self._own.names}
+        return line if self.is_lasting else ""
 
     async def _recall(self, method: str, params: search.SearchParams | ContextParams) -> Any:
         """Search or make a context in the named workspaces, else in the bound workspace."""

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -43,6 +43,9 @@ from memsyncd.protocol.jsonrpc import (
 )
 from memsyncd.server.session import Dispatch, Limits, RequestOrigin, Session, current_request
 from memsyncd.store.connection import find_shortage, short_read
+
+if TYPE_CHECKING:
+    from memsyncd.server.hooks import HookSessions
 
 ROUND_S = 0.004
 """How long the event loop works on lines that it has read before it reads new lines."""
@@ -191,6 +194,8 @@ class ServerContext(msgspec.Struct, kw_only=True):
     waiting_methods: frozenset[str]
     marks_instructions: Callable[[], bool]
     """Whether a note's text is marked for agents if it tries to instruct its reader."""
+    hook_sessions: HookSessions | None = None
+    """What the hooks of clients have shown; None until the first connection of MCP."""
     tasks: set[asyncio.Future[Any]] = msgspec.field(default_factory=set)
     is_stopping: bool = False
 

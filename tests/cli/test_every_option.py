@@ -194,8 +194,6 @@ ELSEWHERE = {
     "signal inbox --ack": "acknowledges what the answer lists, with a request that follows it",
     "signal watch --ack": "acknowledges each signal once it is printed",
     "signal watch --type": "prints the signals of this type alone",
-    "hook session-start --client": "prints the JSON of this client",
-    "hook user-prompt --client": "prints the JSON of this client",
     "hook --timeout-ms": "limits how long the command waits",
     "hook --verbose": "says on stderr why nothing is printed",
     **dict.fromkeys(

@@ -56,7 +56,7 @@ def test_the_version_is_printed(env: dict[str, str]) -> None:
     [
         (["serach", "x"], "no such command: serach", "did you mean `memsyncd search`?"),
         (["help", "serach"], "no such command: serach", "did you mean `memsyncd search`?"),
-        (["session"], "session: COMMAND is missing", "choose from start, list, end, resume"),
+        (["session"], "session: COMMAND is missing", "choose from start, list, "),
         (["search"], "search: QUERY is missing", "see `memsyncd search --help`"),
         (["memory"], "memory: COMMAND is missing", "choose from "),
         (["memory", "veiw"], "memory: no such command: veiw", "choose from "),

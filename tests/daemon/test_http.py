@@ -354,6 +354,10 @@ def test_a_stateless_agent_asks_without_a_session(mcp: Browser, place: Place) ->
     assert "MEMORY.md:1-3" in answer["result"]["content"][0]["text"]
     wrapped = "=?base64?bWVtb3J5X3NlYXJjaA==?="
     assert mcp.send_mcp("tools/call", params, **{"Mcp-Name": wrapped})[0] == 200
+    # Its next request has another connection, so nothing says that its task is remembered.
+    kept = {"action": "checkpoint", "content": "Ash.", "task": "T-1", "workspace": place.id}
+    status, answer = mcp.send_mcp("tools/call", {"name": "memory_agent", "arguments": kept})
+    assert "Later calls" not in answer["result"]["content"][0]["text"]
 
 
 @pytest.mark.parametrize(

@@ -149,15 +149,14 @@ OPERATIONS = (
                 "returns what every session should know."
             ),
             arguments=(
-                ToolArgument("query", "The task or question, in words."),
-                ToolArgument("max_tokens", "Budget of the block; 2000 by default."),
+                ToolArgument("query", "The task or question."),
+                ToolArgument("max_tokens", "2000 by default."),
                 KIND_ARGUMENT,
                 TAG_ARGUMENT,
                 FOLLOW_ARGUMENT,
                 WORKSPACES_ARGUMENT,
             ),
             is_read_only=True,
-            is_idempotent=True,
         ),
         text="context.text:render_context",
         command=Command(

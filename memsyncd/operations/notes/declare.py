@@ -504,13 +504,13 @@ OPERATIONS = (
             description=(
                 "Append one fact to memory: a decision with its reason, a preference, an error "
                 "with its cure. A few sentences that make sense without this conversation; never "
-                "secrets. Later searches of any agent find it."
+                "secrets."
             ),
             arguments=(
                 ToolArgument("content", "The text, in markdown.", is_required=True),
-                ToolArgument("summary", "Its heading, in words that one would search for."),
+                ToolArgument("summary", "Its heading, in words to search for."),
                 ToolArgument("kind", "Such as decision, preference, error, research, insight."),
-                ToolArgument("tags", "A few words to filter by.", splits_words=True),
+                ToolArgument("tags", "Words to filter by.", splits_words=True),
                 ToolArgument("importance", "From 0 to 1."),
                 ToolArgument("note", "The note to append to; by default that of its kind."),
                 ToolArgument(
@@ -558,18 +558,18 @@ OPERATIONS = (
                 "View and edit the notes beneath /memories with one command: view (path, "
                 "view_range), create (path, file_text), str_replace (path, old_str, new_str), "
                 "insert (path, insert_line, insert_text), delete (path), rename (old_path, "
-                "new_path). /memories is `.memories/`, /memories/MEMORY.md is MEMORY.md. Use it "
-                "to correct what is outdated; history keeps the earlier text."
+                "new_path). /memories is `.memories/`, /memories/MEMORY.md is MEMORY.md. History "
+                "keeps the earlier text."
             ),
             arguments=(
                 ToolArgument("command", "The command.", is_required=True),
-                ToolArgument("path", "A path that begins with /memories."),
-                ToolArgument("view_range", "First and last line; -1 for the last of the note."),
-                ToolArgument("file_text", "The whole text of the new note."),
-                ToolArgument("old_str", "Text that occurs exactly once in the note."),
-                ToolArgument("new_str", "The text to put in its place."),
-                ToolArgument("insert_line", "Insert after this line; 0 for the beginning."),
-                ToolArgument("insert_text", "The lines to insert."),
+                ToolArgument("path", "Begins with /memories."),
+                ToolArgument("view_range", "First and last line; -1: the note's last."),
+                ToolArgument("file_text", "The new note's text."),
+                ToolArgument("old_str", "Occurs exactly once in the note."),
+                ToolArgument("new_str", "Replaces it."),
+                ToolArgument("insert_line", "Insert after this line; 0: at the beginning."),
+                ToolArgument("insert_text", "The lines."),
                 ToolArgument("old_path", "The path before."),
                 ToolArgument("new_path", "The path after."),
                 TOOL_WORKSPACE,
@@ -650,19 +650,15 @@ OPERATIONS = (
         tool=Tool(
             name="memory_get",
             title="Read memory",
-            description=(
-                "Read a note, some of its lines, or a section. `path` takes a citation such as "
-                "`MEMORY.md:12-30`, a path, or an anchor `path#heading`."
-            ),
+            description=("Read a note, some of its lines, or a section, as another tool cites it."),
             arguments=(
-                ToolArgument("path", "`path:start-end`, path or `path#anchor`.", is_required=True),
-                ToolArgument("start_line", "First line; 1 by default."),
-                ToolArgument("end_line", "Last line; by default the note's last."),
+                ToolArgument("path", "`MEMORY.md:12-30`, path, `path#heading`.", is_required=True),
+                ToolArgument("start_line", "1 by default."),
+                ToolArgument("end_line", "The note's last by default."),
                 TOOL_WORKSPACE,
             ),
             prepare="search.text:read_citation",
             is_read_only=True,
-            is_idempotent=True,
         ),
         text="search.text:render_note",
         command=Command(

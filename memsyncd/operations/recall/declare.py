@@ -8,6 +8,7 @@ import msgspec
 
 from memsyncd.operations.fields import (
     Freshness,
+    Keyword,
     Name,
     Result,
     TrackedParams,
@@ -18,6 +19,7 @@ from memsyncd.operations.operation import (
     Operation,
     Python,
     Shape,
+    ToolAction,
 )
 from memsyncd.operations.sections import (
     Filters,
@@ -25,11 +27,9 @@ from memsyncd.operations.sections import (
     RelatedMeta,
     RelationNames,
 )
+from memsyncd.operations.tasks.declare import AGENT_TOOL
 
 RecallStage = Literal["keywords", "topic and kind", "words"]
-
-
-Keyword = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
 class RecallParams(TrackedParams, frozen=True, kw_only=True):
@@ -101,6 +101,12 @@ OPERATIONS = (
         errors=READS,
         route="GET /v1/recall",
         reads=True,
+        tool=ToolAction(
+            tool=AGENT_TOOL,
+            name="recall",
+            fields={"content": "text", "keywords": "keywords", "topic": "topic", "kind": "kind"},
+        ),
+        text="recall.text:render_recalled",
         command=Command(
             words="recall",
             group="Find",

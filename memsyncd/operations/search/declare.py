@@ -155,17 +155,15 @@ class SearchResult(SearchAnswer, frozen=True, kw_only=True):
 
 # --- the operation ----------------------------------------------------------------------------
 
-WORKSPACES_ARGUMENT = ToolArgument(
-    "workspace", "Other workspaces by name or path; `*` for all. By default this folder's."
-)
+WORKSPACES_ARGUMENT = ToolArgument("workspace", "Others, by name or path; `*` for all.")
 KIND_ARGUMENT = ToolArgument(
-    "kind", "Only of these kinds, such as decision, error.", "filters.kind", splits_words=True
+    "kind", "Only of these, such as decision, error.", "filters.kind", splits_words=True
 )
-TAG_ARGUMENT = ToolArgument("tag", "Only with one of these tags.", "filters.tag", splits_words=True)
+TAG_ARGUMENT = ToolArgument("tag", "Only with one of these.", "filters.tag", splits_words=True)
 FOLLOW_ARGUMENT = ToolArgument(
     "follow", "Relations to follow, such as resolved_by.", splits_words=True
 )
-_PATH = ToolArgument("path", "Only in these notes or folders; globs are allowed.", "filters.path")
+_PATH = ToolArgument("path", "Only in these notes, folders or globs.", "filters.path")
 
 OPERATIONS = (
     Operation(
@@ -185,23 +183,23 @@ OPERATIONS = (
             name="memory_search",
             title="Search memory",
             description=(
-                "Find passages in the project's memory by words and phrases. Returns "
-                "`path:start-end`, heading and a snippet of each; read more with memory_get. Use "
-                "it before deciding, and whenever something may have been settled earlier."
+                "Find passages in the project's memory by words and phrases: "
+                "`path:start-end`, heading and snippet; memory_get reads more. Use it before "
+                "deciding, and when something may have been settled earlier."
             ),
             arguments=(
                 ToolArgument(
                     "query",
-                    'Words to find; "a phrase" and -without are allowed.',
+                    'Words, "a phrase", -without.',
                     is_required=True,
                 ),
-                ToolArgument("limit", "Most hits to return; 10 by default."),
+                ToolArgument("limit", "Most hits; 10 by default."),
                 KIND_ARGUMENT,
                 TAG_ARGUMENT,
                 _PATH,
                 ToolArgument(
                     "after",
-                    "Only from this day on: 2026-03-01, 2026-03, 7d, last week.",
+                    "Only from this day on: 2026-03-01, 2026-03, 7d.",
                     "filters.after",
                 ),
                 ToolArgument("before", "Only before such a day.", "filters.before"),
@@ -209,7 +207,6 @@ OPERATIONS = (
                 WORKSPACES_ARGUMENT,
             ),
             is_read_only=True,
-            is_idempotent=True,
         ),
         text="search.text:render_hits",
         command=Command(

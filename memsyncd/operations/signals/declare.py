@@ -204,6 +204,9 @@ OPERATIONS = (
                 "task": "tasks",
                 "session": "sessions",
                 "agent": "agents",
+                "all": "everyone",
+                "type": "type",
+                "key": "key",
             },
         ),
         text="signals.text:render_sent",
@@ -247,7 +250,7 @@ OPERATIONS = (
         tool=ToolAction(
             tool=AGENT_TOOL,
             name="inbox",
-            fields={"task": "task", "session": "session", "agent": "agent"},
+            fields={"task": "task", "session": "session", "agent": "agent", "type": "type"},
         ),
         text="signals.text:render_signals",
         command=(
@@ -282,6 +285,8 @@ OPERATIONS = (
         errors=READS,
         route="GET /v1/signals/sent",
         reads=True,
+        tool=ToolAction(tool=AGENT_TOOL, name="outbox", fields={"agent": "client"}),
+        text="signals.text:render_sent_signals",
         command=Command(
             words="signal outbox",
             summary="list the signals that were sent, and who has read them",
@@ -305,7 +310,13 @@ OPERATIONS = (
         tool=ToolAction(
             tool=AGENT_TOOL,
             name="ack",
-            fields={"signals": "signals", "task": "task", "session": "session", "agent": "agent"},
+            fields={
+                "signals": "signals",
+                "claim": "claim",
+                "task": "task",
+                "session": "session",
+                "agent": "agent",
+            },
         ),
         text="signals.text:render_acked",
         command=Command(

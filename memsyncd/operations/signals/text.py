@@ -21,6 +21,17 @@ def render_signals(box: signals.SignalBox, find_warning: FindWarning) -> str:
     return "\n".join(lines) if lines else "No signals."
 
 
+def render_sent_signals(box: signals.SignalBox, _find_warning: FindWarning) -> str:
+    """Return a line for each signal that an agent has sent: to whom, and who has read it."""
+    lines = []
+    for signal in box.signals:
+        readers = ", ".join(receipt.reader for receipt in signal.receipts)
+        read = f"read by {readers}" if readers else "read by nobody yet"
+        text = " ".join(signal.content.split())
+        lines.append(f"{signal.id} {signal.type} to {', '.join(signal.to)}, {read}: {text}")
+    return "\n".join(lines) if lines else "No signals were sent."
+
+
 def render_sent(sent: signals.SignalSent, _find_warning: FindWarning) -> str:
     text = f"Sent as {sent.signal.id} to {', '.join(sent.signal.to)}"
     return "\n".join([text, *(f"Note: {warning}" for warning in sent.warnings)])

@@ -8,6 +8,7 @@ import msgspec
 
 from memsyncd.operations.fields import (
     Freshness,
+    Keyword,
     Limit,
     Name,
     Params,
@@ -28,7 +29,6 @@ from memsyncd.operations.operation import (
     Python,
     Shape,
 )
-from memsyncd.operations.recall.declare import Keyword
 from memsyncd.operations.search.declare import AnsweringWorkspace
 from memsyncd.operations.sections import (
     Filters,

@@ -279,18 +279,25 @@ AGENT_TOOL = Tool(
     name="memory_agent",
     title="Sessions and signals",
     description=(
-        "Go on where a session ended, and talk to other agents. resume (session or "
-        "task): what to know after the context was cleared; checkpoint (content, task or "
-        "session): keep progress; inbox (agent, session or task): signals, unread first; "
-        "send (content, to whom); ack (signals, agent)."
+        "Go on where a session ended, and talk to other agents. start, checkpoint, end: record "
+        "the progress of a task or session; resume: what to know after the context was cleared; "
+        "recall: by keywords, topic, kind; send, inbox, outbox, ack: signals. Later calls may "
+        "leave out task and session."
     ),
     arguments=(
         ToolArgument("action", "The action.", is_required=True),
-        ToolArgument("content", "What is done and what is next; or the message."),
-        ToolArgument("task", "The task; for send, a task whose agents get it."),
-        ToolArgument("session", "The session; for send, one that gets it."),
-        ToolArgument("agent", "Your name; for send, the agent that gets it."),
-        ToolArgument("signals", "Numbers of signals to acknowledge."),
+        ToolArgument("content", "What is done and next; or the message."),
+        ToolArgument("task", "For send: to its agents."),
+        ToolArgument("session", "For send: to it."),
+        ToolArgument("agent", "Your own name; for send: to it."),
+        ToolArgument("all", "For send: to everybody.", "everyone"),
+        ToolArgument("type", "Of a signal, such as question."),
+        ToolArgument("key", "For send: sent only once with it."),
+        ToolArgument("signals", "For ack: their numbers."),
+        ToolArgument("claim", "For ack: nobody else gets them."),
+        ToolArgument("keywords", "For recall: any of them.", splits_words=True),
+        ToolArgument("topic", "For recall."),
+        ToolArgument("kind", "For recall."),
         TOOL_WORKSPACE,
     ),
     is_always_loaded=False,
@@ -434,6 +441,12 @@ OPERATIONS = (
         run="tasks.run:start_session",
         current=("session", "task"),
         errors=WRITES,
+        tool=ToolAction(
+            tool=AGENT_TOOL,
+            name="start",
+            fields={"session": "session", "task": "task", "content": "content", "agent": "agent"},
+        ),
+        text="tasks.text:render_started",
         command=Command(
             words="session start",
             summary="record that a session begins",
@@ -479,6 +492,12 @@ OPERATIONS = (
         current=("session", "task"),
         errors=WRITES,
         route="POST /v1/sessions/end",
+        tool=ToolAction(
+            tool=AGENT_TOOL,
+            name="end",
+            fields={"session": "session", "task": "task", "content": "content"},
+        ),
+        text="notes.text:render_added",
         command=Command(
             words="session end",
             summary="record that a session ends",

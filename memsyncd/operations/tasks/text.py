@@ -1,4 +1,4 @@
-"""Render a resumed session as text for a model."""
+"""Render a session as text for a model."""
 
 from __future__ import annotations
 
@@ -9,3 +9,9 @@ from memsyncd.operations.tasks import declare as tasks
 def render_session(block: tasks.SessionBlock, _find_warning: FindWarning) -> str:
     """Return the block that restores an agent. It has its warning already, if it needs one."""
     return block.text or "There is nothing to resume yet; keep progress with checkpoint."
+
+
+def render_started(started: tasks.SessionStarted, _find_warning: FindWarning) -> str:
+    """Return the place of the section that records the beginning, and the session's block."""
+    place = f"{started.added.path}:{started.added.start_line}-{started.added.end_line}"
+    return "\n\n".join(filter(None, (f"The session is recorded at {place}", started.text)))

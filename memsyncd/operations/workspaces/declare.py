@@ -251,7 +251,6 @@ OPERATIONS = (
                 ToolArgument("path", "Absolute path of the folder; by default the current one."),
                 ToolArgument("name", "A name for the workspace; by default the folder's name."),
             ),
-            is_idempotent=True,
         ),
     ),
     Operation(

@@ -1,0 +1,33 @@
+"""Render recalled memories as text for a model."""
+
+from __future__ import annotations
+
+from memsyncd.operations.recall import declare as recall
+from memsyncd.operations.search.text import FindWarning
+from memsyncd.operations.sections import describe_contradictions
+
+
+def render_recalled(recalled: recall.Recalled, _find_warning: FindWarning) -> str:
+    """Return the memories with their citations and dates; a text that tries to instruct its reader
+    has its mark.
+    """
+    if not recalled.memories:
+        return "Memory holds nothing on this."
+    parts = [f"Found by {recalled.stage}; true when it was written:"]
+    for memory in recalled.memories:
+        led = f"{memory.relation} of {memory.related_to}" if memory.relation else ""
+        facts = (memory.kind, memory.updated or memory.created, memory.status, led)
+        described = ", ".join(filter(None, facts))
+        label = f"{memory.path}:{memory.start_line}-{memory.end_line}"
+        disputed = describe_contradictions(
+            memory.contradicts,
+            memory.contradicted_by,
+            memory.supersedes,
+            memory.superseded_by,
+            memory.since,
+        )
+        lines = (f"{label} ({described})" if described else label, memory.mark, disputed)
+        parts.append("\n".join([*filter(None, lines), memory.text.rstrip("\n")]))
+    if recalled.left_out:
+        parts.append(f"No room for {recalled.left_out} more; name a kind or other keywords.")
+    return "\n\n".join(parts)
