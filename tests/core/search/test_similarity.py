@@ -117,7 +117,7 @@ def test_near_copies_are_all_pairs_that_are_as_similar(texts: list[Features], le
         and compute_similarity(texts[one], texts[other]) >= least
     }
     found = find_near_copies(texts, least)
-    assert {(pair.one, pair.other) for pair in found} == expected
+    assert {(pair.first, pair.second) for pair in found} == expected
     similarities = [pair.similarity for pair in found]
     assert similarities == sorted(similarities, reverse=True)
 
