@@ -147,9 +147,7 @@ def find_problems(
         with workspace.acquire(READ_LIMIT_S) as reader:
             problems += [*read_problems(reader), *_find_unknown_kinds(reader, kinds)]
     problems.sort(key=lambda problem: (problem.path, problem.line, problem.code))
-    return [
-        ProblemInfo(workspace=workspace.id, **asdict(problem_)) for problem_ in (*faults, *problems)
-    ]
+    return [ProblemInfo(workspace=workspace.id, **asdict(each)) for each in (*faults, *problems)]
 
 
 def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> Iterator[Problem]:
