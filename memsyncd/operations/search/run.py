@@ -21,12 +21,12 @@ from memsyncd.operations.call import JoinedCall, Questions
 from memsyncd.operations.search.declare import SearchAnswer, SearchParams, list_anchors
 from memsyncd.store.candidates import HURRIED
 
-# Reading each hit takes time, however fast it was found.
+# Each hit takes time to read, even if it was found fast.
 MAX_QUICK_HITS = 20
 
 
 def is_quick(params: SearchParams, config: Config) -> bool:
-    """True if a search mostly takes so little time that the event loop may try it."""
+    """True if most such searches are so short that the event loop may try them."""
     n_hits = params.limit or config.search.max_results
     is_ordered = params.sort != "relevance" or bool(params.follow)
     return n_hits <= MAX_QUICK_HITS and not is_ordered and not needs_accesses(params)
