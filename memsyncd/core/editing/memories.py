@@ -40,8 +40,8 @@ _LABEL = re.compile(r"\[\[[^\[\]]*?\\?\|([^\[\]]*)\]\]|\[([^\[\]]*)\]\(")
 
 
 def list_beneath(sections: Sequence[RawSection], anchor: str) -> list[RawSection]:
-    """Return the section with this anchor, and those beneath it; none without the section."""
-    at = next((at for at, one in enumerate(sections) if one.anchor == anchor), None)
+    """Return the section with this anchor and its subsections; none without the section."""
+    at = next((at for at, section in enumerate(sections) if section.anchor == anchor), None)
     if at is None:
         return []
     head, after = sections[at], at + 1
@@ -53,7 +53,7 @@ def list_beneath(sections: Sequence[RawSection], anchor: str) -> list[RawSection
 # --- relations ----------------------------------------------------------------------------------
 
 IdentifyPlace = Callable[[str], str]
-"""Names the place that a link's target leads to: `note#heading` and its anchor are the same."""
+"""Names the place to which a link's target leads: `note#heading` and its anchor are the same."""
 
 
 def merge_section_relations(
@@ -73,10 +73,10 @@ def merge_section_relations(
     note = open_text(path, data)
     lines = unify_line_ends(note.text).split("\n")
     sections = split_note_sections(path, data)
-    section = next((one for one in sections if one.anchor == anchor), None)
+    section = next((relation for relation in sections if relation.anchor == anchor), None)
     if section is None:
         raise NoteNotFound(f"no section {anchor}", hint="list them with: memsyncd list --sections")
-    gone = {_identify(one, identify) for one in unrelate}
+    gone = {_identify(relation, identify) for relation in unrelate}
     present: set[tuple[str, str]] = set()
     removed: set[int] = set()
     for mention in list_typed(path, lines):
@@ -88,10 +88,10 @@ def merge_section_relations(
         else:
             present.add(key)
     new: dict[tuple[str, str], str] = {}
-    for one in relate:
-        key = _identify(one, identify)
+    for relation in relate:
+        key = _identify(relation, identify)
         if key not in present:
-            new.setdefault(key, f"- {one.kind} [[{clean_target(one.to)}]]")
+            new.setdefault(key, f"- {relation.kind} [[{clean_target(relation.to)}]]")
     if not (removed or new):
         return data
     start, end = find_sections_bytes(path, data)[anchor]
@@ -114,12 +114,12 @@ def _split(data: bytes) -> list[str]:
     )
 
 
-def _identify(one: RelationLink, identify: IdentifyPlace) -> tuple[str, str]:
-    return one.kind, identify(clean_target(one.to))
+def _identify(relation: RelationLink, identify: IdentifyPlace) -> tuple[str, str]:
+    return relation.kind, identify(clean_target(relation.to))
 
 
 def _cut_items(own: str, removed: Collection[int]) -> str:
-    """Return the lines of a section without these; what separated them from the text goes too."""
+    """Return the lines of a section without these lines and without the blank lines before them."""
     raw = _LINE.findall(own)
     if not removed:
         return own
@@ -151,7 +151,7 @@ def rename_section(path: str, data: bytes, anchor: str, title: str) -> tuple[byt
     """Return the note with another heading of a section, and the new anchors by the old ones. The
     level and the marks of the heading stay.
 
-    Raises NoteNotFound without this section, EditRefused for one without a heading.
+    Raises NoteNotFound without this section, EditRefused for a section without a heading.
     """
     note = open_text(path, data)
     before = split_note_sections(path, data)
@@ -162,14 +162,14 @@ def rename_section(path: str, data: bytes, anchor: str, title: str) -> tuple[byt
     end = find_heading_end(path, own)
     if end is None:
         raise EditRefused(f"{anchor} has no heading", hint=f"name the note, {path}")
-    at = [one.anchor for one in before].index(anchor)
+    at = [each.anchor for each in before].index(anchor)
     heading = own[:end].decode("utf-8", "surrogateescape")
     new = _write_heading(heading, before[at].level, title, note.line_end)
     written = data[: place[0]] + new.encode("utf-8", "surrogateescape") + data[place[0] + end :]
     after = split_note_sections(path, written)
     is_kept = len(after) == len(before) and after[at].heading[-1:] == (" ".join(title.split()),)
     bodies = [
-        [data[slice(*places[one.anchor])] for number, one in enumerate(sections) if number != at]
+        [data[slice(*places[each.anchor])] for number, each in enumerate(sections) if number != at]
         for data, sections, places in (
             (data, before, find_sections_bytes(path, data)),
             (written, after, find_sections_bytes(path, written)),
@@ -200,20 +200,20 @@ def _write_heading(heading: str, level: int, title: str, line_end: str) -> str:
 
 
 def remove_sections(path: str, data: bytes, anchors: Iterable[str]) -> bytes:
-    """Return the note without these sections; those beneath them must be among them.
+    """Return the note without these sections; their subsections must be among them.
 
     Raises EditRefused if any other section would change.
     """
     sections = split_note_sections(path, data)
     named = set(anchors)
-    open_text(path, data)  # refuses what cannot be edited
+    open_text(path, data)  # refuses a note that cannot be edited
     left = data
-    # From the last on, so that the anchors of those before it stay.
+    # The last goes first, so that the anchors of the sections before it stay.
     for section in reversed(sections):
         if section.anchor in named:
             left = replace_section(path, left, section.anchor, b"")
     texts = find_sections_bytes(path, data)
-    kept = [data[slice(*texts[one.anchor])] for one in sections if one.anchor not in named]
+    kept = [data[slice(*texts[each.anchor])] for each in sections if each.anchor not in named]
     after = [left[start:end] for start, end in find_sections_bytes(path, left).values()]
     if [text.rstrip() for text in after if text.strip()] != [
         text.rstrip() for text in kept if text.strip()
@@ -230,8 +230,8 @@ Redirect = Callable[[Mention], str | None]
 
 
 def change_links(path: str, data: bytes, redirect: Redirect) -> bytes:
-    """Return the note with links to other headings, or removed: a typed link with its line, another
-    link gives its label, or the name of its target, as text.
+    """Return the note with links to other headings, or without them. A typed link is removed with
+    its line; another link is replaced by its label, or by the name of its target.
     """
     note = open_text(path, data)
     raw = _LINE.findall(note.text)
