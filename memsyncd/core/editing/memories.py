@@ -148,8 +148,8 @@ def _append_items(own: str, items: Sequence[str], line_end: str) -> str:
 
 
 def rename_section(path: str, data: bytes, anchor: str, title: str) -> tuple[bytes, dict[str, str]]:
-    """Return the note with another heading of a section, and the new anchors by the old ones. The
-    level and the marks of the heading stay.
+    """Return the note with another heading of a section, and the new anchors by the old anchors.
+    The level and the marks of the heading stay.
 
     Raises NoteNotFound without this section, EditRefused for a section without a heading.
     """

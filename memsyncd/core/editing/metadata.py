@@ -356,7 +356,7 @@ def _remove_item(yaml: str, entry: YamlEntry, item: YamlItem) -> str:
     return yaml[: item.start] + yaml[entry.items[1].start :]
 
 
-# --- what must stay -----------------------------------------------------------------------------
+# --- checks -------------------------------------------------------------------------------------
 
 
 def _check_meta(name: str, before: _Read, after: _Read, changes: Mapping[str, KeyChange]) -> None:
@@ -394,7 +394,7 @@ def _normalize(meta: Meta) -> Meta:
 
 
 def check_others(path: str, old: bytes, new: bytes, *changed: str) -> None:
-    """Raise EditRefused unless all sections but those that changed have the same bytes."""
+    """Raise EditRefused unless all sections but the `changed` have the same bytes."""
     before, after = (
         {
             anchor: data[slice(*place)]

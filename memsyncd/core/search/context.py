@@ -67,7 +67,7 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     order of their groups, places, paths and lines. The label shows `workspace`, and `relation` to
     other sections, if they are not empty.
 
-    `share` limits the chunk and those before it to a part of the budget, above 0 and up to 1.
+    `share` limits the chunk and the chunks before it to a part of the budget, above 0 and up to 1.
 
     `unread` is 0, or the number in the index of a chunk whose text and blank lines are not read
     yet.
@@ -245,7 +245,7 @@ class _Filling(msgspec.Struct):
         self.max_bytes = None if whole is None else limit(whole, self._top.n_bytes)
 
     def _fill_share(self, numbers: Sequence[int], *, is_bounded: bool) -> Sequence[int]:
-        """Include these chunks as far as they fit; return those to try again with more room."""
+        """Include these chunks as far as they fit; return the chunks to retry with more room."""
         for position, at in enumerate(numbers):
             is_needed = at in self._needed
             if is_needed or self._may_fit_label(self.chunks[at]):

@@ -377,7 +377,7 @@ def to_character_ranges(text: str, places: Iterable[TextRange]) -> list[TextRang
 
 
 def sort_ranges(places: Iterable[TextRange]) -> list[TextRange]:
-    """Each range once, by start, the longest first among those with the same start."""
+    """Each range once, by start; of ranges with the same start the longest comes first."""
     return sorted(sorted(set(places), key=itemgetter(1), reverse=True), key=itemgetter(0))
 
 
@@ -584,7 +584,7 @@ def _choose_window(text: str, matches: Sequence[tuple[int, int]]) -> tuple[int, 
     starts, ends = [first for first, _ in matches], sorted([after for _, after in matches])
     best, best_count = 0, -1
     for first in starts:
-        # The matches that end within the window, minus those that began before it: a long line may
+        # The matches that end within the window, less the matches that began before it: a line may
         # hold thousands.
         count = bisect_right(ends, first + window) - bisect_left(starts, first)
         if count > best_count:

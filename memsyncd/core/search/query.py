@@ -50,7 +50,7 @@ from memsyncd.core.search.words import (
     suggest_words,
 )
 
-# --- What is odd about a query --------------------------------------------------------------------
+# --- Oddities of a query --------------------------------------------------------------------------
 
 _FORMS: Final = {
     "after": DAY_FORM,

@@ -186,7 +186,7 @@ class Candidate(NamedTuple):
 
 _make_candidate = partial(tuple.__new__, Candidate)  # half the time of a call of the class
 # The row of a chunk, which SQLite reads at once: chunk, file, section, first and last line, tokens,
-# and the negated bm25 by stems, with what related words add to it.
+# and the negated bm25 by stems, with the gain from related words.
 ChunkRow = tuple[int, int, int, int, int, int, float]
 # The path and the day of a file.
 FileRow = tuple[str, str | None]
@@ -335,8 +335,8 @@ _Lines = tuple[int, int]
 
 
 class _NoteScores(NamedTuple):
-    """The raw scores of the candidates of one note, and their parts besides the words: what the
-    note adds to each, what the neighbours add, and the factor of the day.
+    """The raw scores of the candidates of a note, and their parts besides the words: the gain of
+    each from the note, the gains from neighbours, and the factor of the day.
     """
 
     raw: list[float]
@@ -524,14 +524,14 @@ def fill_ranked(ranked: Sequence[Ranked], more: Sequence[Ranked]) -> list[Ranked
     higher raw score.
     """
     taken = {chunk.candidate.chunk for chunk in ranked}
-    fresh = [chunk_ for chunk_ in more if chunk_.candidate.chunk not in taken]
+    fresh = [each for each in more if each.candidate.chunk not in taken]
     if not ranked or not fresh:
         return [*ranked, *fresh]
     least, best = ranked[-1].raw_score, fresh[0].raw_score
     factor = least / best if 0 < least < best else 1.0
     return [
         *ranked,
-        *(chunk_._replace(raw_score=min(least, factor * chunk_.raw_score)) for chunk_ in fresh),
+        *(each._replace(raw_score=min(least, factor * each.raw_score)) for each in fresh),
     ]
 
 
@@ -732,7 +732,7 @@ def _count_first(notes: Sequence[Sequence[ChunkRow]]) -> int:
 def _choose_notes(
     notes: Sequence[Sequence[ChunkRow]], policy: RankingPolicy, least: float
 ) -> list[Sequence[ChunkRow]]:
-    """Return the notes that may have such a score by stems alone; `notes` are in order of the
+    """Return the notes that may score at least `least` by stems alone; `notes` are in order of the
     highest score of their rows.
     """
     chosen = []
@@ -761,7 +761,7 @@ def bound_exact_ratio(n_chunks: int, by_stems: Sequence[int], by_words: Sequence
 
     `by_stems` and `by_words` are the numbers of chunks that contain each word. A word occurs no
     more often than its stem, and in texts of the same length, so in bm25 only its rarity counts for
-    more. Infinite if a stem is in so many chunks that it scores next to nothing.
+    more. The bound is infinite if a stem is in so many chunks that it scores next to nothing.
     """
     rarities = [
         (_idf(n_chunks, n), _idf(n_chunks, n_exact))
@@ -880,8 +880,8 @@ def compute_boosts(
 
     A section that states no importance has the importance of its kind.
 
-    Importance raises or lowers a score, around 0.5. Recency raises new notes, and old ones less;
-    decay lowers old ones.
+    Importance raises or lowers a score, around 0.5. Recency raises new notes, and old notes less;
+    decay lowers old sections.
     """
     today = _DAY_0 + int(now_s // DAY_S)
     saved = _DAY_0 + int(features.saved_s // DAY_S)

@@ -185,7 +185,7 @@ def _choose_probes(items: Sequence[tuple[str, Features]]) -> list[list[Feature]]
         counts.update(features)
         shared.update(feature for feature in features if owners.setdefault(feature, owner) != owner)
     return [
-        sorted(features & shared, key=lambda one: (counts[one], one))[:N_PROBES]
+        sorted(features & shared, key=lambda feature: (counts[feature], feature))[:N_PROBES]
         for _, features in items
     ]
 

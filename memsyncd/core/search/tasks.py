@@ -19,7 +19,7 @@ CLOSED = FINISHED | {ARCHIVED}
 BLOCKED = "blocked"
 ENDED = "done"
 """The status of the section that records the end of a session."""
-# Kinds that record what has happened: nobody works on them.
+# Kinds that record events: nobody works on them.
 RECORDS = frozenset({"session", "checkpoint", "summary"})
 LAST_PRIORITY = "P9"
 PROJECT = "project"
@@ -81,7 +81,7 @@ class WorkItems(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """A block of markdown, and the anchors of what it includes and leaves out."""
+    """A block of markdown, and the anchors of the sections that it includes and leaves out."""
 
     text: str
     included: tuple[str, ...]
@@ -137,14 +137,14 @@ def order_profile(items: Iterable[TaskItem], value: ItemValue | None = None) -> 
     Archived sections are among the items only if they are asked for.
     """
     lasting = [item for item in items if item.lifecycle == PROJECT and item.status not in FINISHED]
-    return _order(lasting, value or (lambda one: one.importance))
+    return _order(lasting, value or (lambda item: item.importance))
 
 
 def _order(items: Iterable[TaskItem], value: ItemValue | None) -> list[TaskItem]:
     """By `value`, the largest first; then the latest, and by place."""
     ordered = sorted(items, key=lambda item: (item.path, item.start_line))
-    ordered.sort(key=lambda one: one.time, reverse=True)
-    return sorted(ordered, key=lambda one: -value(one)) if value else ordered
+    ordered.sort(key=lambda item: item.time, reverse=True)
+    return sorted(ordered, key=lambda item: -value(item)) if value else ordered
 
 
 def group_by(items: Iterable[TaskItem], read_name: Callable[[TaskItem], str]) -> list[WorkItems]:
@@ -285,7 +285,7 @@ def _render_entry(item: TaskItem, room: int) -> str:
 
 
 def cut_text(text: str, max_bytes: int) -> str:
-    """Cut a text between words to at most so many bytes, with `…` at its end."""
+    """Cut a text between words to at most `max_bytes`, with `…` at its end."""
     if len(text.encode()) <= max_bytes:
         return text
     kept = text.encode()[: max_bytes - len("…".encode())].decode(errors="ignore")
