@@ -1,4 +1,4 @@
-"""Find places that requests name in the index, suggest similar ones, and list problems."""
+"""Find places that requests name in the index, suggest similar places, and list problems."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ from memsyncd.store.search import find_filtered, is_matching
 
 # Problems of files and folders, which may hold the answer.
 MISSING_TEXT = UNREADABLE | {"bad_name", "evicted", "too_large"}
-# Absent words for which similar ones are looked up.
+# The most absent words for which similar words are looked up.
 MAX_LOOKED_UP_WORDS = 4
 # Workspaces whose reasons are listed.
 MAX_WORKSPACES = 5

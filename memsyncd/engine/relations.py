@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 CONTRADICTS = "contradicts"
 SUPERSEDES = "supersedes"
-# The most sections that come with one hit, and the most chunks that are read of such a section.
+# The most related sections of a hit, and the most chunks that are read of such a section.
 MAX_RELATED = 20
 MAX_CHUNKS = 50
 # The most steps to the newest memory of a chain.
@@ -82,7 +82,7 @@ class RelatedChunks(NamedTuple):
 
 def find_contradictions(reader: Reader, anchors: Iterable[str]) -> dict[str, Contradictions]:
     """Return the contradictions of the sections that have any, and the memories that supersede
-    them, by anchor. This costs nothing where no note states such a relation.
+    them, by anchor. This costs nothing if no note states such a relation.
     """
     names = [name for name in (CONTRADICTS, SUPERSEDES) if has_relation(reader, name)]
     if not names:

@@ -626,8 +626,8 @@ def _merge(parts: Sequence[SearchPart], plan: SearchPlan) -> list[tuple[float, H
             for hit in part.hits
         ]
         repeated = find_repeated(places)
-        scored = [hit_ for index, hit_ in enumerate(scored) if index not in repeated]
-    scored.sort(key=lambda hit_: (-hit_[0], hit_[1], hit_[3].workspace, hit_[2]))
+        scored = [entry for index, entry in enumerate(scored) if index not in repeated]
+    scored.sort(key=lambda entry: (-entry[0], entry[1], entry[3].workspace, entry[2]))
     return [(raw, hit) for raw, _, _, hit in scored]
 
 

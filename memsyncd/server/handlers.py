@@ -170,7 +170,7 @@ class Handlers:
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     async def _find_all(self, name: str) -> list[Workspace]:
-        """Return the workspace of a name, and the one whose memory it shares, if any."""
+        """Return the workspace of a name, and the workspace whose memory it shares, if any."""
         if not self._places.needs_disk(name):
             return [self._workspaces.find(name)]
         named = await self._places.find(name)

@@ -1,4 +1,4 @@
-"""Run reads for clients on the query threads in fair turns, and wait for what they need.
+"""Run reads for clients on the query threads in fair turns; wait for indexes, scans and jobs.
 
 The time of a read counts from its request's arrival. A read that is overdue before a slot is free
 is refused and does not run. A read of a workspace's disk takes no slot: the disk may block it, and

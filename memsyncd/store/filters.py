@@ -65,7 +65,7 @@ _NOT_IN = (
 _VALUES = "(SELECT value FROM json_each({values}))"
 TIER_FUNCTION = "memory_tier"
 _KIND = f"s.kind IN {_VALUES}"
-# A tag also stands for those nested in it: `db` for `db/sql`. A `0` is the sign after a `/`.
+# A tag also stands for the tags nested in it: `db` for `db/sql`. A `0` is the sign after a `/`.
 _TAG = (
     "s.id IN (SELECT t.section FROM json_each({values}) v CROSS JOIN tags t"
     " WHERE t.tag COLLATE NOCASE = v.value UNION ALL"
@@ -122,7 +122,7 @@ _TIER = (
     f" coalesce({_DAY}, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime')))"
     f" IN {_VALUES}"
 )
-# The slugs of the section and of those above it. They are compared between dashes, so that only
+# The slugs of the section and of all above it. They are compared between dashes, so that only
 # whole words match.
 _SLUGS = "'-' || replace(s.slugs, '/', '-/-') || '-'"
 WHOLE = "**"

@@ -287,7 +287,7 @@ class FoundFamily(NamedTuple):
 
 
 def read_family(reader: Reader, family: WordFamily | None, match: str) -> FoundFamily | None:
-    """Return the family of a word as far as the index has it; None if it has none.
+    """Return the words of the index in a word's family; None if the index has none.
 
     `match` is the FTS5 expression of the word.
     """
