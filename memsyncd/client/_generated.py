@@ -1557,7 +1557,7 @@ class GeneratedMethods(Closing):
 
         `file`: The file or folder with the memories, absolute.
         `format`: The system that wrote it: `jsonl` is memsyncd's own export.
-        `dry_run`: Change nothing; answer what would be written.
+        `dry_run`: Change nothing; answer with the sections that would be written.
         """
         params: dict[str, Any] = {
             "file": file,

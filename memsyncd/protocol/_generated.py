@@ -1753,7 +1753,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'timeout_ms': 'How long the answer may take.',
         'file': 'The file or folder with the memories, absolute.',
         'format': "The system that wrote it: `jsonl` is memsyncd's own export.",
-        'dry_run': 'Change nothing; answer what would be written.',
+        'dry_run': 'Change nothing; answer with the sections that would be written.',
     },
     'LeftOutItem': {
         'place': 'A line of the file, or the id of a memory.',

@@ -121,7 +121,7 @@ NO_ROOM = "the budget has no room for a single line: ask with a larger one"
 class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     """The offer of one workspace to a block, within the whole budget, best first.
 
-    `parts` describe what the block includes, in its order. `raw_hits` and `counts` belong to a
+    `parts` describe the included lines, in order of the block. `raw_hits` and `counts` belong to a
     query whose block is merged with others. In a linked worktree, shown paths begin with `root` if
     they are not relative to that worktree.
     """
@@ -671,7 +671,7 @@ def _find_raw_hits(
         for part in block.included
     ]
     wanted = set(anchors)
-    passages = [passage_ for passage_ in matching.passages if passage_.chunk.anchor in wanted]
+    passages = [each for each in matching.passages if each.chunk.anchor in wanted]
     chunks = matching.read([passage.chunk for passage in passages])
     matcher = Matcher(make_patterns(reader, plan))
     raw_hits: dict[str, RawHit] = {}

@@ -294,7 +294,7 @@ def _apply(
 
 
 def _apply_command(params: MemoryParams, path: str, data: bytes | None) -> EditResult:
-    """Make a note's new bytes of its old ones."""
+    """Make the new bytes of a note from its old bytes."""
     dialect = params.dialect
     match params.command:
         case "create":

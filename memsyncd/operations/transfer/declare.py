@@ -38,7 +38,7 @@ class ImportParams(WriteParams, frozen=True, kw_only=True):
     format: ImportFormat = "jsonl"
     """The system that wrote it: `jsonl` is memsyncd's own export."""
     dry_run: bool = False
-    """Change nothing; answer what would be written."""
+    """Change nothing; answer with the sections that would be written."""
 
 
 class LeftOutItem(Result, frozen=True, kw_only=True):

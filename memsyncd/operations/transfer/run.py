@@ -61,7 +61,7 @@ READ_LIMIT_S = 30.0
 
 
 class ImportPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The notes that an import writes, and what it reports."""
+    """The notes that an import writes, and the values of its report."""
 
     puts: tuple[Put, ...]
     added: list[AddedSection]
@@ -272,7 +272,7 @@ def _read_note(
 
 
 def _read_folder(folder: str) -> list[tuple[str, bytes]]:
-    """Return the path within the folder and the bytes of each markdown file, without hidden ones
+    """Return the path within the folder and the bytes of each markdown file, without hidden files
     and links.
     """
     if not os.path.isdir(folder):
