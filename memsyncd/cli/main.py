@@ -132,9 +132,9 @@ def _help(words: Sequence[str], console: Console) -> int:
 
 
 def _unknown_command(name: str) -> BadRequest:
-    near = find_nearest(name, ENTRIES)
+    nearest = find_nearest(name, ENTRIES)
     kind = "option" if name.startswith("-") else "command"
-    hint = f"did you mean `memsyncd {near}`?" if near else "see `memsyncd --help`"
+    hint = f"did you mean `memsyncd {nearest}`?" if nearest else "see `memsyncd --help`"
     return BadRequest(f"no such {kind}: {name}", hint=hint)
 
 

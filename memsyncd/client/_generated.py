@@ -55,15 +55,15 @@ class GeneratedMethods(Closing):
         raises BadRequest without a criterion.
 
         `keywords`: Any of these keywords. They are compared with the `keywords` of a section,
-        exactly but for case.
+        without case.
         `track_access`: Count an access for each section that is returned; `access.stats` has the
         counts.
         `topic`: Only memories of this topic.
         `kind`: Only memories of this kind.
         `text`: Words, if nothing else finds a memory; by default the keywords.
         `max_tokens`: The budget of all texts together, 100 to 50,000 tokens.
-        `follow`: Show what this relation leads to: `resolved_by`. The memories that typed links
-        lead to come right behind the memory that has the links.
+        `follow`: Show the memories to which this relation leads, such as `resolved_by`, right
+        behind the memory that has the typed links.
         `filters`: Only sections that pass these.
         """
         params: dict[str, Any] = {
@@ -114,12 +114,13 @@ class GeneratedMethods(Closing):
         of the content.
         `kind`: One word, such as `decision`; `session`, `discovery`, `checkpoint`, `note` and
         `summary` are kinds, too.
-        `tags`: At most 32.
-        `importance`: From 0 to 1; by default that of the kind.
+        `tags`: The tags, at most 32.
+        `importance`: From 0 to 1; by default the importance of the kind.
         `priority`: `P0` to `P3`.
         `lifecycle`: `ephemeral`, `session`, `task` or `project`.
-        `status`: Such as open, doing, blocked or done; none counts as open.
-        `source`: Where it comes from: a text, or names with values.
+        `status`: The status, such as open, doing, blocked or done; a section without status counts
+        as open.
+        `source`: The origin of the section: a text, or names with values.
         `task`: The task, such as `WU-123`.
         `session`: The session of an agent.
         `topic`: At most 100 characters.
@@ -127,14 +128,15 @@ class GeneratedMethods(Closing):
         `scope`: A scope of your own.
         `created`: A day or a time; now by default.
         `updated`: The day or time of the last change.
-        `expires`: A day or a time, from which on searches leave it out.
-        `metadata`: Keys of one's own.
+        `expires`: A day or a time; from then on searches leave the section out.
+        `metadata`: Metadata of your own, by key.
         `relations`: A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link
         at the end of the text.
-        `note`: The note to append it to, from the workspace's root or beneath `.memories/`, for
-        `note.add` absolute as well; by default the note of its kind.
-        `on_similar`: If a section says nearly the same: `add` writes a new one and names it,
-        `append` appends the text to it, as `field.append` does, `report` writes nothing.
+        `note`: The note to which the section is appended, from the workspace's root or beneath
+        `.memories/`, for `note.add` also absolute; by default the note of its kind.
+        `on_similar`: If a section says nearly the same: `add` writes a new section and names the
+        similar one, `append` appends the text to it, as `field.append` does, `report` writes
+        nothing.
         """
         params: dict[str, Any] = {
             "content": content,
@@ -231,28 +233,28 @@ class GeneratedMethods(Closing):
 
         `anchors`: Memories: anchors, notes, lines of notes such as `MEMORY.md:12-18`, or titles.
         `filters`: Only sections that pass these.
-        `apply`: Do it; by default memories that are named are changed at once, and of filters only
-        the plan is shown.
-        `plan`: Only if the plan is still this one, as a call without `apply` names it.
+        `apply`: Carry out the plan. By default, memories that are named are changed at once, and
+        for filters only the plan is shown.
+        `plan`: Only if the plan still has this digest, which a call without `apply` returns as
+        `plan`.
         `status`: The status: open, doing, blocked, done, archived, or a word of your own.
         `priority`: `P0` to `P3`.
         `importance`: From 0 to 1.
         `kind`: The kind of memory, one word such as decision; the memory stays in its note.
-        `tags`: A tag that it is to have; others go.
-        `add_tags`: A tag that it gets besides its others.
-        `remove_tags`: A tag that goes.
-        `keywords`: A keyword that it is to have; others go.
-        `add_keywords`: A keyword that it gets besides its others.
-        `remove_keywords`: A keyword that goes.
+        `tags`: A tag of the memory; all others are removed.
+        `add_tags`: A tag to add.
+        `remove_tags`: A tag to remove.
+        `keywords`: A keyword of the memory; all others are removed.
+        `add_keywords`: A keyword to add.
+        `remove_keywords`: A keyword to remove.
         `task`: The task, such as `WU-123`.
         `session`: The session of an agent.
         `topic`: The topic.
         `lifecycle`: `ephemeral`, `session`, `task` or `project`.
-        `expires`: A day or a time, from which on searches leave it out.
-        `source`: Where it comes from.
-        `metadata`: Keys of one's own; an empty text removes one.
-        `relate`: A relation to add, such as `resolves=MEMORY.md#setup`; one that is there already
-        stays.
+        `expires`: A day or a time; from then on searches leave the memory out.
+        `source`: The origin of the memory.
+        `metadata`: Metadata of your own, by key; an empty text removes a key.
+        `relate`: A relation to add, such as `resolves=MEMORY.md#setup`; an existing relation stays.
         `unrelate`: A relation to remove.
         `title`: The heading of the section; links to it are changed with it.
         `clear`: The name of a field to remove, such as `expires` or `importance`.
@@ -319,7 +321,7 @@ class GeneratedMethods(Closing):
 
         `anchor`: The memory: an anchor, a note, lines of a note, or a title.
         `relation`: One word such as `resolves`, `caused_by`, `contradicts`, `supersedes`.
-        `to`: The memory that it leads to, named like the first.
+        `to`: The memory to which the relation leads, named like the first.
         `remove`: Remove the relation instead.
         `if_digest`: Write only if the note still has this digest; otherwise nothing is done.
         """
@@ -351,14 +353,15 @@ class GeneratedMethods(Closing):
 
         `anchors`: Memories: anchors, notes, lines of notes such as `MEMORY.md:12-18`, or titles.
         `filters`: Only sections that pass these.
-        `apply`: Do it; by default memories that are named are changed at once, and of filters only
-        the plan is shown.
-        `plan`: Only if the plan is still this one, as a call without `apply` names it.
-        `purge`: Remove them from the history too, with every earlier text of their notes that holds
-        them: no undo brings them back.
-        `unlink`: Remove the links to them too; otherwise these are only named.
-        `confirm`: Forget memories of protected kinds, sections beneath a named one, and for ever,
-        without a question.
+        `apply`: Carry out the plan. By default, memories that are named are changed at once, and
+        for filters only the plan is shown.
+        `plan`: Only if the plan still has this digest, which a call without `apply` returns as
+        `plan`.
+        `purge`: Remove them from the history, too, with every earlier text of their notes that
+        holds them: no undo brings them back.
+        `unlink`: Remove the links to them, too; by default the answer only names these links.
+        `confirm`: Agree, instead of a question, to forget memories of protected kinds or sections
+        beneath a named memory, and to purge.
         `if_digest`: Write only if the note still has this digest; otherwise nothing is done.
         """
         params: dict[str, Any] = {
@@ -398,11 +401,11 @@ class GeneratedMethods(Closing):
 
         `anchor`: The memory to replace: an anchor, lines of a note, or a title.
         `content`: The new text, in markdown.
-        `summary`: The heading; by default the former one, or the beginning of the text if that was
-        one.
-        `kind`: The kind; by default that of the former memory, like all that follows.
-        `tags`: A tag; others of the former memory go.
-        `keywords`: A keyword; others of the former memory go.
+        `summary`: The heading; by default the former heading, or, if that was the beginning of the
+        former text, the beginning of the new text.
+        `kind`: The kind; by default the kind of the former memory, and so are all further fields.
+        `tags`: A tag; the tags of the former memory are left out.
+        `keywords`: A keyword; the keywords of the former memory are left out.
         `importance`: From 0 to 1; by default the importance of the kind.
         `priority`: `P0` to `P3`.
         `lifecycle`: `ephemeral`, `session`, `task` or `project`.
@@ -410,8 +413,8 @@ class GeneratedMethods(Closing):
         `task`: The task, such as `WU-123`.
         `session`: The session of an agent.
         `topic`: The topic.
-        `expires`: A day or a time, from which on searches leave it out; by default none.
-        `note`: The note to write it to; by default that of the former memory.
+        `expires`: A day or a time; from then on searches leave the memory out; by default none.
+        `note`: The note for the new memory; by default the note of the former memory.
         `if_digest`: Write only if the note still has this digest; otherwise nothing is done.
         """
         params: dict[str, Any] = {
@@ -1554,7 +1557,7 @@ class GeneratedMethods(Closing):
 
         `file`: The file or folder with the memories, absolute.
         `format`: The system that wrote it: `jsonl` is memsyncd's own export.
-        `dry_run`: Change nothing; answer what would be written.
+        `dry_run`: Change nothing; answer with the sections that would be written.
         """
         params: dict[str, Any] = {
             "file": file,

@@ -91,17 +91,17 @@ class NewSection(TypedDict, total=False):
     # One word, such as `decision`; `session`, `discovery`, `checkpoint`, `note` and `summary` are
     # kinds, too.
     kind: str | None
-    # At most 32.
+    # The tags, at most 32.
     tags: Words
-    # From 0 to 1; by default that of the kind.
+    # From 0 to 1; by default the importance of the kind.
     importance: float | None
     # `P0` to `P3`.
     priority: str | None
     # `ephemeral`, `session`, `task` or `project`.
     lifecycle: str | None
-    # Such as open, doing, blocked or done; none counts as open.
+    # The status, such as open, doing, blocked or done; a section without status counts as open.
     status: str | None
-    # Where it comes from: a text, or names with values.
+    # The origin of the section: a text, or names with values.
     source: str | dict[str, str] | None
     task: str | None
     # Another name for `task`.
@@ -115,15 +115,15 @@ class NewSection(TypedDict, total=False):
     # A day or a time; now by default.
     created: str | None
     updated: str | None
-    # A day or a time, from which on searches leave it out.
+    # A day or a time; from then on searches leave the section out.
     expires: str | None
-    # Keys of one's own.
+    # Metadata of your own, by key.
     metadata: dict[str, str]
     # A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link at the end of
     # the text.
     relations: Words
-    # The note to append it to, from the workspace's root or beneath `.memories/`, for `note.add`
-    # absolute as well; by default the note of its kind.
+    # The note to which the section is appended, from the workspace's root or beneath `.memories/`,
+    # for `note.add` also absolute; by default the note of its kind.
     note: str | None
 
 
@@ -177,7 +177,7 @@ class MemoryCommand(TypedDict, total=False):
     file_text: str | None
     old_str: str | None
     new_str: str | None
-    # The line after which the text is inserted; 0 for before the first.
+    # The line after which the text is inserted; 0 for the beginning of the note.
     insert_line: int | None
     insert_text: str | None
     old_path: str | None
@@ -187,11 +187,11 @@ class MemoryCommand(TypedDict, total=False):
     update_links: bool | None
     # `rename`: change nothing; name the notes whose links would be updated.
     dry_run: bool | None
-    # Digest that the writer has read; if the note has another digest, nothing is done. Empty for a
-    # note that does not exist.
+    # Digest of the note as the writer has read it; if the note has another digest, nothing is done.
+    # Empty for a note that does not exist.
     if_digest: str | None
-    # Wording of the answer: that of Anthropic's documents, or that of its Python SDK where they
-    # differ.
+    # The wording of the answer: `docs` as in Anthropic's documents, or `sdk` as in its Python SDK
+    # where the two differ.
     dialect: Literal["docs", "sdk"]
 
 
@@ -502,22 +502,22 @@ class SectionPlace(TypedDict):
 
 
 class RelatedSection(FoundSection):
-    """A section, with those beneath it, or a whole note, that a typed link leads to. The anchor of
-    a whole note is the anchor of its first section.
+    """A section with its subsections, or a whole note, to which a typed link leads. The anchor of a
+    whole note is the anchor of its first section.
     """
 
-    # The relation that was followed, from the section that was found to this one.
+    # The relation that was followed from the hit to this section.
     relation: str
     # Plain text of one line: its beginning.
     snippet: str
 
 
 class Hit(RelatedMeta):
-    """A passage of one section, or of neighbouring ones that state no metadata of their own."""
+    """A passage of a section, or of neighbouring sections that state no metadata of their own."""
 
     workspace: str
-    # The sections of a passage of several, by line; empty for one section. Anchor and heading of
-    # the hit belong to the snippet.
+    # The sections of the passage by line, if it has several; else empty. Anchor and heading of the
+    # hit belong to the snippet.
     sections: list[SectionPlace]
     # Plain text of one line, with matched words between `**` and `**`.
     snippet: str
@@ -530,10 +530,10 @@ class Hit(RelatedMeta):
     # The words of the query that the hit holds, themselves or in another form of the same stem,
     # such as `timeouts` for `timeout`.
     matched: list[str]
-    # The words of which it holds related words alone, such as `electrician` for `electrics`. A hit
-    # without both is near by its meaning alone.
+    # The words of the query of which the hit holds only related words, such as `electrician` for
+    # `electrics`. A hit without both was found only by its meaning.
     matched_related: list[str]
-    # The sections that the relations to `follow` lead to, at most 20, in order of the links.
+    # The sections to which the relations in `follow` lead, at most 20, in order of the links.
     related: list[RelatedSection]
     explain: dict[str, float] | None
 
@@ -545,36 +545,36 @@ class SearchAnswer(TypedDict):
     # True if no hit holds every word itself.
     relaxed: bool
     why_empty: str | None
-    # If no hit holds a word: the query with similar indexed words in place of mistyped ones, if
-    # that has hits.
+    # If no hit holds a word: the query with similar indexed words in place of mistyped words, if it
+    # has hits.
     did_you_mean: str | None
     # Whether vectors took part: `ready` with vectors of all chunks, `partial` while some are
-    # pending; `off` if none did, or not in time, and words alone decided.
+    # pending; `off` if only words decided, because there are no vectors or they came too late.
     semantic: Literal["off", "partial", "ready"]
-    # Chunks without a vector yet, which only their words find.
+    # The number of chunks without a vector yet, which only their words find.
     semantic_pending: int
-    # Why words alone decided although semantic search is on, or why it is `partial`.
+    # Why only words decided although semantic search is on, or why it is `partial`.
     semantic_reason: str | None
     # The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read
     # as words, and words beyond the limits of 32 terms and 1,024 characters.
     query_problems: list[str]
-    # The exclusions of the query, in their typed form: `-m`, `-kind:todo`. A passage that holds the
-    # word and the word before it as they were typed, such as `commit -m`, is found all the same.
+    # The exclusions of the query, as typed: `-m`, `-kind:todo`. A passage that holds the excluded
+    # word and the word before it as typed, such as `commit -m`, is found all the same.
     excluded: list[str]
 
 
 class AnsweringWorkspace(TypedDict):
-    """A workspace that was asked, and why it is left out of the answer if it is."""
+    """A workspace that was asked, with an error if the answer leaves it out."""
 
     id: str
     name: str
-    # The folder that paths are relative to.
+    # The folder to which paths are relative.
     root: str
-    # The folder in a linked git worktree that stands for `root`, if one was named.
+    # The folder in a linked git worktree that stands for `root`, if the request names it.
     worktree: str | None
     # True for the user-wide workspace, whose parts of a block are labelled `user-wide`.
     user: bool
-    # Why the workspace is left out; null if it is not.
+    # Why the workspace is left out; null if the answer has it.
     failure: str | None
     # The code of that error.
     code: str | None
@@ -608,9 +608,9 @@ class ContextPart(RelatedMeta):
     # `match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project`, `recent` or
     # `related`, if a relation was followed to it.
     reason: str
-    # A relation that was followed to it.
+    # A relation that was followed to this section.
     relation: str | None
-    # The section from which it was followed.
+    # The section from which the relation was followed.
     related_to: str | None
 
 
@@ -626,16 +626,16 @@ class LeftOutPart(SectionPlace):
 class ContextAnswer(TypedDict):
     """The part of a context's result that depends on the query and the index."""
 
-    # The first that was asked.
+    # The first workspace that was asked.
     workspace: str
     # A block of markdown for a prompt, empty if nothing is relevant.
     text: str
     tokens: int
-    # Best first; the text orders them by note and line.
+    # The included parts, the best first; the text orders them by note and line.
     included: list[ContextPart]
     left_out: list[LeftOutPart]
-    # Further matching chunks: only the best are ranked, and rank below all that is included or left
-    # out.
+    # The number of further matching chunks, which rank below all included and left-out parts: only
+    # the best chunks are ranked.
     unranked: int
     why_empty: str | None
     # As in the result of `search`.
@@ -658,26 +658,26 @@ class ContextResult(ContextAnswer):
 class RecalledMemory(RelatedMeta):
     """A section with all sections beneath it."""
 
-    # A relation that was followed to it.
+    # A relation that was followed to this memory.
     relation: str | None
-    # The memory from which it was followed.
+    # The memory from which the relation was followed.
     related_to: str | None
     # The line to put above the text for a model if it tries to instruct its reader.
     mark: str
-    # Without the section's comment. The text of the most important memory, or of the best match if
-    # words were searched for, is cut, with `…`, if it is larger than the budget.
+    # The text, without the section's comment. The text of the most important memory, or of the best
+    # match of a search for words, is cut, with `…`, if it is larger than the budget.
     text: str
     tokens: int
 
 
 class Recalled(TypedDict):
     workspace: str
-    # The stage that found them; null if none did.
+    # The stage that found the memories; null if none did.
     stage: Literal["keywords", "topic and kind", "words"] | None
     # The most important first, then the last accessed or updated.
     memories: list[RecalledMemory]
     tokens: int
-    # Memories that were found, and for which the budget has no room.
+    # The number of found memories for which the budget has no room.
     left_out: int
     freshness: Freshness | None
     # As in the result of `search`, if words were searched for.
@@ -717,12 +717,12 @@ class SimilarSection(FoundSection):
 
 
 class Added(WrittenSection):
-    """The place of the new section; of the similar one if that was appended to or reported."""
+    """The place of the new section, or of the similar section that was extended or reported."""
 
     action: Literal["added", "appended", "changed", "reported", "unchanged"]
     # Sections that said nearly the same before, the most similar first.
     similar: list[SimilarSection]
-    # A configured kind that is similar to the given one, which is not configured.
+    # A configured kind that is similar to the kind of the request, if that is not configured.
     similar_kind: str | None
 
 
@@ -731,13 +731,13 @@ class MemoryResult(Written):
     text: str
     # Digest of the note after the command; None for a folder and for a deleted note.
     digest: str | None
-    # False if the command has written a file that is no note, such as `deploy` or `a.json`: it is
-    # kept, and searches do not read it.
+    # False if the command has written a file that is no note, such as `deploy` or `a.json`: the
+    # file is kept, and searches do not read it.
     is_searched: bool
     # The notes whose links a rename has changed, by their paths before it.
     updated_links: list[str]
-    # The notes whose links stay as they are: memsyncd may only read them, or another program has
-    # changed them meanwhile.
+    # The notes whose links stay as they are, because memsyncd may only read them, or another
+    # program has changed them meanwhile.
     skipped_links: list[str]
 
 
@@ -756,12 +756,12 @@ class AddedSection(TypedDict):
 
 
 class AddedMany(Written):
-    # In the order of the request.
+    # The sections, in the order of the request.
     added: list[AddedSection]
 
 
 class FieldFault(TypedDict):
-    """One thing that is wrong; `field` is empty for a problem of a note's text."""
+    """A fault; `field` is empty for a problem of a note's text."""
 
     field: str
     problem: str
@@ -774,9 +774,9 @@ class Validation(TypedDict):
     # Empty for a section that is not written.
     workspace: str
     is_valid: bool
-    # All of them, by path and line.
+    # All faults, by path and line.
     faults: list[FieldFault]
-    # Sections that were checked.
+    # The number of checked sections.
     checked: int
 
 
@@ -791,11 +791,12 @@ class Got(SectionMeta):
     text: str
     digest: str
     heading: list[str]
-    # Lines of the whole note.
+    # The number of lines of the whole note.
     n_lines: int
-    # Links from the section or note, as `links` lists them; 0 for the file of a worktree.
+    # The number of links from the section or note, as `links` lists them; 0 for the file of a
+    # worktree.
     n_links: int
-    # Links to it.
+    # The number of links to the section or note.
     n_backlinks: int
 
 
@@ -823,7 +824,7 @@ class SectionInfo(SectionMeta):
     # On request: `decay_score`, and the factors `decay_recency`, `decay_accesses`,
     # `decay_importance`.
     explain: dict[str, float] | None
-    # On request.
+    # The tier, on request.
     tier: Literal["hot", "warm", "cold"] | None
 
 
@@ -846,7 +847,7 @@ class Listing(TypedDict):
 
 
 class MemoryItem(SectionPlace):
-    """A memory, with its lines after the change; of a whole note the anchor is its path."""
+    """A memory, with its lines after the change; a whole note has its path as anchor."""
 
     kind: str | None
     # Digest of the note after the change.
@@ -860,7 +861,7 @@ class LeadingLink(TypedDict):
 
     path: str
     lines: list[int]
-    # The anchor or the path that it leads to before the change.
+    # The anchor or the path to which the link leads before the change.
     to: str
 
 
@@ -869,11 +870,11 @@ class MemoriesSet(Written):
     # A digest of the changes.
     plan: str
     changed: list[MemoryItem]
-    # Those that say it already.
+    # Memories that state it already.
     unchanged: list[MemoryItem]
-    # Those that cannot be changed.
+    # Memories that cannot be changed.
     skipped: list[MemoryItem]
-    # Links that are changed with a title; none of other changes.
+    # Links that are changed with a title; other changes change no links.
     links: list[LeadingLink]
 
 
@@ -881,15 +882,15 @@ class MemoriesForgotten(Written):
     is_applied: bool
     # A digest of the changes.
     plan: str
-    # Every section that goes, with its lines before the change.
+    # Every removed section, with its lines before the change.
     forgotten: list[MemoryItem]
-    # Those that cannot be removed, or are protected.
+    # Memories that cannot be removed, or are protected.
     skipped: list[MemoryItem]
-    # Links to what goes, with their lines before the change.
+    # Links to removed sections, with their lines before the change.
     links: list[LeadingLink]
-    # Revisions that were removed from the history.
+    # The number of revisions that were removed from the history.
     purged: int
-    # False while traces of what was purged stay, because another program reads records.db.
+    # False while traces of purged texts stay, because another program reads records.db.
     is_clean: bool
 
 
@@ -1727,19 +1728,19 @@ class LeftOutItem(TypedDict):
 
 
 class Imported(Written):
-    """`change_set` is null for a dry run, and if every memory is there already."""
+    """`change_set` is null for a dry run, and if every memory exists already."""
 
     is_dry_run: bool
     # The new sections, at most 200 of them.
     added: list[AddedSection]
     n_added: int
-    # Memories that are there already.
+    # The number of memories that exist already.
     n_unchanged: int
-    # Relations that became links.
+    # The number of relations that became links.
     n_relations: int
-    # Memories whose number of accesses was carried over.
+    # The number of memories whose accesses were carried over.
     n_accesses: int
-    # Everything that has no place here, at most 200 of them.
+    # The items that have no place here, at most 200.
     left_out: list[LeftOutItem]
     n_left_out: int
 

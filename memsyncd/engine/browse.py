@@ -1,4 +1,4 @@
-"""Find places that requests name in the index, suggest similar ones, and list problems."""
+"""Find places that requests name in the index, suggest similar places, and list problems."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ LINKS_LIMIT_S = 10.0
 
 
 def name_from_root(scope: Scope, params: NamingParams, *, may_be_folder: bool) -> NamingParams:
-    """Return the parameters with paths of the memory tool as paths from the root; without a path
-    for the memory folder that is the root. Raises PathRefused, and BadRequest for a folder unless
-    it may be one.
+    """Return the parameters with paths of the memory tool as paths from the root, and without a
+    path if it names the memory folder and this is the root. Raises PathRefused, and BadRequest for
+    a folder unless `may_be_folder`.
     """
     changes: dict[str, Any] = {}
     if path := getattr(params, "path", None):
@@ -85,13 +85,13 @@ def find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection
 
 def require_place(workspace: Workspace, path: str, heading: str | None) -> None:
     """Raise NoteNotFound, with the most similar name, if the index has no such section, note or
-    folder; not while there is no index.
+    folder. While there is no index, nothing is raised.
     """
     if workspace.readers is None:
         return
     with workspace.acquire(READ_LIMIT_S) as reader:
         spelling = find_spelling(reader, path)
-        # A path that is not there is looked for in the memory folder, too.
+        # A path that does not exist is looked up in the memory folder, too.
         stored = stream_notes(reader, path=spelling, filters=EVERYTHING, has_sections=False)
         is_stored = any(is_within_folder(note.path, spelling) for note in stored)
         if is_stored and heading:
@@ -110,7 +110,7 @@ def find_spelling(reader: Reader, path: str) -> str:
 
 
 def suggest_note(workspace: Workspace, path: str) -> str:
-    """The hint that names the note with this name or the most similar one; empty without one."""
+    """The hint that names the note with this or the most similar name; empty if none is similar."""
     from memsyncd.store.links import StoredLinks
 
     with workspace.acquire(READ_LIMIT_S) as reader:
@@ -147,7 +147,7 @@ def find_problems(
         with workspace.acquire(READ_LIMIT_S) as reader:
             problems += [*read_problems(reader), *_find_unknown_kinds(reader, kinds)]
     problems.sort(key=lambda problem: (problem.path, problem.line, problem.code))
-    return [ProblemInfo(workspace=workspace.id, **asdict(one)) for one in (*faults, *problems)]
+    return [ProblemInfo(workspace=workspace.id, **asdict(each)) for each in (*faults, *problems)]
 
 
 def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> Iterator[Problem]:

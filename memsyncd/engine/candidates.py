@@ -1,7 +1,7 @@
-"""Find the chunks of one workspace that match a query: what a search and a context rank.
+"""Find the chunks of a workspace that match a query, for a search or a context to rank.
 
 The store finds them by their words; vectors add to their scores and find further chunks. Phrases
-that a sentence quotes count as words where too few chunks have them.
+that a sentence quotes count as words if too few chunks have them.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from memsyncd.store.search import (
     read_ranking_features,
 )
 
-# Names of code are looked for in the text of so many chunks, those that score most by their words.
+# The number of chunks, the best by their words, whose texts are searched for names of code.
 IDENTIFIER_CHUNKS = 30
 
 
 class RankedChunks(NamedTuple):
-    """The chunks that match, unjoined, best first, with what was found on the way."""
+    """The chunks that match, unjoined, the best first, and how they were found."""
 
     ranked: Sequence[Ranked]
     vectors: UsedVectors
@@ -65,8 +65,8 @@ class RankedChunks(NamedTuple):
 
 
 class MatchedChunks(NamedTuple):
-    """The chunks that match a query, how many match each term as far as that was counted, the
-    families of words by the index of their term, and the use of vectors.
+    """The chunks that match a query; the number of chunks per term, where it was counted; the
+    families of words by the index of their term; and the use of vectors.
     """
 
     chunks: FoundChunks
@@ -78,8 +78,8 @@ class MatchedChunks(NamedTuple):
 def rank(
     reader: Reader, workspace: Workspace, plan: SearchPlan, config: Config, *, limit: int
 ) -> RankedChunks:
-    """Rank the chunks of one workspace that match, unjoined, best first: the best `limit`, and some
-    that vectors found.
+    """Rank the matching chunks of a workspace, unjoined: the best `limit`, and some that vectors
+    found, the best first.
     """
     strict = _rank_strictly(reader, workspace, plan, config, limit)
     if plan.relaxed is None or len(strict.ranked) >= limit:
@@ -121,20 +121,21 @@ def find_visible(
 
 # --- vectors ------------------------------------------------------------------------------------
 
-# So many of the chunks nearest to a question are candidates, besides those with its words. Three
-# times as many find as much: R@5 of chats 0.866, of documents 0.725 and 0.795 (0.724 and 0.789).
+# The number of chunks nearest to a question that are candidates besides the chunks with its words.
+# Three times as many find no more: R@5 is 0.866 for chats, 0.725 and 0.795 for documents (with this
+# number 0.724 and 0.789).
 N_NEAREST = 100
-# A chunk without any word of the question is found from this cosine on: the cosine of unrelated
-# texts is lower, or for some models all are higher. A single line that is shorter is a heading
-# alone.
+# The least cosine of a chunk without any word of the question. Cosines of unrelated texts are
+# lower; with some models all cosines are higher. A single line with fewer tokens is only a heading.
 LEAST_COSINE, LEAST_TOKENS = 0.1, 16
 # The share of a request's time that waiting for cosines may take; `[semantic] question_ms` is less.
 VECTORS_SHARE = 0.5
 
 
 class UsedVectors(NamedTuple):
-    """How a search used vectors: whether the answer covers all chunks, how many have none yet, why
-    it is so unless semantic search is switched off, the cosines of chunks, and what they gain.
+    """How a search used vectors: whether the answer covers all chunks, how many chunks have no
+    vector yet, the reason unless semantic search is switched off, the cosines of chunks, and their
+    gains.
     """
 
     state: SemanticState = "off"
@@ -154,9 +155,9 @@ def uses_vectors(workspace: Workspace) -> bool:
 
 def prepare_vectors(workspaces: Sequence[Workspace], text: str, now_s: float) -> bool:
     """Have a question embedded before a thread is free to search for it; never blocks. False if
-    words alone answer it.
+    only words answer it.
     """
-    # The vector is kept for all of them.
+    # All workspaces share the vector.
     vectors = next((workspace.vectors for workspace in workspaces if uses_vectors(workspace)), None)
     question = read_plain_text(text, find_local_day(now_s)) if vectors else ""
     if vectors and question:
@@ -165,12 +166,12 @@ def prepare_vectors(workspaces: Sequence[Workspace], text: str, now_s: float) ->
 
 
 def begin_vectors(workspace: Workspace, plan: SearchPlan) -> SearchPlan:
-    """Return the plan, and the relaxed plan, which may not be needed, with the cosines of its
-    question pending while SQLite searches. Filters alone have none, nor has a workspace where
-    semantic search is off.
+    """Return the plan with pending cosines of its question, which are computed while SQLite
+    searches; the relaxed plan has them, too. A plan of filters alone has no cosines, nor has a
+    workspace where semantic search is off.
 
-    To be called before a reader is acquired: vectors of an index that replaces the reader's index
-    have the ids of other chunks.
+    Call this before a reader is acquired: the vectors of an index that replaces the reader's index
+    have other chunk ids.
     """
     if not (plan.ranking.semantic and plan.match and workspace.readers is not None):
         return plan
@@ -189,10 +190,10 @@ def begin_vectors(workspace: Workspace, plan: SearchPlan) -> SearchPlan:
 
 
 def _add_cosines(
-    reader: Reader, workspace: Workspace, found: FoundChunks, plan: SearchPlan
+    reader: Reader, workspace: Workspace, candidates: FoundChunks, plan: SearchPlan
 ) -> tuple[FoundChunks, UsedVectors]:
-    """Add to the scores of chunks what their vectors add, and the nearest chunks, with or without
-    words of the question. Phrases that have to match stay so.
+    """Add the gains of vectors to the scores of chunks, and add the nearest chunks, with or without
+    words of the question. Phrases that must match still must.
 
     Filters limit the chunks that vectors find. The highest score by words is estimated from the
     stems, because exact words are read later.
@@ -200,21 +201,21 @@ def _add_cosines(
     pending: PendingCosines = plan.pending
     is_strict, weights = bool(plan.query.must), plan.ranking
     allowed = list_allowed(reader, plan.filters, plan.must_not)
-    numbers = [row[0] for row in found.rows]
+    numbers = [row[0] for row in candidates.rows]
     end_s = time.monotonic() + VECTORS_SHARE * plan.timeout_s
     pending.select(numbers, allowed, 0 if is_strict else N_NEAREST)
-    # They are needed anyway, and the process is busy for longer.
-    exact = {**found.read_exact(numbers)} if numbers else {}
+    # Exact words are needed anyway, and the vector process is busy for longer.
+    exact = {**candidates.read_exact(numbers)} if numbers else {}
     cosines = pending.finish(end_s)
     if cosines is None:
-        return found._replace(exact=exact), UsedVectors(reason=pending.reason)
+        return candidates._replace(exact=exact), UsedVectors(reason=pending.reason)
     nearest = [] if is_strict else [*cosines.of.keys() - numbers]
-    stems = found.read_stems(nearest) if nearest else {}
-    exact |= found.read_exact([*stems]) if stems else {}
-    rows, wordless = _read_near(reader, found, plan, nearest, cosines.of, stems)
-    rows += found.rows
+    stems = candidates.read_stems(nearest) if nearest else {}
+    exact |= candidates.read_exact([*stems]) if stems else {}
+    rows, wordless = _read_nearest(reader, candidates, plan, nearest, cosines.of, stems)
+    rows += candidates.rows
     status = workspace.vectors.status()
-    # The score of each by its stems; exact words are read later, for chunks that may be shown.
+    # Scores by stems; exact words are read later, for chunks that may be in the answer.
     lexical = {row[0]: row[6] * (1.0 + weights.exact) for row in rows}
     gains = compute_semantic_gains(
         cosines.of,
@@ -226,8 +227,8 @@ def _add_cosines(
         coverage=1.0 - status.pending / max(1, status.total),
     )
     find_gain = gains.of.get
-    found = found._replace(
-        # By name: a slice and a sum of tuples take half as long again.
+    candidates = candidates._replace(
+        # A slice and a sum of tuples would take half as long again.
         rows=[
             (chunk, file, section, start, end, n_tokens, score + find_gain(chunk, 0.0))
             for chunk, file, section, start, end, n_tokens, score in rows
@@ -243,24 +244,24 @@ def _add_cosines(
     if status.pending and not status.failed:
         chunks = "chunk has" if status.pending == 1 else "chunks have"
         reason = f"{status.pending:,} {chunks} no vector yet, so only their words find them"
-    return found, UsedVectors(state, status.pending, reason, cosines.of, gains)
+    return candidates, UsedVectors(state, status.pending, reason, cosines.of, gains)
 
 
-def _read_near(
+def _read_nearest(
     reader: Reader,
-    found: FoundChunks,
+    candidates: FoundChunks,
     plan: SearchPlan,
     nearest: Sequence[int],
     cosines: Mapping[int, float],
     stems: Mapping[int, float],
 ) -> tuple[list[ChunkRow], frozenset[int]]:
-    """Return the rows of chunks that their vectors found, and which of them have no word of the
-    question.
+    """Return the rows of the chunks that vectors found, and the chunks among them without a word of
+    the question.
     """
     rows, wordless = [], []
     for row in find_rows(reader, nearest, plan.filters, plan.must_not):
         chunk = row[0]
-        lexical = stems.get(chunk, 0.0) + found.gains.get(chunk, 0.0)
+        lexical = stems.get(chunk, 0.0) + candidates.gains.get(chunk, 0.0)
         if lexical:
             rows.append((*row[:6], lexical))
         elif cosines[chunk] >= LEAST_COSINE and (row[3] != row[4] or row[5] >= LEAST_TOKENS):
@@ -275,7 +276,7 @@ def _read_near(
 def make_boost(
     reader: Reader, chunks: FoundChunks, plan: SearchPlan, config: Config
 ) -> Callable[[Sequence[Ranked]], list[Ranked]] | None:
-    """Return the function that boosts chunks among the found ones; None if nothing boosts them."""
+    """Return the function that boosts the found chunks; None if no boost applies."""
     if not (plan.is_boosted or plan.query.identifiers):
         return None
     factors = _compute_identifier_factors(reader, chunks, config, plan.query.identifiers)
@@ -302,7 +303,7 @@ def _compute_identifier_factors(
     for chunk, file, *_, score in best:
         gain = matcher.compute_factor(texts.get(chunk, ""), files[file][0]) - 1.0
         if gain > 0.0:
-            # Words in a row are no reason to count a name for more.
+            # A name multiplies only the part of the score that is not from words in a row.
             share = 1.0 - chunks.runs.get(chunk, 0.0) / score if score > 0.0 else 1.0
             factors[chunk] = 1.0 + share * gain
     return factors
@@ -310,8 +311,8 @@ def _compute_identifier_factors(
 
 # --- counts for the ranking ----------------------------------------------------------------------
 
-# Words with more matches together are looked for once, with all candidates: passing over their
-# matches takes longer than the scores of some hundred chunks.
+# If all words together have more matches than this, exact words are read once, for all candidates:
+# passing over the matches takes longer than the scores of some hundred chunks.
 MAX_READ_TWICE = 2_500
 
 
@@ -319,10 +320,10 @@ def make_exact_bound(
     reader: Reader, workspace: Workspace, plan: SearchPlan, matched: MatchedChunks
 ) -> Callable[[], float] | None:
     """Return the function that bounds the scores of exact words. None for plans without such a
-    bound, for few chunks, and for words with so many matches that to count them and to read twice
-    takes longer than to read the exact words of all candidates.
+    bound, for few chunks, and for words with very many matches: counting these and reading twice
+    takes longer than reading the exact words of all candidates.
 
-    A chunk holds no exact word more often than its stem, but some prefixes.
+    A chunk holds no exact word more often than its stem; for a prefix this may be false.
     """
     chunks = matched.chunks
     if chunks.exact is not None or len(chunks.rows) <= FIRST_READ:
@@ -358,9 +359,7 @@ NO_FOUND_FAMILIES: Mapping[int, FoundFamily] = {}
 def make_patterns(
     reader: Reader, plan: SearchPlan, families: Mapping[int, FoundFamily] = NO_FOUND_FAMILIES
 ) -> list[TermPattern]:
-    """Make the patterns of the terms that a plan looks for, from their words as the index's
-    tokenizer sees them.
-    """
+    """Make the patterns of a plan's terms, from their words by the index's tokenizer."""
     words = reader.split_all([planned.words for planned in plan.terms])
     spellings = reader.split_all([planned.spelling for planned in plan.terms])
     return [

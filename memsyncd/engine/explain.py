@@ -1,9 +1,9 @@
 """Explains an empty answer, and suggests the query that may have been meant.
 
-The first reason that holds becomes a sentence that a person can act on: nothing is indexed; what
-matched was deleted a moment ago; filters, archived sections or `-words` leave none of what matches;
-words occur nowhere, and similar ones do. A query is suggested only if it finds something under the
-same filters.
+The first true reason becomes a sentence that a person can act on: nothing is indexed; the matching
+notes were deleted a moment ago; all matches are excluded by filters, `-words`, or because they are
+archived; words occur nowhere, but similar words do. A query is suggested only if it finds something
+under the same filters.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from memsyncd.store.lookup import (
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import find_filtered, is_matching
 
-# Problems of files and folders that may hold what was asked for.
+# Problems of files and folders, which may hold the answer.
 MISSING_TEXT = UNREADABLE | {"bad_name", "evicted", "too_large"}
-# Absent words for which similar ones are looked up.
+# The most absent words for which similar words are looked up.
 MAX_LOOKED_UP_WORDS = 4
 # Workspaces whose reasons are listed.
 MAX_WORKSPACES = 5
@@ -69,8 +69,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 def explain_nothing(workspaces: Sequence[Workspace], plan: SearchPlan) -> Explanation:
     """Explain why these workspaces have no hit.
 
-    Raises what `Workspace.acquire` raises, except that a lack of time is an explanation too, unless
-    the plan is hurried.
+    Raises the errors of `Workspace.acquire`, except for NotFresh: a lack of time is an explanation,
+    too, unless the plan is hurried.
     """
     if not workspaces:
         return Explanation(why="there is no workspace yet: add a folder with memsyncd add PATH")
@@ -125,7 +125,7 @@ def _explain_one(reader: Reader, workspace: Workspace, plan: SearchPlan) -> Expl
 
 
 def _check_time(plan: SearchPlan) -> None:
-    """Raise NotFresh if the plan is hurried: what follows may take milliseconds."""
+    """Raise NotFresh if the plan is hurried: the next step may take milliseconds."""
     if plan.is_hurried:
         raise NotFresh("there is no hit, and no time to explain why")
 
@@ -163,7 +163,7 @@ def _explain_unread(workspace: Workspace) -> str:
 
 
 def _explain_skipped(workspace: Workspace) -> str:
-    """Name the notes and folders whose text is not in the index as it is on the disk."""
+    """Name the notes and folders whose text on the disk is not in the index."""
     skipped = [
         problem for problem in workspace.condition.scan_problems if problem.code in MISSING_TEXT
     ]
@@ -173,7 +173,7 @@ def _explain_skipped(workspace: Workspace) -> str:
     return first if len(skipped) == 1 else f"{first}; {len(skipped) - 1} more: memsyncd problems"
 
 
-# --- what matches is filtered out ---------------------------------------------------------------
+# --- matches that are filtered out --------------------------------------------------------------
 
 
 def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filters) -> str:
@@ -203,12 +203,12 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
 
 
 def _show_hidden(filters: Filters) -> Filters:
-    """The filters without leaving out archived and expired sections."""
+    """The filters, which now select archived and expired sections, too."""
     return replace(filters, includes_archived=True, includes_expired=True)
 
 
 def _explain_hidden(reader: Reader, match: str, filters: Filters) -> str:
-    """Describe which sections the matches are in that ordinary searches leave out."""
+    """Say in which sections, which ordinary searches leave out, the matches are."""
     if _is_any(reader, match, replace(filters, includes_archived=True)):
         return "in archived sections only: ask with is:archived to see them"
     is_archived_too = not _is_any(reader, match, replace(filters, includes_expired=True))
@@ -245,17 +245,17 @@ EXPIRED_ALONE = Filters(is_expired=True)
 
 
 def _split(filters: Filters) -> Iterator[tuple[str, Filters]]:
-    """Each filter alone, with the words that type it."""
+    """Each filter alone, with its name as typed."""
     for word, filter_ in _split_chain(filters):
         yield word, replace(filter_, now_s=filters.now_s, kind_importance=filters.kind_importance)
 
 
 def _split_chain(filters: Filters) -> Iterator[tuple[str, Filters]]:
-    for one in filters.chain():
-        yield from _split_one(one, "")
-        if one.exclude is not None:
+    for joined in filters.chain():
+        yield from _split_one(joined, "")
+        if joined.exclude is not None:
             yield from (
-                (word, Filters(exclude=each)) for word, each in _split_one(one.exclude, "-")
+                (word, Filters(exclude=each)) for word, each in _split_one(joined.exclude, "-")
             )
     for word, state in (("is:archived", Filters(is_archived=True)), ("is:expired", EXPIRED_ALONE)):
         if word in filters.words:
@@ -280,35 +280,37 @@ def _split_one(filters: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
 
 
 def _name_others(reader: Reader, match: str, filters: Filters) -> str:
-    """Name kinds, tags or notes to ask for instead of those that leave nothing."""
-    near = _find_similar(reader, filters)
+    """Name kinds, tags or notes to ask for instead of the filters that leave nothing."""
+    similar = _find_similar(reader, filters)
     if filters.kinds:
-        found, what = find_matching_kinds(reader, match), "kind"
+        existing, what = find_matching_kinds(reader, match), "kind"
     elif filters.tags:
-        found, what = find_matching_tags(reader, match), "tag"
+        existing, what = find_matching_tags(reader, match), "tag"
     elif filters.paths:
-        if near:
-            return f"; similar: {', '.join(map(redact, near))}"
+        if similar:
+            return f"; similar: {', '.join(map(redact, similar))}"
         is_outside = any(path.startswith("/") for path in filters.paths)
         return "; a path begins at the workspace's root, as docs/plan.md" if is_outside else ""
     elif filters.metas or filters.keys or filters.related_to:
-        if near or not filters.related_to:
-            return f"; similar: {', '.join(map(redact, near))}" if near else ""
+        if similar or not filters.related_to:
+            return f"; similar: {', '.join(map(redact, similar))}" if similar else ""
         return _name_unknown(reader, filters.related_to)
     elif filters.after or filters.before:
         stated = "what it, a heading, its note or its name states, else when saved"
         return f"; the date of a section is {stated}"
     else:
         return ""
-    found, near = [*map(redact, found)], [*map(redact, near)]
+    existing, similar = [*map(redact, existing)], [*map(redact, similar)]
     theirs = (
-        f"the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}" if found else f"no {what}"
+        f"the {what}{'s' if len(existing) > 1 else ''} {', '.join(existing)}"
+        if existing
+        else f"no {what}"
     )
-    return f"; what matches has {theirs}{'; similar: ' if near else ''}{', '.join(near)}"
+    return f"; what matches has {theirs}{'; similar: ' if similar else ''}{', '.join(similar)}"
 
 
 def _name_unknown(reader: Reader, related_to: Sequence[str]) -> str:
-    """Name the notes of filters `related_to:` that are not there."""
+    """Name the notes of filters `related_to:` that do not exist."""
     names = StoredLinks(reader).names
     targets = (value.rpartition("=")[2] for value in related_to)
     unknown = [_shorten(name) for name in targets if not names.find("", name)]
@@ -318,13 +320,13 @@ def _name_unknown(reader: Reader, related_to: Sequence[str]) -> str:
 def _find_similar(reader: Reader, filters: Filters) -> list[str]:
     """Return existing kinds, tags or notes that are similar to a filter without hits."""
     if filters.kinds:
-        return _find_near_values(filters.kinds, count_kinds(reader))
+        return _find_similar_values(filters.kinds, count_kinds(reader))
     if filters.tags:
-        return _find_near_values(filters.tags, count_tags(reader))
+        return _find_similar_values(filters.tags, count_tags(reader))
     if filters.metas:
-        return _find_near_metas(reader, filters.metas)
+        return _find_similar_metas(reader, filters.metas)
     if filters.keys:
-        return [f"has:{near}" for near in _find_near_values(filters.keys, count_keys(reader))]
+        return [f"has:{key}" for key in _find_similar_values(filters.keys, count_keys(reader))]
     if filters.related_to:
         names = StoredLinks(reader).names
         targets = [value.rpartition("=")[2] for value in filters.related_to]
@@ -332,12 +334,12 @@ def _find_similar(reader: Reader, filters: Filters) -> list[str]:
         return [path for path in similar if path]
     if filters.paths and not find_filtered(reader, filters, limit=1).rows:
         names = StoredLinks(reader).names
-        near = (names.find("", path) or names.find_similar(path) for path in filters.paths)
-        return [path for path in near if path]
+        similar = [names.find("", path) or names.find_similar(path) for path in filters.paths]
+        return [path for path in similar if path]
     return []
 
 
-def _find_near_metas(reader: Reader, metas: Sequence[str]) -> list[str]:
+def _find_similar_metas(reader: Reader, metas: Sequence[str]) -> list[str]:
     """Return existing keys, or values of these keys, similar to keys of filters `meta:`."""
     similar: list[str] = []
     for condition in filter(None, map(parse_condition, metas[:MAX_LOOKED_UP_WORDS])):
@@ -345,10 +347,10 @@ def _find_near_metas(reader: Reader, metas: Sequence[str]) -> list[str]:
         if condition.key.casefold() not in {key.casefold() for key, _ in keys}:
             similar += (
                 f"meta:{key}{condition.sign}{_quote(condition.value)}"
-                for key in _find_near_values([condition.key], keys)
+                for key in _find_similar_values([condition.key], keys)
             )
         elif condition.sign == EQUAL:
-            values = _find_near_values([condition.value], count_keys(reader, condition.key))
+            values = _find_similar_values([condition.value], count_keys(reader, condition.key))
             similar += (f"meta:{condition.key}={_quote(value)}" for value in values)
     return similar
 
@@ -357,8 +359,8 @@ def _quote(value: str) -> str:
     return f'"{value}"' if " " in value else value
 
 
-def _find_near_values(values: Sequence[str], existing: Sequence[tuple[str, int]]) -> list[str]:
-    """Existing kinds or tags that are similar to unknown ones in `values`."""
+def _find_similar_values(values: Sequence[str], existing: Sequence[tuple[str, int]]) -> list[str]:
+    """Existing kinds or tags that are similar to unknown kinds or tags in `values`."""
     by_folded = {fold_word(value): value for value, _ in existing}
     counted = [(fold_word(value), n) for value, n in existing]
     unknown = [
@@ -395,14 +397,14 @@ def _explain_words(reader: Reader, plan: SearchPlan) -> Explanation:
                 f"somewhere"
             )
         )
-    near = _find_near_words(reader, plan, absent)
+    similar_words = _list_similar_words(reader, plan, absent)
     why = _describe_absent(absent)
-    if near:
-        similar = dict.fromkeys(word for found in near.values() for word in found)
+    if similar_words:
+        similar = dict.fromkeys(word for others in similar_words.values() for word in others)
         why += f"; similar words in notes: {_list(similar)}"
     elif any(term.form is Form.PHRASE and len(term.words) > 1 for term in absent):
         why += ", in this order"
-    return Explanation(why=why, did_you_mean=_suggest(reader, plan, near))
+    return Explanation(why=why, did_you_mean=_suggest(reader, plan, similar_words))
 
 
 def _describe_absent(absent: Sequence[Term]) -> str:
@@ -419,10 +421,10 @@ def _occurs(reader: Reader, term: Term) -> bool:
     return is_matching(reader, compile_query(Query(should=(term,))))
 
 
-def _find_near_words(
+def _list_similar_words(
     reader: Reader, plan: SearchPlan, absent: Sequence[Term]
 ) -> dict[str, tuple[str, ...]]:
-    """Indexed words that are similar to absent ones, by absent word."""
+    """Indexed words that are similar to absent words, by absent word."""
     words = dict.fromkeys(word for term in absent for word in term.words)
     spelt = [word for word in words if _may_have_similar(fold_word(word))]
     if spelt:
@@ -432,35 +434,39 @@ def _find_near_words(
         for word in spelt
         if not _occurs(reader, Term(text=word, words=(word,), form=Form.WORD))
     ]
-    near = {word: _find_near(reader, fold_word(word)) for word in gone[:MAX_LOOKED_UP_WORDS]}
+    similar_words = {
+        word: _find_similar_words(reader, fold_word(word)) for word in gone[:MAX_LOOKED_UP_WORDS]
+    }
     # A reader who guesses a password must not learn that the guess is close.
     public = {
         word: tuple(
             other for other in similar if not is_secret_word(reader, other, plan.fingerprint)
         )
-        for word, similar in near.items()
+        for word, similar in similar_words.items()
     }
     return {word: similar for word, similar in public.items() if similar}
 
 
 def _may_have_similar(word: str) -> bool:
-    # Versions, tickets and hashes have no similar words, and programs that wait for one to appear
-    # ask for it again and again.
+    # Versions, tickets and hashes have no similar words. A program that waits until such a word
+    # appears asks for it again and again.
     return max_edit_distance(word) > 0 and word.isalpha()
 
 
-def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
+def _find_similar_words(reader: Reader, word: str) -> tuple[str, ...]:
     return suggest_words(word, find_similar_words(reader, word)) or suggest_words(
         word, find_words_by_first_letter(reader, word)
     )
 
 
-def _suggest(reader: Reader, plan: SearchPlan, near: dict[str, tuple[str, ...]]) -> str | None:
-    """The query with similar words in place of absent ones, the most similar that find anything."""
+def _suggest(
+    reader: Reader, plan: SearchPlan, similar_words: dict[str, tuple[str, ...]]
+) -> str | None:
+    """The query with the most similar words that find anything in place of absent words."""
     typed = fold(plan.text)
-    for choice in range(max(map(len, near.values()), default=0)):
+    for choice in range(max(map(len, similar_words.values()), default=0)):
         text = typed
-        for word, similar in near.items():
+        for word, similar in similar_words.items():
             text = re.sub(
                 rf"(?<!\w){re.escape(word)}(?!\w)", similar[min(choice, len(similar) - 1)], text
             )

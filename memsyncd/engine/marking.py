@@ -12,19 +12,19 @@ from memsyncd.operations.sections import SHORT_MARK, mark_warning
 
 
 def find_warning(text: str, config: Config) -> str:
-    """Say how a text tries to instruct its reader; empty if it does not, or if nobody wants to
-    know.
+    """Say how a text tries to instruct its reader; empty if it does not, or if the configuration
+    switches the mark off.
     """
     if not config.guard.has_instructions:
         return ""
-    # The patterns are compiled when they are needed first.
+    # The patterns are compiled at their first use.
     from memsyncd.core.guard.injection import describe_injections
 
     return describe_injections(text)
 
 
 def list_marks(text: str, config: Config) -> list[str]:
-    """Return the lines that may mark a block with this text, the preferred one first: the last is
+    """Return the lines that may mark a block with this text, the preferred line first; the last is
     for a block without room for the others. Empty if the text needs no mark.
     """
     warning = find_warning(text, config)

@@ -70,7 +70,7 @@ def describe_metas(
 
 
 def is_expired(expires: str | None, now_s: float) -> bool:
-    """True from the day or time on that `parse_expiry` returned."""
+    """True from the day or time on that `expires` states."""
     if expires is None:
         return False
     zone = UTC if expires.endswith("Z") else None
@@ -78,9 +78,7 @@ def is_expired(expires: str | None, now_s: float) -> bool:
 
 
 def find_similar_kind(kinds: Mapping[str, KindDefaults], kind: str | None) -> str | None:
-    """Return the configured kind that is most similar to an unknown one; None if none is
-    similar.
-    """
+    """Return the configured kind that is most similar to an unknown kind, None without any."""
     if not kind or kind.lower() in kinds:
         return None
     return next(iter(suggest_words(kind, [(name, 0) for name in kinds])), None)
@@ -99,8 +97,8 @@ NO_ACCESSES: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class Valuation(msgspec.Struct, frozen=True, kw_only=True):
-    """Computes what memories are worth at one time. `accesses` has the counts of sections by their
-    anchors.
+    """Computes the decay and the tiers of memories at one time. `accesses` has the counts of
+    sections by their anchors.
     """
 
     kinds: Mapping[str, KindDefaults]
@@ -110,7 +108,7 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
     accesses: Mapping[str, int]
 
     def compute(self, section: FoundSection | SectionInfo | StoredSection) -> Decay:
-        """Compute the decay of a section of an answer, or as indexed."""
+        """Compute the decay of a section, of an answer or of the index."""
         day = find_stored_day(section) if isinstance(section, StoredSection) else section.day
         stated = (
             section.kind,
@@ -182,7 +180,7 @@ def complete_tiers(filters: Filters, valuation: Valuation) -> Filters:
     )
 
 
-# So many tiers are remembered while sections are read: the sections of a note mostly have the same
+# The most tiers that are remembered while sections are read: most sections of a note have the same
 # metadata.
 N_TIERS = 1_024
 
@@ -221,7 +219,7 @@ def find_stored_moment_s(section: StoredMeta | DatedSection) -> float:
 
 
 def find_moment_s(updated: str | None, created: str | None, day: str) -> float:
-    """Return the seconds since 1970 by the first of these texts that is a time; 0 if none is."""
+    """Return the first of these texts that is a time, in seconds since 1970; 0 if none is."""
     for text in (updated, created, day):
         if text:
             with contextlib.suppress(ValueError, OverflowError, OSError):
@@ -241,7 +239,7 @@ _ORDERS: dict[Sort, Order] = {
 
 
 def find_order(sort: Sort, valuation: Valuation) -> Order | None:
-    """Return the key that sorts sections; None for an order that they have already."""
+    """Return the key that sorts sections; None for the order that they have without sorting."""
     if sort == "decay":
         return lambda section: (-valuation.compute(section).score,)
     return _ORDERS.get(sort)

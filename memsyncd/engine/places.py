@@ -1,8 +1,8 @@
-"""Find the note or section that a text names: what any command prints names it.
+"""Find the note or section that a text names, in each form that a command prints.
 
-A place is an anchor, `path#heading`; a note by its path, its title or an alias; lines of a note,
+A text may be an anchor, `path#heading`; the path, title or alias of a note; lines of a note,
 `path:12-18`, which stand for the section in which they begin; or the title of a section. A section
-that is not archived comes before archived ones of the same title.
+that is not archived comes before archived sections of the same title.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NamedPlace(NamedTuple):
 
 
 def find_named_place(reader: Reader, scope: Scope, text: str) -> NamedPlace:
-    """Return the note or section that a text names; a path may be absolute, or one of the memory
+    """Return the note or section that a text names; a path may be absolute, or a path of the memory
     tool.
 
     Raises NoteNotFound, with the most similar name, and BadRequest that names the candidates if
@@ -62,13 +62,13 @@ def find_named_place(reader: Reader, scope: Scope, text: str) -> NamedPlace:
     """
     text, memory_dir = _name_from_root(scope, text.strip()), scope.memory_dir
     names = StoredLinks(reader).names
-    found = (
+    place = (
         _find_anchor(reader, names, text, memory_dir)
         or _find_note(reader, names, text, memory_dir)
         or _find_lines(reader, names, text, memory_dir)
         or _find_titled(reader, text)
     )
-    return found or _refuse(reader, names, text, memory_dir)
+    return place or _refuse(reader, names, text, memory_dir)
 
 
 def _name_from_root(scope: Scope, text: str) -> str:
@@ -80,8 +80,8 @@ def _name_from_root(scope: Scope, text: str) -> str:
 
 
 def resolve_names(workspace: Workspace, params: ParamsT, fields: Iterable[str]) -> ParamsT:
-    """Return parameters in which the fields that hold lines or a title hold an anchor or a path.
-    Anchors and paths stay, and so does text that names nothing: the operation says what is missing.
+    """Return the parameters with an anchor or a path in each field that held lines or a title.
+    Anchors and paths stay. Text that names nothing stays, too: the operation says what is missing.
 
     Raises BadRequest that names the candidates if several sections have a title.
     """
@@ -89,13 +89,13 @@ def resolve_names(workspace: Workspace, params: ParamsT, fields: Iterable[str]) 
     texts = [text for value in values.values() for text in _list_texts(value) if _may_name(text)]
     if not texts or workspace.readers is None:
         return params
-    # What needs no index, such as an undo, must not fail with it.
+    # An operation that needs no index, such as an undo, must not fail with it.
     with contextlib.suppress(StoreFailed), workspace.acquire(READ_LIMIT_S) as reader:
         memory_dir = workspace.scope.memory_dir
-        found = {text: _resolve(reader, text, memory_dir) for text in texts}
+        places = {text: _resolve(reader, text, memory_dir) for text in texts}
         changes: dict[str, Any] = {}
         for field, value in values.items():
-            changes |= _make_change(params, field, value, found)
+            changes |= _make_change(params, field, value, places)
         return replace(params, **changes)
     return params
 
@@ -114,14 +114,14 @@ def _make_change(
     params: msgspec.Struct,
     field: str,
     value: str | list[str] | None,
-    found: Mapping[str, NamedPlace | None],
+    places_by_text: Mapping[str, NamedPlace | None],
 ) -> dict[str, Any]:
     if isinstance(value, list):
-        places = [found.get(text) for text in value]
+        places = [places_by_text.get(text) for text in value]
         named = [place and (place.anchor or place.path) for place in places]
         return {field: [name or text for name, text in zip(named, value, strict=True)]}
-    place = found.get(value or "")
-    # A section by the name of a note, or the other way round.
+    place = places_by_text.get(value or "")
+    # The field for a note may name a section, and the other way round.
     other = "path" if place is not None and place.anchor is None else "anchor"
     if place is None or not hasattr(params, other):
         return {}
@@ -129,13 +129,13 @@ def _make_change(
 
 
 def _resolve(reader: Reader, text: str, memory_dir: str) -> NamedPlace | None:
-    """Return the place of lines or a title; None for an anchor or a path, and for nothing."""
+    """Return the place of lines or a title; None for an anchor, a path, or a text without place."""
     names = StoredLinks(reader).names
-    if found := _find_lines(reader, names, text, memory_dir):
-        return found
+    if by_lines := _find_lines(reader, names, text, memory_dir):
+        return by_lines
     if _is_path(reader, text):
         return None
-    # A path that is there no more is no name of a note in another folder.
+    # The path of a note that is gone is not the name of a note in another folder.
     note = None if "/" in text else _find_note(reader, names, text, memory_dir)
     return note or _find_titled(reader, text)
 
@@ -155,14 +155,14 @@ def _find_anchor(reader: Reader, names: NoteNames, text: str, memory_dir: str) -
     path = _find_path(reader, names, note, memory_dir)
     if path is None or not heading.strip():
         return None
-    # As a link names it: by its heading, or by the last of its slugs.
+    # A link names a section by its heading, or by the last of its slugs.
     anchor = find_section(path, heading, read_anchors(reader, path))
     return _make_section(reader, anchor) if anchor != path else None
 
 
 def _make_section(reader: Reader, anchor: str, *, is_by_lines: bool = False) -> NamedPlace:
-    found = read_section(reader, anchor)
-    heading = found[1].heading[-1] if found and found[1].heading else ""
+    section = read_section(reader, anchor)
+    heading = section[1].heading[-1] if section and section[1].heading else ""
     return NamedPlace(anchor.rpartition("#")[0], anchor, heading, is_by_lines)
 
 
@@ -186,10 +186,12 @@ def _find_lines(reader: Reader, names: NoteNames, text: str, memory_dir: str) ->
         return None
     first = int(lines["first"])
     sections = read_sections_of(reader, path)
-    within = (one.anchor for one in sections if one.span.start <= first <= one.span.end)
+    within = (
+        section.anchor for section in sections if section.span.start <= first <= section.span.end
+    )
     anchor = next(within, None)
     if anchor is None:
-        last = max((one.span.end for one in sections), default=0)
+        last = max((section.span.end for section in sections), default=0)
         raise NoteNotFound(f"{path} has no line {first}", hint=f"it has {last} lines")
     return _make_section(reader, anchor, is_by_lines=True)
 
@@ -197,18 +199,18 @@ def _find_lines(reader: Reader, names: NoteNames, text: str, memory_dir: str) ->
 def _find_titled(reader: Reader, text: str) -> NamedPlace | None:
     titled = find_titled_sections(reader, text, make_slug(text)) if text else []
     current = [anchor for anchor, is_archived in titled if not is_archived]
-    found = current or [anchor for anchor, _ in titled]
-    if len(found) > 1:
-        _refuse_several(text, found)
-    return _make_section(reader, found[0]) if found else None
+    anchors = current or [anchor for anchor, _ in titled]
+    if len(anchors) > 1:
+        _refuse_several(text, anchors)
+    return _make_section(reader, anchors[0]) if anchors else None
 
 
 def _refuse_several(text: str, anchors: Sequence[str]) -> NoReturn:
-    shown = ", ".join(anchors[:N_CANDIDATES])
+    names = ", ".join(anchors[:N_CANDIDATES])
     more = f", and {len(anchors) - N_CANDIDATES} more" if len(anchors) > N_CANDIDATES else ""
     raise BadRequest(
         f"several sections have the title {text}",
-        hint=f"name one of them: {shown}{more}",
+        hint=f"name one of them: {names}{more}",
         candidates=list(anchors),
     )
 
@@ -219,8 +221,8 @@ def _refuse(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NoR
     if path is not None:
         hint = suggest_anchor(text, read_anchors(reader, path))
         raise NoteNotFound(f"no section {text}", hint=hint)
-    near = names.find_similar(note or text)
-    hint = f"did you mean {near}?" if near else "list notes with: memsyncd list --notes"
+    similar = names.find_similar(note or text)
+    hint = f"did you mean {similar}?" if similar else "list notes with: memsyncd list --notes"
     raise NoteNotFound(f"no note or section {text}", hint=hint)
 
 
@@ -230,20 +232,20 @@ def _refuse(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NoR
 def name_relations(
     reader: Reader, scope: Scope, relations: Sequence[RelationLink], *, must_exist: bool
 ) -> list[RelationLink]:
-    """Return relations with their targets as links name them. Raises NoteNotFound for one that is
-    not there, if it must be.
+    """Return the relations with each target as a link names it. With `must_exist`, raises
+    NoteNotFound for a target that does not exist.
     """
     named: list[RelationLink] = []
-    for one in relations:
-        to = clean_target(one.to)
+    for relation in relations:
+        to = clean_target(relation.to)
         try:
             place = find_named_place(reader, scope, to)
         except NoteNotFound:
             if must_exist:
                 raise
-            named.append(RelationLink(one.kind, to))
+            named.append(RelationLink(relation.kind, to))
         else:
-            named.append(RelationLink(one.kind, name_target(reader, place)))
+            named.append(RelationLink(relation.kind, name_target(reader, place)))
     return named
 
 

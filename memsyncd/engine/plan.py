@@ -1,9 +1,9 @@
 """Make the plan of a search from the parameters of a request.
 
-A query is parsed, and its filters are joined with the filters of the request. How a query reads may
-depend on the notes: a comparison such as `rating>=7` needs a note with this key, and the dash of
-`git commit -m` reads as an exclusion. A passage that holds the option behind the word before it, as
-typed, is spared by the exclusion; if there is any, the search looks for both words in a row.
+A query is parsed, and its filters are joined with the filters of the request. The meaning of a
+query may depend on the notes. A comparison such as `rating>=7` needs a note with this key. The `-m`
+of `git commit -m` is an exclusion, but a passage that holds `commit -m`, as typed, is not excluded;
+if there is such a passage, the search looks for both words in a row.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ from memsyncd.store.texts import read_texts
 
 Asked = TypeVar("Asked", SearchParams, ContextParams)
 # Processor time for finding in a hurried search, and for its explanation. A search that is stopped
-# has to run again, so other processes that take the cores must not stop it: its other limit is
-# longer.
+# has to run again. Other processes that take the cores must not stop it, so its limit in real time
+# is longer.
 HURRIED_CPU_S = 0.006
 # The signs of exclusions and comparisons.
 _DEPENDS = re.compile("[-<>]")
@@ -70,8 +70,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     only notes at or in these places are. `now_s` is seconds since 1970. `timeout_s` is None for the
     request's own limit, or the configured one.
 
-    `is_hurried`: raise NotFresh at once if there is much to look up, be it to find hits or to
-    explain why there is none. The limit then counts for finding alone; reading the hits never takes
+    With `is_hurried`, NotFresh is raised at once if there is much to look up, to find hits or to
+    explain why there are none. The limit then counts only for finding; reading the hits never takes
     long.
     """
 
@@ -80,10 +80,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     absent: frozenset[tuple[str, str]] = msgspec.field(default_factory=frozenset)
     within: tuple[str, ...] = ()
     is_hurried: bool = False
-    # The accesses of the sections of the one workspace that is read, by anchor: on them depends the
-    # decay.
+    # The accesses of sections by anchor, on which decay depends; for a read of a single workspace.
     accesses: Mapping[str, int] = msgspec.field(default_factory=dict)
-    # The commands of the query that a passage holds; None if that was not looked up yet.
+    # The commands of the query that a passage holds; None if they were not looked up yet.
     commands: frozenset[str] | None = None
 
     def limit_s(self, params: SearchParams | ContextParams, config: Config) -> float:
@@ -145,7 +144,7 @@ def add_accesses(
     """Add the accesses of the sections of a workspace, if the answer depends on them."""
     if not needs_accesses(params):
         return options
-    # It imports the editing of notes, which no start needs.
+    # The module imports the editing of notes, which no start needs.
     from memsyncd.engine.accesses import count_accesses
 
     return replace(options, accesses=count_accesses(workspace))
@@ -160,7 +159,7 @@ def needs_accesses(params: SearchParams | ContextParams | ListParams) -> bool:
     return not isinstance(params, ListParams) and "tier:" in params.query.lower()
 
 
-# --- what depends on the notes --------------------------------------------------------------------
+# --- queries whose meaning depends on the notes ---------------------------------------------------
 
 
 def may_name_commands(params: SearchParams | ContextParams) -> bool:
@@ -169,7 +168,7 @@ def may_name_commands(params: SearchParams | ContextParams) -> bool:
 
 
 def must_prepare(params: SearchParams | ContextParams) -> bool:
-    """True if it depends on the notes how the query is read: if it compares (`rating>=7`), or may
+    """True if the meaning of the query depends on the notes: if it compares (`rating>=7`), or may
     name commands.
     """
     if not _DEPENDS.search(params.query):
@@ -182,8 +181,8 @@ def read_query(
 ) -> tuple[Asked, RunOptions]:
     """Look up in the notes of the workspaces how to read the query.
 
-    Raises NotFresh if the request is hurried and there is anything to look up, BadRequest, and what
-    `Workspace.acquire` raises.
+    Raises NotFresh if the request is hurried and there is anything to look up, BadRequest, and the
+    errors of `Workspace.acquire`.
     """
     if not (_DEPENDS.search(params.query) and must_prepare(params)):
         return params, options
@@ -204,16 +203,16 @@ def find_commands(
     Raises BadRequest, and NotFresh if the request is hurried and there is any to read.
     """
     plan = make_search_plan(params, config, options)
-    held: set[str] = set()
+    texts: set[str] = set()
     for workspace in workspaces:
         try:
             with acquire(workspace, plan) as reader:
-                held |= list_held_commands(reader, plan)
+                texts |= list_held_commands(reader, plan)
         except MemsyncdError:
             if plan.is_hurried:
                 raise
-            continue  # the search of this workspace says why, and others may hold some
-    return frozenset(held)
+            continue  # the search of this workspace says why, and others may hold commands
+    return frozenset(texts)
 
 
 def acquire(workspace: Workspace, plan: SearchPlan) -> AbstractContextManager[Reader]:
@@ -225,7 +224,7 @@ def _read_comparisons(
     workspaces: Sequence[Workspace], params: Asked, config: Config, options: RunOptions
 ) -> Asked:
     """Return the parameters with `meta:` before each comparison in the query, such as `rating>=7`,
-    of a key that a note has. Raises what `Workspace.acquire` raises.
+    of a key that a note has. Raises the errors of `Workspace.acquire`.
     """
     if not list_compared_keys(params.query):
         return params
@@ -240,23 +239,23 @@ def _read_comparisons(
 
 # --- commands ------------------------------------------------------------------------------------
 
-# So many texts are read at most, some at a time: those that match best of passages with both words
-# in a row. It takes up to 0.15 ms for each.
+# The most texts that are read, and how many at a time: the best matches among passages with both
+# words in a row. Each takes up to 0.15 ms.
 MAX_READ, PORTION = 2_000, 500
 
 
 def list_held_commands(reader: Reader, plan: SearchPlan) -> set[str]:
-    """Return the texts of the plan's commands that a passage holds which it may find.
+    """Return the texts of the plan's commands that stand in a passage which the plan may find.
 
     Raises NotFresh if the plan is hurried and there are texts to read.
     """
     excluded = plan.must_not._replace(spared=_find_spared(reader, plan))
-    held = set()
+    texts = set()
     for command in plan.query.commands:
         holding = _find_holding(reader, command, plan)
         if find_rows(reader, holding, plan.filters, excluded):
-            held.add(command.phrase.text)
-    return held
+            texts.add(command.phrase.text)
+    return texts
 
 
 def spare_commands(reader: Reader, plan: SearchPlan) -> SearchPlan:
@@ -314,7 +313,7 @@ NOTHING_TO_SAY = QueryReport(query_problems=[], excluded=[])
 
 
 def describe_query(params: SearchParams | ContextParams, now_s: float) -> QueryReport:
-    """Describe what of the query does not count as it was typed, and what it excludes."""
+    """Describe the parts of the query that do not count as typed, and its exclusions."""
     today = find_local_day(now_s)
     return QueryReport(
         query_problems=find_query_problems(params.query, today),
@@ -323,8 +322,8 @@ def describe_query(params: SearchParams | ContextParams, now_s: float) -> QueryR
 
 
 def _complete(filters: Filters, config: Config, valuation: Valuation) -> Filters:
-    """Add what decides which sections have expired, the importance of those that state none, and
-    their tiers.
+    """Add the time that decides which sections have expired, the importance of sections that state
+    none, and the function that finds their tiers.
     """
     filters, now_s = complete_tiers(filters, valuation), valuation.now_s
     if filters.min_importance is None and filters.and_ is None:
@@ -341,7 +340,7 @@ def complete_filters(
     now_s: float,
     accesses: Mapping[str, int] = NO_ACCESSES,
 ) -> Filters:
-    """Parse the filters of a request at this time. Raises what `read_filters` raises."""
+    """Parse the filters of a request at this time. Raises the errors of `read_filters`."""
     parsed = read_filters(filters, find_local_day(now_s))
     return _complete(parsed, config, make_valuation(config, now_s, accesses))
 

@@ -1,9 +1,9 @@
-"""Redacts secrets in everything that is shown of the index.
+"""Redacts secrets in all text that answers take from the index.
 
 The index keeps secrets, so that results do not depend on the redaction. Snippets, context blocks,
 headings, titles, kinds, tags and other metadata are redacted when they are read; anchors never
-contain a secret. Text that is read in order to be edited (`get`, `memory view`, `diff`) is shown
-unchanged, because an edit must see the true bytes.
+contain a secret. Text that is read for an edit (`get`, `memory view`, `diff`) stays unchanged,
+because an edit must see the true bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from memsyncd.store.texts import (
 )
 
 MAX_EXAMINED_CHUNKS = 20
-# So many redacted values are remembered while notes are redacted.
+# The most redacted values that are remembered while notes are redacted.
 N_SHARED = 1_024
 
 _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
@@ -64,7 +64,9 @@ def redact_texts(reader: Reader, texts: Mapping[int, str], config: Config) -> Ma
 
 
 class ShownReader(NamedTuple):
-    """Reads from one snapshot of an index what may be shown; it finds out once what to redact."""
+    """Reads texts for an answer from one snapshot of an index, redacted if need be; it decides once
+    whether there is need.
+    """
 
     reader: Reader
     config: Config
@@ -86,13 +88,13 @@ class ShownReader(NamedTuple):
         return _redact_titles(titles) if self.is_redacting else titles
 
     def read_texts(self, chunks: Sequence[int]) -> Mapping[int, str]:
-        """Read the texts of chunks, by their numbers, each with as many lines."""
+        """Read the texts of chunks, by their numbers. Each text keeps its number of lines."""
         texts = read_texts(self.reader, chunks)
         return redact_texts(self.reader, texts, self.config) if self.is_redacting else texts
 
 
 def must_redact(reader: Reader, config: Config) -> bool:
-    """True if texts of this index may have to be redacted before they are shown."""
+    """True if texts of this index may have to be redacted for an answer."""
     return config.guard.is_masking and has_secrets(reader, index_fingerprint(config))
 
 
@@ -105,8 +107,8 @@ def read_redacted_sections(
 
 
 def redact_sections(sections: Mapping[int, HitSection]) -> Mapping[int, HitSection]:
-    """Redact what sections show besides their texts, by their numbers."""
-    show = cache(redact)  # sections of a note share most of what they state
+    """Redact headings and metadata of sections, by their numbers."""
+    show = cache(redact)  # sections of a note share most of their values
     return {number: redact_section(section, show) for number, section in sections.items()}
 
 
@@ -144,8 +146,8 @@ def _find_secrets(
     """Return the secrets of each chunk that shares lines with a secret, by its number."""
     if knows_secrets(reader, fingerprint):
         return read_chunk_secrets(reader, chunks)
-    # An index of another version, or made while secrets were not looked for, answers until it is
-    # rebuilt. A key spans chunks: the whole notes are searched.
+    # An index of another version, or from a time when secrets were not looked for, answers until it
+    # is rebuilt. A key may span chunks, so whole notes are searched.
     secrets: dict[int, ChunkSecrets] = {}
     secrets_of: dict[str, Sequence[SecretLines]] = {}
     for chunk, path, start, end, is_partial in read_chunk_lines(reader, chunks):
@@ -172,7 +174,7 @@ def redact_notes(
     if not must_redact(reader, config):
         yield from notes
         return
-    # Sections of a note have mostly the same metadata.
+    # Most sections of a note have the same metadata.
     show = lru_cache(maxsize=N_SHARED)(redact)
     for note in notes:
         sections = note.sections
@@ -182,8 +184,8 @@ def redact_notes(
 
 
 def is_secret_word(reader: Reader, word: str, fingerprint: str) -> bool:
-    """True if an indexed word occurs only within secrets, judged by the chunks that match it best.
-    `fingerprint` identifies an index made as configured.
+    """True if an indexed word occurs only within secrets; only the chunks that match it best are
+    read. `fingerprint` is the fingerprint of an index that is made as configured.
     """
     if not word.isalnum() or not has_secrets(reader, fingerprint):
         return False
@@ -215,7 +217,7 @@ def redact_section(section: _Section, show: Callable[[str], str] = redact) -> _S
 
 
 def _redact_value(key: str, text: str, show: Callable[[str], str]) -> str:
-    """Redact a value as it is read beside its key: `password: hunter2`."""
+    """Redact a value as a reader sees it, after its key: `password: hunter2`."""
     return show(f"{key}: {text}").removeprefix(f"{key}: ")
 
 
@@ -236,9 +238,7 @@ def redact_chunk(text: str, of_chunk: ChunkSecrets) -> str:
 
 
 def _redact_spanned(lines: Sequence[str], span: Span, secret: SecretLines) -> Iterator[str]:
-    """Yield lines without a secret that spans lines. A line reads the same in every chunk that
-    shows it.
-    """
+    """Yield lines without a secret that spans lines. A line is the same in each of its chunks."""
     for number, line in enumerate(lines, span.start):
         if number == secret.span.start:
             yield redaction_label(secret.what)

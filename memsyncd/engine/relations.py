@@ -1,8 +1,8 @@
 """Finds the sections that typed links lead to, and contradictions.
 
-A typed link belongs to the memory in which it is: the section of the second level, or of the first
-if it has none of the second, with all sections beneath it. A link to a whole note concerns each of
-its sections.
+A typed link belongs to the memory that holds it. A memory is a section of the second level, or a
+section of the first level without sections of the second, with all sections beneath it. A link to a
+whole note concerns each of its sections.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 CONTRADICTS = "contradicts"
 SUPERSEDES = "supersedes"
-# The most sections that come with one hit, and the most chunks that are read of such a section.
+# The most related sections of a hit, and the most chunks that are read of such a section.
 MAX_RELATED = 20
 MAX_CHUNKS = 50
 # The most steps to the newest memory of a chain.
@@ -55,8 +55,8 @@ class Relation(NamedTuple):
 
 
 class Contradictions(NamedTuple):
-    """The places that a section says it contradicts, and the places that say they contradict it;
-    the memories that it supersedes, since which day, and the newest memories that supersede it.
+    """The places that a section contradicts, and the places that contradict it, by their links; the
+    memories that it supersedes, since which day, and the newest memories that supersede it.
     """
 
     contradicts: list[str]
@@ -74,7 +74,7 @@ class RelatedChunks(NamedTuple):
     sections: Mapping[int, HitSection]
 
     def list_anchors(self) -> list[str]:
-        """The sections, by line; the named one comes first, whatever chunks it has."""
+        """The sections, by line; the section that the link names comes first."""
         named = [self.relation.to] if "#" in self.relation.to else []
         anchors = (self.sections[chunk.section].anchor for chunk in self.chunks)
         return list(dict.fromkeys([*named, *anchors]))
@@ -82,7 +82,7 @@ class RelatedChunks(NamedTuple):
 
 def find_contradictions(reader: Reader, anchors: Iterable[str]) -> dict[str, Contradictions]:
     """Return the contradictions of the sections that have any, and the memories that supersede
-    them, by anchor. This costs nothing where no note states such a relation.
+    them, by anchor. This costs nothing if no note states such a relation.
     """
     names = [name for name in (CONTRADICTS, SUPERSEDES) if has_relation(reader, name)]
     if not names:
@@ -141,8 +141,8 @@ def _find_newest(reader: Reader, links: StoredLinks, anchor: str) -> str:
 def find_relations(
     reader: Reader, anchors: Iterable[str], names: Iterable[str]
 ) -> dict[str, list[Relation]]:
-    """Return the places that the typed links of each section's memory lead to, by anchor: in order
-    of lines, each once, and none within that memory.
+    """Return, by anchor, the places to which the typed links of each section's memory lead: in
+    order of lines, each once, and none within that memory.
     """
     from memsyncd.store.links import StoredLinks
 
@@ -165,7 +165,7 @@ def find_relations(
 
 
 def find_heads(levels: Iterable[tuple[str, int]]) -> dict[str, str]:
-    """Return the first section of the memory that each section of a note is in."""
+    """Return for each section of a note the first section of its memory."""
     heads: dict[str, str] = {}
     head = ""
     for anchor, level in levels:
@@ -199,8 +199,8 @@ def _list_once(places: Iterable[str | None]) -> list[str]:
 
 
 class RelatedReader(NamedTuple):
-    """Reads the sections that relations lead to and that may be shown: no section that the filters
-    hide as archived or expired, and no absent note.
+    """Reads the sections to which relations lead and that the answer may show: no section that the
+    filters hide as archived or expired, and no absent note.
     """
 
     reader: Reader
@@ -253,7 +253,7 @@ class RelatedReader(NamedTuple):
 def make_related_reader(
     reader: Reader, config: Config, plan: SearchPlan, workspace_id: str, now_s: float
 ) -> RelatedReader:
-    """Make the reader of the related sections that a plan may show of a workspace."""
+    """Make the reader of the related sections of a workspace that the answer may show."""
     is_absent = partial(plan.is_absent, workspace_id)
     return RelatedReader(reader, config, plan.filters, now_s, is_absent)
 
@@ -265,7 +265,7 @@ def complete_hits(
     follow: Sequence[str],
     related: RelatedReader,
 ) -> list[Hit]:
-    """Add contradictions to hits, and the sections that the relations in `follow` lead to.
+    """Add contradictions to hits, and the sections to which the relations in `follow` lead.
     `sections` has the numbers of all sections of each hit's passage.
     """
     is_related = has_relation(reader, CONTRADICTS) or has_relation(reader, SUPERSEDES)

@@ -1,12 +1,12 @@
 """Search workspaces: find candidates by a plan, rank and join them, read and highlight the hits.
 
-A search of one workspace queries the store twice, for candidates with their ranking features and
-for the texts that the answer shows; `core` ranks in between and renders afterwards. Both reads see
-one committed generation. Notes that a fresh scan no longer found (`RunOptions.absent`) are left
-out, although the index still has them.
+A search of one workspace queries the store twice: for candidates with their ranking features, and
+for the texts of the answer; `core` ranks in between and renders afterwards. Both reads see the same
+committed generation. Notes that a fresh scan no longer found (`RunOptions.absent`) are left out,
+although the index still has them.
 
-Searches of several workspaces are independent, so that one that fails or is slow does not affect
-the others; `core.search.federation` says how their hits are ordered.
+Searches of several workspaces are independent: a search that fails or is slow does not affect the
+others. `core.search.federation` says how their hits are ordered.
 """
 
 from __future__ import annotations
@@ -88,16 +88,16 @@ from memsyncd.store.sections import (
 )
 from memsyncd.store.texts import has_secrets, read_texts
 
-# Neighbours join into passages, so many hits need many more chunks.
+# Neighbours join into passages, so a search needs more chunks than hits.
 CANDIDATES_PER_HIT = 10
-# Orders that the hits are in anyway.
+# The orders that hits have without sorting.
 UNORDERED: Final = ("relevance", "file")
 # Limit for reading the hits of a hurried search. Milliseconds are enough; it guards against a disk
 # that hangs.
 READ_S = 1.0
-# From so many matches on that would be passed over, the words of the hits are read instead.
+# If a look-up would pass over more matches than this, the words of the hits are read instead.
 READ_WORDS_FROM = 10_000
-# About how many chunks match a word of an index that is so small that they are not counted.
+# Estimate of the chunks that match a word in a small index, where they are not counted.
 UNCOUNTED_MATCHES = 200
 
 
@@ -109,7 +109,7 @@ def search(
 ) -> SearchAnswer:
     """Search one workspace after the other; the answer has the hits of all.
 
-    Raises BadRequest, NotFresh (out of time), and what `Workspace.acquire` raises.
+    Raises BadRequest, NotFresh (out of time), and the errors of `Workspace.acquire`.
     """
     if options.is_hurried and prepare_vectors(workspaces, params.query, options.now_s):
         raise NotFresh(HURRIED)  # the vector process may take milliseconds
@@ -130,7 +130,7 @@ def join_parts(
     params: SearchParams,
     config: Config,
 ) -> SearchAnswer:
-    """Make one answer of what each workspace has. If there is nothing, or vectors alone found it,
+    """Make one answer of the parts of workspaces. If there is no hit, or only vectors found hits,
     the answer explains why, for these workspaces.
     """
     answer = merge_parts(parts, plan, params, config)
@@ -149,7 +149,7 @@ def join_parts(
 
 
 def _lacks_words(answer: SearchAnswer, plan: SearchPlan) -> bool:
-    """True if vectors alone found the hits: the words may be mistyped."""
+    """True if only vectors found the hits: the words may be mistyped."""
     has_words = bool(plan.match and answer.hits)
     return has_words and not any(hit.matched or hit.matched_related for hit in answer.hits)
 
@@ -162,7 +162,7 @@ class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
 
     `counts` is None in a search of one workspace, which needs none. `valuation` has the accesses of
     this workspace. `semantic_shares` are shares of the hits' scores, `nearest` is the highest
-    cosine of one.
+    cosine of a hit.
     """
 
     workspace_name: str
@@ -179,12 +179,12 @@ class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
 def search_part(
     workspace: Workspace, plan: SearchPlan, params: SearchParams, config: Config, *, is_merged: bool
 ) -> SearchPart:
-    """Search one workspace; raises as `search`. With `is_merged`, also count what it takes to merge
-    its hits with others.
+    """Search one workspace; raises as `search`. With `is_merged`, also make the counts that merging
+    its hits with others needs.
     """
     n_hits = params.limit or config.search.max_results
     n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
-    # Filters alone rank nothing: the order decides among all that were found.
+    # Filters alone rank nothing: the order decides among all chunks found.
     n_passages = n_hits if plan.match or params.sort in UNORDERED else n_candidates
     # A hit that stands for several sections has no metadata to be selected or ordered by.
     is_apart = plan.asks_for_metadata or params.sort not in UNORDERED
@@ -207,7 +207,7 @@ def search_part(
         related = make_related_reader(reader, config, plan, workspace.id, plan.now_s)
         sections = [passage.sections for passage in passages]
         hits = complete_hits(reader, hits, sections, params.follow, related)
-        # To look for marks and names takes time in every search.
+        # Looking for marks and names takes time, so not every search does it.
         if has_problem(reader, PROMPT_INJECTION):
             hits = [replace(hit, mark=_find_mark(hit, config)) for hit in hits]
         if any(passage.spans for passage in passages):
@@ -323,7 +323,7 @@ def _find_apart(reader: Reader, is_apart: bool, sections: Collection[int]) -> li
 
 
 class _ReadHit(NamedTuple):
-    """A passage, and what the index says of it."""
+    """A passage with the section, snippet and terms that the index has for it."""
 
     passage: Passage
     section: HitSection
@@ -368,7 +368,7 @@ def _read_hits(
         for ranges, body in zip(matches, bodies, strict=True)
     ]
     sure = [indices - others for indices, others in zip(certain, related, strict=True)]
-    held = _find_held(reader, plan, matched, chunks, sure, words)
+    indices_of_terms = _find_held(reader, plan, matched, chunks, sure, words)
     names = [planned.term.text for planned in plan.terms]
     return [
         _ReadHit(
@@ -379,25 +379,25 @@ def _read_hits(
             related=[names[index] for index in sorted(others - indices)],
         )
         for passage, (number, _), snippet, indices, others in zip(
-            passages, choices, snippets, held, related, strict=True
+            passages, choices, snippets, indices_of_terms, related, strict=True
         )
     ]
 
 
-# A heading alone is short.
+# A chunk with more tokens is more than a heading.
 _MAX_HEADING_TOKENS = 40
 
 
 def _list_options(passage: Passage) -> list[tuple[int, int]]:
     """Return the chunks that a passage may show, with their sections: the strongest, and the next
-    one if that may be a heading alone.
+    chunk if the strongest may be only a heading.
     """
     n_options = 2 if passage.best.candidate.n_tokens <= _MAX_HEADING_TOKENS else 1
     return [*zip(passage.chunks[:n_options], passage.sections[:n_options], strict=True)]
 
 
 def _find_related(matched: MatchedChunks, passages: Sequence[Passage]) -> list[set[int]]:
-    """Return for each passage the indices of the terms of which it contains related words."""
+    """Return for each passage the indices of the terms whose related words it contains."""
     families = matched.chunks.related
     return [
         {index for index, gains in families.items() if not gains.keys().isdisjoint(passage.chunks)}
@@ -421,43 +421,43 @@ def _find_held(
     certain: Sequence[set[int]],
     words: Sequence[PassageWords | None],
 ) -> list[set[int]]:
-    """Return for each passage the indices of the terms that any of its `chunks` contains; it surely
-    contains the `certain` ones.
+    """Return for each passage the indices of the terms that any of its `chunks` contains.
 
-    Its `words`, if they were read, tell which of the others it contains, else the index does.
+    `certain` are the terms that it is known to contain. The others are found among its `words` if
+    these were read, else by the index.
     """
     if len(plan.terms) == 1 and not matched.chunks.related:
         return [set() if matched.chunks.wordless.issuperset(some) else {0} for some in chunks]
-    held = [set(indices) for indices in certain]
-    terms, left = _read_terms(reader, plan, chunks, held, words)
+    terms_of_passages = [set(indices) for indices in certain]
+    terms, left = _read_terms(reader, plan, chunks, terms_of_passages, words)
     if not terms:
-        return held
+        return terms_of_passages
     spelt = [(index, match) for index, term in terms.items() for match in term.spellings]
     n_matching = _count_matches(matched, [term.term for term in terms.values()])
     holding = find_holding(reader, [phrase for _, phrase in spelt], left, n_matching)
-    for some, indices in zip(chunks, held, strict=True):
+    for some, indices in zip(chunks, terms_of_passages, strict=True):
         for chunk in some:
             if chunk in holding:
                 indices.update([spelt[at][0] for at in holding[chunk]])
-    return held
+    return terms_of_passages
 
 
 def _read_terms(
     reader: Reader,
     plan: SearchPlan,
     chunks: Sequence[Sequence[int]],
-    held: Sequence[set[int]],
+    terms_of_passages: Sequence[set[int]],
     words: Sequence[PassageWords | None],
 ) -> tuple[dict[int, PlannedTerm], set[int]]:
-    """Add to `held` what the words of the passages tell. Return the other terms, by their indices,
-    and the chunks of the passages that may hold them.
+    """Add the terms that the words of each passage contain to its set in `terms_of_passages`.
+    Return the terms that words cannot decide, by their indices, and the chunks that may hold them.
     """
     has_words = any(words)
     terms: dict[int, PlannedTerm] = {}
     left: set[int] = set()
     for index, planned in enumerate(plan.terms):
         spellings = _split_spellings(reader, planned.term) if has_words else ()
-        for some, indices, of_passage in zip(chunks, held, words, strict=True):
+        for some, indices, of_passage in zip(chunks, terms_of_passages, words, strict=True):
             if index not in indices:
                 is_held = None if of_passage is None else _is_held(spellings, of_passage)
                 if is_held:
@@ -469,13 +469,13 @@ def _read_terms(
 
 
 def _count_matches(matched: MatchedChunks, terms: Iterable[Term]) -> int:
-    """About how many chunks match each term, together."""
+    """The sum of the chunks that match each term, about."""
     return sum(matched.counts.get(term, UNCOUNTED_MATCHES) for term in terms)
 
 
 def _split_spellings(reader: Reader, term: Term) -> list[list[str]]:
-    """Return the words of each spelling of a term as the index has them; none of what only the
-    index can tell.
+    """Return the words of each spelling of a term as the index has them; empty for a term that only
+    the index can look up.
     """
     if term.form is Form.PREFIX or term.note_name:
         return [[]]
@@ -483,8 +483,8 @@ def _split_spellings(reader: Reader, term: Term) -> list[list[str]]:
 
 
 def _is_held(spellings: Sequence[Sequence[str]], words: PassageWords) -> bool | None:
-    """Return whether a passage with these words contains a term; None if that depends on their
-    order, or on their beginnings.
+    """Return whether a passage with these words contains a term; None if this depends on the order
+    or the beginnings of words.
     """
     for spelling in spellings:
         if len(spelling) == 1 and spelling[0] in words.certain:
@@ -529,7 +529,7 @@ def _explain_hit(
 
 def _find_mark(hit: Hit, config: Config) -> str:
     texts = [*hit.heading, hit.snippet, *(section.snippet for section in hit.related)]
-    # Without the marks of matched words, which would hide a phrase.
+    # The marks of matched words would hide a phrase.
     return mark_text("\n".join(texts).replace("**", ""), "the snippet below", config)
 
 
@@ -591,7 +591,7 @@ def _find_order(
 
 
 def _merge(parts: Sequence[SearchPart], plan: SearchPlan) -> list[tuple[float, Hit]]:
-    """Return all hits with raw scores that compare, best first, each passage of a file once."""
+    """Return all hits with comparable raw scores, the best first, each passage of a file once."""
     scores: Sequence[Sequence[float]] = [part.raw_scores for part in parts]
     terms = _index_terms(plan) if len(parts) > 1 else {}
     if all(part.counts is not None for part in parts) and len(parts) > 1:
@@ -626,8 +626,8 @@ def _merge(parts: Sequence[SearchPart], plan: SearchPlan) -> list[tuple[float, H
             for hit in part.hits
         ]
         repeated = find_repeated(places)
-        scored = [hit_ for index, hit_ in enumerate(scored) if index not in repeated]
-    scored.sort(key=lambda hit_: (-hit_[0], hit_[1], hit_[3].workspace, hit_[2]))
+        scored = [entry for index, entry in enumerate(scored) if index not in repeated]
+    scored.sort(key=lambda entry: (-entry[0], entry[1], entry[3].workspace, entry[2]))
     return [(raw, hit) for raw, _, _, hit in scored]
 
 
@@ -640,8 +640,8 @@ def _index_terms(plan: SearchPlan) -> dict[str, list[int]]:
 
 
 def _scale(scored: Sequence[tuple[float, Hit]], n_terms: int, nearest: float) -> list[Hit]:
-    """Scale scores: the first is the share of the words that a hit holds, or the highest cosine of
-    one.
+    """Scale scores: the first becomes the largest share of the query's words in a hit, or `nearest`
+    if this cosine is higher.
     """
     if not n_terms:  # a query of filters alone ranks nothing
         return [hit for _, hit in scored]
@@ -651,10 +651,10 @@ def _scale(scored: Sequence[tuple[float, Hit]], n_terms: int, nearest: float) ->
 
 
 def _count_words(hit: Hit) -> float:
-    """The words of the query that a hit holds, related ones by their weight."""
+    """The number of the query's words in a hit; related words count by their weight."""
     return len(hit.matched) + FAMILY_WEIGHT * len(hit.matched_related)
 
 
 def _list_words(hit: Hit) -> list[str]:
-    """The words of the query that a hit holds, or a related one of."""
+    """The words of the query of which a hit holds the word itself or a related word."""
     return [*hit.matched, *hit.matched_related]

@@ -1,4 +1,4 @@
-"""Finds sections that say nearly what a text says, and compares sections by their words."""
+"""Finds sections that say nearly the same as a text, and compares sections by their words."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ from memsyncd.store.sections import (
 )
 from memsyncd.store.texts import read_note_text, read_texts
 
-# A text that is to be written is compared with the chunks that hold one of its rarest words. They
-# are found in a tenth of the time: texts that say nearly the same share most of their words.
+# A text that is to be written is compared with the chunks that hold any of its rarest words. Texts
+# that say nearly the same share most of their words, and these chunks are found in a tenth of the
+# time.
 N_RAREST = 5
 RARE_CHUNKS = 200
 NEAR_CANDIDATES = 20
@@ -45,8 +46,8 @@ NEAR_SHARE = 0.4
 def find_nearly_same(
     workspace: Workspace, text: str, config: Config, *, now_s: float, limit: int
 ) -> list[SimilarSection]:
-    """Return the sections that say nearly what a text says, by the configured similarity; archived
-    and expired ones are left out. Raises what `Workspace.acquire` raises.
+    """Return the sections that say nearly the same as a text, by the configured similarity;
+    archived and expired sections are left out. Raises the errors of `Workspace.acquire`.
     """
     features = find_features(text)
     words = frozenset(feature for feature in features if len(feature) == 1)
@@ -70,7 +71,7 @@ def find_nearly_same(
 
 
 def _match_rarest(reader: Reader, words: Sequence[str]) -> str:
-    """Return the FTS5 expression for chunks with one of the rarest words; empty without words."""
+    """Return the FTS5 expression for chunks with any of the rarest words; empty without words."""
     matches = [f'"{word}"' for word in words if word.isalnum()]
     counts = count_matching(reader, matches, most=RARE_CHUNKS)
     occurring = sorted((n, match) for n, match in zip(counts, matches, strict=True) if n)
@@ -86,8 +87,8 @@ def compare_sections(
     config: Config,
     now_s: float,
 ) -> list[SimilarSection]:
-    """Describe these sections with their similarity, the most similar first. The similarity is
-    the whole section's, or the most similar value's of a field.
+    """Describe these sections with their similarity, the most similar first: the similarity of the
+    whole section, or of the most similar value of a field.
     """
     compared: list[tuple[float, SimilarSection]] = []
     for path in sorted({anchor.rpartition("#")[0] for anchor in anchors}):
@@ -113,7 +114,7 @@ def describe_similar(
     config: Config,
     now_s: float,
 ) -> SimilarSection:
-    """Describe a section as indexed, as it may be shown; `digest` is the digest of its file."""
+    """Describe a section of the index, redacted if need be; `digest` is the digest of its file."""
     if must_redact(reader, config):
         section = redact_section(section)
     return SimilarSection(

@@ -1,12 +1,12 @@
 """Ask one or several workspaces: carries out the operations that are questions.
 
-A question to one workspace may be tried on the event loop, which is nearly always enough, and moves
-to a thread if it needs more, so that a heavy one does not hold up other clients.
+A question to a single workspace may be tried on the event loop, which is enough for nearly all. If
+it needs more time, it moves to a thread, so that a heavy question does not hold up other clients.
 
-Several workspaces are asked at once, so that one that fails or is slow does not affect the others.
-At first each read gets a share of the time, with which all together need half of it; late ones get
-the rest in a second round. A workspace that has not answered in time, or whose disk or index fails,
-is named in the answer with the reason, and the others answer.
+Several workspaces are asked at once; a workspace that fails or is slow does not affect the others.
+In the first round each read gets such a share of the time that all together need half of it; late
+reads get the rest in a second round. If a workspace does not answer in time, or its disk or index
+fails, the answer names it with the reason, and has the parts of the others.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     workspaces: Sequence[Workspace]
     user_wide: Workspace | None
     linked: Mapping[str, NamedWorkspace]
-    """The linked worktrees that were named, by the workspace that is read for them."""
+    """The linked worktrees that the request names, by the workspace that is read for them."""
     config: Config
     options: RunOptions
     arrived_s: float
@@ -164,8 +164,8 @@ class Asker:
         return [save for save in saves if save is not None]
 
     async def _ask_after(self, unhandled: Future[None] | None, call: Asked) -> msgspec.Struct:
-        """Ask once all saves with an event, handled or not, are indexed, but no later than after
-        SAVE_WAIT_S. Events that are not handled by then count as pending.
+        """Ask when all saves with an event, handled or not, are indexed, or after SAVE_WAIT_S.
+        Events that are not handled by then count as pending.
         """
         end_s = self._clock.now_s() + SAVE_WAIT_S
         prepare_vectors(call.workspaces, call.params.query, self._clock.wall_s())
@@ -183,8 +183,8 @@ class Asker:
         return replace(result, freshness=replace(result.freshness, pending=n_pending))  # type: ignore[no-any-return]
 
     def _ask_now(self, call: Asked, *, n_own: int = 0) -> Outcome:
-        """Ask on the event loop or in a thread. `n_own` says how many of the session's pending
-        requests are this one.
+        """Ask on the event loop or in a thread. `n_own` is the number of the session's pending
+        requests that stand for this question, 0 or 1.
         """
         end_s = call.arrived_s + call.limit_s
         if self._clock.now_s() >= end_s:
@@ -202,8 +202,8 @@ class Asker:
         return self._make_result(call, answer, self._describe_freshness(call))
 
     def _try_on_loop(self, call: Asked) -> msgspec.Struct | None:
-        """Answer on the event loop; None if the time for that is not enough."""
-        # The limit is for SQLite alone; exceeding it here is no failure yet.
+        """Answer on the event loop; None if the time for this is not enough."""
+        # The limit is only for SQLite; exceeding it here is no failure yet.
         hurried = RunOptions(now_s=call.options.now_s, timeout_s=LOOP_BUDGET_S, is_hurried=True)
         try:
             with self._loop_turns.trying(call.session):
@@ -215,7 +215,7 @@ class Asker:
             raise
 
     async def _ask_fresh(self, call: Asked) -> msgspec.Struct:
-        """Ask once the generation or the scan that the request names is there, within its time."""
+        """Ask when the generation or the scan that the request demands is done, in its time."""
         params, chosen = call.params, call.workspaces
         prepare_vectors(chosen, params.query, call.options.now_s)
         timeout_s = params.timeout_ms / 1000 if params.timeout_ms else WAIT_S
@@ -246,14 +246,14 @@ class Asker:
     # --- several workspaces ---
 
     async def _ask_several(self, call: Asked) -> msgspec.Struct:
-        asked, params = call.asked, call.params
+        workspaces, params = call.asked, call.params
         steps = _start(call)
         begin = partial(_begin, steps)
-        # It reads notes if the query depends on them.
+        # This reads notes if the meaning of the query depends on them.
         read, answer = await self._in_thread(begin) if must_prepare(params) else begin()
         if read is None:
             return self._make_result(call, answer, self._describe_freshness(call))
-        prepare_vectors(asked, params.query, call.options.now_s)
+        prepare_vectors(workspaces, params.query, call.options.now_s)
         is_open = all(workspace.readers is not None for workspace in call.workspaces)
         is_watching = is_open and params.wait != "disk" and params.min_generation is None
         read_freshness = self._watch_freshness(call) if is_watching else None
@@ -267,12 +267,14 @@ class Asker:
         self, call: Asked, read: Callable[[Workspace, RunOptions], T]
     ) -> list[WorkspacePart[T]]:
         """Read all workspaces, each as soon as it is as fresh as the request demands."""
-        params, asked = call.params, call.asked
+        params, workspaces = call.params, call.asked
         is_fresh = params.wait == "disk"
         if params.min_generation is not None:
             timeout_s = params.timeout_ms / 1000 if params.timeout_ms else WAIT_S
-            await self._subscriptions.wait_for_generation(asked, params.min_generation, timeout_s)
-        is_open = all(workspace.readers is not None for workspace in asked)
+            await self._subscriptions.wait_for_generation(
+                workspaces, params.min_generation, timeout_s
+            )
+        is_open = all(workspace.readers is not None for workspace in workspaces)
         waited_s = 0.0 if params.timeout_ms else is_fresh * WAIT_S + (not is_open) * OPEN_S
         end_s = max(call.arrived_s, self._clock.now_s() - call.limit_s) + waited_s + call.limit_s
         wait_s = WAIT_SHARE * (end_s - self._clock.now_s())
@@ -284,7 +286,7 @@ class Asker:
             absent = await wait_for_disk(self._workspaces, [workspace], wait_s)
             return replace(call.options, absent=absent)
 
-        return await self.federation.ask_each(asked, prepare, read, end_s)
+        return await self.federation.ask_each(workspaces, prepare, read, end_s)
 
     # --- results ---
 
@@ -312,7 +314,7 @@ class Asker:
             anchors.setdefault(workspace_id, []).append(anchor)
         for workspace_id, several in anchors.items():
             workspace = self._workspaces.by_id.get(workspace_id)
-            if workspace is not None:  # it may have been removed meanwhile
+            if workspace is not None:  # the workspace may have been removed meanwhile
                 session = call.params.caller_session
                 self._workspaces.note_accesses(workspace, several, session=session)
 
@@ -331,7 +333,7 @@ def _start(call: Asked) -> Questions[Any, msgspec.Struct]:
 def _begin(
     steps: Questions[Any, msgspec.Struct],
 ) -> tuple[Callable[[Workspace, RunOptions], Any] | None, Any]:
-    """Return what reads a workspace, or None and the answer if there is nothing to read."""
+    """Return the function that reads a workspace, or None and the answer without any read."""
     try:
         return next(steps), None
     except StopIteration as end:
@@ -369,7 +371,7 @@ def _is_quick(call: Asked) -> bool:
 
 # --- several workspaces at once ------------------------------------------------------------------
 
-# Reads of one request that run at one time; the others of a client wait in its own turn.
+# Reads of a request that run at once; further reads of a client wait in its own turn.
 N_CONCURRENT = 2
 MIN_SHARE_S = 0.02
 # How long after its limit a read may return, before its thread counts as blocked.
@@ -383,7 +385,7 @@ Read = Callable[[Workspace, RunOptions], T]
 
 
 class Federation:
-    """Asks workspaces by `run`, which is `Reads.run`: it is given a read and when it has to end."""
+    """Asks workspaces by `run`, which is `Reads.run`: it takes a read and the time of its end."""
 
     def __init__(self, run: Callable[[Any, float], Awaitable[Any]], clock: Clock) -> None:
         self._run = run
@@ -392,8 +394,8 @@ class Federation:
     async def ask_each(
         self, chosen: Sequence[Workspace], prepare: Prepare, read: Read[T], end_s: float
     ) -> list[WorkspacePart[T]]:
-        """Return the parts of all workspaces, in their order. Raises an error if there is no other
-        part.
+        """Return the parts of all workspaces, in their order. If all have failed, raises the error
+        of one.
         """
         semaphore = asyncio.Semaphore(N_CONCURRENT)
         options: dict[str, RunOptions] = {}
@@ -409,7 +411,9 @@ class Federation:
                 share_s = self._share(end_s, n_late)
                 return await self._ask(workspace, read, options[workspace.id], share_s)
 
-        parts = await asyncio.gather(*(_catch(ask_first(part_), part_) for part_ in chosen))
+        parts = await asyncio.gather(
+            *(_catch(ask_first(workspace), workspace) for workspace in chosen)
+        )
         late = {part.workspace.id for part in parts if isinstance(part.error, _LateError)}
         n_late = len(late)
         again = [
@@ -417,7 +421,7 @@ class Federation:
             for part in parts
             if part.workspace.id in late and end_s > self._clock.now_s()
         ]
-        answered = {part_.workspace.id: part_ for part_ in await asyncio.gather(*again)}
+        answered = {part.workspace.id: part for part in await asyncio.gather(*again)}
         parts = [answered.get(part.workspace.id, part) for part in parts]
         errors = [part.error for part in parts if part.error is not None]
         if errors and len(errors) == len(parts):
@@ -478,10 +482,10 @@ PATTERNS_S = 20.0
 
 
 class PatternFinder:
-    """Finds what recurs: asks workspaces in two rounds, and compares what they have read.
+    """Finds patterns: asks workspaces in two rounds, and compares the sections that they read.
 
-    Each round has half of the time. A workspace that fails or is late in either is named in the
-    answer and left out, as in a search of several. `in_thread` runs what computes off the event
+    Each round has half of the time. The answer names a workspace that fails or is late in either
+    round, and leaves it out, as in a search of several. `in_thread` runs computations off the event
     loop.
     """
 
@@ -498,7 +502,7 @@ class PatternFinder:
         self._in_thread = in_thread
 
     async def find(self, _session: Session, params: PatternsParams) -> Patterns:
-        # Needed by few; its import takes a millisecond.
+        # Few requests need it, and its import takes a millisecond.
         from memsyncd.operations.similar import patterns
 
         start_s = self._clock.now_s()
@@ -522,14 +526,17 @@ class PatternFinder:
         read = await self._read(counted, params, end_s)
         rounds: tuple[Sequence[WorkspacePart[Any]], ...] = (counted, read)
         errors = {part.workspace.id: part.error for parts in rounds for part in parts}
-        values = [one.value for one in read if one.value is not None]
+        values = [part.value for part in read if part.value is not None]
         recurring = await self._in_thread(partial(patterns.find_patterns, values, params), end_s)
         return Patterns(
             patterns=recurring[: params.limit],
             n_patterns=len(recurring),
             compared=sum(len(value.sections) for value in values),
             left_out=sum(value.n_left_out for value in values),
-            workspaces=[describe_workspace_part(one, {}, errors.get(one.id)) for one in chosen],
+            workspaces=[
+                describe_workspace_part(workspace, {}, errors.get(workspace.id))
+                for workspace in chosen
+            ],
             freshness=describe_freshness(
                 chosen, self._workspaces.config, now_s=self._clock.now_s()
             ),

@@ -1,8 +1,8 @@
-"""Carries out declared operations: each by its shape, with what its function may use.
+"""Carries out declared operations, each by its shape: its function gets a call to work with.
 
-The edits of a workspace run one after another on the worker, and so does what needs records.db. A
-write whose turn does not come in time is cancelled, and the answer says that nothing was written;
-one that has started is waited for.
+The edits of a workspace run one after another on the worker, and so do the jobs that need
+records.db. A write whose turn does not come in time is cancelled, and the answer says that nothing
+was written. The end of a write that has started is waited for.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from memsyncd.server.subscriptions import Subscriptions
 # How long a write waits for its turn by default, and a job that reads records.
 WRITE_S = 30.0
 READ_S = 10.0
-# How long adding a section looks for similar ones. If the index cannot tell by then, the section is
-# added all the same.
+# How long adding a section looks for similar sections. If the index has no answer by then, the
+# section is added all the same.
 SIMILAR_S = 0.5
 
 T = TypeVar("T")
@@ -83,8 +83,8 @@ class OperationDispatcher:
         params: Any,
         shared: SharedMemory | None = None,
     ) -> msgspec.Struct:
-        """Return the result of one call of an operation. `shared` is the memory that the workspace
-        of the parameters, a linked worktree, shares.
+        """Return the result of one call of an operation. If the workspace of the parameters is a
+        linked worktree, `shared` is the memory that it shares.
         """
         run = self._functions.get(operation.name)
         if run is None:
@@ -234,8 +234,8 @@ async def wait_for_turn(
 ) -> T:
     """Return the result of a job of the worker.
 
-    Raises Busy if its turn does not come in time, or cannot because the disk is stalled. A job that
-    has started is waited for, unless its disk does not answer: then NotFresh.
+    Raises Busy if its turn does not come in time, or cannot come because the disk is stalled. The
+    end of a job that has started is waited for, unless its disk does not answer: then NotFresh.
     """
     waiting = asyncio.wrap_future(future)
     if not await wait_unless_stalled(workspaces, workspace, waiting, timeout_s):

@@ -1,7 +1,7 @@
 """Examines workspaces for the method `doctor`: state, databases, and on request index against disk.
 
-Each step reads in a thread and is short, so that searches run in between. A failure in one
-workspace is a finding about that workspace.
+Each step reads in a thread and is short, so that searches run in between. A failure in a workspace
+is a finding about it.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from memsyncd.server.reads import OPEN_S, wait_for_work, wait_until_open
 from memsyncd.server.session import InThread, Session
 from memsyncd.store.connection import ACCESS_HINT
 
-# How often notes that were saved while they were compared are synced and compared again.
+# How often notes are synced and compared again that were saved while they were compared.
 MAX_SYNCS = 3
 # How long an examination waits for its turn on the worker, which may have much to index first.
 TURN_S = 20.0
-# How long notes that were saved meanwhile are waited for: verifying takes long, and ends if the
-# disk stalls.
+# How long to wait for notes that were saved meanwhile: verifying takes long, and ends if the disk
+# stalls.
 VERIFY_S = 3600.0
-# Steps of writer and watcher take milliseconds, seldom seconds. Without a step for so long they are
-# stalled.
+# Steps of writer and watcher take milliseconds, seldom seconds. If they take no step for this time,
+# they are stalled.
 STEP_S = 10.0
 
 
 class Doctor:
-    """Examines workspaces for sessions. `in_thread` runs what reads off the event loop."""
+    """Examines workspaces for sessions. `in_thread` runs reads off the event loop."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class Doctor:
         in_thread: InThread,
         find_problems: Callable[[], tuple[str, str, str]],
     ) -> None:
-        """`find_problems` returns the socket's path, why no new client can connect and why the
-        folders are not locked, empty if they are.
+        """`find_problems` returns the socket's path, why no new client can connect, and why the
+        folders are not locked; a reason is empty if there is no such problem.
         """
         self._workspaces = workspaces
         self._find_problems = find_problems
@@ -100,7 +100,7 @@ class Doctor:
         return DoctorResult(findings=findings)
 
     async def _examine_one(self, workspace: Workspace, *, is_verified: bool) -> list[FindingInfo]:
-        # First, because any other read that meets damage starts a rebuild.
+        # This read comes first, because any other read that meets damage starts a rebuild.
         index = await self._examine_index(workspace, is_verified=is_verified)
         findings = [*await self._check_state(workspace), *index]
         findings += [
@@ -117,7 +117,7 @@ class Doctor:
         return findings
 
     async def _check_state(self, workspace: Workspace) -> list[FindingInfo]:
-        """Check what is known without the writer and without reading notes."""
+        """Check the state that needs neither the writer nor the reading of notes."""
         config = self._workspaces.config
         findings = check_condition(
             workspace.condition,
@@ -132,8 +132,8 @@ class Doctor:
         return findings
 
     async def _find_stalled(self) -> tuple[str, ...]:
-        """Name the parts that make no progress. One that still owes a step gets no second one: a
-        later request waits for the rest of its time.
+        """Name the parts that make no progress. A part that still owes a step gets no second step:
+        a later request waits for the rest of its time.
         """
         if all(step.done() for step in self._steps.values()):
             with contextlib.suppress(RuntimeError):  # the daemon is being stopped
@@ -159,7 +159,7 @@ class Doctor:
             )
             if not has_errors(findings):
                 return findings
-        # A rebuild may have replaced the file meanwhile; on the worker nothing does.
+        # A rebuild may have replaced the file meanwhile; while the worker reads, none can.
         job: JobFactory[list[FindingInfo]] = partial(
             examine_index_on_worker, is_thorough=is_verified
         )
@@ -167,7 +167,7 @@ class Doctor:
             work = self._workspaces.scheduler.run(workspace, job)
             findings = await wait_for_work(self._workspaces, workspace, work, TURN_S)
         except NotFresh:
-            # A disk that does not answer is a fault of the workspace, which is a finding already.
+            # A disk that does not answer is a fault of the workspace, and already a finding.
             if self._workspaces.stalls.is_stalled(workspace):
                 return []
             return [make_finding("index_waiting", n=workspace.condition.n_pending)]
@@ -221,7 +221,7 @@ class Doctor:
 
 
 def _check_problems(workspace: Workspace) -> list[FindingInfo]:
-    # A problem without a path is a fault of the workspace, which is a finding already.
+    # A problem without a path is a fault of the workspace, and already a finding.
     return check_problems(problem for problem in find_problems(workspace) if problem.path)
 
 

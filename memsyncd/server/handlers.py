@@ -1,4 +1,4 @@
-"""Dispatch methods: find the workspaces that a request means, and call what carries it out.
+"""Dispatch methods: find the workspaces that a request means, and call the function that answers.
 
 The shape of an operation says how it runs: `asking` carries out questions, `dispatch` reads and
 edits of one workspace. Operations about the daemon run here, on the event loop.
@@ -126,8 +126,8 @@ class Handlers:
         names: Sequence[str | None],
         places: Mapping[str, NamedWorkspace],
     ) -> Outcome:
-        """Search, list or make a context in workspaces; for a linked worktree that shares memory of
-        the main one also in that, unless all of it is asked.
+        """Search, list or make a context in workspaces. If a linked worktree shares memory of the
+        main worktree, that memory is read, too, unless the request names the whole main workspace.
         """
         chosen = [places[name].workspace.id if name and name in places else name for name in names]
         linked = {named.workspace.id: named for named in places.values() if named.worktree}
@@ -152,7 +152,7 @@ class Handlers:
     ) -> Any:
         """Carry out a method for a note that is named by its absolute path.
 
-        Raises BadRequest if it is not in the workspace that is named as well.
+        Raises BadRequest if the request names a workspace, too, and the note is in another.
         """
         try:
             workspace, path = await self._places.find_file(file)
@@ -170,7 +170,7 @@ class Handlers:
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     async def _find_all(self, name: str) -> list[Workspace]:
-        """Return the workspace of a name, and the one whose memory it shares, if any."""
+        """Return the workspace of a name, and the workspace whose memory it shares, if any."""
         if not self._places.needs_disk(name):
             return [self._workspaces.find(name)]
         named = await self._places.find(name)
@@ -190,7 +190,7 @@ class Handlers:
         }
 
     def _find_dispatcher(self) -> OperationDispatcher:
-        # To import it, with the editing of notes, takes longer than the first answer may.
+        # Importing it, with the editing of notes, takes longer than the first answer may.
         from memsyncd.server.dispatch import OperationDispatcher
         from memsyncd.server.doctor import Doctor
 

@@ -47,11 +47,11 @@ T = TypeVar("T")
 
 
 class NamedWorkspace(msgspec.Struct, frozen=True, kw_only=True):
-    """The workspace that a request means, and the folder that was named if that is in a linked
-    worktree which shares all memory of `workspace`.
+    """The workspace that a request means; and the folder that the request names, if this is in a
+    linked worktree which shares all memory of `workspace`.
 
-    For a linked worktree that holds memory itself, `main` is the workspace of the main one, whose
-    files and folders `shared` it shares.
+    If a linked worktree holds memory itself, `main` is the workspace of the main worktree, and
+    `shared` are the files and folders of `main` that it shares.
     """
 
     workspace: Workspace
@@ -68,12 +68,12 @@ class NamedWorkspace(msgspec.Struct, frozen=True, kw_only=True):
 class PathLookup:
     """Finds the workspace of a path, and checks folders that are to be added, on `threads`.
 
-    Every access to a path may block on a disk that does not answer. The workspace is then the one
-    that the path's text names.
+    Every access to a path may block on a disk that does not answer. Then the text of the path alone
+    decides which workspace it is.
 
-    A linked worktree is looked at each time that a path in it is named, because another branch may
-    be checked out by then. If its folder holds memory itself, it becomes a workspace of its own,
-    with the settings of the main worktree's workspace.
+    A linked worktree is examined each time that a request names a path in it, because another
+    branch may be checked out by then. If its folder holds memory itself, it becomes a workspace of
+    its own, with the settings of the main worktree's workspace.
     """
 
     def __init__(self, workspaces: Workspaces, threads: QueryPool, socket_path: str) -> None:
@@ -111,8 +111,8 @@ class PathLookup:
         return await self._open(place, named)
 
     async def _open(self, place: PathPlace, named: Workspace | None = None) -> NamedWorkspace:
-        """Return what a place names. A linked worktree that is named, and not found by a path, is a
-        workspace whatever it holds.
+        """Return the workspace of a place. A linked worktree that is named by its name or id, and
+        not by a path, is a workspace whatever it holds.
         """
         owner = self._workspaces.find(place.workspace_id)
         if not (place.present or named):
@@ -124,14 +124,14 @@ class PathLookup:
         return NamedWorkspace(workspace=workspace, main=owner, shared=place.shared)
 
     async def _index_first(self, workspace: Workspace) -> None:
-        """Wait, not for long, until a workspace that was unknown before its request is indexed."""
+        """Wait, not for long, until a workspace that this request has added is indexed."""
         await wait_until_open([workspace], OPEN_S)
-        with contextlib.suppress(MemsyncdError):  # the request itself says what is wrong
+        with contextlib.suppress(MemsyncdError):  # the request itself will report the fault
             scan = self._workspaces.scheduler.scan(workspace)
             await wait_for_work(self._workspaces, workspace, scan, OPEN_S)
 
     async def list_shared(self, worktree: Workspace) -> list[str]:
-        """Return the absolute paths that a linked worktree shares with the main one."""
+        """Return the absolute paths that a linked worktree shares with the main worktree."""
         root = self._workspaces.find(worktree.entry.main).entry.root
         named = await self.find(worktree.id)
         return [f"{root}/{place}" for place in named.shared]
@@ -141,11 +141,11 @@ class PathLookup:
         WorkspaceNotFound, Busy if a disk stalls, and NoteNotFound for a file of a linked worktree
         that shares all memory of the main one.
         """
-        workspace_ = self._workspaces.find_near(path)
-        if workspace_ is not None and self._workspaces.stalls.is_stalled(workspace_):
-            raise make_stall_error(workspace_)
+        nearest = self._workspaces.find_near(path)
+        if nearest is not None and self._workspaces.stalls.is_stalled(nearest):
+            raise make_stall_error(nearest)
         find = partial(self._workspaces.find_file, path)
-        key = path if workspace_ is None else workspace_.id
+        key = path if nearest is None else nearest.id
         real, place = await self._run(path, find, FIND_TIMEOUT_S, key)
         named = await self._open(place)
         inside = real[len(place.worktree or named.workspace.entry.root) + 1 :] or "."
@@ -184,9 +184,9 @@ class PathLookup:
         return await self._run(entry.root, count, limit_s + LIST_TIMEOUT_S)
 
     async def detect_memory(self, workspaces: list[Workspace]) -> None:
-        """Detect which workspaces have memory, of those where it is unknown.
+        """Detect whether workspaces have memory, where this is unknown.
 
-        It stays unknown where the disk does not answer.
+        It stays unknown if the disk does not answer.
         """
         is_stalled = self._workspaces.stalls.is_stalled
         unknown = [
@@ -195,14 +195,15 @@ class PathLookup:
             if workspace.has_memory is None and not is_stalled(workspace)
         ]
         checks = [
-            self._run(one.entry.root, one.detect_memory, LIST_TIMEOUT_S, one.id) for one in unknown
+            self._run(each.entry.root, each.detect_memory, LIST_TIMEOUT_S, each.id)
+            for each in unknown
         ]
         await asyncio.gather(*checks, return_exceptions=True)
 
     async def _run(
         self, path: str, read: Callable[[], T], limit_s: float, key: str | None = None
     ) -> T:
-        """Return what `read` returns. Raises Busy if the disk under `path` does not answer in time.
+        """Return the result of `read`. Raises Busy if the disk under `path` does not answer.
 
         Reads with the same `key`, by default the path, run one after another.
         """
@@ -219,8 +220,8 @@ class PathLookup:
 
 
 def find_absolute(params: Any, fields: Iterable[str]) -> tuple[str, str]:
-    """Return the first of the fields that names a note by its absolute path, and that path; empty
-    if none does.
+    """Return the first of the fields that names a note by its absolute path, and this path; both
+    empty if none does.
     """
     for field in fields:
         value = str(getattr(params, field, None) or "")
@@ -244,8 +245,8 @@ def replace_path(params: Any, field: str, path: str, workspace: Workspace) -> An
 
 
 def _find_note_of(anchor: str) -> str:
-    """Return the path in an anchor, in lines of a note or alone; empty for a title."""
-    # It imports YAML, which a daemon that only answers searches does without.
+    """Return the path of an anchor, of lines of a note, or a path itself; empty for a title."""
+    # This imports YAML, which a daemon that only answers searches does without.
     from memsyncd.engine.places import NAMED_LINES
 
     note, mark, _ = anchor.rpartition("#")
@@ -279,8 +280,8 @@ def find_notes(params: Any, memory_dir: str) -> list[str]:
 def choose_owner(method: str, params: Any, name: str, named: NamedWorkspace) -> Workspace:
     """Return the workspace that a method is about in a linked worktree.
 
-    Raises BadRequest for notes of both workspaces, and for a `wide` operation without a note, as a
-    number of a revision, unless the workspace is named by its name or id.
+    Raises BadRequest for notes of both workspaces. Raises it for a `wide` operation without a note,
+    such as an undo by the number of a revision, unless the workspace is named by its name or id.
     """
     if named.main is None or not named.shared:
         return named.workspace

@@ -1,8 +1,8 @@
-"""Run reads for clients on the query threads in fair turns, and wait for what they need.
+"""Run reads for clients on the query threads in fair turns; wait for indexes, scans and jobs.
 
 The time of a read counts from its request's arrival. A read that is overdue before a slot is free
-is refused then and does not run. A read of a workspace's disk takes no slot: the disk may block it,
-and the query threads run one of each workspace at a time.
+is refused and does not run. A read of a workspace's disk takes no slot: the disk may block it, and
+the query threads run a single disk read per workspace at a time.
 
 Requests wait for an index to open, for a scan of the disk and for jobs, each with a time limit. The
 work itself continues when the time is over.
@@ -37,7 +37,7 @@ from memsyncd.engine.sync import UNSEEN_PROBLEMS, SyncDone, describe_unseen
 from memsyncd.engine.workspace import STALL_FAULT
 
 REST_FACTOR = 10
-"""After a failed try on the event loop the next one waits for the try's duration times this."""
+"""After a failed try on the event loop the next try waits for this many times its duration."""
 DISK_TIMEOUT_S = 30.0
 """How long a read waits for its disk; a read of a disk that is known to be stalled is refused."""
 
@@ -66,7 +66,7 @@ class Reads:
         *,
         disk_of: Workspace | None = None,
     ) -> T:
-        """Return what `read` returns. It is stopped when the client leaves, and at `end_s`.
+        """Return the result of `read`. It is stopped when the client leaves, and at `end_s`.
 
         A read of a workspace's disk names the workspace. Raises NotFresh if no slot is free until
         `end_s`, or if that disk does not answer. A damaged index is reported for its repair.
@@ -193,9 +193,9 @@ def _expire(waiter: Waiter) -> None:
 class LoopAdmission:
     """Decides which searches are tried on the event loop before they go to a thread.
 
-    A failed try holds up all clients, and a thread repeats its work. So a client gets none while
-    another request of its own waits or runs, and none while its searches take long. After a failed
-    try, clients of which no short search is known get none for ten times as long as that took.
+    A failed try holds up all clients, and a thread repeats its work. So a client gets no try while
+    another request of its own waits or runs, and no try while its searches take long. After a
+    failed try, clients without a known short search get no try for ten times its duration.
     """
 
     __slots__ = ("_clock", "_rest_until_s")
@@ -205,8 +205,8 @@ class LoopAdmission:
         self._rest_until_s = -math.inf
 
     def may_try(self, session: Session, n_own: int = 0) -> bool:
-        """True if a search may be tried on the event loop. `n_own` says how many of the session's
-        pending requests are that search.
+        """True if a search may be tried on the event loop. `n_own` is the number of the session's
+        pending requests that stand for this search.
         """
         if session.n_pending > n_own or session.reads.is_slow:
             return False
@@ -226,7 +226,7 @@ class LoopAdmission:
 
 
 def request_arrival_s(clock: Clock) -> float:
-    """Return when the current request arrived; now, if there is none."""
+    """Return when the current request arrived; without a request, the present time."""
     origin = current_request.get()
     return clock.now_s() if origin is None else origin.arrived_s
 

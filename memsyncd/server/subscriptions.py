@@ -1,9 +1,9 @@
 """Send `changed` and `signal` notifications to subscribed sessions.
 
 After each sync that changed something, every subscription whose workspace and paths match gets one
-notification. A subscription that names an older generation first gets what has changed since, or
-a notice that older changes are no longer known. The end of a sync is notified some time after its
-changes are written, so a subscription notes up to which generation it has caught up.
+notification. A subscription that names an older generation first gets the changes since then, or a
+notice that older changes are no longer known. The end of a sync is notified some time after its
+changes are written, so a subscription notes the generation up to which it has the changes.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class ResumeParams(SubscribeParams, frozen=True, kw_only=True):
 
 
 class _Subscription(msgspec.Struct, kw_only=True, eq=False):
-    """`caught_up` has the generations whose changes were sent when it began, or known to the
-    client; None until they are sent. A folder that is added again is another Workspace, whose
-    generations begin again.
+    """A subscription of a session. `caught_up` has, by workspace, the generation up to which
+    changes were sent at its beginning or are known to the client; None until they are sent. A
+    folder that is added again is another Workspace, whose generations begin again.
     """
 
     id: str
@@ -70,12 +70,12 @@ class _Subscription(msgspec.Struct, kw_only=True, eq=False):
     """The signals that were sent."""
 
     def has_caught_up_with(self, workspace: Workspace, generation: int) -> bool:
-        """True if the changes of this generation were sent, or will be as missed ones."""
+        """True if the changes of this generation were sent, or will be sent as missed changes."""
         reached = self.caught_up.get(workspace, 0)
         return reached is None or generation <= reached
 
     def is_addressed(self, signal: Signal) -> bool:
-        """True if the signal is to one of the addresses, or to all and from another agent."""
+        """True if the signal is for one of the addresses, or for all and from another agent."""
         is_to_all = EVERYONE in signal.to and f"agent:{signal.sender}" not in self.addresses
         return bool(self.addresses) and (is_to_all or not self.addresses.isdisjoint(signal.to))
 
@@ -96,8 +96,8 @@ class Subscriptions:
         workspaces.listen(self._notify)
 
     def subscribe(self, session: Session, params: SubscribeParams) -> Subscribed:
-        """Raises BadRequest for an invalid glob, `since` without a workspace, and too many
-        subscriptions.
+        """Add a subscription. Raises BadRequest for an invalid glob, for `since` without a
+        workspace, and for too many subscriptions.
         """
         if params.since is not None and params.workspace is None:
             raise BadRequest(
@@ -142,15 +142,15 @@ class Subscriptions:
     def _find_missed(
         self, params: SubscribeParams, workspace: Workspace | None
     ) -> list[tuple[Workspace, int]]:
-        """Return the workspaces whose changes the client knows up to a generation."""
-        known: dict[str, int] = {}
+        """Return the workspaces of which the client names the last generation that it has seen."""
+        generations: dict[str, int] = {}
         if isinstance(params, ResumeParams):
-            known |= params.known
+            generations |= params.known
         if workspace is not None:
-            since = known.get(workspace.id, params.since)
-            known = {} if since is None else {workspace.id: since}
+            since = generations.get(workspace.id, params.since)
+            generations = {} if since is None else {workspace.id: since}
         by_id = self._workspaces.by_id
-        return [(by_id[name], since) for name, since in known.items() if name in by_id]
+        return [(by_id[name], since) for name, since in generations.items() if name in by_id]
 
     def unsubscribe(self, session: Session, params: UnsubscribeParams) -> Unsubscribed:
         subscription = self._subscriptions.get(params.subscription)
@@ -186,7 +186,7 @@ class Subscriptions:
         """Send the unread signals to a subscription that has just begun, so that its reader misses
         nothing between an earlier connection and this one.
         """
-        # It imports the records, which no start needs.
+        # This imports the records, which no start needs.
         from memsyncd.operations.inbox import read_inbox
 
         loop = asyncio.get_running_loop()
@@ -237,7 +237,7 @@ class Subscriptions:
     def _catch_up(self, subscription: _Subscription, workspace: Workspace, since: int) -> None:
         if subscription.id not in self._subscriptions:
             return
-        # Read first: the worker adds changes before it raises the generation.
+        # The generation is read first, because the worker adds changes before it raises it.
         generation = workspace.condition.generation
         written_since = [
             written for written in list(workspace.changes) if written.generation > since

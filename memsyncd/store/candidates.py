@@ -1,7 +1,7 @@
 """Find the chunks of an index that match the words of a plan, with their scores by words.
 
-On a large index the rarest words select. Words that are related to the words of the query are
-looked up as well, and so are chunks that hold the words of the query in a row.
+On a large index the rarest words select chunks. Words that are related to the words of the query
+are looked up as well, and so are chunks that hold the words of the query in a row.
 """
 
 from __future__ import annotations
@@ -46,35 +46,36 @@ from memsyncd.store.search import (
 )
 from memsyncd.store.texts import read_texts
 
-# From this size on a common word costs milliseconds: FTS5 ranks every chunk that contains it.
+# In an index of this size or more a common word takes milliseconds: FTS5 ranks each chunk with it.
 LARGE_INDEX_CHUNKS = 8_000
-# On a large index, words in more than one of so many chunks are not looked for.
+# On a large index, a word is ignored if more chunks hold it than one in this number.
 COMMON_SHARE = 10
-# The rarest words of a question select chunks as long as they match so many together, or such a
-# share of the index; see `choose_rarest`. Two of the next words have to occur together. With a
-# tenth as many, the first five hits of 364 questions about 108,687 chunks hold a point less of the
-# evidence; with these, the hits of 1,461 questions hold as much as with four times as many.
+# The rarest words of a question select chunks, as many words as match at most this number of chunks
+# in total, or this share of the index; see `choose_rarest`. Two of the next words must occur
+# together. With a tenth of these, the first five hits of 364 questions about 108,687 chunks hold a
+# point less of the evidence; with four times as many, the hits of 1,461 questions hold no more.
 SELECTING_MATCHES = 5_000
 SELECTING_SHARE = 20
 MAX_PAIRED = 6
-# Related words in more chunks, or in a larger share, say little and take long. The families of the
-# rarest words are looked up; a word of more chunks finds enough by itself: with ten times as many,
-# 2,221 questions hold as much evidence, and families take three times as long.
+# Related words in more chunks, or in a larger share, help little and take long. Families are looked
+# up only for the rarest words; a word in more chunks finds enough by itself. With ten times as many
+# chunks, the hits of 2,221 questions hold no more evidence, and families take three times as long.
 FAMILY_CHUNKS, FAMILY_SHARE = 150, 100
 FAMILY_OWN_CHUNKS = 50
 MAX_FAMILIES, MAX_FAMILIES_LARGE = 8, 3
-# If fewer are selected, four times as many matches may be, then all words select.
+# If fewer chunks are selected, four times as many matches are allowed; if these are still too few,
+# all words select.
 ENOUGH_SELECTED = 200
-# Matches of all terms together, and terms. A search for more takes longer than a hurried search
-# may, more often than not.
+# The most matches of all terms together, and the most terms, of a hurried search. With more, most
+# searches take longer than a hurried search may.
 MAX_HURRIED_MATCHES = 2_000
 MAX_HURRIED_TERMS = 8
 HURRIED = "there is more to look up than a hurried search may"
 
 
 class MatchedWords(NamedTuple):
-    """The chunks that match the words of a plan, how many match each term as far as that was
-    counted, the families of words by the index of their term, and the gains from words in a row.
+    """The chunks that match the words of a plan; the number of chunks per term, where it was
+    counted; the families of words by the index of their term; and the gains from words in a row.
     """
 
     chunks: FoundChunks
@@ -105,7 +106,7 @@ def match_words(reader: Reader, plan: SearchPlan, n_chunks: int, limit: int) -> 
 
 
 def _read_rest(candidates: FoundChunks) -> FoundChunks:
-    """Read at once what the ranking needs to know of few chunks."""
+    """Read at once all values that the ranking of a few chunks needs."""
     exact = candidates.exact
     if exact is None:
         exact = candidates.read_exact([row[0] for row in candidates.rows])
@@ -114,7 +115,7 @@ def _read_rest(candidates: FoundChunks) -> FoundChunks:
 
 
 def _count_terms(reader: Reader, plan: SearchPlan, n_chunks: int) -> dict[Term, int]:
-    """Count the matches of each term as far as the number matters; on a small index none."""
+    """Count the matches of each term, as far as the ranking needs; none on a small index."""
     most = n_chunks // COMMON_SHARE
     if plan.is_hurried:
         if len(plan.terms) > MAX_HURRIED_TERMS:
@@ -151,8 +152,7 @@ def _find_chunks(
     if n_chunks >= LARGE_INDEX_CHUNKS and len(plan.query.should) > 1:
         for rare, selecting in _find_rare(plan.query, counts, n_chunks):
             candidates = find(reader, rare, plan.filters, selecting=selecting)
-            # Rare words may occur nowhere, or nowhere that passes the filters; then common words
-            # decide.
+            # Rare words may be in no chunk that passes the filters; then common words decide.
             if len(candidates.rows) >= min(limit, ENOUGH_SELECTED) or (
                 candidates.rows and not selecting
             ):
@@ -193,10 +193,11 @@ def find_families(reader: Reader, plan: SearchPlan, n_chunks: int) -> dict[int, 
 def _find_rare(
     query: Query, counts: Mapping[Term, int], n_chunks: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield what to look for on a large index, and the words of it that select, if not all do.
+    """Yield queries for a large index, each with the expression that selects chunks, empty if all
+    of its words select.
 
-    Words that more than a tenth of the chunks contain are left out. The rarest of the
-    others select chunks, and so do two of the next words together; all of them rank.
+    Words that more than a tenth of the chunks contain are left out. The rarest of the others select
+    chunks, and so do two of the next words together; all of them rank.
     """
     common = {term for term in query.should if counts[term] > n_chunks // COMMON_SHARE}
     rare = drop_terms(query, common)
@@ -209,12 +210,12 @@ def _find_rare(
 
 
 def _compile_selecting(query: Query, counts: Mapping[Term, int], most: int) -> str:
-    """The expression for what the rarest words select, with about `most` matches; empty if it would
-    not leave out most matches, since to select takes time, too.
+    """The expression for the chunks that the rarest words select, about `most`. It is empty if it
+    would not leave out most matches, because selecting takes time, too.
     """
     chosen = choose_rarest(query.should, [counts[term] for term in query.should], most=most)
     if sum(map(counts.__getitem__, chosen)) > most:
-        chosen = ()  # even the rarest word is frequent: two have to occur together
+        chosen = ()  # even the rarest word is frequent: two words have to occur together
     others = sorted({*query.should} - {*chosen}, key=lambda term: (counts[term], term.text))
     if sum(map(counts.__getitem__, others)) <= sum(map(counts.__getitem__, chosen)):
         return ""
@@ -223,14 +224,13 @@ def _compile_selecting(query: Query, counts: Mapping[Term, int], most: int) -> s
 
 # --- Words in a row -------------------------------------------------------------------------------
 
-# The texts of so many chunks that score most by words are searched for runs. If none holds the
-# question as it was typed, so many that hold all its words in a row are looked up.
+# The number of chunks, the best by words, whose texts are searched for runs. If none of them holds
+# the question as typed, this many chunks that hold all its words in a row are looked up.
 RUN_CHUNKS, HOLDING_CHUNKS = 16, 100
 # The gain from a run of all words, as a share of the highest score by words.
 RUN_WEIGHT = 1.0
-# The gain from the exact word where the question has no other, as a share of the most that a word
-# may score: more than what a passage with a relative of it may get from its note and from the
-# passages beside it.
+# The gain from the exact word in a question of a single word, as a share of the highest score of a
+# word. It is more than a passage with a related word may gain from its note and its neighbours.
 WORD_WEIGHT = 2.0
 
 
@@ -238,7 +238,7 @@ def _find_runs(
     reader: Reader, plan: SearchPlan, candidates: FoundChunks, n_chunks: int
 ) -> tuple[FoundChunks, Mapping[int, float]]:
     """Return the found chunks, with chunks that hold the whole question in a row, and the gains of
-    chunks from words in a row, or from the one word of a question.
+    chunks from words in a row, or from the single word of a question.
     """
     if not (candidates.rows and plan.terms):
         return candidates, NO_GAINS
@@ -248,7 +248,7 @@ def _find_runs(
         candidates, counted = _count_runs(reader, plan, candidates, _leave_out_tied(strongest))
     [(term, *_), *others] = plan.terms
     if not others and term.form is Form.WORD and len(term.words) == 1:
-        # After the runs, because it reads the exact words of all that was found.
+        # This follows the runs, because it reads the exact words of all found chunks.
         candidates, holding = _find_exact_word(reader, plan, candidates)
         [n_matching] = count_matching(reader, [plan.match], most=n_chunks)
         gains = dict.fromkeys(holding, WORD_WEIGHT * (K1 + 1) * compute_idf(n_chunks, n_matching))
@@ -266,8 +266,8 @@ def _count_runs(
     candidates: FoundChunks,
     strongest: Sequence[int],
 ) -> tuple[FoundChunks, dict[int, float]]:
-    """Return the found chunks, with chunks that hold the whole question in a row, and what runs
-    count in the strongest chunks and in these.
+    """Return the found chunks, with chunks that hold the whole question in a row, and the values of
+    runs in the strongest chunks and in these.
     """
     counted = _measure_runs(reader, plan.finder, strongest)
     if max(counted.values(), default=0.0) < VERBATIM:
@@ -282,13 +282,13 @@ def _count_runs(
 def _find_exact_word(
     reader: Reader, plan: SearchPlan, candidates: FoundChunks
 ) -> tuple[FoundChunks, Sequence[int]]:
-    """Return the found chunks, with chunks that hold the one word of a question itself, and the
+    """Return the found chunks, with chunks that hold exactly the single word of a question, and the
     numbers of these.
     """
     holding = find_exact(reader, plan.match, most=HOLDING_CHUNKS)
     if holding:
         candidates = _add_rows(reader, plan, candidates, holding)
-    else:  # it is in none, or in many
+    else:  # the word is in no chunk, or in many
         candidates = candidates._replace(
             exact=candidates.read_exact([row[0] for row in candidates.rows])
         )
@@ -297,14 +297,14 @@ def _find_exact_word(
 
 
 def _find_strongest(rows: Sequence[ChunkRow]) -> list[ChunkRow]:
-    """Return the rows that score most, one more than RUN_CHUNKS, the strongest first."""
+    """Return the RUN_CHUNKS + 1 rows with the highest scores, the strongest first."""
     # Most rows are in this order already.
     return sorted(rows, key=itemgetter(6), reverse=True)[: RUN_CHUNKS + 1]
 
 
 def _leave_out_tied(strongest: Sequence[ChunkRow]) -> list[int]:
-    """Return the chunks of RUN_CHUNKS rows, without the last if others that are left out score the
-    same: which of these come first depends on the order in which notes were indexed.
+    """Return the chunks of the first RUN_CHUNKS rows. Rows that tie with the next row are left out:
+    which of them come first depends on the order in which notes were indexed.
     """
     least = strongest[-1][6] if len(strongest) > RUN_CHUNKS else -math.inf
     return [row[0] for row in strongest if row[6] > least]
@@ -317,7 +317,7 @@ def _measure_runs(reader: Reader, finder: RunFinder, chunks: Sequence[int]) -> d
 def _add_rows(
     reader: Reader, plan: SearchPlan, candidates: FoundChunks, chunks: Sequence[int]
 ) -> FoundChunks:
-    """Add the rows of chunks that are not among the found ones and pass the filters."""
+    """Add the rows of chunks that were not found yet and pass the filters."""
     more = [*{*chunks} - {row[0] for row in candidates.rows}] if chunks else []
     if not more:
         return candidates

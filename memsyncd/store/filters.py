@@ -1,7 +1,7 @@
 """Compile the filters of a search to conditions in SQL.
 
-A filter limits chunks by what their sections and notes state. Where few chunks pass, SQL lists them
-once; where many do, it looks up each chunk that matches the words.
+A filter limits chunks by the metadata and places of their sections and notes. If few chunks pass,
+SQL lists them once; if many pass, it looks up each chunk that matches the words.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ from memsyncd.store.pool import MEMO_LIMIT, META_FUNCTION, Reader, encode_number
 
 Bindings = dict[str, str]
 
-# The plus keeps SQLite from asking FTS5 once for each id of the set, which it does for a bare
-# rowid.
+# The plus keeps SQLite from asking FTS5 for each id of the set, as it would for a bare rowid.
 _AMONG = "AND +rowid IN (SELECT c.id FROM {source} WHERE {conditions})"
-# Conditions on each match of chunks_fts. A scalar: SQLite may turn EXISTS into a join, and ask FTS5
-# once for each chunk of the set.
+# Conditions on each match of chunks_fts. This is a scalar, because SQLite may turn EXISTS into a
+# join, and then asks FTS5 for each chunk of the set.
 _FOR_EACH = "AND (SELECT {conditions} FROM {source} WHERE c.id = chunks_fts.rowid)"
 _SOURCE = "chunks c"
 _JOINS = {"s.": " JOIN sections s ON s.id = c.section", "f.": " JOIN files f ON f.id = c.file"}
-# A set of so many chunks is listed sooner than conditions are checked for each match of a common
-# word; a larger set is not.
+# Listing a set of up to this number of chunks is faster than checking conditions for each match of
+# a common word.
 MAX_LISTED_CHUNKS = 2_000
 # Longer conditions are not remembered.
 MAX_KEY_CHARACTERS = 500
@@ -66,7 +65,7 @@ _NOT_IN = (
 _VALUES = "(SELECT value FROM json_each({values}))"
 TIER_FUNCTION = "memory_tier"
 _KIND = f"s.kind IN {_VALUES}"
-# A tag also stands for those nested in it: `db` for `db/sql`. A `0` is the sign after a `/`.
+# A tag also stands for the tags nested in it: `db` for `db/sql`. A `0` is the sign after a `/`.
 _TAG = (
     "s.id IN (SELECT t.section FROM json_each({values}) v CROSS JOIN tags t"
     " WHERE t.tag COLLATE NOCASE = v.value UNION ALL"
@@ -123,7 +122,7 @@ _TIER = (
     f" coalesce({_DAY}, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime')))"
     f" IN {_VALUES}"
 )
-# The slugs of the section and of those above it. They are compared between dashes, so that only
+# The slugs of the section and of all above it. They are compared between dashes, so that only
 # whole words match.
 _SLUGS = "'-' || replace(s.slugs, '/', '-/-') || '-'"
 WHOLE = "**"
@@ -152,10 +151,10 @@ def compile_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
 
 
 def compile_match_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
-    """Compile filters to SQL that limits matches of `chunks_fts`: as `compile_filters`, or sooner.
+    """Compile filters to SQL that limits matches of `chunks_fts`, as `compile_filters`; faster.
 
-    Listing the chunks that pass takes time with their number. Where they are many, each match is
-    looked up instead.
+    The time of listing the chunks that pass grows with their number. If they are many, each match
+    is looked up instead.
     """
     conditions, bindings = _compile_conditions(reader, filters)
     if conditions and not _is_narrow(reader, conditions, bindings):
@@ -164,8 +163,8 @@ def compile_match_filters(reader: Reader, filters: Filters) -> tuple[str, Bindin
 
 
 def compile_section_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
-    """Compile filters to a condition on sections `s` of files `f`, and its bindings: those with a
-    chunk that `compile_filters` lets pass. It is empty if there is nothing to limit.
+    """Compile filters to a condition on sections `s` of files `f`, and its bindings. The sections
+    must have a chunk that `compile_filters` lets pass. It is empty if there is nothing to limit.
 
     Sections are checked once each, however many chunks they have.
     """
@@ -223,7 +222,7 @@ def _is_narrow_one(reader: Reader, condition: str, bindings: Bindings) -> bool:
     statement = _N_PASSING.format(source=_find_source(condition), condition=condition)
     most = MAX_LISTED_CHUNKS + 1
     is_narrow: bool = reader.rows(statement, {**bindings, "most": most})[0][0] < most
-    # A list of thousands of files is no small value.
+    # A list of thousands of files takes much memory.
     if sum(map(len, key)) <= MAX_KEY_CHARACTERS and len(remembered) < MEMO_LIMIT:
         remembered[key] = is_narrow
     return is_narrow
@@ -257,16 +256,16 @@ def _compile_conditions(reader: Reader, filters: Filters) -> tuple[list[str], Bi
 def _find_hidden(reader: Reader, filters: Filters) -> list[str]:
     """Return the conditions of sections that searches leave out, if there are such sections.
 
-    This query is cheap, and looking each match up in an empty set is not.
+    This query is cheap; looking each match up in an empty set would not be.
     """
     if not _may_be_hidden(reader):
         return []
     chain = [*filters.chain()]
-    statuses = {status.lower() for one in chain for status in one.statuses}
+    statuses = {status.lower() for joined in chain for status in joined.statuses}
     is_shown_by = {
         _IS_ARCHIVED: ARCHIVED in statuses
-        or any(one.is_archived or one.includes_archived for one in chain),
-        _IS_EXPIRED: any(one.is_expired or one.includes_expired for one in chain),
+        or any(joined.is_archived or joined.includes_archived for joined in chain),
+        _IS_EXPIRED: any(joined.is_expired or joined.includes_expired for joined in chain),
     }
     if all(is_shown_by.values()):
         return []
@@ -279,7 +278,7 @@ def _find_hidden(reader: Reader, filters: Filters) -> list[str]:
 
 
 def _may_be_hidden(reader: Reader) -> bool:
-    """False if no section is archived or expires at any time: of most indexes nothing is."""
+    """False if no section is archived or states when it expires, as in most indexes."""
     memo = reader.memo
     if "may_be_hidden" not in memo:
         memo["may_be_hidden"] = any(reader.rows(_WHAT_MAY_EXIST)[0])
@@ -301,9 +300,9 @@ def _bind_now(conditions: Iterable[str], filters: Filters) -> Bindings:
 
 
 def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
-    """Return the ids of files that are one of `paths`, lie below one, or match one that is a glob.
+    """Return the ids of files that are at or below any of `paths`, or match any that is a glob.
 
-    A path with wildcards that is the very name of a note or folder stands for that alone. A path
+    A path with wildcards that is the exact name of a note or folder stands only for this. A path
     that matches nothing from the root is looked up below `.memories/`. Raises BadRequest for an
     invalid glob.
     """
@@ -318,8 +317,8 @@ def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
 
 
 def _name_from_root(reader: Reader, path: str) -> str:
-    """Return the path from the root, `**` for the root itself. One that begins with `/memories` is
-    one of the memory tool, another may begin with the root's own path.
+    """Return the path from the root, `**` for the root itself. A path that begins with `/memories`
+    is a path of the memory tool; other paths may begin with the path of the root.
     """
     if f"{path}/".startswith("/memories/"):
         inside, folder = path.removeprefix("/memories").strip("/"), reader.memory_folder
@@ -428,10 +427,10 @@ def _bind(value: str, bindings: Bindings) -> str:
 
 
 def _find_equal_folded(reader: Reader, statement: str, values: Sequence[str]) -> list[str]:
-    """Return the stored values that equal one of `values` but for case and composed accents; of
-    tags, also nested ones.
+    """Return the stored values that equal any of `values` except for case and composed accents;
+    nested tags count as equal.
 
-    SQLite's NOCASE folds ASCII alone.
+    SQLite's NOCASE folds only ASCII.
     """
     if all(map(str.isascii, values)):
         return [*values]
@@ -494,7 +493,7 @@ def _find_files(reader: Reader, path: str) -> list[int]:
 
 
 def _bound_folder(folder: str) -> tuple[str, str, str]:
-    """Return a path, and the first text of those below it and the first after them."""
+    """Return a path, the first text below it, and the first text after all texts below it."""
     return folder, f"{folder}/", f"{folder}0"
 
 
@@ -516,7 +515,7 @@ def _compile_paths(reader: Reader, paths: Iterable[str], bindings: Bindings) -> 
 
 
 def _find_folder(reader: Reader, text: str) -> str:
-    """Return the path without slashes after it; below `.memories/` if the root has none like it."""
+    """Return the path without slashes at its end; below `.memories/` if not found in the root."""
     statement = f"{_FILES_BELOW} LIMIT 1"
     folder = text.rstrip("/")
     forms = map(_bound_folder, _find_forms(folder))

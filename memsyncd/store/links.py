@@ -1,7 +1,7 @@
 """Read links and the names of notes from index.db, and resolve the links of single notes.
 
-A link leads to a note with a name of the same key. So the links from and to one note are read by
-its keys, and no others.
+A link leads to a note that has a name with the key of the link. So the links from and to a note
+are read by its keys, without reading other links.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.rows import PATH_NAME, unpack_name
 from memsyncd.store.sections import read_anchors
 
-# Names among which a similar one is looked for.
+# The most names that are compared with a name to find a similar one.
 MAX_SIMILAR = 20_000
-# A walk of at most so many steps reads the links of each note that it comes to, by their keys. A
+# A walk of at most this number of steps reads the links of each note on its way, by their keys. A
 # longer walk reads and resolves all links of the workspace.
 MAX_STEPS = 2
 
@@ -46,7 +46,7 @@ _ALL = (
 )
 _IS_TYPED = "l.relation = r.value AND l.relation <> ''"
 _ALL_TYPED = _LINKS.format(source=f"json_each(?) r CROSS JOIN links l ON {_IS_TYPED}")
-# Nobody knows whether links of other kinds name a note; an empty target is the note itself.
+# Links of other kinds may name no note at all; an empty target is the note itself.
 _LEADING = (
     "SELECT l.rowid, f.path, l.target FROM links l JOIN sections s ON s.id = l.section"
     " JOIN files f ON f.id = s.file WHERE l.target <> ''"
@@ -87,8 +87,8 @@ _BLOCK = (
 class StoredLinks:
     """The links and names in one snapshot of an index.
 
-    It is the graph of all links, or of those with one of `relations` (empty: untyped ones), the
-    index of all names, and finds the parts of notes.
+    It is the graph of all links, or only of links with any of `relations` (an empty name stands for
+    untyped links). It is also the index of all names, and it finds the parts of notes.
     """
 
     def __init__(self, reader: Reader, relations: Iterable[str] | None = None) -> None:
@@ -174,7 +174,7 @@ class StoredLinks:
 
     @property
     def _is_typed(self) -> bool:
-        """True if an index finds the links of the graph: it has no untyped ones."""
+        """True if an index finds the links of the graph, which then has no untyped links."""
         return self._relations is not None and "" not in self._relations
 
     def _list_relations(self) -> str:
@@ -196,7 +196,7 @@ def read_links(reader: Reader) -> list[Link]:
 
 
 NO_SCORES = (0.0, 0.0, 0.0, 0.0, 0.0)
-"""The scores of a candidate that no question found."""
+"""The scores of a candidate that was found without a question."""
 _CHUNKS_OF = (
     "SELECT c.id, c.file, c.section, f.path, c.start_line, c.end_line, c.tokens FROM files f"
     " JOIN sections s ON s.file = f.id JOIN chunks c ON c.section = s.id WHERE f.path = ?1 AND"
@@ -206,7 +206,7 @@ _CHUNKS_OF = (
 
 
 def find_chunks_of(reader: Reader, place: str, *, limit: int) -> list[Candidate]:
-    """Return the first chunks of a note, or of a section and those beneath it, by line."""
+    """Return the first chunks of a note, or of a section and its subsections, by line."""
     path = note_of(place)
     slugs = place[len(path) + 1 :] if path != place else None
     rows = reader.rows(_CHUNKS_OF, (path, slugs, limit))

@@ -77,10 +77,10 @@ def stream_notes(
     has_sections: bool = True,
     has_task: bool = False,
 ) -> Generator[StoredNote, None, None]:
-    """Yield notes in no order: all, those at `path`, which is a path, a folder or a glob, or those
-    of the paths `among`. Each comes with its sections, so that all sections of a large vault are
-    never in memory together; without `has_sections` only if these decide which notes there are, and
-    with `has_task` only with the sections of a task.
+    """Yield notes in no order: all notes, the notes at `path`, which is a path, a folder or a glob,
+    or the notes with the paths `among`. Each has its sections, so that all sections of a large
+    vault are never in memory together. Without `has_sections`, sections are read only if filters
+    need them; with `has_task`, only sections of a task are read.
 
     With filters, only sections that pass them, and notes with such sections; filters that only
     leave out archived sections leave out no note without sections.
@@ -102,7 +102,7 @@ def stream_notes(
         reader.stream(f"SELECT {SECTION_COLUMNS} {selected}", named) as sections,
         reader.stream(f"{_FILES}{where} ORDER BY id", bindings) as rows,
     ):
-        # Both are in the order of files, and each section is of one of these.
+        # Notes and sections are both in the order of files, and each section is in such a note.
         groups = itertools.groupby(sections, itemgetter(0))
         file, group = next(groups, (None, ()))
         for row in rows:
@@ -122,7 +122,7 @@ def stream_sections(
     reader: Reader, fields: type[_T], *, filters: Filters, path: str | None = None
 ) -> Iterator[Iterator[_T]]:
     """Yield the sections of `stream_notes` by note and line, each as a tuple of the values that
-    its fields name. To read all columns of all sections takes ten times as long.
+    its fields name. Reading all columns of all sections takes ten times as long.
     """
     columns = ", ".join(_COLUMNS[field] for field in fields._fields)
     files = None if path is None else encode_numbers(find_file_ids(reader, [path]))
@@ -134,7 +134,7 @@ def stream_sections(
 def _select_sections(
     allowed: str, bindings: Bindings, files: str | None, *, has_task: bool = False
 ) -> tuple[str, Bindings]:
-    """Return what follows the columns of a statement, and its bindings."""
+    """Return the part of a statement after its columns, and its bindings."""
     conditions = [allowed] if allowed else []
     if files is not None:
         conditions.append("s.file IN (SELECT value FROM json_each(:of_files))")
@@ -199,7 +199,7 @@ def count_matches(
 ) -> int:
     """Count chunks that match an FTS5 expression, up to `most`.
 
-    Without filters archived ones count too.
+    Without filters, archived chunks count, too.
     """
     allowed, bindings = ("", {}) if filters is None else compile_match_filters(reader, filters)
     bound = {"match": match, "most": most, **bindings}
@@ -242,7 +242,7 @@ def _find_values(reader: Reader, statement: str, match: str) -> list[str]:
 # as reading all of the index.
 MAX_WORDS = 5000
 
-# One statement for all prefixes: to open the list of words takes longer than to look one up.
+# One statement for all prefixes: opening the list of words takes longer than looking a word up.
 _WORDS = (
     "SELECT w.term, w.doc FROM json_each(?) p CROSS JOIN words_exact w"
     " WHERE w.term >= p.value AND w.term < p.value || char(0x10ffff) LIMIT ?"
@@ -266,8 +266,8 @@ def find_words_by_first_letter(reader: Reader, word: str) -> list[CountedWord]:
 
 
 def _list_misspelt_prefixes(word: str) -> Iterator[str]:
-    """Yield prefixes of words of which `word` has one of the first two letters wrong, missing,
-    doubled or swapped.
+    """Yield prefixes of words from which `word` differs by its first or second letter: a wrong,
+    missing, doubled or swapped letter.
     """
     for at in (0, 1):
         head, rest = word[:at], word[at:]
@@ -286,7 +286,7 @@ def _find_words(reader: Reader, prefixes: Iterable[str]) -> dict[str, int]:
 # --- Counts of metadata ---------------------------------------------------------------------------
 
 _FROM_ALL = "FROM sections s JOIN files f ON f.id = s.file"
-# Which sections pass may depend on a function in Python: it is asked once, not for each group.
+# A filter may call a function in Python: it is called once for each section, not for each group.
 _PASSING = f"SELECT json_group_array(s.id) {_FROM_ALL} WHERE {{condition}}"
 _OF_PASSING = (
     "FROM (SELECT value AS passing FROM json_each(:passing)) CROSS JOIN sections s"
@@ -300,8 +300,8 @@ _COUNTS_BY_VALUE = (
     "SELECT {value} AS value, {count} AS n, count(DISTINCT s.file) {source}"
     " GROUP BY value ORDER BY {order} LIMIT :most"
 )
-# A tag counts for those that it is nested in, as in the filter. To cut off the last part of a tag,
-# all signs but a slash are trimmed from its end.
+# A tag counts for the tags in which it is nested, as in the filter. All signs but a slash are
+# trimmed from the end of a tag to cut off its last part.
 _TAGGED = (
     " LEFT JOIN (WITH RECURSIVE nested(section, tag) AS (SELECT section, tag FROM tags UNION"
     " SELECT section, rtrim(rtrim(tag, replace(tag, '/', '')), '/') FROM nested"
@@ -309,9 +309,9 @@ _TAGGED = (
     " ON t.section = s.id"
 )
 _BY_DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
-# So many keys or values of free metadata are compared with a mistyped one.
+# The most keys or values of free metadata that are compared with a mistyped key or value.
 MAX_VALUES = 10_000
-# In powers of 4 from 1,024 bytes: `0-1 KiB`, `1-4 KiB`.
+# The sizes of groups, in powers of 4 from 1,024 bytes: `0-1 KiB`, `1-4 KiB`.
 _SIZES = ((1, "0-1"), (4, "1-4"), (16, "4-16"), (64, "16-64"), (256, "64-256"))
 _BY_SIZE = (
     "CASE "
@@ -327,8 +327,8 @@ _GROUPS = {
 
 
 class SectionCounts(NamedTuple):
-    """Sections, their notes, and the bytes of those; then for each group values with the numbers of
-    their sections and notes.
+    """The numbers of sections and of their notes, and the bytes of these notes; then, for each
+    group, its values with their numbers of sections and notes.
     """
 
     n_sections: int
@@ -357,7 +357,7 @@ def count_sections(
             continue
         value, order = _GROUPS.get(group, (f"s.{group}", "n DESC, value"))
         joined = source + (_TAGGED if group == "tag" else "")
-        # A section may have a tag and one that is nested in it.
+        # A section may have a tag and a tag nested in it.
         count = "count(DISTINCT s.id)" if group == "tag" else "count(*)"
         statement = _COUNTS_BY_VALUE.format(value=value, count=count, source=joined, order=order)
         counts[group] = reader.rows(statement, {**bindings, "most": most})
@@ -420,7 +420,7 @@ _OF_CATEGORIES = (
 
 
 class CategorySection(NamedTuple):
-    """A section with its kind and its topic; `chunk` is its first."""
+    """A section with its kind and its topic; `chunk` is its first chunk."""
 
     chunk: int
     section: int
@@ -436,8 +436,8 @@ class CategorySection(NamedTuple):
 
 
 def count_categories(reader: Reader) -> dict[tuple[str | None, str | None], int]:
-    """Return how many sections that are not archived have each kind and topic, those with neither
-    left out.
+    """Count the sections by kind and topic, without archived sections and without sections that
+    have neither.
     """
     return {(kind, topic): n_sections for kind, topic, n_sections in reader.rows(_CATEGORIES)}
 
@@ -445,6 +445,6 @@ def count_categories(reader: Reader) -> dict[tuple[str | None, str | None], int]
 def find_category_sections(
     reader: Reader, categories: Iterable[tuple[str | None, str | None]], *, limit: int
 ) -> list[CategorySection]:
-    """Return sections of these kinds and topics that are not archived, of the notes saved last."""
+    """Return sections of these kinds and topics, not archived, from the notes saved last."""
     keys = json.dumps(sorted(categories, key=repr))
     return [CategorySection(*row[:-1]) for row in reader.rows(_OF_CATEGORIES, (keys, limit))]

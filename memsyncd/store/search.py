@@ -1,8 +1,8 @@
 """Search index.db: find candidates, and read the rows of hits.
 
-A search takes two steps. First the row ids of the best `limit` chunks with their bm25: SQLite keeps
-a short list and reads no text. Then the rows and text of the few that are shown. Joining the two in
-one statement would fetch the text of every match.
+A search takes two steps. The first reads the row ids of the best `limit` chunks with their bm25:
+SQLite keeps a short list and reads no text. The second reads rows and texts of the few chunks of
+the answer. A single statement for both would fetch the text of every match.
 """
 
 from __future__ import annotations
@@ -36,20 +36,19 @@ from memsyncd.store.sections import decode_texts
 # --- Candidates -----------------------------------------------------------------------------------
 
 HEADING_WEIGHT, TEXT_WEIGHT, TAGS_WEIGHT, SUBWORDS_WEIGHT = 1.5, 1.0, 1.0, 1.0
-# Rows that are read beyond the limit: the last within the limit rarely ties with more.
+# Rows that are read beyond the limit: the last row within the limit rarely ties with more.
 N_TIES = 100
-# If it does, so many of those that tie are put in order: in a large index a word may tie in nearly
-# all chunks.
+# The most tied rows that are put in order: in a large index nearly all chunks may tie for a word.
 MAX_TIED = 5_000
-# To find those that tie, all matches are scored again: for a word in more chunks that takes longer
+# Finding tied rows scores all matches again: for a word in more chunks than this, that takes longer
 # than a search may.
 MAX_SCORED_TWICE = 50_000
-# As far as that, matches are sorted here: SQLite puts rows to limit into a b-tree, which takes
-# longer. If there are more, SQLite returns the best alone.
+# Up to this number, matches are sorted here: SQLite puts rows to limit into a b-tree, which takes
+# longer. If there are more, SQLite returns only the best.
 MAX_SORTED = 1_600
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}"
-# In the order of a row's fields; each score is computed once, for the order.
+# Columns in the order of a row's fields; each score is computed once, for the order.
 _CHUNK = "c.id, c.file, c.section, c.start_line, c.end_line, c.tokens"
 _MATCHING = (
     f"SELECT {_CHUNK}, best.raw_score FROM (SELECT rowid AS id,"
@@ -64,7 +63,7 @@ _TIED_IN_ORDER = (
     " JOIN files f ON f.id = c.file"
     " ORDER BY f.path, c.start_line, c.end_line, c.digest LIMIT :limit"
 )
-# The plus as in the filters: with a bare rowid FTS5 is asked once for each.
+# The plus is needed as in the filters: with a bare rowid SQLite would ask FTS5 for each id.
 _SCORES = (
     "SELECT rowid, -bm25({table}, {weights}) FROM {table} WHERE {table} MATCH ?"
     " AND +rowid IN (SELECT value FROM json_each(?))"
@@ -92,13 +91,13 @@ _HOLDING = (
     "SELECT rowid, held_phrases(chunks_fts) FROM chunks_fts WHERE chunks_fts MATCH ?"
     " AND +rowid IN (SELECT value FROM json_each(?))"
 )
-# FTS5 looks for a run of rows in the time of one row: cheaper, for words in many chunks, than to
-# pass over all of them.
+# FTS5 looks up a run of rows in the time of a single row: for words in many chunks that is cheaper
+# than passing over all of them.
 _HOLDING_RUNS = (
     "SELECT f.rowid, held_phrases(f.chunks_fts) FROM json_each(?2) run CROSS JOIN chunks_fts f"
     " WHERE f.chunks_fts MATCH ?1 AND f.rowid >= run.value ->> 0 AND f.rowid <= run.value ->> 1"
 )
-# So many matches are passed over in the time in which one phrase is looked for in one run.
+# The number of matches that are passed over in the time of looking up a phrase in a run.
 MATCHES_PER_LOOKUP = 60
 
 
@@ -123,12 +122,12 @@ def find_candidates(  # noqa: PLR0913 - all but three are optional
     is_filling: bool = True,
     n_matching: float = math.inf,
 ) -> FoundChunks:
-    """Return the `limit` best chunks for an FTS5 expression by the stems of its words, and those
-    that tie with the last, in no particular order. About `n_matching` match it, or fewer.
+    """Return the `limit` best chunks for an FTS5 expression by the stems of its words, and the
+    chunks that tie with the last, in no particular order. About `n_matching` match it, or fewer.
 
-    Chunks that match `must_not` are excluded, and with an expression `selecting` all
-    that do not match it: to pass over a match takes a tenth of the time that its score takes. What
-    holds an exact word holds its stem, so the exact words select nothing that the stems do not.
+    Chunks that match `must_not` are excluded. With an expression `selecting`, chunks that do not
+    match it are excluded, too: passing over a match takes a tenth of the time of its score. A chunk
+    that holds an exact word holds its stem, so exact words select nothing that stems do not.
     """
     allowed, bindings = compile_match_filters(reader, filters)
     bound = {"match": match, **bindings}
@@ -185,7 +184,7 @@ def _read_related(
 # --- Chunks found by their vectors ----------------------------------------------------------------
 
 # If no more chunks than this pass the filters, they are listed; else chunks that do not pass are
-# left out of what is found.
+# left out of the found chunks.
 MAX_ALLOWED = 10_000
 _ALLOWED = "SELECT id FROM chunks WHERE 1 {allowed} LIMIT :most"
 
@@ -203,7 +202,7 @@ def list_allowed(
     key = (allowed, *bound.values())
     if key not in remembered:
         rows = reader.rows(_ALLOWED.format(allowed=allowed), {**bound, "most": MAX_ALLOWED + 1})
-        remembered.clear()  # such a list is no small value
+        remembered.clear()  # such a list takes much memory
         remembered[key] = [row[0] for row in rows] if len(rows) <= MAX_ALLOWED else None
     return remembered[key]
 
@@ -240,7 +239,7 @@ _EXACT = "SELECT rowid FROM chunks_exact WHERE chunks_exact MATCH ? LIMIT ?"
 
 def find_exact(reader: Reader, match: str, *, most: int) -> list[int]:
     """Return the chunks that match an FTS5 expression by exact words; none if there are more than
-    `most`, since the order in which notes were indexed must not choose among them.
+    `most`, because the order in which notes were indexed must not choose among them.
     """
     rows = reader.rows(_EXACT, (match, most + 1))
     return [row[0] for row in rows] if len(rows) <= most else []
@@ -248,9 +247,9 @@ def find_exact(reader: Reader, match: str, *, most: int) -> list[int]:
 
 # --- Families of words ----------------------------------------------------------------------------
 
-# A beginning that more words share says nothing.
+# A beginning that more words share has no meaning.
 MAX_FAMILY_WORDS = 400
-# So many related words are looked up each, which leaves out the word's own forms.
+# Up to this number, related words are looked up one by one, without the word's own forms.
 MAX_SINGLE_WORDS = 8
 
 _LONGER_WORDS = "SELECT term, doc FROM words_exact WHERE term >= ? AND term < ? LIMIT ?"
@@ -273,9 +272,10 @@ _RELATED = (
 class FoundFamily(NamedTuple):
     """The words of an index that are related to a word of a query.
 
-    `match` finds the word itself, which `n_own` chunks have, and each of `related` one word as
-    written; the first of them all words with a beginning, the word's own forms, too, if `has_own`.
-    `stems` are the stems of the related words, and `n_related` is about how many chunks have one.
+    `match` finds the word itself, which `n_own` chunks have. Each of `related` finds a word as
+    written; if there are many related words, the first finds all words with the same beginning,
+    with `has_own` the word's own forms, too. `stems` are the stems of the related words, and
+    `n_related` is about the number of chunks that have any.
     """
 
     match: str
@@ -287,7 +287,7 @@ class FoundFamily(NamedTuple):
 
 
 def read_family(reader: Reader, family: WordFamily | None, match: str) -> FoundFamily | None:
-    """Return the family of a word as far as the index has it; None if it has none.
+    """Return the words of the index in a word's family; None if the index has none.
 
     `match` is the FTS5 expression of the word.
     """
@@ -331,7 +331,7 @@ def _read_family(reader: Reader, family: WordFamily, match: str) -> FoundFamily 
 
 
 def _read_gains(reader: Reader, families: Mapping[int, FoundFamily]) -> dict[int, dict[int, float]]:
-    """Return what the families add to the scores of chunks, by the families' numbers and chunk."""
+    """Return the gains of chunks from the families, by the families' numbers and chunk."""
     related: list[str] = []
     own: list[str] = []
     for family in families.values():
@@ -365,7 +365,7 @@ def _read_gains(reader: Reader, families: Mapping[int, FoundFamily]) -> dict[int
 
 
 def count_chunks(reader: Reader) -> int:
-    """Return the number of chunks, from which FTS5 computes how rare a word is."""
+    """Return the number of chunks, from which FTS5 computes the rarity of a word."""
     memo = reader.memo
     if "n_chunks" not in memo:
         memo["n_chunks"] = reader.rows("SELECT count(*) FROM chunks")[0][0]
@@ -376,9 +376,9 @@ def count_chunks(reader: Reader) -> int:
 def _find_best(
     reader: Reader, allowed: str, bound: dict[str, Any], limit: int, n_matching: float
 ) -> list[ChunkRow]:
-    """Return rows with their raw scores. The order in which SQLite finds chunks with equal scores
-    must not decide which are found, unless more than MAX_TIED are equal, or more than
-    MAX_SCORED_TWICE match.
+    """Return rows with their raw scores. Among chunks with equal scores, the order in which SQLite
+    finds them must not decide, unless more than MAX_TIED are equal, or more than MAX_SCORED_TWICE
+    match.
     """
     most = limit + N_TIES
     is_limited = n_matching > MAX_SORTED
@@ -437,13 +437,13 @@ def find_filtered(
 def count_matching(
     reader: Reader, matches: Sequence[str], *, most: int, is_exact: bool = False
 ) -> list[int]:
-    """Return how many chunks match each FTS5 expression, by stems or by exact words; counts no
-    further than `most`.
+    """Return the number of chunks that match each FTS5 expression, by stems or by exact words; it
+    counts up to `most`.
     """
     if not matches:
         return []
     table = "chunks_exact" if is_exact else "chunks_fts"
-    # By expression, how many match, and how far it was counted.
+    # By expression: the number of matches, and the limit up to which they were counted.
     remembered: dict[str, tuple[int, int]] = reader.memo.setdefault(table, {})
     if len(remembered) + len(matches) > MEMO_LIMIT:
         remembered.clear()
@@ -477,11 +477,11 @@ def is_matching(reader: Reader, match: str) -> bool:
 def find_holding(
     reader: Reader, phrases: Sequence[str], chunks: Collection[int], n_matching: int
 ) -> dict[int, list[int]]:
-    """Return for each of `chunks` that has any of the phrases, each an FTS5 expression, the indices
-    of those it has.
+    """Return, by chunk, the indices of the phrases that it has, for `chunks` with any of them. Each
+    phrase is an FTS5 expression.
 
-    There may be 64 phrases. `n_matching` is about how many chunks match each, together: it decides
-    how to look, not what is found.
+    There may be 64 phrases. `n_matching` is about the sum of the chunks that match each phrase: the
+    way of looking them up depends on it, but not the result.
     """
     if not phrases or not chunks:
         return {}
@@ -521,8 +521,8 @@ _NAMED = (
 
 
 class PassageWords(NamedTuple):
-    """The words, as stems, by which any chunk of a passage is found, and those by which one may
-    be.
+    """The words, as stems, by which any chunk of a passage is found, and the words by which a chunk
+    may be found.
     """
 
     certain: set[str]
@@ -535,7 +535,9 @@ def read_words(
     """Return the words of the FTS5 columns of passages, each some chunks of one note; None for
     passages of notes with aliases. `texts` are the texts of the chunks as indexed.
     """
-    rows = reader.rows(_NAMED, (encode_numbers([one for some in passages for one in some]),))
+    rows = reader.rows(
+        _NAMED, (encode_numbers([chunk for chunks in passages for chunk in chunks]),)
+    )
     named = {chunk: columns for chunk, *columns in rows}
     return [_join_words(reader, texts, named, chunks) for chunks in passages]
 
@@ -546,7 +548,7 @@ def _join_words(
     named: Mapping[int, Sequence[str]],
     chunks: Sequence[int],
 ) -> PassageWords | None:
-    # No word goes beyond its line: the words of all texts are found at once.
+    # A word ends at the latest with its line, so the words of all texts are found at once.
     lines: dict[str, None] = {}
     stated: set[str] = set()
     for path, _, heading, tags, _ in map(named.__getitem__, chunks):
@@ -577,7 +579,7 @@ _FEATURES = (
 
 
 def read_ranking_features(reader: Reader, chunks: Iterable[int]) -> dict[int, RankingFeatures]:
-    """Return what the boosts of a search depend on, by chunk."""
+    """Return the values on which the boosts of a search depend, by chunk."""
     rows = reader.rows(_FEATURES, (encode_numbers(chunks),))
     return {
         row[0]: RankingFeatures(importance=row[1], kind=row[2], day=row[3], saved_s=row[4] / 1e9)
@@ -589,7 +591,7 @@ def read_ranking_features(reader: Reader, chunks: Iterable[int]) -> dict[int, Ra
 
 PINNED_TAG = "pinned"
 N_RECENT_NOTES = 20
-# Chunks of each reason: a context of 50,000 tokens holds some 500 chunks.
+# The most chunks of each reason: a context of 50,000 tokens holds some 500 chunks.
 N_START_CHUNKS = 600
 
 _START_CHUNKS = """
@@ -636,11 +638,12 @@ def find_start_chunks(
     pin_at: float,
 ) -> list[StartChunk]:
     """Return chunks for the context of a session start: pinned (by tag or importance), in
-    MEMORY.md, of an important kind, of lifecycle `project`, or of the notes saved last. In no
-    particular order.
+    MEMORY.md, of an important kind, of lifecycle `project`, or of the notes saved last. They have
+    no particular order.
 
-    `kinds` have the importance of sections that state none, `other` counts for all other kinds. An
-    importance from `pin_at` on is pinned, and makes a kind important.
+    `kinds` has the importance of sections that state none, `other` counts for all other kinds. A
+    section whose stated importance is at least `pin_at` is pinned; a kind with this importance is
+    important.
     """
     allowed, bindings = compile_filters(reader, filters)
     named = {

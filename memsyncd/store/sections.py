@@ -1,6 +1,6 @@
 """Read sections as indexed: their metadata, places, headings and levels, by number or by anchor.
 
-Metadata are read of the sections that an answer shows, never of the candidates of a search.
+Only the sections of an answer have their metadata read, never the candidates of a search.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ META_COLUMNS = (
 class StoredMeta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The metadata of a section as indexed, its note's included.
 
-    `importance` is None if neither states one. `day` is None for a note without a date, and with
-    `is_day_of_name` that in the file's name; `mtime_ns` is the time at which the note was saved.
+    `importance` is None if neither section nor note states it. `day` is None for a note without a
+    date; with `is_day_of_name` it is the day in the file's name. `mtime_ns` is the time at which
+    the note was saved.
     `extra` has the keys that have no field here.
     """
 
@@ -126,7 +127,7 @@ class StoredSection(StoredMeta, frozen=True, kw_only=True, gc=False):
 
 
 def read_section(reader: Reader, anchor: str) -> tuple[str, StoredSection] | None:
-    """Return the path of the note and the section with this anchor, None if there is none."""
+    """Return the path of the note and the section with this anchor, None without such a section."""
     path, _, slugs = anchor.rpartition("#")
     rows = reader.rows(f"{_SECTIONS} WHERE f.path = ? AND s.slugs = ?", (path, slugs))
     return (path, make_section(rows[0])) if rows else None
@@ -144,8 +145,8 @@ def read_levels(reader: Reader, path: str) -> list[tuple[str, int]]:
 
 
 def find_titled_sections(reader: Reader, title: str, slug: str) -> list[tuple[str, bool]]:
-    """Return the anchors of the sections with this heading, or with this slug of it, by path and
-    line, and whether each is archived.
+    """Return the anchors of the sections with this heading or this slug, by path and line, and
+    whether each is archived.
     """
     rows = reader.rows(_TITLED, (title, slug))
     return [(anchor, bool(is_archived)) for anchor, is_archived in rows]
@@ -222,8 +223,8 @@ _TITLES = (
     "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind FROM sections s"
     " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
 )
-# A section states something of its own if its metadata differ from its note's: kind, tags and
-# other keys as the note has them, and the rest, if it has any, as the first section.
+# A section states metadata of its own if kind, tags or other keys differ from its note's, or if it
+# has any of the columns below and these differ from the first section's.
 _OWN = "importance, priority, lifecycle, status, task, session, source, created, updated, expires"
 _OWN_OF_S, _OWN_OF_FIRST = (
     ", ".join(f"{table}.{name}" for name in _OWN.split(", ")) for table in ("s", "first")
@@ -284,13 +285,13 @@ def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, HitSection]:
 
 
 def find_stating(reader: Reader, ids: Collection[int]) -> list[int]:
-    """Return which of these sections state metadata of their own."""
+    """Return the sections, among these, that state metadata of their own."""
     return [row[0] for row in reader.rows(_STATING, (encode_numbers(ids),))]
 
 
 def find_separate(reader: Reader, ids: Collection[int]) -> list[int]:
-    """Return these sections without the front matter of each note and the section after it, if that
-    states nothing else: they are one.
+    """Return these sections without the front matter of a note and the section after it, if that
+    section states no other metadata: these two count as one.
     """
     pairs = reader.rows(_AFTER_FRONT_MATTER, (encode_numbers(ids),))
     stating = {None, *find_stating(reader, [after for _, after in pairs if after is not None])}
@@ -299,7 +300,7 @@ def find_separate(reader: Reader, ids: Collection[int]) -> list[int]:
 
 
 class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a section that a context shows besides its text."""
+    """The parts of a section in a context besides its text."""
 
     anchor: str
     heading: tuple[str, ...]

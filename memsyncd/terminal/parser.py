@@ -370,8 +370,8 @@ class _Parser:
         self.seen.add(option.name)
 
     def _refuse_unknown(self, flag: str) -> NoReturn:
-        near = find_nearest(flag, self.flags)
-        hint = self.command.gone.get(flag) or (f"did you mean {near}?" if near else "")
+        nearest = find_nearest(flag, self.flags)
+        hint = self.command.gone.get(flag) or (f"did you mean {nearest}?" if nearest else "")
         self._refuse(f"no such option: {flag}", hint)
 
     def _refuse(self, message: str, hint: str = "") -> NoReturn:

@@ -99,7 +99,7 @@ def test_a_memory_is_changed_where_it_states_it_and_taken_back(
     assert link["source"] == f"{ERRORS}#errors/pool"
     again = memory.set(f"{ERRORS}#errors/pool", status="Blocked")
     assert (again["changed"], again["change_set"]) == ([], None)
-    assert [one["anchor"] for one in again["unchanged"]] == [f"{ERRORS}#errors/pool"]
+    assert [memory["anchor"] for memory in again["unchanged"]] == [f"{ERRORS}#errors/pool"]
     assert done["change_set"] is not None
     memory.undo(change_set=done["change_set"])
     assert read(place) == BEFORE
@@ -109,14 +109,14 @@ def test_finished_work_is_no_longer_ready_and_is_reopened_to_the_same_bytes(
     place: Place, memory: Memsyncd
 ) -> None:
     ready = memory.ready("PAY-7")["items"]
-    assert [one["anchor"] for one in ready] == [f"{WORK}#retry"]
+    assert [item["anchor"] for item in ready] == [f"{WORK}#retry"]
     # By the lines that `task ready` prints.
     place_of = f"{ready[0]['path']}:{ready[0]['start_line']}-{ready[0]['end_line']}"
     run(place, "done", place_of)
     assert memory.ready("PAY-7")["items"] == []
     assert run(place, "set", place_of, "--clear", "status")["changed"]
     assert read(place) == BEFORE
-    # Of a whole note: its front matter.
+    # A whole note has its front matter changed.
     run(place, "set", "Work", "--status", "done", "--add-tag", "pay")
     text = (place.root / WORK).read_text()
     assert text.startswith("---\ntitle: 'Work'  # ours\nstatus: done\ntags: [pay]\n---\n")
@@ -146,7 +146,7 @@ def test_several_by_filter_are_planned_first_and_changed_at_once(
     before = (place.root / WORK).read_bytes()
     planned = memory.set(filters={"task": "PAY-7"}, status="done")
     assert not planned["is_applied"]
-    assert [one["heading"][-1] for one in planned["changed"]] == ["Retry", "Another"]
+    assert [memory["heading"][-1] for memory in planned["changed"]] == ["Retry", "Another"]
     assert (place.root / WORK).read_bytes() == before
     stale = planned["plan"]
     memory.add("A third.", kind="discovery", task="PAY-7")
@@ -158,13 +158,13 @@ def test_several_by_filter_are_planned_first_and_changed_at_once(
         "--apply", "--plan", planned["plan"],
     )  # fmt: skip
     assert done["changed"] == planned["changed"]
-    assert [one["heading"][-1] for one in memory.ready()["items"]] == ["Of another task"]
+    assert [item["heading"][-1] for item in memory.ready()["items"]] == ["Of another task"]
 
 
 def test_a_title_changes_with_the_links_to_it(place: Place, memory: Memsyncd) -> None:
     done = run(place, "set", f"{ERRORS}#errors/pool", "--title", "Pool of sockets")
-    assert [one["anchor"] for one in done["changed"]] == [f"{ERRORS}#errors/pool-of-sockets"]
-    assert [(one["path"], one["lines"]) for one in done["links"]] == [(WORK, [7])]
+    assert [memory["anchor"] for memory in done["changed"]] == [f"{ERRORS}#errors/pool-of-sockets"]
+    assert [(link["path"], link["lines"]) for link in done["links"]] == [(WORK, [7])]
     assert read(place) == {
         ERRORS: BEFORE[ERRORS].replace(b"## Pool\r\n", b"## Pool of sockets\r\n"),
         WORK: BEFORE[WORK].replace(b"[[errors#Pool]]", b"[[errors#Pool of sockets]]"),
@@ -189,8 +189,8 @@ def test_a_memory_is_forgotten_with_all_beneath_and_comes_back_to_the_same_bytes
     assert "--yes" in refused
     planned = memory.forget(POOL, apply=False)
     assert (planned["is_applied"], planned["change_set"]) == (False, None)
-    assert [one["anchor"] for one in planned["forgotten"]] == [POOL, f"{POOL}/cause"]
-    assert [(one["path"], one["lines"]) for one in planned["links"]] == [(WORK, [7])]
+    assert [memory["anchor"] for memory in planned["forgotten"]] == [POOL, f"{POOL}/cause"]
+    assert [(link["path"], link["lines"]) for link in planned["links"]] == [(WORK, [7])]
     done = run(place, "forget", POOL, "--yes", "--plan", planned["plan"])
     assert {**done, **dict.fromkeys(("is_applied", "generation", "change_set"))} == {
         **planned,
@@ -210,7 +210,7 @@ def test_links_to_what_is_forgotten_go_with_it_if_that_is_asked_for(
     memory.relate(f"{ERRORS}#errors/twin", "caused_by", POOL)
     before = read(place)
     done = memory.forget(POOL, confirm=True, unlink=True)
-    assert [(one["path"], one["lines"]) for one in done["links"]] == [
+    assert [(link["path"], link["lines"]) for link in done["links"]] == [
         (WORK, [7]),
         (WORK, [9]),
         (ERRORS, [15]),
@@ -232,8 +232,8 @@ def test_a_note_is_forgotten_and_what_filters_select_by_a_plan(
     memory.undo(change_set=done["change_set"])
     assert read(place) == BEFORE
     planned = memory.forget(filters={"path": [ERRORS, WORK]})
-    assert [one["reason"] for one in planned["skipped"]] == ["its kind, error, is protected"]
-    assert [one["heading"][-1] for one in planned["forgotten"]] == [
+    assert [memory["reason"] for memory in planned["skipped"]] == ["its kind, error, is protected"]
+    assert [memory["heading"][-1] for memory in planned["forgotten"]] == [
         "Retry", "Setext", "Twin", "Twin",
     ]  # fmt: skip
     assert read(place) == BEFORE
@@ -290,14 +290,14 @@ def test_a_memory_is_replaced_and_the_newest_of_the_chain_is_found(
     [hit] = memory.search("pool connections", kind="decision")
     assert (hit["anchor"], hit["supersedes"]) == (third["anchor"], [second["anchor"]])
     assert hit["since"] == got["created"][:10] if got["created"] else None
-    assert [one["anchor"] for one in memory.recall("pool")["memories"]] == [third["anchor"]]
+    assert [each["anchor"] for each in memory.recall("pool")["memories"]] == [third["anchor"]]
     label = f"[supersedes {second['anchor']} since {hit['since']}]"
     block = memory.context("pool connections")
     assert label in block
     assert "ten connections" not in block
-    # What is superseded says by what: the newest of the chain.
-    found = memory.search("pool connections", kind="decision", include_archived=True)
-    assert {one["anchor"]: one["superseded_by"] for one in found} == {
+    # A superseded memory names the newest of the chain.
+    answer = memory.search("pool connections", kind="decision", include_archived=True)
+    assert {result["anchor"]: result["superseded_by"] for result in answer} == {
         first["anchor"]: [third["anchor"]],
         second["anchor"]: [third["anchor"]],
         third["anchor"]: [],
@@ -326,7 +326,7 @@ def test_a_memory_is_replaced_and_the_newest_of_the_chain_is_found(
 def test_what_is_wrong_is_named_and_nothing_is_written(place: Place, memory: Memsyncd) -> None:
     with pytest.raises(BadRequest) as refusal:
         memory.set("Pool", importance=3.0, priority="P9", kind="two words", clear=["colour"])
-    assert {one["field"] for one in refusal.value.data["faults"]} == {
+    assert {fault["field"] for fault in refusal.value.data["faults"]} == {
         "importance", "priority", "kind", "clear",
     }  # fmt: skip
     with pytest.raises(BadRequest, match="several sections have the title Twin") as ambiguous:
@@ -363,7 +363,7 @@ def test_each_door_changes_a_memory(place: Place, memory: Memsyncd) -> None:
         Content_Type="application/json",
     )
     assert status == 200, done
-    assert [one["path"] for one in done["changed"]] == [ERRORS]
+    assert [memory["path"] for memory in done["changed"]] == [ERRORS]
     connection.close()
     memory.undo(change_set=done["change_set"])
     with place.daemon.client() as client:
@@ -401,11 +401,11 @@ def test_an_agent_lives_with_its_memories_over_mcp(place: Place, memory: Memsync
             },
         ).removeprefix("Remembered at ")  # fmt: skip
         use("memory_remember", content="Named as fields.", task="PAY-9", session="s-1")
-        ready = {one["heading"][-1]: one for one in memory.ready("PAY-9")["items"]}
+        ready = {item["heading"][-1]: item for item in memory.ready("PAY-9")["items"]}
         assert ready["The adapter loses sockets"]["priority"] == "P0"
         [link] = memory.links(POOL, relation="caused_by", direction="in")["links"]
         assert link["source"].startswith(WORK)
-        # What a tool has printed is named as it was printed.
+        # A memory is named in the form in which a tool has printed it.
         assert use("memory_update", action="set", memory=added, values={
             "status": "blocked", "add_tags": "adapter, tcp", "importance": "0.8", "owner": "",
         }).startswith("Changed .memories/discoveries.md:")  # fmt: skip
@@ -419,7 +419,9 @@ def test_an_agent_lives_with_its_memories_over_mcp(place: Place, memory: Memsync
         assert "owner" not in got["meta"]
         assert memory.ready("PAY-9")["blocked"] == 1
         use("memory_update", action="done", memory="The adapter loses sockets")
-        assert [one["heading"][-1] for one in memory.ready("PAY-9")["items"]] == ["Named as fields"]
+        assert [item["heading"][-1] for item in memory.ready("PAY-9")["items"]] == [
+            "Named as fields"
+        ]
         use("memory_update", action="relate", memory="Retry", relation="informs", to="Pool")
         written = use("memory_update", action="replace", memory="Pool", content="It waits no more.")
         assert f"It supersedes {POOL}, which is archived." in written
@@ -430,7 +432,11 @@ def test_an_agent_lives_with_its_memories_over_mcp(place: Place, memory: Memsync
         )
         assert use("memory_update", action="set", memory="Retry", values={"priority": "P9"},
                    fails=True).startswith("priority: is none of P0")  # fmt: skip
-    clients = {one["client"] for one in memory.history() if one["command"].startswith("memory.")}
+    clients = {
+        revision["client"]
+        for revision in memory.history()
+        if revision["command"].startswith("memory.")
+    }
     assert clients == {"test-agent"}
 
 
@@ -444,12 +450,12 @@ def test_each_command_takes_what_another_prints(place: Place, memory: Memsyncd, 
     run(place, "set", name, "--priority", "P1")
     assert run(place, "history", name)["revisions"][0]["command"] == "memory.set"
     links = run(place, "links", name, "--backlinks")["links"]
-    assert [one["source"] for one in links] == [f"{WORK}#retry"]
+    assert [link["source"] for link in links] == [f"{WORK}#retry"]
     assert run(place, "similar", name, "--min-similarity", "1", status=1)["sections"] == []
     memory.record_access(name)
     assert run(place, "accesses", name)["counts"][0]["anchor"] == POOL
     promoted = run(place, "promote", name, "--tag", "pitfall", "--dry-run")["promoted"]
-    assert [one["source"] for one in promoted] == [POOL]
+    assert [link["source"] for link in promoted] == [POOL]
     [skipped] = run(place, "archive", name, status=1)["skipped"]
     assert skipped["anchor"] == POOL
     run(place, "undo", name)
@@ -492,13 +498,16 @@ def test_a_note_is_named_by_its_title_or_path_and_a_topic_by_lines(
 ) -> None:
     for name in ("Work", WORK):
         planned = run(place, "archive", name)
-        assert [one["anchor"] for one in planned["archived"]] == [f"{WORK}#retry", f"{WORK}#setext"]
+        assert [memory["anchor"] for memory in planned["archived"]] == [
+            f"{WORK}#retry",
+            f"{WORK}#setext",
+        ]
     assert memory.topic(f"{WORK}:6")["path"] == WORK
     assert run(place, "history", "Work")["revisions"]
     # A title of several is refused with all of them.
     refused = run(place, "archive", "Twin", status=2)
     assert f"{ERRORS}#errors/twin, {ERRORS}#errors/twin-2" in refused
-    # What is there no more is no name of anything else.
+    # The path of a note that is gone is not the name of another.
     (place.root / ".memories" / "sub").mkdir()
     place.save(".memories/sub/gone.md", "# Other\n")
     assert "there is no note at gone.md" in run(place, "history", "gone.md", status=4)

@@ -105,12 +105,12 @@ def test_lumenflows_memories_are_imported_once_and_taken_back_whole(
         assert (planned["n_added"], planned["change_set"]) == (2, None)
         assert not (place.root / ".memories" / "discoveries.md").exists()
         done = memory.import_memories(file, format="lumenflow")
-        assert [one["anchor"] for one in done["added"]] == [
-            one["anchor"] for one in planned["added"]
+        assert [memory["anchor"] for memory in done["added"]] == [
+            memory["anchor"] for memory in planned["added"]
         ]
         assert done["left_out"] == [{"place": "line 4", "reason": "has no text"}]
         assert (done["n_relations"], done["n_accesses"]) == (1, 1)
-        first, second = (one["anchor"] for one in done["added"])
+        first, second = (memory["anchor"] for memory in done["added"])
         section = memory.get(first)
         assert section is not None
         assert (section["task"], section["session"], section["priority"]) == ("WU-123", "s-1", "P1")
@@ -190,7 +190,7 @@ def test_a_folder_of_basic_memory_is_copied_byte_by_byte(place: Place, tmp_path:
         assert link["to"] == ".memories/water.md"
         (folder / "water.md").write_bytes(b"# Another water\n")
         again = memory.import_memories(str(folder), format="basic-memory")
-        assert (again["n_unchanged"], [one["place"] for one in again["left_out"]]) == (
+        assert (again["n_unchanged"], [item["place"] for item in again["left_out"]]) == (
             1,
             ["water.md"],
         )

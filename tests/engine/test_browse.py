@@ -45,14 +45,14 @@ def is_current(bench: Any, **place: Any) -> bool:
 
 
 def test_a_section_is_read_by_its_anchor(filled: Any) -> None:
-    found = read(filled, anchor="MEMORY.md#disk")
-    assert (found.path, found.start_line, found.end_line, found.text) == (
+    part = read(filled, anchor="MEMORY.md#disk")
+    assert (part.path, part.start_line, part.end_line, part.text) == (
         "MEMORY.md",
         4,
         5,
         "# Disk\nthe disk is cold",
     )
-    assert found.heading == ["Disk"]
+    assert part.heading == ["Disk"]
     assert is_current(filled, anchor="MEMORY.md#disk")
 
 
@@ -73,8 +73,8 @@ def test_a_section_is_read_by_its_anchor(filled: Any) -> None:
 def test_lines_are_read_as_an_editor_counts_them_and_cut_at_the_end(
     filled: Any, place: dict[str, Any], span: tuple[int, int], text: str
 ) -> None:
-    found = read(filled, **place)
-    assert ((found.start_line, found.end_line), found.text) == (span, text)
+    part = read(filled, **place)
+    assert ((part.start_line, part.end_line), part.text) == (span, text)
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_the_folder_of_the_memory_tool_is_one_for_methods_that_take_folders(
 
 
 def test_each_anchor_of_the_memory_tool_names_its_section() -> None:
-    given = ArchiveParams(anchors=["/memories/a.md#b", "MEMORY.md#c", "no anchor"])
-    named = name_from_root(make_scope(), given, may_be_folder=True)
+    params = ArchiveParams(anchors=["/memories/a.md#b", "MEMORY.md#c", "no anchor"])
+    named = name_from_root(make_scope(), params, may_be_folder=True)
     assert named.anchors == [".memories/a.md#b", "MEMORY.md#c", "no anchor"]
 
 
@@ -142,16 +142,16 @@ def test_lines_name_the_section_in_which_they_begin(filled: Any) -> None:
 
 def test_text_comes_from_the_disk_and_a_note_changed_since_is_reported(filled: Any) -> None:
     filled.write("MEMORY.md", "changed\n")
-    found = read(filled, path="MEMORY.md")
-    assert (found.text, is_current(filled, path="MEMORY.md")) == ("changed", False)
+    part = read(filled, path="MEMORY.md")
+    assert (part.text, is_current(filled, path="MEMORY.md")) == ("changed", False)
     filled.sync()
     assert is_current(filled, path="MEMORY.md")
 
 
 def test_an_empty_note_has_one_empty_line(filled: Any) -> None:
     filled.write("MEMORY.md", "")
-    found = read(filled, path="MEMORY.md")
-    assert (found.start_line, found.end_line, found.text) == (1, 1, "")
+    part = read(filled, path="MEMORY.md")
+    assert (part.start_line, part.end_line, part.text) == (1, 1, "")
 
 
 @pytest.mark.parametrize(
@@ -375,8 +375,8 @@ def test_problems_come_from_the_workspace_the_scan_and_the_notes(filled: Any) ->
     filled.write(".memories/z.md", "```\nopen")
     filled.sync()
     filled.workspace.set_fault("watch", "out of watches")
-    found = [(problem.path, problem.code) for problem in find_problems(filled.workspace)]
-    assert found == [
+    results = [(problem.path, problem.code) for problem in find_problems(filled.workspace)]
+    assert results == [
         ("", "watch"),
         (".memories/out.md", "link_outside"),
         (".memories/z.md", "unclosed_fence"),

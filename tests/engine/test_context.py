@@ -82,11 +82,11 @@ def test_a_question_gets_its_matches_under_labels(filled: Any) -> None:
 
 
 def test_filters_narrow_a_block_as_parameters_or_in_the_query(filled: Any) -> None:
-    given = ask(filled, "postgres", filters=Filters(kind=["decision"]))
+    answer = ask(filled, "postgres", filters=Filters(kind=["decision"]))
     typed = ask(filled, "postgres kind:decision")
-    assert "row locks" in given.text
-    assert {part.kind for part in given.included} == {"decision"}
-    assert typed == given
+    assert "row locks" in answer.text
+    assert {part.kind for part in answer.included} == {"decision"}
+    assert typed == answer
 
 
 def test_archived_sections_are_omitted_unless_requested(filled: Any) -> None:
@@ -276,10 +276,10 @@ def test_the_most_recent_of_many_notes_are_included_and_the_rest_is_listed(bench
         )
     bench.sync()
     built = ask(bench, max_tokens=120)
-    shown = {place.partition(":")[0] for place, _ in places(built)}
-    assert ".memories/day-00.md" in shown
-    assert ".memories/day-11.md" not in shown
-    assert shown | {part.path for part in built.left_out} == {
+    visible = {place.partition(":")[0] for place, _ in places(built)}
+    assert ".memories/day-00.md" in visible
+    assert ".memories/day-11.md" not in visible
+    assert visible | {part.path for part in built.left_out} == {
         f".memories/day-{i:02}.md" for i in range(12)
     }
 
@@ -411,8 +411,8 @@ def test_what_is_important_by_its_kind_is_pinned_from_the_configured_importance_
     bench.sync()
     assert [part.reason for part in ask(bench).included] == ["recent", "recent"]
     pinned = Config(memory=MemoryConfig(pin_at=0.7))
-    found = build_block(bench.workspace, config=pinned).included
-    assert [part.reason for part in found] == ["important", "recent"]
+    results = build_block(bench.workspace, config=pinned).included
+    assert [part.reason for part in results] == ["important", "recent"]
 
 
 def test_project_memories_are_ordered_by_the_importance_of_their_kinds(bench: Any) -> None:

@@ -16,10 +16,10 @@ def ask(bench: Any, query: str, **more: Any) -> SearchAnswer:
 
 
 def why(bench: Any, query: str, **more: Any) -> str:
-    found = ask(bench, query, **more)
-    assert not found.hits
-    assert found.why_empty
-    return found.why_empty
+    answer = ask(bench, query, **more)
+    assert not answer.hits
+    assert answer.why_empty
+    return answer.why_empty
 
 
 def settle(bench: Any) -> None:
@@ -96,14 +96,14 @@ NEAR = [
 
 
 def test_similar_words_are_named_and_the_query_is_corrected(filled: Any) -> None:
-    found = [(query, ask(filled, query)) for query, _, _ in NEAR]
+    results = [(query, ask(filled, query)) for query, _, _ in NEAR]
     reported = [
         (
             query,
             str(result.why_empty).partition("; similar words in notes: ")[2],
             result.did_you_mean,
         )
-        for query, result in found
+        for query, result in results
     ]
     assert reported == NEAR
     assert not [meant for _, _, meant in NEAR if not ask(filled, meant).hits]
@@ -119,18 +119,18 @@ def test_a_query_is_suggested_only_if_it_has_hits_under_the_same_filters(
 
 
 def test_an_answer_with_hits_suggests_nothing(filled: Any) -> None:
-    found = ask(filled, "redis conection")
-    assert found.hits
-    assert (found.why_empty, found.did_you_mean) == (None, None)
+    answer = ask(filled, "redis conection")
+    assert answer.hits
+    assert (answer.why_empty, answer.did_you_mean) == (None, None)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet='redisconnhtu "-*:_1日é', max_size=30))
 def test_any_query_has_hits_or_a_reason_and_a_suggestion_has_hits(filled: Any, query: str) -> None:
-    found = ask(filled, query)
-    assert bool(found.hits) == (found.why_empty is None)
-    if found.did_you_mean is not None:
-        assert ask(filled, found.did_you_mean).hits
+    answer = ask(filled, query)
+    assert bool(answer.hits) == (answer.why_empty is None)
+    if answer.did_you_mean is not None:
+        assert ask(filled, answer.did_you_mean).hits
 
 
 # --- filters that leave nothing ---------------------------------------------------------------------------------------
@@ -217,8 +217,8 @@ def test_what_filters_leave_in_hidden_sections_is_named(bench: Any) -> None:
     settle(bench)
     now_s = 1_800_000_000.0
     for query, reason in HIDDEN:
-        found = why(bench, query, now_s=now_s)
-        assert found.endswith(reason), (query, found)
+        results = why(bench, query, now_s=now_s)
+        assert results.endswith(reason), (query, results)
         added = " ".join(word for word in ("is:expired", "is:archived") if word in reason)
         assert ask(bench, f"{query} {added}", now_s=now_s).hits
 
@@ -286,8 +286,8 @@ def test_each_of_several_workspaces_has_its_own_reason(filled: Any, make_bench: 
     other.sync()
     settle(other)
     both = [filled.workspace, other.workspace]
-    found = search_in(both, "redis kind:zzz")
-    assert found.why_empty == (
+    answer = search_in(both, "redis kind:zzz")
+    assert answer.why_empty == (
         "in project: 2 passages match, and kind:zzz leaves none; what matches has the kind error"
         "; in other: 1 passage matches, and kind:zzz leaves none; what matches has the kind note"
     )

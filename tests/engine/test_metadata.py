@@ -236,8 +236,8 @@ def many(filled: Any) -> Any:
 
 
 def find(bench: Any, query: str, **filters: Any) -> set[str]:
-    found = search_in([bench.workspace], query, filters=Filters(**filters), now_s=NOW_S)
-    return {hit.path.rpartition("/")[2] for hit in found.hits}
+    answer = search_in([bench.workspace], query, filters=Filters(**filters), now_s=NOW_S)
+    return {hit.path.rpartition("/")[2] for hit in answer.hits}
 
 
 def test_metadata_selects_sections_and_expired_ones_are_left_out(many: Any) -> None:
@@ -259,8 +259,8 @@ def test_a_section_expires_at_its_time(bench: Any) -> None:
     utc_s = datetime.fromisoformat("2026-11-20T12:00:01+00:00").timestamp()
     for at_s, path in ((NOW_S + 1, "MEMORY.md"), (utc_s, "utc.md")):
         for passed_s, is_found in ((-1, True), (0, False)):
-            found = search_in([bench.workspace], f"pool path:{path}", now_s=at_s + passed_s)
-            assert bool(found.hits) == is_found
+            answer = search_in([bench.workspace], f"pool path:{path}", now_s=at_s + passed_s)
+            assert bool(answer.hits) == is_found
     assert build_block(bench.workspace, now_s=utc_s - 86_400).text
     assert not build_block(bench.workspace, now_s=max(utc_s, NOW_S) + 1).text
 
@@ -268,14 +268,14 @@ def test_a_section_expires_at_its_time(bench: Any) -> None:
 def test_an_answer_without_hits_says_that_what_matches_has_expired(bench: Any) -> None:
     bench.write("MEMORY.md", OTHERS["day.md"])
     bench.sync()
-    found = search_in([bench.workspace], "pool", now_s=NOW_S)
-    assert "is:expired" in (found.why_empty or "")
+    answer = search_in([bench.workspace], "pool", now_s=NOW_S)
+    assert "is:expired" in (answer.why_empty or "")
     bench.write("MEMORY.md", OTHERS["zone.md"])
     bench.sync()
-    found = search_in([bench.workspace], "pool", now_s=NOW_S)
-    assert "is:expired is:archived" in (found.why_empty or "")
-    found = search_in([bench.workspace], "pool source:x", now_s=NOW_S)
-    assert "source:x leaves none" in (found.why_empty or "")
+    answer = search_in([bench.workspace], "pool", now_s=NOW_S)
+    assert "is:expired is:archived" in (answer.why_empty or "")
+    answer = search_in([bench.workspace], "pool source:x", now_s=NOW_S)
+    assert "source:x leaves none" in (answer.why_empty or "")
 
 
 @pytest.mark.parametrize(

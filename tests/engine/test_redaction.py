@@ -61,9 +61,9 @@ def show(bench: Any, query: str, config: Config = MASKED) -> str:
 
 
 def explain_empty(bench: Any, query: str) -> str:
-    found = search_in([bench.workspace], query, MASKED)
-    assert not found.hits
-    return f"{found.why_empty} {found.did_you_mean}"
+    answer = search_in([bench.workspace], query, MASKED)
+    assert not answer.hits
+    return f"{answer.why_empty} {answer.did_you_mean}"
 
 
 def build(bench: Any, query: str = "", config: Config = MASKED, max_tokens: int = 2000) -> str:
@@ -155,11 +155,11 @@ def test_no_chunk_shows_a_secret_whether_or_not_it_is_redacted_as_a_whole(bench:
     with bench.workspace.acquire(5) as reader:
         chunks = [row[0] for row in reader.rows("SELECT id FROM chunks")]
         texts = read_texts(reader, chunks)
-        found = find_candidates(reader, '"note" OR "hosts"', NO_FILTERS, limit=10_000)
-        shown = read_redacted_chunks(reader, [row[0] for row in found.rows], MASKED)
-    assert shown
-    assert {chunk: redact(text) for chunk, text in shown.items()} == shown
-    untouched = [chunk for chunk, text in shown.items() if text == texts[chunk]]
+        candidates = find_candidates(reader, '"note" OR "hosts"', NO_FILTERS, limit=10_000)
+        visible = read_redacted_chunks(reader, [row[0] for row in candidates.rows], MASKED)
+    assert visible
+    assert {chunk: redact(text) for chunk, text in visible.items()} == visible
+    untouched = [chunk for chunk, text in visible.items() if text == texts[chunk]]
     assert {chunk: redact(texts[chunk]) for chunk in untouched} == {
         chunk: texts[chunk] for chunk in untouched
     }
@@ -203,12 +203,14 @@ QUERIES = ("", "token password key shell runner database", "path:hosts.md", "rsa
 
 
 def assert_nothing_leaks(bench: Any) -> None:
-    shown = [build(bench, query, max_tokens=9000) for query in QUERIES]
-    shown += [show(bench, query) for query in QUERIES]
-    shown.append(str(list_notes(bench.workspace, MASKED, ListParams())))
-    assert "[masked: private key]" in str(shown)
+    visible = [build(bench, query, max_tokens=9000) for query in QUERIES]
+    visible += [show(bench, query) for query in QUERIES]
+    visible.append(str(list_notes(bench.workspace, MASKED, ListParams())))
+    assert "[masked: private key]" in str(visible)
     leaked = [
-        secret for secret in (TOKEN, PASSWORD, *KEY_LINES) if any(secret in text for text in shown)
+        secret
+        for secret in (TOKEN, PASSWORD, *KEY_LINES)
+        if any(secret in text for text in visible)
     ]
     assert leaked == []
 
@@ -281,12 +283,12 @@ LINES = st.sampled_from(
 def test_no_reported_secret_is_ever_shown(bench: Any, lines: list[str], max_tokens: int) -> None:
     bench.write("MEMORY.md", "\n".join(lines))
     bench.sync()
-    shown = [
+    visible = [
         build(bench, query, max_tokens=max_tokens)
         for query in ("", "token password word heading item rsa", "path:MEMORY.md")
     ]
-    shown.append(show(bench, "token password word rsa private"))
-    assert not any(secret in text for text in shown for secret in (TOKEN, PASSWORD, *KEY_LINES))
+    visible.append(show(bench, "token password word rsa private"))
+    assert not any(secret in text for text in visible for secret in (TOKEN, PASSWORD, *KEY_LINES))
 
 
 NAMES = f"""---
@@ -309,8 +311,8 @@ An elder grows.
 def test_no_section_name_contains_a_secret_and_its_anchor_finds_it(bench: Any) -> None:
     bench.write("MEMORY.md", NAMES)
     bench.sync()
-    found = search_in([bench.workspace], "maple elder larch", MASKED)
-    assert {tag for hit in found.hits for tag in hit.tags} == {"tree", "[masked: API key]"}
+    answer = search_in([bench.workspace], "maple elder larch", MASKED)
+    assert {tag for hit in answer.hits for tag in hit.tags} == {"tree", "[masked: API key]"}
     notes = list_notes(bench.workspace, MASKED, ListParams())
     block = build_block(bench.workspace, "maple elder", MASKED)
     problems = find_problems(bench.workspace)
@@ -318,10 +320,10 @@ def test_no_section_name_contains_a_secret_and_its_anchor_finds_it(bench: Any) -
         explain_empty(bench, f"maple {filters}")
         for filters in ("kind:none", "tag:none", f"tag:{API_KEY[:-1]}")
     ]
-    for reported in (found, notes, block, problems, empty_reason):
+    for reported in (answer, notes, block, problems, empty_reason):
         assert API_KEY[4:] not in str(reported).replace("maple tag", "")
     assert "[masked: API key]" in empty_reason[0]
-    for hit in found.hits:
+    for hit in answer.hits:
         read, _ = read_place(bench.workspace, GetParams(anchor=hit.anchor), now_ns=0)
         assert hit.path == "MEMORY.md"
         assert hit.start_line <= read.start_line <= hit.end_line or hit.anchor == "MEMORY.md#"
@@ -335,10 +337,10 @@ def test_near_copies_and_notes_without_their_sections_show_no_secret(bench: Any)
         bench.write(f".memories/{name}.md", f"# About {API_KEY}\n\n## Key {API_KEY}\n{text}")
     bench.sync()
     options = RunOptions(now_s=1.0)
-    found = find_duplicates(bench.workspace, DuplicatesParams(), MASKED, options)
+    duplicates = find_duplicates(bench.workspace, DuplicatesParams(), MASKED, options)
     notes = list_notes(bench.workspace, MASKED, ListParams(sections=False, sort="recency"))
-    assert (found.n_groups, len(notes)) == (1, 2)
-    for answer in (found, notes):
+    assert (duplicates.n_groups, len(notes)) == (1, 2)
+    for answer in (duplicates, notes):
         assert API_KEY not in str(answer)
         assert str(answer).count("[masked: API key]") >= 2
     plain = find_duplicates(bench.workspace, DuplicatesParams(), UNMASKED, options)

@@ -88,10 +88,10 @@ def test_what_filters_hide_is_not_brought(errors: Any) -> None:
     follow = ["caused_by", "resolved_by"]
     [hit] = search_in([errors.workspace], "thirty seconds", follow=follow).hits
     assert list_related(hit) == [("resolved_by", SIZE)]
-    found = search_in(
+    answer = search_in(
         [errors.workspace], "thirty seconds", follow=follow, filters=Filters(include_archived=True)
     )
-    assert list_related(found.hits[0]) == [("resolved_by", SIZE), ("caused_by", SCANS)]
+    assert list_related(answer.hits[0]) == [("resolved_by", SIZE), ("caused_by", SCANS)]
 
 
 def test_a_secret_in_what_a_relation_leads_to_is_masked(errors: Any) -> None:
@@ -133,12 +133,12 @@ def test_contradictions_are_reported_from_both_sides(bench: Any) -> None:
     )
     words = {"tabulators": tabs, "spaces": spaces, "nothing": style}
     alone = Config(search=SearchConfig(passage_tokens=1))
-    found = {}
+    results = {}
     for word, anchor in words.items():
         [hit] = search_in([bench.workspace], word, alone).hits
         assert hit.anchor == anchor
-        found[word] = (hit.contradicts, hit.contradicted_by)
-    assert found == {
+        results[word] = (hit.contradicts, hit.contradicted_by)
+    assert results == {
         "tabulators": ([], [spaces, style]),
         "spaces": ([tabs], [style]),
         "nothing": ([".memories/rules.md"], []),

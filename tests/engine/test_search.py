@@ -52,11 +52,11 @@ def test_a_hit_has_its_position_and_its_text(filled: Any) -> None:
 
 
 def test_the_note_with_more_of_the_words_comes_first_and_lists_them(filled: Any) -> None:
-    found = ask(filled, "How does the redis timeout behave?")
-    assert [hit.path for hit in found.hits] == [".memories/errors.md", "MEMORY.md"]
-    assert [hit.matched for hit in found.hits] == [["redis", "timeout"], ["redis"]]
-    assert found.relaxed
-    assert found.hits[0].score < 1
+    answer = ask(filled, "How does the redis timeout behave?")
+    assert [hit.path for hit in answer.hits] == [".memories/errors.md", "MEMORY.md"]
+    assert [hit.matched for hit in answer.hits] == [["redis", "timeout"], ["redis"]]
+    assert answer.relaxed
+    assert answer.hits[0].score < 1
 
 
 def test_an_answer_is_not_relaxed_if_a_hit_contains_every_word(filled: Any) -> None:
@@ -151,18 +151,18 @@ def test_several_workspaces_answer_as_one(filled: Any, make_bench: Callable[...,
     other.write("MEMORY.md", "redis elsewhere")
     other.sync()
     workspaces: list[Workspace] = [filled.workspace, other.workspace]
-    found = search_in(workspaces, "redis")
-    assert {(hit.workspace, hit.path) for hit in found.hits} == {
+    answer = search_in(workspaces, "redis")
+    assert {(hit.workspace, hit.path) for hit in answer.hits} == {
         ("project-1", "MEMORY.md"),
         ("project-1", ".memories/errors.md"),
         ("other-1", "MEMORY.md"),
     }
-    scores = [hit.score for hit in found.hits]
+    scores = [hit.score for hit in answer.hits]
     assert scores == sorted(scores, reverse=True)
     absent = frozenset({("project-1", "MEMORY.md")})
-    found = search_in(workspaces, "redis", absent=absent)
-    assert ("other-1", "MEMORY.md") in {(hit.workspace, hit.path) for hit in found.hits}
-    assert ("project-1", "MEMORY.md") not in {(hit.workspace, hit.path) for hit in found.hits}
+    answer = search_in(workspaces, "redis", absent=absent)
+    assert ("other-1", "MEMORY.md") in {(hit.workspace, hit.path) for hit in answer.hits}
+    assert ("project-1", "MEMORY.md") not in {(hit.workspace, hit.path) for hit in answer.hits}
 
 
 def test_a_word_counts_as_much_as_it_is_rare_in_all_workspaces_together(
@@ -245,10 +245,10 @@ def test_filters_in_the_query_and_as_parameters_must_both_match(kept: Any) -> No
 
 
 def test_filters_alone_list_what_they_select_by_path_and_line(kept: Any) -> None:
-    found = ask(kept, "-path:plain.txt")
-    assert places(found) == [f"{DATED}:1-3", f"{ERRORS}:1-6", "MEMORY.md:1-5"]
-    assert {hit.score for hit in found.hits} == {1.0}
-    assert not found.relaxed
+    answer = ask(kept, "-path:plain.txt")
+    assert places(answer) == [f"{DATED}:1-3", f"{ERRORS}:1-6", "MEMORY.md:1-5"]
+    assert {hit.score for hit in answer.hits} == {1.0}
+    assert not answer.relaxed
 
 
 def test_the_date_of_a_filter_has_no_effect_on_ranking(kept: Any) -> None:
@@ -257,9 +257,9 @@ def test_the_date_of_a_filter_has_no_effect_on_ranking(kept: Any) -> None:
 
 
 def test_a_filter_is_not_a_word_to_match(kept: Any) -> None:
-    found = ask(kept, "timeout kind:error")
-    assert [hit.matched for hit in found.hits] == [["timeout"]]
-    assert not found.relaxed
+    answer = ask(kept, "timeout kind:error")
+    assert [hit.matched for hit in answer.hits] == [["timeout"]]
+    assert not answer.relaxed
 
 
 def test_an_excluded_word_is_excluded_in_all_its_forms_and_changes_no_other_score(
@@ -500,17 +500,17 @@ def test_a_word_that_no_note_has_makes_an_answer_relaxed_and_its_score_low(bench
     bench.write(".memories/a.md", "We post a letter to the bank each month.\n")
     bench.write(".memories/b.md", "The bank closes at noon.\n")
     bench.sync()
-    found = ask(bench, "postgres")
-    assert [(hit.matched_related, hit.score) for hit in found.hits] == [
+    answer = ask(bench, "postgres")
+    assert [(hit.matched_related, hit.score) for hit in answer.hits] == [
         (["postgres"], FAMILY_WEIGHT)
     ]
-    assert found.relaxed
-    found = ask(bench, "postgres letter")
-    assert [(hit.matched, hit.matched_related) for hit in found.hits] == [
+    assert answer.relaxed
+    answer = ask(bench, "postgres letter")
+    assert [(hit.matched, hit.matched_related) for hit in answer.hits] == [
         (["letter"], ["postgres"])
     ]
-    assert found.relaxed
-    assert found.hits[0].score == pytest.approx((1 + FAMILY_WEIGHT) / 2)
+    assert answer.relaxed
+    assert answer.hits[0].score == pytest.approx((1 + FAMILY_WEIGHT) / 2)
 
 
 def test_a_passage_with_the_word_and_a_related_one_holds_the_word(bench: Any) -> None:
@@ -518,13 +518,13 @@ def test_a_passage_with_the_word_and_a_related_one_holds_the_word(bench: Any) ->
     bench.write(".memories/b.md", "The electrician has a ladder.\n")
     bench.write(".memories/c.md", "The baker has a van.\n")
     bench.sync()
-    found = ask(bench, "electrics")
-    assert [(hit.path, hit.matched_related) for hit in found.hits] == [
+    answer = ask(bench, "electrics")
+    assert [(hit.path, hit.matched_related) for hit in answer.hits] == [
         (".memories/a.md", []),
         (".memories/b.md", ["electrics"]),
     ]
-    assert not found.relaxed
-    assert found.hits[0].score == 1
+    assert not answer.relaxed
+    assert answer.hits[0].score == 1
 
 
 def test_a_word_beside_the_best_chunk_of_a_passage_is_no_related_one(bench: Any) -> None:
@@ -568,8 +568,8 @@ def test_words_in_a_row_rank_before_the_same_words_apart_and_explain_says_so(ben
 def test_the_whole_question_in_a_row_ranks_before_all_but_one_of_its_words_and_their_neighbours(
     bench: Any,
 ) -> None:
-    near = "An image uses a mark rather than a name, rather than a mark or an image.\n"
-    bench.write(".memories/a.md", "\n".join(f"{near}\n# Part {n}\n" for n in range(4)))
+    nearest = "An image uses a mark rather than a name, rather than a mark or an image.\n"
+    bench.write(".memories/a.md", "\n".join(f"{nearest}\n# Part {n}\n" for n in range(4)))
     bench.write(
         ".memories/b.md",
         f"{'The crew paints the deck, oils the winch and checks the ropes. ' * 12}\n"
@@ -650,11 +650,11 @@ def test_a_related_word_passes_the_filters_as_any_other(bench: Any) -> None:
 
 
 def test_hits_with_a_quoted_phrase_come_first_and_others_follow(filled: Any) -> None:
-    found = ask(filled, 'why is there a "redis timeout" on a cold disk?')
-    assert [hit.path for hit in found.hits] == [".memories/errors.md", "MEMORY.md"]
-    assert "redis timeout" in found.hits[0].matched
-    assert [hit.score for hit in found.hits] == sorted(
-        [hit.score for hit in found.hits], reverse=True
+    answer = ask(filled, 'why is there a "redis timeout" on a cold disk?')
+    assert [hit.path for hit in answer.hits] == [".memories/errors.md", "MEMORY.md"]
+    assert "redis timeout" in answer.hits[0].matched
+    assert [hit.score for hit in answer.hits] == sorted(
+        [hit.score for hit in answer.hits], reverse=True
     )
 
 
@@ -873,8 +873,8 @@ def test_importance_and_age_change_the_order_if_enabled(
     included = build_block(
         alike.workspace, "cache redis", config, max_tokens=500, now_s=SAVED_S
     ).included
-    shown = dict.fromkeys(part.path[len(".memories/")] for part in included)
-    assert "".join(shown) == order
+    visible = dict.fromkeys(part.path[len(".memories/")] for part in included)
+    assert "".join(visible) == order
 
 
 def test_a_comparison_of_a_key_that_a_note_has_is_a_filter_and_others_are_words(bench: Any) -> None:

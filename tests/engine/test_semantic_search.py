@@ -49,21 +49,21 @@ def list_paths(found: SearchAnswer) -> list[str]:
 
 
 def test_a_chunk_without_any_word_of_the_question_is_found_and_says_so(garage: Bench) -> None:
-    found = ask(garage, "vehicle")
-    assert {"MEMORY.md", ".memories/plans.md", ".memories/quotes.md"} == {*list_paths(found)[:3]}
-    assert found.semantic == "ready"
-    assert [hit.matched for hit in found.hits[:3]] == [[], [], []]
-    hit = next(hit for hit in found.hits if hit.path == "MEMORY.md")
+    answer = ask(garage, "vehicle")
+    assert {"MEMORY.md", ".memories/plans.md", ".memories/quotes.md"} == {*list_paths(answer)[:3]}
+    assert answer.semantic == "ready"
+    assert [hit.matched for hit in answer.hits[:3]] == [[], [], []]
+    hit = next(hit for hit in answer.hits if hit.path == "MEMORY.md")
     assert hit.snippet == "The automobile needs new tyres."
-    assert found.hits[0].score == pytest.approx(found.hits[0].explain["cosine"], abs=0.001)  # type: ignore[index]
-    assert found.relaxed
+    assert answer.hits[0].score == pytest.approx(answer.hits[0].explain["cosine"], abs=0.001)  # type: ignore[index]
+    assert answer.relaxed
 
 
 def test_words_and_vector_add_up_and_are_explained(garage: Bench) -> None:
-    found = ask(garage, "car tyres")
-    assert found.hits[0].path == "MEMORY.md"
-    assert found.hits[0].matched == ["tyres"]
-    parts = found.hits[0].explain
+    answer = ask(garage, "car tyres")
+    assert answer.hits[0].path == "MEMORY.md"
+    assert answer.hits[0].matched == ["tyres"]
+    parts = answer.hits[0].explain
     assert parts is not None
     assert parts["stems"] > 0
     assert parts["semantic"] > 0
@@ -97,9 +97,9 @@ def test_a_phrase_that_is_the_whole_query_stays_strict(garage: Bench) -> None:
 
 
 def test_a_phrase_in_a_sentence_comes_first_and_vectors_fill_up(garage: Bench) -> None:
-    found = list_paths(ask(garage, 'who had the "best car" or vehicle'))
-    assert found[0] == ".memories/quotes.md"
-    assert "MEMORY.md" in found
+    paths = list_paths(ask(garage, 'who had the "best car" or vehicle'))
+    assert paths[0] == ".memories/quotes.md"
+    assert "MEMORY.md" in paths
 
 
 @pytest.mark.parametrize("query", ["car", "the best car ever", "physician", "kind:error", "hello"])
@@ -123,9 +123,9 @@ def test_an_answer_says_how_many_chunks_have_no_vector_yet(garage: Bench) -> Non
     garage.workspace.vectors = ConceptVectors(garage.workspace, only=["automobile", "physician"])
     pending = garage.workspace.vectors.status().pending
     assert pending > 0
-    found = ask(garage, "vehicle")
-    assert (found.semantic, found.semantic_pending) == ("partial", pending)
-    assert list_paths(found)[0] == "MEMORY.md"
+    answer = ask(garage, "vehicle")
+    assert (answer.semantic, answer.semantic_pending) == ("partial", pending)
+    assert list_paths(answer)[0] == "MEMORY.md"
     # Without a vector, its words still find a chunk.
     assert ".memories/plans.md" in list_paths(ask(garage, "plan"))
     block = build_block(garage.workspace, "vehicle")
@@ -136,9 +136,9 @@ def test_a_note_without_a_vector_yet_keeps_the_place_that_its_words_give_it(gara
     garage.write(".memories/new.md", "# New\n\nThe tyres of the car are flat.\n")
     garage.rebuild()
     garage.workspace.vectors = ConceptVectors(garage.workspace, only=["automobile", "physician"])
-    found = ask(garage, "car tyres")
-    assert found.semantic == "partial"
-    assert list_paths(found)[0] == ".memories/new.md"
+    answer = ask(garage, "car tyres")
+    assert answer.semantic == "partial"
+    assert list_paths(answer)[0] == ".memories/new.md"
 
 
 def test_what_is_not_near_and_what_is_a_heading_alone_is_not_found(garage: Bench) -> None:
@@ -150,22 +150,22 @@ def test_what_is_not_near_and_what_is_a_heading_alone_is_not_found(garage: Bench
     assert "Vehicle" not in [hit.snippet for hit in ask(garage, "driving").hits]
     nothing = garage.workspace.vectors
     nothing.of = dict.fromkeys(nothing.of, (0.0, 0.0, 1.0, 0.0, 0.0, 0.0))
-    found = ask(garage, "vehicle quux")
-    assert [hit.path for hit in found.hits] == [".memories/vehicles.md"]
+    answer = ask(garage, "vehicle quux")
+    assert [hit.path for hit in answer.hits] == [".memories/vehicles.md"]
     nothing.of[min(nothing.of)] = (0.0, 0.1, 1.0, 0.0, 0.0, 0.0)
     assert ask(garage, "physician-quux quux").hits == []
 
 
 def test_a_mistyped_word_is_suggested_though_vectors_find_something(garage: Bench) -> None:
-    found = ask(garage, "phisician")
-    assert found.hits
-    assert found.did_you_mean == "physician"
+    answer = ask(garage, "phisician")
+    assert answer.hits
+    assert answer.did_you_mean == "physician"
 
 
 def test_filters_alone_ask_no_vectors(garage: Bench) -> None:
-    found = ask(garage, "path:plans.md")
-    assert list_paths(found) == [".memories/plans.md"]
-    assert found.semantic == "off"
+    answer = ask(garage, "path:plans.md")
+    assert list_paths(answer) == [".memories/plans.md"]
+    assert answer.semantic == "off"
 
 
 def test_a_search_on_the_event_loop_does_not_wait_for_vectors(garage: Bench) -> None:
@@ -203,9 +203,9 @@ def test_a_question_is_begun_before_the_index_is_read(
     garage: Bench, query: str, n_begun: int
 ) -> None:
     garage.workspace.vectors = vectors = SavingVectors(garage)
-    found = {*list_paths(ask(garage, query))}
+    results = {*list_paths(ask(garage, query))}
     assert len(vectors.saved) == n_begun
-    assert found >= {*vectors.saved}
+    assert results >= {*vectors.saved}
     block = build_block(garage.workspace, query)
     assert len(vectors.saved) == 2 * n_begun
     assert {part.path for part in block.included} >= {*vectors.saved}
@@ -218,12 +218,12 @@ def test_several_workspaces_compare_words_and_vectors(make_bench: Callable[..., 
     other.write("MEMORY.md", "# Boat\n\nThe invoice for the budget.\n\n# Tyres\n\nNo tyres.\n")
     other.rebuild()
     other.workspace.vectors = ConceptVectors(other.workspace)
-    found = search_in([one.workspace, other.workspace], "vehicle")
-    assert found.semantic == "ready"
-    best = found.hits[0]
+    answer = search_in([one.workspace, other.workspace], "vehicle")
+    assert answer.semantic == "ready"
+    best = answer.hits[0]
     assert best.workspace == one.workspace.id
     # A section that is not near in the other workspace is not lifted by being the nearest there.
-    others = [hit.score for hit in found.hits if hit.workspace == other.workspace.id]
+    others = [hit.score for hit in answer.hits if hit.workspace == other.workspace.id]
     assert all(score < best.score / 2 for score in others)
-    found = search_in([one.workspace, other.workspace], "invoice")
-    assert found.hits[0].workspace == other.workspace.id
+    answer = search_in([one.workspace, other.workspace], "invoice")
+    assert answer.hits[0].workspace == other.workspace.id

@@ -49,8 +49,8 @@ def ask(bench: Any, **params: Any) -> SimilarSections:
 
 
 def plan(bench: Any, **params: Any) -> Duplicates:
-    asked = DuplicatesParams(**params)
-    return find_duplicates(bench.workspace, asked, SEARCH_POLICY, RunOptions(now_s=1.0))
+    request = DuplicatesParams(**params)
+    return find_duplicates(bench.workspace, request, SEARCH_POLICY, RunOptions(now_s=1.0))
 
 
 @pytest.fixture
@@ -70,20 +70,20 @@ def garage(bench: Any) -> Any:
 
 
 def test_with_vectors_the_nearest_sections_are_similar_without_a_common_word(garage: Any) -> None:
-    found = ask(garage, text="driving", min_similarity=0.9)
-    anchors = {section.anchor for section in found.sections}
+    answer = ask(garage, text="driving", min_similarity=0.9)
+    anchors = {section.anchor for section in answer.sections}
     assert anchors == {"MEMORY.md#garage", ".memories/a.md#a/trip", ".memories/a.md#a/food"}
-    assert found.semantic == "ready"
-    assert all(0.9 <= section.similarity <= 1 for section in found.sections)
-    trip = next(section for section in found.sections if section.anchor.endswith("trip"))
+    assert answer.semantic == "ready"
+    assert all(0.9 <= section.similarity <= 1 for section in answer.sections)
+    trip = next(section for section in answer.sections if section.anchor.endswith("trip"))
     assert (trip.start_line, trip.end_line) == (3, 7)
     with_archived = ask(garage, text="driving", min_similarity=0.9, include_archived=True)
     assert ".memories/c.md#c" in {section.anchor for section in with_archived.sections}
 
 
 def test_a_section_is_not_similar_to_itself(garage: Any) -> None:
-    found = ask(garage, anchor="MEMORY.md#garage", min_similarity=0.9)
-    assert {section.anchor for section in found.sections} == {
+    answer = ask(garage, anchor="MEMORY.md#garage", min_similarity=0.9)
+    assert {section.anchor for section in answer.sections} == {
         ".memories/a.md#a/trip",
         ".memories/a.md#a/food",
     }
@@ -91,8 +91,8 @@ def test_a_section_is_not_similar_to_itself(garage: Any) -> None:
 
 
 def test_the_neighbours_of_a_topic_are_of_other_topics(garage: Any) -> None:
-    found = ask(garage, topic="travel", min_similarity=0.9)
-    assert [section.anchor for section in found.sections] == ["MEMORY.md#garage"]
+    answer = ask(garage, topic="travel", min_similarity=0.9)
+    assert [section.anchor for section in answer.sections] == ["MEMORY.md#garage"]
     with pytest.raises(NoteNotFound, match="no section has the topic tax"):
         ask(garage, topic="tax")
     with pytest.raises(BadRequest, match="name one of anchor, text and topic"):
@@ -105,9 +105,9 @@ def test_without_vectors_the_words_of_a_topic_are_compared(bench: Any) -> None:
     bench.write("MEMORY.md", f"# One\n<!-- memory: {{topic: redis}} -->\n\n{text}\n")
     bench.write(".memories/two.md", f"# Two\n\n{text}\n\n## Three\n\nApples are ripe.\n")
     bench.rebuild()
-    found = ask(bench, topic="redis")
-    assert [section.anchor for section in found.sections] == [".memories/two.md#two"]
-    assert found.semantic == "off"
+    answer = ask(bench, topic="redis")
+    assert [section.anchor for section in answer.sections] == [".memories/two.md#two"]
+    assert answer.semantic == "off"
 
 
 COPY = "The connection pool of the service waits for thirty seconds and then gives up at once."
@@ -120,8 +120,8 @@ def test_near_copies_are_grouped_the_longest_first_and_nothing_changes(bench: An
     bench.write(".memories/old.md", f"---\nstatus: archived\n---\n# Pool\n\n{COPY}\n")
     bench.rebuild()
     before = bench.workspace.condition.generation
-    found = plan(bench)
-    [group] = found.groups
+    groups = plan(bench)
+    [group] = groups.groups
     assert [section.anchor for section in group.sections] == [
         ".memories/pool.md#pool",
         "MEMORY.md#pool",
@@ -130,8 +130,8 @@ def test_near_copies_are_grouped_the_longest_first_and_nothing_changes(bench: An
     assert (group.sections[1].start_line, group.sections[1].end_line) == (1, 4)
     assert group.similarity > 0.7
     assert group.cosine is None
-    assert found.n_groups == 1
-    assert "memsyncd archive" in found.how_to_merge
+    assert groups.n_groups == 1
+    assert "memsyncd archive" in groups.how_to_merge
     assert bench.workspace.condition.generation == before
     assert plan(bench, filters=Filters(path=["MEMORY.md"])).groups == []
     assert plan(bench, min_similarity=0.99).groups == []
@@ -145,15 +145,15 @@ def test_vectors_find_copies_in_other_words(garage: Any) -> None:
     garage.sync()
     assert plan(garage, min_similarity=0.7).groups == []
     garage.workspace.vectors = ConceptVectors(garage.workspace)
-    found = plan(garage, min_similarity=0.7)
-    [group] = found.groups
+    groups = plan(garage, min_similarity=0.7)
+    [group] = groups.groups
     assert {section.anchor for section in group.sections} == {
         ".memories/x.md#x",
         ".memories/y.md#y",
     }
     assert group.cosine is not None
     assert group.cosine > 0.9
-    assert found.semantic == "ready"
+    assert groups.semantic == "ready"
 
 
 def test_more_sections_than_can_be_compared_are_refused_with_a_way_out(

@@ -63,11 +63,11 @@ def find(index: Index, filters: Filters) -> set[str]:
         allowed, bindings = compile_filters(reader, filters)
         rows = f"SELECT rowid FROM chunks_fts WHERE 1 {allowed}"
         statement = f"SELECT f.path || '#' || s.slugs FROM chunks c JOIN sections s ON s.id = c.section JOIN files f ON f.id = s.file WHERE c.id IN ({rows})"
-        found = {row[0] for row in reader.rows(statement, bindings)}
+        results = {row[0] for row in reader.rows(statement, bindings)}
         condition, bindings = compile_section_filters(reader, filters)
         statement = f"SELECT f.path || '#' || s.slugs FROM sections s JOIN files f ON f.id = s.file WHERE {condition or 1} AND EXISTS (SELECT 1 FROM chunks WHERE section = s.id)"
-        assert {row[0] for row in reader.rows(statement, bindings)} == found
-        return found
+        assert {row[0] for row in reader.rows(statement, bindings)} == results
+        return results
 
 
 LET_THROUGH = [
@@ -191,7 +191,7 @@ def test_a_heading_of_a_day_dates_its_section_and_those_beneath_it(index: Index,
     index.apply([put(".memories/log.md", f"---\ncreated: 2025-01-01\n---\n{log}")])
 
     def slugs(text: str) -> set[str]:
-        return {one.rpartition("/")[2] for one in find(index, extract_filters(text)[0])}
+        return {anchor.rpartition("/")[2] for anchor in find(index, extract_filters(text)[0])}
 
     assert slugs("after:2026") == {"2026-03-01", "later"}
     assert slugs("before:2025") == {"own"}
@@ -238,9 +238,9 @@ def test_the_tier_of_a_section_is_asked_once_however_many_groups_and_chunks_ther
     filters = Filters(tiers=("hot",), find_tier=find_tier)
     with index.pool.acquire(30) as reader:
         assert reader.rows("SELECT count(*) FROM chunks")[0][0] > 2
-        found = count_sections(reader, filters, ["kind", "month", "tag"], most=5)
+        counts = count_sections(reader, filters, ["kind", "month", "tag"], most=5)
         assert sorted(asked) == ["a.md#one", "b.md#two"]
-        assert (found.n_sections, found.n_notes) == (1, 1)
+        assert (counts.n_sections, counts.n_notes) == (1, 1)
         assert [note.path for note in stream_notes(reader, filters=filters)] == ["a.md"]
     assert sorted(asked) == ["a.md#one", "a.md#one", "b.md#two", "b.md#two"]
 
@@ -266,8 +266,8 @@ def test_paths_name_files_folders_and_globs(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         paths = dict(reader.rows("SELECT id, path FROM files"))
         for path, n_found in requested.items():
-            found = find_file_ids(reader, [path])
-            assert len(found) == n_found, (path, [paths[row] for row in found])
+            numbers = find_file_ids(reader, [path])
+            assert len(numbers) == n_found, (path, [paths[row] for row in numbers])
 
 
 @pytest.mark.parametrize(
@@ -328,12 +328,12 @@ def test_a_path_with_the_name_of_a_note_or_folder_is_no_glob(index: Index, put: 
         unicodedata.normalize("NFD", "é[1].md"): {".memories/é[1].md"},
     }
     with index.pool.acquire(5) as reader:
-        known = dict(reader.rows("SELECT id, path FROM files"))
+        path_by_id = dict(reader.rows("SELECT id, path FROM files"))
         for path, expected in requested.items():
-            assert {known[row] for row in find_file_ids(reader, [path])} == expected, path
+            assert {path_by_id[row] for row in find_file_ids(reader, [path])} == expected, path
     for path, expected in requested.items():
-        found = find(index, Filters(paths=(path,)))
-        assert {anchor.partition("#")[0] for anchor in found} == expected, path
+        places = find(index, Filters(paths=(path,)))
+        assert {anchor.partition("#")[0] for anchor in places} == expected, path
 
 
 def test_filters_need_no_query_per_selected_chunk(index: Index, put: Put) -> None:

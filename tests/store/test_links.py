@@ -58,8 +58,8 @@ def vault(index: Index, put: Put) -> Index:
 def test_links_lead_where_the_documentation_of_each_tool_says(vault: Index) -> None:
     with vault.pool.acquire(10.0) as reader:
         edges = list(StoredLinks(reader).stream_all())
-    found = [(edge.source, edge.target, edge.to, edge.kind, edge.relation) for edge in edges]
-    assert sorted(found, key=repr) == sorted(EXPECTED, key=repr)
+    results = [(edge.source, edge.target, edge.to, edge.kind, edge.relation) for edge in edges]
+    assert sorted(results, key=repr) == sorted(EXPECTED, key=repr)
 
 
 def test_the_links_of_one_note_are_in_memory_at_a_time(index: Index, put: Put) -> None:
@@ -87,7 +87,9 @@ def test_links_that_lead_nowhere_are_those_of_all_that_lead_to_no_note(
     vault.apply([put("lost.md", f"# Lost\n{lost}\n## Again\n{lost}{lost}")])
     for relations in (None, [""], ["refines"]):
         with vault.pool.acquire(10.0) as reader:
-            every = [one for one in StoredLinks(reader, relations).stream_all() if one.to is None]
+            every = [
+                edge for edge in StoredLinks(reader, relations).stream_all() if edge.to is None
+            ]
             assert StoredLinks(reader, relations).list_dangling() == every
             assert bool(every) == (relations != ["refines"])
 

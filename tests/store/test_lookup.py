@@ -138,8 +138,8 @@ def test_notes_of_given_paths_are_read_and_no_others(filled: Index) -> None:
     every = {note.path: note for note in list_notes(filled)}
     with filled.pool.acquire(5) as reader:
         for among in ([], ["MEMORY.md"], [".memories/b.md", "none.md", "MEMORY.md"]):
-            found = sorted(stream_notes(reader, among=among, filters=NO_FILTERS), key=by_path)
-            assert found == [every[path] for path in sorted(among) if path in every]
+            results = sorted(stream_notes(reader, among=among, filters=NO_FILTERS), key=by_path)
+            assert results == [every[path] for path in sorted(among) if path in every]
 
 
 def test_sections_are_streamed_with_the_values_that_are_asked_for(filled: Index) -> None:
@@ -155,7 +155,9 @@ def test_sections_are_streamed_with_the_values_that_are_asked_for(filled: Index)
             with filled.pool.acquire(5) as reader:
                 notes = list(stream_notes(reader, path=path, filters=filters))
             wanted = [
-                _Place(one.level, one.anchor, one.kind) for note in notes for one in note.sections
+                _Place(section.level, section.anchor, section.kind)
+                for note in notes
+                for section in note.sections
             ]
             assert sorted(read(filters, path)) == sorted(wanted)
     assert read(Filters(kinds=("error",))) == [_Place(2, "MEMORY.md#cache/deep", "error")]
@@ -163,9 +165,9 @@ def test_sections_are_streamed_with_the_values_that_are_asked_for(filled: Index)
 
 def test_a_section_is_found_by_its_anchor(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
-        found = read_section(reader, "MEMORY.md#cache/deep")
-        assert found is not None
-        assert (found[0], found[1].span) == ("MEMORY.md", Span(9, 11))
+        section = read_section(reader, "MEMORY.md#cache/deep")
+        assert section is not None
+        assert (section[0], section[1].span) == ("MEMORY.md", Span(9, 11))
         assert read_section(reader, "MEMORY.md#none") is None
         assert read_anchors(reader, "MEMORY.md") == [
             "MEMORY.md#",
@@ -283,8 +285,8 @@ def test_words_are_found_by_all_beginnings_as_by_each(worded: Index, typed: str)
     for at in (0, 1):
         head, rest = typed[:at], typed[at:]
         beginnings |= {head + rest[1:4], head + rest[1::-1] + rest[2:4]}
-        beginnings |= {head + one + rest[1:4] for one in ascii_lowercase}
-        beginnings |= {head + one + rest[:3] for one in ascii_lowercase}
+        beginnings |= {head + letter + rest[1:4] for letter in ascii_lowercase}
+        beginnings |= {head + letter + rest[:3] for letter in ascii_lowercase}
     expected = {
         word: n
         for word, n in words.items()

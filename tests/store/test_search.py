@@ -44,10 +44,10 @@ def filled(index: Index, put: Put) -> Index:
 def find(index: Index, match: str, filters: Filters = NO_FILTERS, *, limit: int = 100) -> list[str]:
     """`path:start-end` of each match, the best first."""
     with index.pool.acquire(5) as reader:
-        found = find_candidates(reader, match, filters, limit=limit).make_candidates()
+        candidates = find_candidates(reader, match, filters, limit=limit).make_candidates()
     return [
         f"{c.path}:{c.span.start}-{c.span.end}"
-        for c in sorted(found, key=lambda c: (-c.stemmed, c.path, c.span))
+        for c in sorted(candidates, key=lambda c: (-c.stemmed, c.path, c.span))
     ]
 
 
@@ -57,8 +57,8 @@ def find_paths(index: Index, match: str, **filters: tuple[str, ...]) -> list[str
 
 def test_candidates_have_their_positions_and_raw_scores(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
-        found = find_candidates(reader, '"hot"', NO_FILTERS, limit=10)
-        [candidate] = found.make_candidates()
+        candidates = find_candidates(reader, '"hot"', NO_FILTERS, limit=10)
+        [candidate] = candidates.make_candidates()
         section = read_sections(reader, [candidate.section])[candidate.section]
         text = read_texts(reader, [candidate.chunk])[candidate.chunk]
     assert (candidate.path, candidate.span) == ("MEMORY.md", Span(5, 6))
@@ -99,9 +99,11 @@ def test_the_words_of_a_chunk_are_those_of_the_index(index: Index, put: Put) -> 
     with index.pool.acquire(5) as reader:
         paths = dict(reader.rows("SELECT c.id, path FROM chunks c JOIN files f ON f.id = c.file"))
         passages = [[chunk] for chunk in indexed]
-        passages += [[one for one, of in paths.items() if of == path] for path in {*paths.values()}]
-        found = read_words(reader, read_texts(reader, [*indexed]), passages)
-    for chunks, words in zip(passages, found, strict=True):
+        passages += [
+            [each for each, of in paths.items() if of == path] for path in {*paths.values()}
+        ]
+        results = read_words(reader, read_texts(reader, [*indexed]), passages)
+    for chunks, words in zip(passages, results, strict=True):
         if words is None:
             assert paths[chunks[0]] == ".memories/named.md"
             continue
@@ -109,15 +111,15 @@ def test_the_words_of_a_chunk_are_those_of_the_index(index: Index, put: Put) -> 
         assert words.certain <= whole <= words.possible, chunks
         # Whether front matter states the title is not looked up.
         assert words.certain == whole or paths[chunks[0]] == ".memories/titled.md"
-    assert None in found
+    assert None in results
 
 
 def test_the_chunks_that_contain_a_term_in_any_column_are_returned(
     filled: Index,
 ) -> None:
     with filled.pool.acquire(5) as reader:
-        found = find_candidates(reader, '"redis" OR "disk"', NO_FILTERS, limit=10)
-        chunks = {one.chunk: one.path for one in found.make_candidates()}
+        candidates = find_candidates(reader, '"redis" OR "disk"', NO_FILTERS, limit=10)
+        chunks = {candidate.chunk: candidate.path for candidate in candidates.make_candidates()}
         terms = ("cache", "auth", "redis", "slow", "nowhere")
         phrases = [f'"{term}"' for term in terms]
         holding = find_holding(reader, phrases, chunks, 0)
@@ -127,22 +129,22 @@ def test_the_chunks_that_contain_a_term_in_any_column_are_returned(
         few = find_holding(reader, ['"redis"'], some, 0)
         # As many as a query may have.
         many = find_holding(reader, ['"nowhere"'] * 62 + ['"disk"', '"redis"'], chunks, 0)
-    held = {
+    held_by = {
         term: {chunk for chunk, having in holding.items() if at in having}
         for at, term in enumerate(terms)
     }
-    assert sorted(chunks[chunk] for chunk in held["cache"]) == [
+    assert sorted(chunks[chunk] for chunk in held_by["cache"]) == [
         ".memories/api/notes.md",
         "MEMORY.md",
     ]
-    assert sorted({chunks[chunk] for chunk in held["auth"]}) == [
+    assert sorted({chunks[chunk] for chunk in held_by["auth"]}) == [
         ".memories/api/notes.md",
         "MEMORY.md",
     ]
-    assert [chunks[chunk] for chunk in held["slow"]] == [".memories/api-old.md"]
-    assert not held["nowhere"]
+    assert [chunks[chunk] for chunk in held_by["slow"]] == [".memories/api-old.md"]
+    assert not held_by["nowhere"]
     assert [chunks[chunk] for chunk in few] == [".memories/b.txt"]
-    assert {chunk for chunk, having in many.items() if having[-1] == 63} == held["redis"]
+    assert {chunk for chunk, having in many.items() if having[-1] == 63} == held_by["redis"]
 
 
 def test_text_headings_paths_and_tags_are_searched(filled: Index) -> None:
@@ -220,10 +222,10 @@ def test_words_that_select_leave_the_scores_of_the_chosen_as_they_are(filled: In
     with filled.pool.acquire(5) as reader:
         everything = find_candidates(reader, either, NO_FILTERS, limit=10)
         chosen = find_candidates(reader, either, NO_FILTERS, limit=10, selecting='"cold"')
-    scores = {one.chunk: one for one in everything.make_candidates()}
+    scores = {candidate.chunk: candidate for candidate in everything.make_candidates()}
     assert len(chosen.rows) == 2
-    for one in chosen.make_candidates():
-        assert one == scores[one.chunk]
+    for candidate in chosen.make_candidates():
+        assert candidate == scores[candidate.chunk]
 
 
 def test_chunks_that_hold_the_exact_words_score_higher_than_those_with_their_stems(
@@ -231,8 +233,8 @@ def test_chunks_that_hold_the_exact_words_score_higher_than_those_with_their_ste
 ) -> None:
     index.apply([put("MEMORY.md", "running"), put(".memories/a.md", "runs")])
     with index.pool.acquire(5) as reader:
-        found = find_candidates(reader, '"runs"', NO_FILTERS, limit=10)
-    exact = {one.path: one.exact for one in found.make_candidates()}
+        candidates = find_candidates(reader, '"runs"', NO_FILTERS, limit=10)
+    exact = {candidate.path: candidate.exact for candidate in candidates.make_candidates()}
     assert exact["MEMORY.md"] == 0.0
     assert exact[".memories/a.md"] > 0.0
 
@@ -261,9 +263,9 @@ def test_few_matches_are_found_in_the_same_order_as_many(
     filters = Filters(paths=(".memories/1*.md",))
     with index.pool.acquire(5) as reader:
         for match in ('"redis"', '"redis" OR "disk"', '"nowhere"'):
-            for one in (NO_FILTERS, filters):
-                few = find_candidates(reader, match, one, limit=limit, n_matching=0)
-                assert few.rows == find_candidates(reader, match, one, limit=limit).rows
+            for each in (NO_FILTERS, filters):
+                few = find_candidates(reader, match, each, limit=limit, n_matching=0)
+                assert few.rows == find_candidates(reader, match, each, limit=limit).rows
 
 
 def test_of_too_many_chunks_with_equal_scores_as_many_are_found_as_asked_for(
@@ -272,9 +274,9 @@ def test_of_too_many_chunks_with_equal_scores_as_many_are_found_as_asked_for(
     monkeypatch.setattr("memsyncd.store.search.MAX_TIED", 10)
     index.apply([put(f".memories/{number}.md", "redis") for number in range(N_TIES + 20)])
     index.apply([put("best.md", "redis redis redis")])
-    found = find(index, '"redis"', limit=5)
-    assert found[0] == "best.md:1-1"
-    assert len(found) == 5
+    places = find(index, '"redis"', limit=5)
+    assert places[0] == "best.md:1-1"
+    assert len(places) == 5
 
 
 def test_ties_of_a_word_in_very_many_chunks_are_not_put_in_order(
@@ -302,12 +304,12 @@ def test_a_broad_filter_that_checks_each_match_finds_what_a_listed_one_finds(
             allowed, bindings = compile_match_filters(reader, filters)
             listed, listed_bindings = compile_filters(reader, filters)
             assert (allowed == listed) is is_listed
-            found = [
+            results = [
                 {row[0] for row in reader.rows(f"{FIND_REDIS} {sql}", bound)}
                 for sql, bound in ((allowed, bindings), (listed, listed_bindings))
             ]
-            assert found[0] == found[1]
-            assert len(found[0]) == (1 if is_listed else n_notes)
+            assert results[0] == results[1]
+            assert len(results[0]) == (1 if is_listed else n_notes)
 
 
 # --- the start of a session -----------------------------------------------------------------------
@@ -348,14 +350,14 @@ def dated(index: Index, put: Callable[..., Any]) -> Index:
 
 
 def test_each_chunk_has_the_first_reason_that_holds(dated: Index) -> None:
-    found = find_start(dated)
-    assert [(place, reason) for place, reason in found if place.startswith("MEMORY")] == [
+    chunks = find_start(dated)
+    assert [(place, reason) for place, reason in chunks if place.startswith("MEMORY")] == [
         ("MEMORY.md:1", "MEMORY.md"),
         ("MEMORY.md:4", "pinned"),
     ]
     assert {
         (place.partition(":")[0], reason)
-        for place, reason in found
+        for place, reason in chunks
         if not place.startswith("MEMORY")
     } == {
         (".memories/weighty.md", "pinned"),
@@ -427,8 +429,10 @@ def test_blank_lines_between_chunks_are_counted(index: Index, put: Callable[...,
     with index.pool.acquire(5) as reader:
         lines = dict(reader.rows("SELECT id, start_line FROM chunks"))
         sections = [row[0] for row in reader.rows("SELECT id FROM sections")]
-        found = {lines[chunk]: n for chunk, n in count_blank_lines_before(reader, sections).items()}
-    assert found == {3: 1, 6: 2}
+        results = {
+            lines[chunk]: n for chunk, n in count_blank_lines_before(reader, sections).items()
+        }
+    assert results == {3: 1, 6: 2}
 
 
 def test_counts_are_remembered_until_the_next_commit(index: Index, put: Put) -> None:
@@ -440,7 +444,7 @@ def test_counts_are_remembered_until_the_next_commit(index: Index, put: Put) -> 
         assert reader.memo is memo
         assert memo["chunks_fts"] == {'"redis"': (1, 10), '"disk"': (0, 10)}
         index.apply([put(".memories/a.md", "redis disk")])
-        # The snapshot is that of before.
+        # The snapshot has the former notes.
         assert count_matching(reader, ['"redis"'], most=10) == [1]
     with index.pool.acquire(5) as again:
         assert again is reader

@@ -41,7 +41,7 @@ _LABEL = re.compile(r"\[\[[^\[\]]*?\\?\|([^\[\]]*)\]\]|\[([^\[\]]*)\]\(")
 
 def list_beneath(sections: Sequence[RawSection], anchor: str) -> list[RawSection]:
     """Return the section with this anchor and the sections beneath it; empty if it is missing."""
-    at = next((at for at, one in enumerate(sections) if one.anchor == anchor), None)
+    at = next((at for at, section in enumerate(sections) if section.anchor == anchor), None)
     if at is None:
         return []
     head, after = sections[at], at + 1
@@ -74,10 +74,10 @@ def merge_section_relations(
     note = open_text(path, data)
     lines = unify_line_ends(note.text).split("\n")
     sections = split_note_sections(path, data)
-    section = next((one for one in sections if one.anchor == anchor), None)
+    section = next((relation for relation in sections if relation.anchor == anchor), None)
     if section is None:
         raise NoteNotFound(f"no section {anchor}", hint="list them with: memsyncd list --sections")
-    gone = {_identify(one, identify) for one in unrelate}
+    gone = {_identify(relation, identify) for relation in unrelate}
     present: set[tuple[str, str]] = set()
     removed: set[int] = set()
     for mention in list_typed(path, lines):
@@ -89,10 +89,10 @@ def merge_section_relations(
         else:
             present.add(key)
     new: dict[tuple[str, str], str] = {}
-    for one in relate:
-        key = _identify(one, identify)
+    for relation in relate:
+        key = _identify(relation, identify)
         if key not in present:
-            new.setdefault(key, f"- {one.kind} [[{clean_target(one.to)}]]")
+            new.setdefault(key, f"- {relation.kind} [[{clean_target(relation.to)}]]")
     if not (removed or new):
         return data
     start, end = find_sections_bytes(path, data)[anchor]
@@ -115,8 +115,8 @@ def _split(data: bytes) -> list[str]:
     )
 
 
-def _identify(one: RelationLink, identify: IdentifyPlace) -> tuple[str, str]:
-    return one.kind, identify(clean_target(one.to))
+def _identify(relation: RelationLink, identify: IdentifyPlace) -> tuple[str, str]:
+    return relation.kind, identify(clean_target(relation.to))
 
 
 def _cut_items(own: str, removed: Collection[int]) -> str:
@@ -165,14 +165,14 @@ def rename_section(path: str, data: bytes, anchor: str, title: str) -> tuple[byt
     end = find_heading_end(path, own)
     if end is None:
         raise EditRefused(f"{anchor} has no heading", hint=f"name the whole note instead: {path}")
-    at = [one.anchor for one in before].index(anchor)
+    at = [section.anchor for section in before].index(anchor)
     heading = own[:end].decode("utf-8", "surrogateescape")
     new = _write_heading(heading, before[at].level, title, note.line_end)
     written = data[: place[0]] + new.encode("utf-8", "surrogateescape") + data[place[0] + end :]
     after = split_note_sections(path, written)
     is_kept = len(after) == len(before) and after[at].heading[-1:] == (" ".join(title.split()),)
     bodies = [
-        [data[slice(*places[one.anchor])] for number, one in enumerate(sections) if number != at]
+        [data[slice(*places[each.anchor])] for number, each in enumerate(sections) if number != at]
         for data, sections, places in (
             (data, before, find_sections_bytes(path, data)),
             (written, after, find_sections_bytes(path, written)),
@@ -216,7 +216,7 @@ def remove_sections(path: str, data: bytes, anchors: Iterable[str]) -> bytes:
         if section.anchor in named:
             left = replace_section(path, left, section.anchor, b"")
     texts = find_sections_bytes(path, data)
-    kept = [data[slice(*texts[one.anchor])] for one in sections if one.anchor not in named]
+    kept = [data[slice(*texts[each.anchor])] for each in sections if each.anchor not in named]
     after = [left[start:end] for start, end in find_sections_bytes(path, left).values()]
     if [text.rstrip() for text in after if text.strip()] != [
         text.rstrip() for text in kept if text.strip()

@@ -1,15 +1,15 @@
 r"""Change the metadata of a section or a note where it is written, and no other byte.
 
 A section's metadata is its `memory:` comment, a note's its front matter. The order of the keys,
-their quotes, the other keys and the line ends stay. A key that is not there is appended. A comment,
-or front matter, of the form that this module writes goes with its last key, so that setting a key
-and removing it gives the same bytes:
+their quotes, the other keys and the line ends stay. A new key is appended. A comment or front
+matter in the form that this module writes is removed with its last key, so that setting a key and
+removing it gives the same bytes:
 
     ## Retries                                    ## Retries
     Three times.          status=done →           <!-- memory: {status: done} -->
                                                   Three times.
 
-Whatever is written is read again: if the metadata is not the expected one, or any other section
+The new text is read again: if its metadata differs from the expected metadata, or any other section
 differs, the note is refused and stays as it is.
 """
 
@@ -58,8 +58,8 @@ _HINT: Final = "correct its metadata, or change it with your editor"
 
 
 class WordsChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a list of words: `only` these, if given, then without `remove` and with `add`.
-    Words are the same whatever their case.
+    """A change of a list of words: `only`, unless None, replaces the list; then `remove` is removed
+    and `add` is added. Words are compared without case.
     """
 
     only: tuple[str, ...] | None = None
@@ -81,8 +81,8 @@ KeyChange = str | WordsChange
 def change_comment(path: str, data: bytes, anchor: str, changes: Mapping[str, KeyChange]) -> bytes:
     """Return the note with these keys changed in the comment of one section.
 
-    Raises NoteNotFound without this section, EditRefused for a section without a heading or a
-    comment of a form in which that is not possible.
+    Raises NoteNotFound without this section, EditRefused for a section without a heading, or with a
+    comment in a form that cannot be changed.
     """
     note = open_text(path, data)
     place = find_sections_bytes(path, data).get(anchor)
@@ -103,15 +103,16 @@ def change_comment(path: str, data: bytes, anchor: str, changes: Mapping[str, Ke
 
 
 def read_section_meta(path: str, data: bytes, anchor: str) -> Meta:
-    """Return the metadata that a section states itself; nothing without such a section."""
+    """Return the metadata that a section states itself; empty without such a section."""
     place = find_sections_bytes(path, data).get(anchor, (0, 0))
     return _read_own(path, data[slice(*place)])[0]
 
 
 def change_front_matter(path: str, data: bytes, changes: Mapping[str, KeyChange]) -> bytes:
-    """Return the note with these keys of its front matter changed, which is made if it has none.
+    """Return the note with these keys of its front matter changed; a note without front matter gets
+    some.
 
-    Raises EditRefused for front matter of a form in which that is not possible.
+    Raises EditRefused for front matter in a form that cannot be changed.
     """
     note = open_text(path, data)
     if is_plain(path):
@@ -119,7 +120,7 @@ def change_front_matter(path: str, data: bytes, changes: Mapping[str, KeyChange]
     before = _read_front(path, note)
     raw = _LINE.findall(note.text)
     n_front = before[2]
-    # The line ends of the fences are theirs, and the last one of the keys is no part of the YAML.
+    # The line ends of the fences, and the last line end of the keys, are no part of the YAML.
     inner = "".join(raw[1 : n_front - 1]) if n_front else ""
     end = re.search(r"(?:\r\n|\r|\n)?\Z", inner)
     assert end is not None
@@ -178,24 +179,28 @@ def _encode(text: str) -> bytes:
 def _change_own(
     anchor: str, own: str, head: int, changes: Mapping[str, KeyChange], line_end: str
 ) -> str:
-    found = _COMMENT.match(own, head)
+    comment_match = _COMMENT.match(own, head)
     blocks = split_blocks(unify_line_ends(own).split("\n"))
-    # Indented so far that it is code, it is text.
-    if found is None or blocks[1].kind != HTML:
+    # A comment that is indented so far that it is code counts as text.
+    if comment_match is None or blocks[1].kind != HTML:
         yaml = _change_yaml(anchor, "{}", changes, line_end)
         if yaml == "{}":
             return own
-        # Without blanks in its braces it is a comment that goes with its last key.
+        # Without blanks in its braces, the comment is removed with its last key.
         comment = f"<!-- memory: {{{yaml[1:-1].strip()}}} -->"
         is_ended = own[:head].endswith(("\n", "\r"))
         added = f"{comment}{line_end}" if is_ended else f"{line_end}{comment}"
         return own[:head] + added + own[head:]
-    yaml = _change_yaml(anchor, found["yaml"], changes, line_end)
-    changed = own[: found.start("yaml")] + yaml + own[found.end("yaml") :]
+    yaml = _change_yaml(anchor, comment_match["yaml"], changes, line_end)
+    changed = own[: comment_match.start("yaml")] + yaml + own[comment_match.end("yaml") :]
     gone = _OWN_COMMENT.match(changed, head)
-    if gone is None or yaml == found["yaml"] or own[found.start("yaml") :][:2] == "{ ":
+    if (
+        gone is None
+        or yaml == comment_match["yaml"]
+        or own[comment_match.start("yaml") :][:2] == "{ "
+    ):
         return changed
-    # It may have been added below the last line of a note that ends without a newline.
+    # The comment may have been added below the last line of a note that ends without a newline.
     is_last = not gone[0].endswith(("\n", "\r"))
     return own[:head].rstrip("\r\n") if is_last else changed[:head] + changed[gone.end() :]
 
@@ -228,7 +233,7 @@ def _fold(key: str) -> str:
 
 
 def _quote_as(style: str, text: str) -> str:
-    """Return a value in the quotes of the former one, if these can hold it."""
+    """Return a value in the quotes of the former value, if these can hold it."""
     value = quote_value(text)
     if value.startswith('"'):
         is_plain_text = all(" " <= char <= "~" for char in text) and "-->" not in text
@@ -278,8 +283,8 @@ def _find_line_start(yaml: str, at: int) -> int:
 
 
 def _cut_lines(yaml: str, start: int, end: int) -> str:
-    """Return the text without the lines from `start` to `end`; without the line end before them if
-    they are the last.
+    """Return the text without the lines from `start` to `end`; if they are the last lines, without
+    the line end before them.
     """
     line_start = _find_line_start(yaml, start)
     rest = re.compile(r"[^\r\n]*(\r\n|\r|\n)?").match(yaml, end)
@@ -351,11 +356,11 @@ def _remove_item(yaml: str, entry: YamlEntry, item: YamlItem) -> str:
     return yaml[: item.start] + yaml[entry.items[1].start :]
 
 
-# --- what must stay -----------------------------------------------------------------------------
+# --- checks -------------------------------------------------------------------------------------
 
 
 def _check_meta(name: str, before: _Read, after: _Read, changes: Mapping[str, KeyChange]) -> None:
-    """Raise EditRefused unless the keys have their new values, and all others the former ones."""
+    """Raise EditRefused unless the keys have their new values, and other keys the former values."""
     if (
         _normalize(after[0]) != _normalize(_expect(name, before[0], changes))
         or len(after[1]) > len(before[1])
@@ -389,7 +394,7 @@ def _normalize(meta: Meta) -> Meta:
 
 
 def check_others(path: str, old: bytes, new: bytes, *changed: str) -> None:
-    """Raise EditRefused unless all sections but those that changed have the same bytes."""
+    """Raise EditRefused unless all sections but the `changed` have the same bytes."""
     before, after = (
         {
             anchor: data[slice(*place)]

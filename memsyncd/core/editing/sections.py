@@ -168,7 +168,7 @@ def find_heading_end(path: str, own: bytes) -> int | None:
     blocks = split_blocks(lines)
     if not blocks or blocks[0].kind != HEADING or blocks[0].start:
         return None
-    ends = [found.end() for found in re.finditer(rb"\r\n|\r|\n|\Z", own)]
+    ends = [match.end() for match in re.finditer(rb"\r\n|\r|\n|\Z", own)]
     return ends[blocks[0].end - 1]
 
 

@@ -1,9 +1,8 @@
-"""Memories of other systems as values: read their rows, and make sections of them; and the rows of
-memsyncd's own export.
+"""Read the rows of other systems, and of memsyncd's own export, as memories; make sections of them.
 
-Rows are dictionaries of text, numbers, lists and None, as JSON or SQLite have them. A row that
-cannot become a memory is no error: it is listed with its place and the reason, and so is a value
-that has no place in a section.
+Rows are dictionaries of text, numbers, lists and None, from JSON or SQLite. A row that cannot
+become a memory is no error: it is listed with its place and the reason, and so is a value that has
+no place in a section.
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ ForeignRow = Mapping[str, Any]
 Tables = Mapping[str, Sequence[ForeignRow]]
 
 ID_KEY: Final = "id"
-"""The key of a section's metadata that keeps the id which a memory had elsewhere."""
+"""The key of a section's metadata for the id that a memory had in another system."""
 _WORD = re.compile(r"[^A-Za-z0-9_-]+")
 _RELATION = re.compile(r"[^a-z0-9_]+")
 _KEY = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class ForeignRelation(NamedTuple):
-    """A relation of a memory to another one: its kind, and the other's id."""
+    """A relation of a memory to another memory: its kind, and the id of the other."""
 
     kind: str
     to: str
 
 
 class ForeignMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory from elsewhere. Relations of others name it by its `id`, which its section keeps as
-    `alias`, unless that is None. `note` is the note that it is to lie in, None for the note of its
-    kind. `accesses` is how often it was read there, `accessed` when last.
+    """A memory of another system. Relations of other memories name it by its `id`, which its
+    section keeps as `alias`, unless that is None. `note` is the note for it, None for the note of
+    its kind. `accesses` is the number of its reads in that system, `accessed` the time of the last.
     """
 
     id: str
@@ -79,14 +78,14 @@ class ForeignMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeftOut(NamedTuple):
-    """Something that is not carried over: where it stands, and why."""
+    """An item that is not carried over: its place, and the reason."""
 
     place: str
     reason: str
 
 
 class ForeignMemories(NamedTuple):
-    """The memories of a file, and what of it has no place in one."""
+    """The memories of a file, and the items that have no place in a memory."""
 
     memories: list[ForeignMemory]
     left_out: list[LeftOut]
@@ -96,8 +95,8 @@ class ForeignMemories(NamedTuple):
 
 
 def parse_json_lines(text: str) -> tuple[list[tuple[int, ForeignRow]], list[LeftOut]]:
-    """Return the objects of a JSONL file with the numbers of their lines, and the lines that are
-    none.
+    """Return the objects of a JSONL file with the numbers of their lines, and the lines without an
+    object.
     """
     rows: list[tuple[int, ForeignRow]] = []
     left_out: list[LeftOut] = []
@@ -116,7 +115,7 @@ def parse_json_lines(text: str) -> tuple[list[tuple[int, ForeignRow]], list[Left
 
 
 def read_own_lines(text: str) -> ForeignMemories:
-    """Read memsyncd's own export, or lines of any program with a `content` each."""
+    """Read memsyncd's own export, or lines of another program that have a `content`."""
     rows, left_out = parse_json_lines(text)
     collector = _Collector(left_out)
     for number, row in rows:
@@ -150,7 +149,7 @@ _LUMENFLOW_FIELDS: Final = frozenset(
 
 def read_lumenflow(text: str) -> ForeignMemories:
     """Read the nodes of LumenFlow's memory file, and the relationships if lines have some. A later
-    line with the same id replaces an earlier one: the file is only appended to.
+    line replaces an earlier line with the same id, because the file only grows.
     """
     rows, left_out = parse_json_lines(text)
     nodes: dict[str, tuple[int, ForeignRow]] = {}
@@ -334,7 +333,7 @@ _NOTHING: Final[tuple[Any, ...]] = (None, "", [], (), {})
 
 
 class _Collector:
-    """Makes memories of rows, and lists what does not fit. `at` names the place of the next row."""
+    """Makes memories of rows, and lists the rest. `at` names the place of the next row."""
 
     def __init__(self, left_out: list[LeftOut]) -> None:
         self.memories: list[ForeignMemory] = []
@@ -349,8 +348,8 @@ class _Collector:
         return ForeignMemories(self.memories, self.left_out)
 
     def take(self, row: ForeignRow, read: frozenset[str] | None, **values: Any) -> None:
-        """Make a memory of these values, unless it has no text. `read` has the keys of the row that
-        the values come from, None for a row without others.
+        """Make a memory of these values, unless it has no text. Keys of the row that are not in
+        `read` are listed as left out; None lists none.
         """
         unread = [] if read is None else [key for key in row if key not in read]
         for key in unread:
@@ -578,7 +577,7 @@ def make_memory_addition(
 def resolve_relations(
     memory: ForeignMemory, targets: Mapping[str, str]
 ) -> tuple[list[ForeignRelation], list[ForeignRelation]]:
-    """Return the relations with the targets of their links, and those whose memory is not there."""
+    """Return the relations with the targets of their links, and the relations without a memory."""
     links = [
         ForeignRelation(relation.kind, targets[relation.to])
         for relation in memory.relations
@@ -588,7 +587,7 @@ def resolve_relations(
 
 
 def list_mentions(text: str, targets: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the ids in `[[…]]` of a text that are memories of the import, with their targets."""
+    """Yield the ids of imported memories that a text names in `[[…]]`, with their targets."""
     for match in re.finditer(r"\[\[([^\[\]|#]+)\]\]", text):
         if (target := targets.get(match[1].strip())) is not None:
             yield match[1], target
@@ -604,7 +603,7 @@ def strip_comment(lines: Sequence[str]) -> Sequence[str]:
 
 
 def rewrite_mentions(text: str, targets: Mapping[str, str]) -> str:
-    """Return a text whose links to ids lead to the sections that the memories become."""
+    """Return the text with links to the new sections of memories in place of links to their ids."""
     for name, target in list_mentions(text, targets):
         text = text.replace(f"[[{name}]]", f"[[{target}]]")
     return text

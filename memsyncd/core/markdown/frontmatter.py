@@ -343,15 +343,15 @@ def find_entries(text: str) -> YamlMapping:
 def _find_plain_entries(text: str) -> Iterator[YamlEntry]:
     """Yield the lines that `_read_plain_pairs` reads."""
     for line in _ANY_LINE.finditer(text):
-        found = _KEY_VALUE.match(line[0])
-        if found is None:
+        pair = _KEY_VALUE.match(line[0])
+        if pair is None:
             continue
-        start, value = line.start(), (found[2] or "").rstrip()
-        value_start = start + (found.start(2) if found[2] else found.end(1) + 1)
+        start, value = line.start(), (pair[2] or "").rstrip()
+        value_start = start + (pair.start(2) if pair[2] else pair.end(1) + 1)
         yield YamlEntry(
-            key=found[1],
+            key=pair[1],
             start=start,
-            key_end=start + found.end(1),
+            key_end=start + pair.end(1),
             value_start=value_start,
             end=value_start + len(value),
             style="",
@@ -387,8 +387,12 @@ def _make_entry(text: str, key: yaml.Node, value: yaml.Node) -> YamlEntry:
 def _find_node_end(text: str, node: yaml.Node) -> int:
     """Return the end of a node. YAML's own mark of a block is where the next key begins."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style:
-        nodes = [part for one in node.value for part in (one if isinstance(one, tuple) else [one])]
-        return max((_find_node_end(text, one) for one in nodes), default=node.start_mark.index)
+        nodes = [
+            part
+            for child in node.value
+            for part in (child if isinstance(child, tuple) else [child])
+        ]
+        return max((_find_node_end(text, part) for part in nodes), default=node.start_mark.index)
     if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
         return len(text[: node.end_mark.index].rstrip())
     return int(node.end_mark.index)

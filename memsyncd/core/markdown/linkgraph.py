@@ -210,7 +210,7 @@ def note_of(place: str) -> str:
 
 
 def find_section(path: str, heading: str, anchors: Iterable[str]) -> str:
-    """The anchor that the heading of a link names among those of a note, else the note's path."""
+    """The anchor of a note that the heading of a link names, else the note's path."""
     by_name = _name_anchors(anchors)
     return _find_section(path, heading, lambda _: by_name)
 

@@ -625,12 +625,12 @@ def find_link_spans(line: str, number: int) -> Iterator[tuple[Mention, int, int]
     to its last.
     """
     prose = _blank_out(line, _find_code_spans(line)) if "`" in line else line
-    for found in _LINK.finditer(prose):
-        mention = _make_link(line, number, found, {})
+    for match in _LINK.finditer(prose):
+        mention = _make_link(line, number, match, {})
         if mention is None:
             continue
-        start, end = found.span()
-        if found["wiki"] is None:
+        start, end = match.span()
+        if match["wiki"] is None:
             start = prose.rfind("[", 0, start)
             end = prose.find(")", end) + 1
         if start >= 0 and end > start:

@@ -1,17 +1,17 @@
 """Build a context: a block of markdown for a prompt that fills a budget and never exceeds it.
 
-Chunks come best first and fill the budget unjoined, each line once; the block shows them in order
-of note and line. The first chunk that does not fit is cut at a line end and closes the block. A
-chunk of which not a single line fits is omitted, and the next is tried. The same chunks give the
-same bytes.
+The best chunks come first. They fill the budget without being joined, each line once; the block
+shows them in order of note and line. The first chunk that does not fit is cut at a line end and
+closes the block. If not even its first line fits, the chunk is omitted, and the next is tried. The
+same chunks give the same bytes.
 
-Chunks may be limited to a share of the budget: they fill the block up to it, and get more only once
-all others have had their turn. The first chunk of each share is cut within a line if need be, below
-a shortened label if that takes the room. So a note of one long line is neither left out for others,
-nor keeps them out; the first chunk of all is always shown.
+Chunks may be limited to a share of the budget: they fill the block up to that share, and get more
+only after all others have had their turn. The first chunk of each share may be cut within a line,
+and its label may be shortened. So a note of one long line always has a part in the block, and
+leaves room for others; the very first chunk is always shown.
 
-A chunk whose heading and text the block has already is omitted, and named as the same. A conflict
-copy of a note comes after the note itself.
+A chunk whose heading and text are in the block already is omitted; `ContextLines.same_as` names the
+section that says the same. A conflict copy of a note comes after the note itself.
 
 `passages` decides which chunks come first.
 """
@@ -34,17 +34,18 @@ from memsyncd.core.paths import find_copied, show_path
 CONTEXT_HEADING = "## Prior Knowledge"
 NO_ROOM, SAME = "no room", "the same as"
 _BETWEEN = "\n\n"
-# A line that closes a gap between lines shown can save so many characters or bytes at most: of the
-# mark for the gap, the numbers in the label, and the lines that close fences.
+# The most characters or bytes that a line can save when it closes a gap between the lines of an
+# excerpt: the mark for the gap, numbers in the label, and lines that close fences.
 MAX_SAVED = 250
-# With so much room left a label and a line fit, but for very long ones: filling needs no estimate.
+# With this much room left, a label and a line fit unless they are very long: no estimate is needed.
 AMPLE_QUARTERS = 2000
-# With fewer characters of a line than this below its label, the label is shortened: its path, and
-# its heading or workspace, to such a part of the budget each. If they are still fewer, the line is
-# omitted unless the block is empty without it.
+# If fewer characters of a line than this fit below its label, the label is shortened: the path, and
+# the heading or workspace, to this part of the budget each. If still fewer characters fit, the line
+# is omitted unless the block is empty without it.
 LEAST_CHARACTERS = 40
 LABEL_SHARE = 6
-# Unread chunks that are read at once, twice as many each time: mostly the block is full after few.
+# The number of unread chunks that are read at first; it doubles each time, because most blocks are
+# full after few chunks.
 N_READ_FIRST = 12
 
 
@@ -66,7 +67,7 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     order of their groups, places, paths and lines. The label shows `workspace`, and `relation` to
     other sections, if they are not empty.
 
-    `share` limits the chunk and those before it to a part of the budget, above 0 and up to 1.
+    `share` limits the chunk and the chunks before it to a part of the budget, above 0 and up to 1.
 
     `unread` is 0, or the number in the index of a chunk whose text and blank lines are not read
     yet.
@@ -94,7 +95,7 @@ ReadChunks = Callable[[Sequence[ContextChunk]], Sequence[ContextChunk]]
 
 class ContextLines(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of a chunk that a block includes or omits; `reason` says why. `same_as` is the anchor
-    of the section that says the same, if they are omitted for that.
+    of the section that says the same, if the lines are omitted because of it.
     """
 
     chunk: ContextChunk
@@ -106,8 +107,8 @@ class ContextLines(msgspec.Struct, frozen=True, kw_only=True):
 class ContextBlock(msgspec.Struct, frozen=True, kw_only=True):
     """A text for a prompt, empty if it includes nothing.
 
-    `included` and `omitted` are best first, as the chunks were. Every line of every chunk is in one
-    of the two.
+    `included` and `omitted` have the order of the chunks, the best first. Every line of every chunk
+    is in one of the two.
     """
 
     text: str
@@ -148,7 +149,7 @@ def put_copies_behind(chunks: Sequence[ContextChunk]) -> Sequence[ContextChunk]:
     if not copied:
         return chunks
     ordered = [*chunks]
-    places = {(one.path, one.heading, one.span): at for at, one in enumerate(chunks)}
+    places = {(chunk.path, chunk.heading, chunk.span): at for at, chunk in enumerate(chunks)}
     for at, path in copied.items():
         own = places.pop((path, chunks[at].heading, chunks[at].span), -1)
         if own > at:
@@ -192,13 +193,13 @@ class _Filling(msgspec.Struct):
     same: dict[int, str] = msgspec.field(default_factory=dict)
     is_closed: bool = False
     share: float = 1.0
-    # The cost of the block so far, with a separator after each text, and what it may be by now.
+    # The present cost of the block, with a separator after each text, and its present limit.
     quarters: int = 0
     n_bytes: int = 0
     max_quarters: int = 0
     max_bytes: int | None = None
-    # The numbers of chunks to cut rather than omit, and of those whose first line is cut; the
-    # anchor of what was said; what was read.
+    # The numbers of the chunks to cut rather than omit, and of the chunks whose first line is cut;
+    # the anchor of each content in the block; the chunks that were read.
     _needed: set[int] = msgspec.field(default_factory=set)
     _cut_within: set[int] = msgspec.field(default_factory=set)
     _said: dict[_Said, str] = msgspec.field(default_factory=dict)
@@ -244,7 +245,7 @@ class _Filling(msgspec.Struct):
         self.max_bytes = None if whole is None else limit(whole, self._top.n_bytes)
 
     def _fill_share(self, numbers: Sequence[int], *, is_bounded: bool) -> Sequence[int]:
-        """Include these chunks as far as they fit; return those to try again with more room."""
+        """Include these chunks as far as they fit; return the chunks to retry with more room."""
         for position, at in enumerate(numbers):
             is_needed = at in self._needed
             if is_needed or self._may_fit_label(self.chunks[at]):
@@ -363,7 +364,8 @@ class _Filling(msgspec.Struct):
     def _put(self, anchor: str, excerpt: Excerpt) -> bool:
         """Show this excerpt of a section if there is room for it.
 
-        The label of a heading alone is left out where the label of a section beneath repeats it.
+        An excerpt that is only the label of a heading is left out if the label of a section beneath
+        repeats it.
         """
         if excerpt.is_label and any(
             excerpt.is_repeated_by(self.excerpts[other]) for other in self.texts
@@ -403,8 +405,8 @@ class _Filling(msgspec.Struct):
         *,
         is_within: bool,
     ) -> int | None:
-        """Show as many lines of a chunk as there is room for, with `is_within` a part of the first
-        one if need be; return the last line, None for none.
+        """Show as many lines of a chunk as there is room for; with `is_within`, a part of the first
+        line if the whole does not fit. Return the last line, None for none.
         """
         ends = [line for line, text in fresh.items() if text.strip()]
         end = self._cut_lines(chunk.anchor, before, fresh, ends[:-1])
@@ -490,8 +492,8 @@ def _place_lines(chunk: ContextChunk) -> dict[int, str]:
 def _omitted_lines(
     chunks: Sequence[ContextChunk], included: Sequence[ContextLines], same: Mapping[int, str]
 ) -> Iterator[ContextLines]:
-    """Yield the lines of the chunks that are not included, each once: those without room, then
-    the lines of chunks that say the `same` as a section.
+    """Yield the lines of the chunks that are not included, each once: first lines without room,
+    then the lines of chunks that say the `same` as a section.
     """
     taken: dict[str, list[Span]] = {}
     for part in included:
@@ -507,8 +509,8 @@ def _omitted_lines(
 def _find_missing(
     chunks: Sequence[ContextChunk], taken: Mapping[str, Sequence[Span]], numbers: Mapping[int, str]
 ) -> Iterator[ContextLines]:
-    """Yield the lines of some chunks, by their numbers, that are not taken; with the section that
-    says the same.
+    """Yield the lines, not taken yet, of the chunks with these numbers; with the section that says
+    the same.
     """
     best: dict[tuple[str, str], ContextChunk] = {}
     missing: dict[tuple[str, str], list[Span]] = {}
@@ -563,8 +565,8 @@ class Excerpt(msgspec.Struct, frozen=True):
     """The shown lines of a section, by number. `chunk` is one of its chunks, for the label.
 
     `blanks` are lines known to be blank, which leave no gap when omitted; `cut_after` is the line
-    after which the excerpt was cut. `label_limits` are the quarters of tokens and the bytes that
-    heading and path may take in the label, each.
+    after which the excerpt was cut. `label_limits` are the most quarters of tokens and the most
+    bytes in the label, for the heading and for the path each.
     """
 
     chunk: ContextChunk

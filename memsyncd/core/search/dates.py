@@ -2,7 +2,7 @@
 
 Dates are read as people write them: 2023-05-07, 7 May 2023, May 7th, 2023, May 2023, and May 7
 without a year; in a filter also relative to today: yesterday, monday, 7d, last week. A note's day
-is the day of creation that it states, else the day in its name; a section's is the one that it
+is the day of creation that it states, else the day in its name. A section's day is the day that it
 states, else the day of a heading, such as `## 2026-03-01`. Notes often record an event some days
 after it.
 """
@@ -112,7 +112,7 @@ def parse_day(text: str, today: date | None = None) -> str | None:
     """Read a day, month or year (`2026-03-01`, `2026-3`, `2026`) as the ISO day on which it begins;
     None if there is no such day.
 
-    With `today`, relative ones too: `today`, `yesterday`, `monday` (the latest one, which may be
+    With `today`, relative days too: `today`, `yesterday`, `monday` (the latest Monday, which may be
     today), `7d`, `2w`, `3m` and `1y` ago, `last week`, `this month`. Weeks begin on Monday.
     """
     words = " ".join(re.split(r"[\s_-]+", text.strip().lower()))
@@ -163,7 +163,7 @@ def _go_back(today: date, n: int, unit: str) -> date:
 
 
 def find_note_date(path: str, meta: Meta) -> str | None:
-    """A note's day in ISO form: the stated one, else the one in its name; None without either."""
+    """A note's day in ISO form: the day that it states, else the day in its name, else None."""
     return find_stated_date(meta) or _find_date_of_name(path.rpartition("/")[2])
 
 
@@ -189,8 +189,8 @@ def find_stated_date(meta: Meta) -> str | None:
 
 
 def find_heading_date(headings: Iterable[str]) -> str | None:
-    """The day in ISO form that the last of the headings begins with, or ends with after a dash or
-    in brackets, which has such a day; None without any.
+    """The ISO day of the last heading that has a day; None without any. A heading has a day if it
+    begins with it, or ends with it after a dash or in brackets.
     """
     latest = None
     for heading in headings:

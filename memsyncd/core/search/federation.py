@@ -1,17 +1,17 @@
 """Make the scores of several workspaces comparable, and keep the order of each: the answers of a
 search (`engine/search`) and of a context (`operations/context/run`) are merged by them.
 
-bm25 weighs a word by its rarity in one index, so raw scores of several are not comparable: a word
-that fills one workspace counts nothing there and much elsewhere. Each raw score is multiplied by
-how rare the words of its hit are in all indexes together, relative to their own index. That is
-exact for one word, but for lengths, and a mean for more. A hit never gets more than the one before
-it, so the order of each index is kept; one index alone keeps its scores.
+bm25 weighs a word by its rarity in one index, so the raw scores of several indexes are not
+comparable: a word that fills one workspace counts nothing there and much elsewhere. Each raw score
+is multiplied by the rarity of its hit's words in all indexes together, relative to their rarity in
+its own index. For one word that is exact except for text lengths; for several words it is a mean. A
+hit never gets more than the hit before it, so the order of each index is kept; a single index keeps
+its scores.
 
-A note that a workspace within another has as well counts once: `find_repeated`.
+A workspace may lie within another. A note that both have counts once: `find_repeated`.
 
-The part of a raw score that a vector gives is relative to the nearest chunk of its own index. It
-counts as much as the chunk is near, compared with the nearest of all; where an index has no
-vectors, its words count for both.
+The part of a raw score that a vector gives is relative to the nearest chunk of its own index. It is
+scaled to the nearest chunk of all indexes; in an index without vectors, words count for both parts.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FoundLines(NamedTuple):
 
 
 def find_repeated(places: Sequence[FoundLines]) -> frozenset[int]:
-    """Return the indices of places of which a workspace further within has lines, too."""
+    """Return the indices of places whose lines a workspace further within has found, too."""
     roots = {place.root for place in places}
     if not any(inner.startswith(f"{outer}/") for outer in roots for inner in roots):
         return frozenset()
@@ -84,7 +84,7 @@ def _is_nearer(lines: FoundLines, other: FoundLines) -> bool:
 def compare_raw_scores(
     parts: Sequence[tuple[TermCounts, Sequence[RawHit]]], semantic_weight: float
 ) -> list[list[float]]:
-    """Return for the hits of each index, best first, raw scores that compare with the others'.
+    """Return for the hits of each index, the best first, raw scores that compare across indexes.
 
     `semantic_weight` is the share of vectors in a fused score.
     """
@@ -129,8 +129,8 @@ def _compute_factor(terms: Collection[int], own: Sequence[float], total: Sequenc
 def interleave_by_size(parts: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     """Return part and position of all items, so that each part gets as much room as the others.
 
-    `parts` are the sizes of items, the most important first; that order is kept. The next item is
-    one of the part that has had the least.
+    `parts` are the sizes of items, the most important first; that order is kept. The next item
+    comes from the part that has had the least room.
     """
     used, at = [0] * len(parts), [0] * len(parts)
     merged: list[tuple[int, int]] = []

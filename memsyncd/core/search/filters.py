@@ -62,8 +62,8 @@ def list_compared_keys(text: str) -> set[str]:
 
 
 def name_comparisons(text: str, keys: Collection[str]) -> str:
-    """The text with `meta:` before each comparison of one of these folded keys; others may be
-    prose, such as `python>=3.11`.
+    """The text with `meta:` before each comparison whose key is among these folded keys; other
+    comparisons may be prose, such as `python>=3.11`.
     """
     parts: list[str] = []
     done = 0
@@ -110,14 +110,14 @@ def is_passing(value: str, sign: str, wanted: str) -> bool:
 
 
 def fold_value(text: str) -> str:
-    """A value without case, whatever its accents are composed of."""
+    """A value without case, the same for composed and for decomposed accents."""
     return unicodedata.normalize("NFC", text).casefold()
 
 
 # --- Filters --------------------------------------------------------------------------------------
 
 EXPIRED = "expired"
-# In one text; further values stay text.
+# The limit for one text; further values stay text.
 VALUE_LIMIT = 32
 
 # The fields of `Filters` by the words that type them.
@@ -147,7 +147,7 @@ FILTER_PATTERN = re.compile(
         r'|(?P<pair>(?:(?<=meta:)|(?<=related_to:))[^\s"=<>]+(?:=|[<>]=?)"[^"]*")'
         # Few people type quotes around `last week`.
         r"|(?P<bare>(?:(?<=after:)|(?<=before:))(?:last|this) (?:week|month|year)\b"
-        # Nothing at all is no filter, and is named.
+        # An empty value is no filter, and the answer says so.
         r'|[^\s"]+)|(?=\s|$))'
     ),
     re.IGNORECASE,
@@ -162,7 +162,7 @@ TierFinder = Callable[[str, str | None, str | None, float | None, str | None, st
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """Conditions on sections. Without any, all sections match that are not archived.
+    """Conditions on sections. Without conditions, all sections match that are not archived.
 
     Values ignore case, except in `paths` and anchors. `paths` are paths, folders or globs;
     `sections` are words of a heading, or anchors, and include subsections. `after` and `before` are
@@ -198,7 +198,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     includes_expired: bool = False
     # The time that decides which sections have expired: seconds since 1970.
     now_s: float = 0.0
-    # The importance of kinds, for sections that state none; the last counts for all other kinds.
+    # The importance of kinds, for sections that state none; the last value counts for other kinds.
     kind_importance: tuple[tuple[str, float], ...] = ()
     tiers: tuple[str, ...] = ()
     # The function that tells the tier of a section; `tiers` need it.

@@ -1,19 +1,19 @@
 """Find the words of a question in texts: the passages that answer it, snippets, words in a row.
 
-For a question, `select_passages` puts the lines that answer it first, because chunks overlap, hold
-more than the question asks for, and a context has little room. It splits strong chunks where any
-chunk of their section begins or ends, so that each line is in one passage. A passage has the raw
-score of the strongest chunk that holds it, plus bonuses: for the share of the question's words in
-it, where rare words count more, and for a lead that holds one of them, as in `- **Ann:** …`,
-`Timeout: …` or `**Timeout** …`, which names the speaker or subject of the text after it. Weak
+For a question, `select_passages` puts the lines that answer it first. Chunks overlap and hold more
+than the question asks for, and a context has little room. It splits strong chunks where any chunk
+of their section begins or ends, so that each line is in one passage. A passage has the raw score of
+the strongest chunk that holds it, plus two bonuses: for the share of the question's words in it,
+where rare words count more, and for a lead that holds a word of the question. A lead names the
+speaker or subject of the text after it, as in `- **Ann:** …`, `Timeout: …` or `**Timeout** …`. Weak
 chunks follow unsplit.
 
 At the start of a session there is no question. `order_start_chunks` puts MEMORY.md first, then
 pinned chunks, then chunks of important kinds (preferences and errors) by importance, then chunks
 about the project as a whole, then the notes that were saved last. MEMORY.md gets half of the budget
-before the others get their share, and all but the last get three quarters: however much is pinned,
-the newest is never the first to go. The chunks for which a share has no room follow when all have
-had their share.
+before the others get their share. All groups but the last get three quarters together, so that the
+newest notes keep room however much is pinned. A chunk that did not fit into the share of its group
+is tried again when all groups have had their share.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from memsyncd.core.search.words import (
 
 # --- Passages for a question ----------------------------------------------------------------------
 
-# The bonuses of a passage that holds all words, and of a lead, as shares of the raw score of the
-# strongest chunk. Measured on chats and on documents: the first 1,000 tokens hold two points more
-# of the evidence.
+# The bonus of a passage that holds all words, and the bonus of a lead: shares of the raw score of
+# the strongest chunk. Measured on chats and on documents: the first 1,000 tokens hold two points
+# more of the evidence.
 WORDS_SHARE, LEAD_SHARE = 0.3, 0.15
 # Share of the raw score of the strongest chunk. Scoring weaker chunks takes time and changes next
 # to nothing.
@@ -76,7 +76,7 @@ def compute_rarity(n_chunks: int, n_holding: int) -> float:
 
 
 def compute_rarities(n_chunks: int, counts: Sequence[int]) -> list[float]:
-    """Return the weight of each word, of which `counts` are the chunks that hold it."""
+    """Return the weight of each word; `counts` are the numbers of chunks that hold it."""
     return [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
 
 
@@ -93,12 +93,11 @@ def score_lines(terms: Collection[int], rarities: Sequence[float], *, is_led: bo
 def select_passages(
     passages: Sequence[ScoredPassage], weigh: WeighTexts, read: ReadChunks = list
 ) -> list[ContextChunk]:
-    """The passages of strong chunks, the best first, then weak chunks in their order, which is by
-    raw score.
+    """The passages of strong chunks, the best first, then weak chunks by their raw score.
 
     `weigh` returns the bonus of each text for the words in it. `read` is called for the unread
-    chunks of sections with a strong one; the others stay unread. Where raw scores carry no
-    information, as for chunks that only filters found, the chunks stay as they are.
+    chunks of sections with a strong chunk; the others stay unread. Where raw scores carry no
+    information, because only filters found the chunks, the chunks stay as they are.
     """
     strongest = max((passage.raw_score for passage in passages), default=0.0)
     if strongest <= 0:
@@ -126,7 +125,7 @@ def select_passages(
 def _read_strong(
     passages: Sequence[ScoredPassage], strong: Collection[str], read: ReadChunks
 ) -> list[ScoredPassage]:
-    """Return the passages with the texts of those in strong sections."""
+    """Return the passages; in strong sections their texts are read."""
     unread = [
         passage.chunk
         for passage in passages
@@ -150,7 +149,7 @@ def _split_section(
     best: dict[int, ScoredPassage] = {}
     texts: dict[int, str] = {}
     edges: set[int] = set()
-    # The strongest first, so that each line is of the strongest chunk that holds it.
+    # The strongest first, so that each line is taken from the strongest chunk that holds it.
     for passage in sorted(passages, key=lambda passage: -passage.raw_score):
         lines, span = passage.chunk.text.split("\n"), passage.chunk.span
         if len(lines) != span.n_lines:
@@ -236,7 +235,7 @@ class StartChunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def order_start_chunks(chunks: Iterable[StartChunk]) -> list[tuple[StartChunk, float]]:
-    """The chunks, the most important first, each with the share of the block that it and those
+    """The chunks, the most important first, each with the share of the block that it and the chunks
     before it may fill.
     """
     return [
@@ -246,7 +245,7 @@ def order_start_chunks(chunks: Iterable[StartChunk]) -> list[tuple[StartChunk, f
 
 
 def find_start_place(chunk: StartChunk) -> tuple[int, float]:
-    """Return what orders the sections of a block: by reason, then by importance."""
+    """Return the sort key of a chunk's section in a block: by reason, then by importance."""
     weight = chunk.weight if chunk.reason in _WEIGHED else 0.0
     return START_REASONS.index(chunk.reason), -weight
 
@@ -269,7 +268,7 @@ Token = tuple[int, int, str]
 TextRange = tuple[int, int]
 # Splits texts into the words of the index, with their ranges in bytes of UTF-8.
 Tokenize = Callable[[Sequence[str]], Sequence[Sequence[Token]]]
-# Splits texts into the words of the index: faster.
+# Splits texts into the words of the index, without their ranges: faster.
 Split = Callable[[Sequence[str]], Sequence[Sequence[str]]]
 
 
@@ -277,8 +276,8 @@ NO_STEMS: frozenset[str] = frozenset()
 
 
 class TermPattern(msgspec.Struct, frozen=True):
-    """One term as the tokenizer sees it: these words in a row, or the words of `spelling`; with
-    `is_prefix` the last may be a beginning. Each of `related` stands for a single word.
+    """A term as the tokenizer sees it: `words` in a row, or the words of `spelling`; with
+    `is_prefix` the last word may be a beginning. Each of `related` may stand for a single word.
     """
 
     words: tuple[str, ...]
@@ -291,7 +290,7 @@ class Matcher:
     """Find a set of terms in texts, in one pass over a text for any number of terms."""
 
     def __init__(self, patterns: Sequence[TermPattern]) -> None:
-        # In order of their terms, and then other spellings.
+        # In order of the terms; other spellings come last.
         spelled = [(index, term.spelling) for index, term in enumerate(patterns) if term.spelling]
         self._patterns = [*patterns, *(TermPattern(words, is_prefix=False) for _, words in spelled)]
         self._terms = [*range(len(patterns)), *(index for index, _ in spelled)]
@@ -311,8 +310,9 @@ class Matcher:
         self._beginnings = tuple({word[:2] for word in beginnings})
 
     def select(self, words: Iterable[str]) -> list[int]:
-        """The indices of the words that may match, before they are folded and stemmed, which takes
-        longer; if terms have several words, of all, or of none if none may match.
+        """The indices of the words that may match, chosen before they are folded and stemmed, which
+        takes longer. If terms have several words: the indices of all words, or none if no word may
+        match.
         """
         # A stem begins as its word does; without accents, another letter may.
         begin, words = self._beginnings, [*words]
@@ -328,7 +328,7 @@ class Matcher:
         ranges: dict[int, list[TextRange]] = {}
         by_first, prefixes, terms = self._by_first, self._prefixes, self._terms
         if not prefixes and not self.has_phrases:
-            # Few words of a text match: the others are passed over without a step of the loop.
+            # Few words of a text match: the loop takes no step for the others.
             for start, end, word in [token for token in tokens if token[2] in by_first]:
                 for index in by_first[word]:
                     ranges.setdefault(terms[index], []).append((start, end))
@@ -377,7 +377,7 @@ def to_character_ranges(text: str, places: Iterable[TextRange]) -> list[TextRang
 
 
 def sort_ranges(places: Iterable[TextRange]) -> list[TextRange]:
-    """Each range once, by start, the longest first among those with the same start."""
+    """Each range once, by start; of ranges with the same start the longest comes first."""
     return sorted(sorted(set(places), key=itemgetter(1), reverse=True), key=itemgetter(0))
 
 
@@ -401,7 +401,7 @@ def weigh_texts(
     leads = [
         find_lead(text) if indices else "" for text, indices in zip(folded, terms, strict=True)
     ]
-    # Subwords tell only whether a term is there: of a text with all terms nothing more.
+    # Subwords only tell whether a term is in a text: a text with all terms needs no look at them.
     missing = [at for at, indices in enumerate(terms) if len(indices) < len(rarities)]
     possible = {at: some for at in missing if (some := _select_words(folded[at], matcher))}
     stems = split([" ".join(some) for some in possible.values()]) if possible else ()
@@ -451,16 +451,21 @@ def find_matches(
     the tokenizer's words, and among subwords, which are indexed too.
     """
     folded = [fold_with_places(text) for text in texts]
-    spaced = [space_out(one.text) for one in folded]
+    spaced = [space_out(folded_text.text) for folded_text in folded]
     words = tokenize(spaced)
-    subwords = [_select_subwords(one.text, matcher) for one in folded]
+    subwords = [_select_subwords(folded_text.text, matcher) for folded_text in folded]
     joined = [" ".join([word for _, _, word in some]) for some in subwords if some]
     stems = iter(tokenize(joined) if joined else ())
     return [
         _find_ranges(
-            matcher, one, spaced[at], words[at], subwords[at], next(stems) if subwords[at] else ()
+            matcher,
+            folded_text,
+            spaced[at],
+            words[at],
+            subwords[at],
+            next(stems) if subwords[at] else (),
         )
-        for at, one in enumerate(folded)
+        for at, folded_text in enumerate(folded)
     ]
 
 
@@ -505,7 +510,7 @@ def _find_ranges(
 
 
 def highlight(text: str, ranges: Mapping[int, Sequence[TextRange]]) -> str:
-    """Render a snippet of `text` around what `find_matches` found in it."""
+    """Render a snippet of `text` around the ranges that `find_matches` found in it."""
     return render_snippet(text, sort_ranges(chain.from_iterable(ranges.values())))
 
 
@@ -528,7 +533,7 @@ def render_snippet(text: str, matches: Sequence[tuple[int, int]]) -> str:
 
 
 def _join(ranges: Iterable[TextRange]) -> list[TextRange]:
-    """The ranges, which are in order of start, with those in one that overlap or touch."""
+    """The ranges, in order of start; ranges that overlap or touch are made one."""
     joined: list[TextRange] = []
     for start, end in ranges:
         if joined and start <= joined[-1][1]:
@@ -553,8 +558,8 @@ def strip_title(text: str, heading: str) -> str:
 def choose_shown(
     options: Sequence[tuple[int, int]], texts: Mapping[int, str], headings: Mapping[int, str]
 ) -> tuple[int, str]:
-    """Return the section and the text to show of one of the chunks in `options`: the first that
-    says more than its heading, or of headings alone the first.
+    """Return the section and the text to show of the first chunk in `options` that says more than
+    its heading; if all are only headings, of the first.
 
     `options` are chunks with their sections, `texts` by chunk, `headings` by section.
     """
@@ -579,7 +584,7 @@ def _choose_window(text: str, matches: Sequence[tuple[int, int]]) -> tuple[int, 
     starts, ends = [first for first, _ in matches], sorted([after for _, after in matches])
     best, best_count = 0, -1
     for first in starts:
-        # The matches that end within the window, minus those that began before it: a long line may
+        # The matches that end within the window, less the matches that began before it: a line may
         # hold thousands.
         count = bisect_right(ends, first + window) - bisect_left(starts, first)
         if count > best_count:
@@ -606,14 +611,14 @@ def _plain(text: str) -> str:
 
 # --- Words in a row -------------------------------------------------------------------------------
 # bm25 counts how often words occur and how rare they are, not where: a sentence of common words
-# scores less than a text that repeats one of its rarer words. So words in a row count by
-# themselves: the weightiest run of the question's words, by the square of its share of the whole
-# question.
+# scores less than a text that repeats one of its rarer words. So words in a row have a score of
+# their own: the square of the share that the weightiest run of the question's words has of the
+# whole question.
 
 # Further words of a question are ignored.
 MAX_WORDS = 64
-# The value of a run of all words, and of one with the signs of the question as well; a run without
-# one of them counts less than 1. The step is more than what a text gains from those beside it.
+# The values of a run of all words: without, and with the signs of the question. A run that lacks a
+# word counts less than 1. The step is larger than the gain of a text from the texts beside it.
 ALL_WORDS, VERBATIM = 1.5, 1.6
 # The value of a word without information in a run, such as `of` and `the`, beside another.
 STOPWORD_WEIGHT = 0.1
@@ -628,7 +633,7 @@ _ASCII_WORDS = bytes(
 
 class RunFinder:
     """Find runs of a question's words in texts. `words` are the question's words, folded; each
-    character of a script without spaces is one.
+    character of a script without spaces is a word.
     """
 
     def __init__(self, question: str, telling: Collection[str]) -> None:
@@ -637,19 +642,19 @@ class RunFinder:
         words: list[str] = []
         # Each word with the blank before it, if there is one.
         self._parts: list[str] = []
-        for found in _WORD.findall(fold(question).lower()):
-            pieces = [*found] if _IS_UNSPACED(found) else [found]
+        for match in _WORD.findall(fold(question).lower()):
+            pieces = [*match] if _IS_UNSPACED(match) else [match]
             words += pieces
             self._parts += [f" {pieces[0]}", *pieces[1:]]
         self.words = tuple(words[:MAX_WORDS])
         self._pairs = [self._join(start, start + 2) for start in range(len(self.words) - 1)]
-        known = {fold(word).lower() for word in telling}
+        folded = {fold(word).lower() for word in telling}
         self._weights = [
-            1.0 if word in known or _IS_UNSPACED(word) else STOPWORD_WEIGHT for word in self.words
+            1.0 if word in folded or _IS_UNSPACED(word) else STOPWORD_WEIGHT for word in self.words
         ]
 
     def measure(self, text: str) -> float:
-        """Return what the weightiest run of a text counts, from 0 to VERBATIM."""
+        """Return the value of the weightiest run of a text, from 0 to VERBATIM."""
         if not self._pairs:
             return 0.0
         joined, heaviest, end = join_words(text), 0.0, 0
@@ -666,11 +671,11 @@ class RunFinder:
         return VERBATIM if self._verbatim in " ".join(text.split()) else ALL_WORDS
 
     def measure_all(self, texts: Mapping[int, str]) -> dict[int, float]:
-        """Return what the weightiest run of each text counts, by the texts' numbers."""
+        """Return the value of the weightiest run of each text, by the texts' numbers."""
         return {number: self.measure(text) for number, text in texts.items()}
 
     def _weigh(self, start: int, end: int) -> float:
-        """Return the weight of the words from `start` on, before `end`, beyond one of them."""
+        """Return the weight of the words from `start` to before `end`, less its weightiest word."""
         weights = self._weights[start:end]
         return sum(weights) - max(weights)
 

@@ -27,8 +27,8 @@ from memsyncd.core.search.words import is_unspaced
 
 
 class Excluded(NamedTuple):
-    """The FTS5 expression for the chunks that a query excludes, empty for none, and the chunks that
-    the search finds although they match it.
+    """The FTS5 expression for the chunks that a query excludes, empty if it excludes none, and the
+    chunks that the search finds although they match this expression.
     """
 
     match: str = ""
@@ -58,8 +58,8 @@ class PlannedTerm(NamedTuple):
 class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a search or a context.
 
-    `text` is the query as typed, `match` the FTS5 expression that ranks, `filters` are all filters
-    that must hold, the query's own included. `has_conditions` is False without any filter.
+    `text` is the query as typed, `match` the FTS5 expression that ranks. `filters` are all filters
+    that must hold, with the filters of the query. `has_conditions` is False without any filter.
     """
 
     text: str
@@ -76,8 +76,8 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float
     """The time that the request may take."""
     is_hurried: bool
-    """Raise NotFresh at once if there is much to look up, be it to find hits or to explain why
-    there is none."""
+    """Raise NotFresh at once if there is much to look up, to find hits or to explain why there are
+    none."""
     now_s: float
     """Seconds since 1970."""
     accesses: Mapping[str, int]
@@ -87,16 +87,16 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     """The fingerprint of an index that is made as configured."""
     is_masking: bool
-    """True if secrets are masked in what is shown."""
+    """True if secrets are masked in the answer."""
     is_boosted: bool
     """True if importance, recency or decay count in the ranking."""
     finder: RunFinder
-    """It finds words of the question in a row."""
+    """Finds words of the question in a row."""
 
     pending: Any = None
     """The cosines of the question, while it is being embedded: a `semantic.PendingCosines`."""
     lexical_reason: str = ""
-    """Why vectors take no part, unless semantic search is switched off or they do."""
+    """Why vectors take no part; None if they do, or if semantic search is switched off."""
     relaxed: SearchPlan | None = None
     """The plan for notes that lack a phrase of a sentence; None for phrases alone."""
 

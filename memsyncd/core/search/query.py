@@ -50,7 +50,7 @@ from memsyncd.core.search.words import (
     suggest_words,
 )
 
-# --- What is odd about a query --------------------------------------------------------------------
+# --- Oddities of a query --------------------------------------------------------------------------
 
 _FORMS: Final = {
     "after": DAY_FORM,
@@ -256,10 +256,10 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TypedCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """An excluded term with the word beside it, as in `commit -m`: what holds both as they were
-    typed is not excluded by this term.
+    """An excluded term with the word beside it, as in `commit -m`: a text that holds both as they
+    were typed is not excluded by this term.
 
-    `phrase` finds what holds the words of both in a row.
+    `phrase` finds texts that hold the words of both in a row.
     """
 
     excluded: Term
@@ -274,7 +274,7 @@ class TypedCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_typed(pattern: re.Pattern[str], text: str) -> bool:
-    """True if a text holds what a command's pattern looks for, in any spelling."""
+    """True if a command's pattern matches a text, in any spelling."""
     return pattern.search(fold(text).casefold()) is not None
 
 
@@ -302,7 +302,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def plain_text(self) -> str:
-        """The text without filters, quotes and what is excluded, as one reads it."""
+        """The text without filters, quotes and exclusions, in the order in which it was typed."""
         return _join_terms(self.text)
 
     @property
@@ -311,7 +311,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def relaxed(self) -> Query | None:
-        """The query for what does not hold every phrase of a sentence; None for phrases alone."""
+        """The query for notes that lack a phrase of a sentence; None for phrases alone."""
         if not (self.must and self.should):
             return None
         return replace(self, must=(), should=self.positive)
@@ -339,9 +339,9 @@ def _join_terms(text: str) -> str:
 def shorten_query(text: str) -> str:
     """Return the whole words at the beginning of a text that are within the limit together.
 
-    A word without spaces that is too long is left out, except in a script without spaces: there any
-    character ends a word. A quoted phrase may become a shorter one; an excluded phrase or the
-    quoted value of a filter is left out if it is not whole.
+    A word that is too long is left out, except in a script without spaces, where any character ends
+    a word. A quoted phrase may be shortened; an excluded phrase or the quoted value of a filter is
+    left out if it is not whole.
     """
     if len(text) <= QUERY_LIMIT:
         return text
@@ -429,7 +429,7 @@ def _list_excluded_values(filters: Filters) -> list[str]:
     return [f'{name}"{value}"' if " " in value else f"{name}{value}" for name, value in typed]
 
 
-# The signs that a sentence puts around a command.
+# The signs around a command in a sentence.
 _AROUND: Final = re.compile(r"""^["'`([{«“‘]+|["'`)\]}»”’.,;:!?…]+$""")
 
 
@@ -450,19 +450,17 @@ def _read_typed(match: re.Match[str]) -> str:
 
 def drop_terms(query: Query, common: Collection[Term]) -> Query:
     """The query without the `should` terms that are in nearly all chunks, which cost much and
-    select little.
-
-    With them if no other term is left.
+    select little. If no other term is left, the query keeps them.
     """
     rare = tuple(term for term in query.should if term not in common)
     return replace(query, should=rare) if rare or query.must else query
 
 
 def choose_rarest(terms: Sequence[Term], counts: Sequence[int], *, most: int) -> tuple[Term, ...]:
-    """The rarest of `terms`, which match so many chunks each, as long as their matches add up to
-    `most`; at least one that matches anything, if there is one.
+    """The rarest of `terms`, as many as match at most `most` chunks in total; at least one term
+    that matches anything, if there is one. `counts` are the numbers of chunks that each matches.
 
-    They keep their order. A chunk without any of them has common words alone, and ranks low.
+    The terms keep their order. A chunk without any of them has only common words, and ranks low.
     """
     chosen: set[int] = set()
     n_matches = 0
@@ -475,28 +473,29 @@ def choose_rarest(terms: Sequence[Term], counts: Sequence[int], *, most: int) ->
 
 
 def compile_selection(rare: Sequence[Term], others: Sequence[Term]) -> str:
-    """The FTS5 expression for what contains any of the rare terms, or two of the others."""
+    """The FTS5 expression for chunks with any of the rare terms, or with two of the others."""
     each = [compile_term(term) for term in others]
     pairs = [
-        f"({one} AND ({' OR '.join(each[number:])}))" for number, one in enumerate(each[:-1], 1)
+        f"({expression} AND ({' OR '.join(each[number:])}))"
+        for number, expression in enumerate(each[:-1], 1)
     ]
     return " OR ".join([*map(compile_term, rare), *pairs])
 
 
 def compile_term(term: Term) -> str:
-    """The FTS5 expression for one term."""
+    """The FTS5 expression of a term."""
     expressions = compile_spellings(term)
     return expressions[0] if len(expressions) == 1 else f"({' OR '.join(expressions)})"
 
 
 def compile_spellings(term: Term) -> list[str]:
-    """The FTS5 expressions of which one has to match, one or two."""
+    """The one or two FTS5 expressions of a term's spellings; either may match."""
     name = [f'heading : "{term.note_name}"'] if term.note_name else []
     quoted = '"' + " ".join(term.words) + '"'
     if term.form is Form.PREFIX:
         return [f"{quoted} *"]
     if term.form is Form.PHRASE and len(term.words) > 1 and any(map(str.isalnum, term.text)):
-        # Subwords follow one another as the text does not.
+        # Subwords follow one another in another order than in the text.
         return [f"-subwords : {quoted}", *name]
     return [quoted, f'"{term.spelling}"'] if term.spelling else [quoted, *name]
 
@@ -548,8 +547,8 @@ def _limit(should: list[Term], must: list[Term], must_not: list[Term]) -> Query:
 
 
 def _read_terms(match: re.Match[str]) -> list[Term]:
-    """The terms of one typed word or phrase: one, unless scripts with and without spaces are mixed
-    in a word.
+    """The terms of a typed word or phrase: a single term, unless a word mixes scripts with and
+    without spaces.
     """
     word = match["word"] or ""
     if word.isalnum() and word.isascii():  # most words: the steps below change nothing of it
@@ -590,9 +589,9 @@ def _is_stopword(term: Term, stopwords: frozenset[str]) -> bool:
 
 
 def _choose_stopwords(terms: Collection[Term]) -> frozenset[str]:
-    """The words without information in a question: English ones, and the words of the language of
-    which it has the most, two at least and more than English ones. `die`, `war` and `no` are words,
-    too.
+    """The words without information in a question: the English stopwords, and the stopwords of the
+    language of which the question has most. They count only if the question has two at least, and
+    more than English ones, because `die`, `war` and `no` are words, too.
     """
     words = [fold_word(word) for term in terms if term.form is Form.WORD for word in term.words]
     least = max(MIN_LANGUAGE_WORDS, 1 + sum(word in STOPWORDS for word in words))

@@ -31,16 +31,16 @@ from memsyncd.core.search.dates import NamedDate, fit_dates
 from memsyncd.core.search.words import IDENTIFIER_WEIGHT
 
 # --- Fusion of scores by words and by vectors -----------------------------------------------------
-# The fused score is 0.6 × lexical / highest lexical + 0.4 × (cosine - median) / (highest - median),
-# with another `weight` than 0.4 if so measured. Times a constant, its second part is the gain in
-# bm25 of a chunk from its vector; note, neighbours and date then count as for words alone, and
-# without cosines nothing changes. A chunk whose vector is not made yet gains what its words are
-# worth. While many vectors are missing, the words of all chunks count more, because vectors find
-# other chunks among a few than among all.
+# The fused score is 0.6 × lexical / highest lexical + 0.4 × (cosine - median) / (highest - median);
+# `weight` may replace 0.4. Its second part, times a constant, is a chunk's gain in bm25 from its
+# vector. So note, neighbours and date count as they do for words alone, and without cosines nothing
+# changes. A chunk whose vector is not made yet gains by its words instead. While many vectors are
+# missing, the words of all chunks count more, because the nearest of a few chunks are seldom the
+# nearest of all.
 #
-# Scores are added, not ranks: a rank forgets how far the best is ahead (Bruch, S., Gai, S. and
-# Ingber, A. (2023): An analysis of fusion functions for hybrid retrieval). Cosines of unrelated
-# texts lie around the median, which depends on the model and on the notes.
+# Scores are added, not ranks, because ranks do not tell how far the best is ahead (Bruch, S., Gai,
+# S. and Ingber, A. (2023): An analysis of fusion functions for hybrid retrieval). Cosines of
+# unrelated texts lie around the median, which depends on the model and on the notes.
 
 # The unit where no chunk has any of the words.
 _ALONE = 1.0
@@ -52,8 +52,8 @@ NO_COSINES: Mapping[int, float] = {}
 class SemanticGains(NamedTuple):
     """The gains of chunks from their vectors, by chunk, in the unit of the lexical scores.
 
-    `spread` is the distance from the median to the highest cosine, and `unit` what a lexical score
-    of 1 stands for: they make gains of several indexes comparable.
+    `spread` is the distance from the median to the highest cosine, and `unit` is the lexical score
+    that counts as 1: they make gains of several indexes comparable.
     """
 
     of: Mapping[int, float] = NO_COSINES
@@ -74,16 +74,16 @@ def compute_semantic_gains(
     weight: float,
     coverage: float = 1.0,
 ) -> SemanticGains:
-    """Return what chunks gain from their cosines, or for want of these from their words.
+    """Return the gains of chunks from their cosines; chunks without a cosine gain by their words.
 
     `weight` (from 0, and below 1) is the share of the cosines in the fused score. `median` and
     `highest` are taken over all chunks that a search may find. A cosine below the median gains
-    nothing; the highest gains what makes its share of the fused score `weight`.
+    nothing; the gain of the highest makes its share of the fused score `weight`.
 
     `lexical` are the scores of the chunks with words of the question, at most `highest_lexical`.
-    Of those without a cosine the share of the words in their highest counts in its place, and so
-    it does for all chunks beside the cosine as far as `coverage`, the share of the chunks of the
-    index that have vectors, is below 1.
+    Where a chunk has no cosine, its lexical score relative to the highest takes its place.
+    `coverage` is the share of the chunks of the index that have vectors: as far as it is below 1,
+    the lexical scores of all chunks count beside their cosines.
     """
     spread = highest - median
     if weight <= 0.0 or spread < _SMALLEST_SPREAD:
@@ -108,7 +108,8 @@ def compute_semantic_gains(
 
 # --- Raw scores -----------------------------------------------------------------------------------
 
-# Fewer lose evidence, more only take time: notes are ranked only as far as they may be shown.
+# With fewer, evidence is lost; more only take time, because only notes that may be in the answer
+# are ranked.
 N_CANDIDATES = 600
 MIN_SCORE = 0.0001
 
@@ -130,8 +131,8 @@ class RankingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     neighbour_bonus: float = 0.2
     day: float = 0.4
     later: float = 1.0
-    # A model hardly knows one day from another: the day has to outweigh any cosine, which adds up
-    # to semantic / (1 - semantic), two thirds, also against the days after it.
+    # To a model one day is like another, so the named day must outweigh any cosine, also against
+    # the days after it. A cosine adds at most semantic / (1 - semantic), which is two thirds.
     fused_day: float = 1.5
     fused_later: float = 0.5
 
@@ -143,9 +144,9 @@ class Candidate(NamedTuple):
     """A chunk that SQLite found, with the negated bm25 of each retriever, 0 where a retriever did
     not find it.
 
-    `family` is what related words add to `stemmed`, `semantic` what its vector adds, and `run` what
-    words in a row add. `n_tokens` is the size of its text, `day` its note's day (ISO). A tuple of
-    plain values, because each search makes hundreds and shows ten.
+    `stemmed` includes the gain from related words, `family`. `semantic` is the gain from its
+    vector, and `run` from words in a row. `n_tokens` is the size of its text, `day` its note's day
+    (ISO). It is a tuple of plain values, because each search makes hundreds and shows ten.
     """
 
     chunk: int
@@ -185,7 +186,7 @@ class Candidate(NamedTuple):
 
 _make_candidate = partial(tuple.__new__, Candidate)  # half the time of a call of the class
 # The row of a chunk, which SQLite reads at once: chunk, file, section, first and last line, tokens,
-# and the negated bm25 by stems, with what related words add to it.
+# and the negated bm25 by stems, with the gain from related words.
 ChunkRow = tuple[int, int, int, int, int, int, float]
 # The path and the day of a file.
 FileRow = tuple[str, str | None]
@@ -201,13 +202,12 @@ class FoundChunks(NamedTuple):
 
     `read_exact` returns the negated bm25 by exact words, for the chunks that hold any; `read_files`
     returns the path and the day of files, and `find_apart` returns the sections whose chunks join
-    with chunks of no other section. All cost time with the number they read. `gains` are what
-    related words add to the scores of chunks; `related` has the gains of each term, by its index in
+    with chunks of no other section. The time of each grows with the number that it reads. `gains`
+    are the gains of chunks from related words; `related` has these for each term, by its index in
     the query. `read_stems` returns the negated bm25 by stems of chunks that are not among the rows,
-    if any can have one. `semantic` is what their vectors add, and `wordless` are the chunks that
-    have no word of the query. `exact` is what `read_exact` returns for all rows, if that is known
-    already, and so are `files`, the path and the day of each file. `runs` are what words in a row
-    add.
+    if any can have one. `semantic` are the gains from vectors, and `wordless` are the chunks that
+    have no word of the query. `exact` and `files` are the results of `read_exact` and `read_files`
+    for all rows, if they were read already. `runs` are the gains from words in a row.
     """
 
     rows: Sequence[ChunkRow]
@@ -224,7 +224,7 @@ class FoundChunks(NamedTuple):
     files: Mapping[int, FileRow] | None = None
 
     def add_runs(self, runs: Mapping[int, float]) -> FoundChunks:
-        """Add to the scores of chunks what words in a row add, by chunk."""
+        """Add the gains from words in a row, by chunk, to the scores of chunks."""
         if not runs:
             return self
         rows = [(*row[:6], row[6] + runs[row[0]]) if row[0] in runs else row for row in self.rows]
@@ -255,9 +255,9 @@ class FoundChunks(NamedTuple):
         return candidates
 
 
-def fit_policy(policy: RankingPolicy, found: FoundChunks) -> RankingPolicy:
+def fit_policy(policy: RankingPolicy, candidates: FoundChunks) -> RankingPolicy:
     """Return the weights for the found chunks: with vectors, the weights of fused scores."""
-    if not found.semantic:
+    if not candidates.semantic:
         return policy
     return msgspec.structs.replace(policy, day=policy.fused_day, later=policy.fused_later)
 
@@ -299,10 +299,10 @@ _make_ranked = partial(tuple.__new__, Ranked)
 
 
 def rank_found(
-    found: FoundChunks, named: Sequence[NamedDate], policy: RankingPolicy
+    candidates: FoundChunks, named: Sequence[NamedDate], policy: RankingPolicy
 ) -> list[Ranked]:
     """Rank all chunks that were found, unjoined, the highest raw score first."""
-    return rank_candidates(found.make_candidates(), named, fit_policy(policy, found))
+    return rank_candidates(candidates.make_candidates(), named, fit_policy(policy, candidates))
 
 
 def rank_candidates(
@@ -335,8 +335,8 @@ _Lines = tuple[int, int]
 
 
 class _NoteScores(NamedTuple):
-    """The raw scores of the candidates of one note, and their parts besides the words: what the
-    note adds to each, what the neighbours add, and the factor of the day.
+    """The raw scores of the candidates of a note, and their parts besides the words: the gain of
+    each from the note, the gains from neighbours, and the factor of the day.
     """
 
     raw: list[float]
@@ -352,8 +352,8 @@ def _score_note(
     named: Sequence[NamedDate],
     policy: RankingPolicy,
 ) -> _NoteScores:
-    """The scores of the candidates of one note, of this day, in their order, from what they score
-    by words.
+    """The scores of the candidates of a note with this day, in their order, from their scores by
+    `words`.
     """
     fit = 1.0 + policy.day * _fit_day(named, day, policy.later) if named else 1.0
     note = policy.note * max(0.0, *words)
@@ -371,7 +371,7 @@ def _fit_day(named: Sequence[NamedDate], day: str | None, later: float) -> float
 
 
 def _best_neighbours(lines: Sequence[_Lines], words: Sequence[float]) -> list[float]:
-    """For each chunk of a note the best score by words among those that touch it, else 0."""
+    """The best score by words among the chunks that touch each chunk of a note, else 0."""
     best = [0.0] * len(lines)
     in_line = sorted([(start, end, at) for at, (start, end) in enumerate(lines)])
     n_lines = len(in_line)
@@ -402,19 +402,19 @@ def _order(chunk: Ranked) -> tuple[float, str, int, int, int]:
 
 # Multiplies the raw scores of some candidates by their boosts.
 Boost = Callable[[Sequence["Ranked"]], Iterable["Ranked"]]
-# Rounding: a bound is a sum in another order than the score that it bounds.
+# Allows for rounding: a bound is added up in another order than the score that it bounds.
 _ROUNDING = 1.0 + 1e-9
 _RATIO_MARGIN = 1.02
 _SMALL_IDF = 0.1
-# So many candidates are read at first; ten passages have about a hundred.
+# The number of candidates to read at first; ten passages have about a hundred.
 FIRST_READ = 128
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """Neighbouring chunks of a note as one answer.
 
-    `best` is the strongest of `chunks`, which come, the strongest first, with the `sections` that
-    they are of. `spans` are the lines of each section, by line, if there are several.
+    `best` is the strongest chunk. `chunks` are all of them, the strongest first, and `sections` the
+    section of each. `spans` are the lines of each section, by line, if there are several.
     """
 
     best: Ranked
@@ -452,7 +452,7 @@ class _Group(msgspec.Struct):
         return self.n_tokens + n_tokens * n_new / (end - start + 1)
 
     def add(self, member: int, start: int, end: int, n_tokens: float) -> None:
-        """Join a chunk with which it has so many tokens."""
+        """Join a chunk; `n_tokens` is the size of the union with it."""
         self.n_tokens = n_tokens
         self.members.append(member)
         self.start = min(self.start, start)
@@ -468,9 +468,9 @@ def _join_rows(
     passage_tokens: int,
     least: float,
 ) -> list[_Group]:
-    """Join those rows of one note that touch, the stronger absorbing the weaker, up to
-    `passage_tokens` a passage; rows of sections `apart` join with their own section only. No
-    passage has a raw score below `least`.
+    """Join rows of a note that touch, the stronger absorbing the weaker, up to `passage_tokens` a
+    passage. Rows of sections `apart` join only with rows of their own section. No passage has a raw
+    score below `least`.
     """
     # Equals in order of line, as `_order`.
     in_order = sorted(
@@ -493,7 +493,7 @@ def _join_rows(
                 group.add(at, start, end, n_tokens)
                 break
         else:
-            # A passage that is not shown takes nothing from those that are.
+            # A passage beyond the limit takes no chunk from the passages of the answer.
             if len(groups) < limit and -negated >= least:
                 groups.append(_Group([at], start, end, own, section))
     return groups
@@ -524,19 +524,19 @@ def fill_ranked(ranked: Sequence[Ranked], more: Sequence[Ranked]) -> list[Ranked
     higher raw score.
     """
     taken = {chunk.candidate.chunk for chunk in ranked}
-    fresh = [chunk_ for chunk_ in more if chunk_.candidate.chunk not in taken]
+    fresh = [each for each in more if each.candidate.chunk not in taken]
     if not ranked or not fresh:
         return [*ranked, *fresh]
     least, best = ranked[-1].raw_score, fresh[0].raw_score
     factor = least / best if 0 < least < best else 1.0
     return [
         *ranked,
-        *(chunk_._replace(raw_score=min(least, factor * chunk_.raw_score)) for chunk_ in fresh),
+        *(each._replace(raw_score=min(least, factor * each.raw_score)) for each in fresh),
     ]
 
 
 def rank_passages(
-    found: FoundChunks,
+    candidates: FoundChunks,
     named: Sequence[NamedDate],
     policy: RankingPolicy,
     *,
@@ -545,31 +545,37 @@ def rank_passages(
     find_exact_ratio: Callable[[], float] | None = None,
     boost: Boost | None = None,
 ) -> tuple[Passage, ...]:
-    """Rank, boost, and join those chunks of a note that touch, the stronger absorbing the weaker,
-    up to `passage_tokens` a passage: the best `limit` passages, the strongest first.
+    """Rank and boost the chunks, and join chunks of a note that touch, the stronger absorbing the
+    weaker, up to `passage_tokens` a passage. Return the best `limit` passages, the strongest first.
 
-    Only notes are read and ranked that may hold one of them. Chunks join within their note, so the
-    passages of a note depend on no other, and a bound of its raw scores tells which notes come
-    first. No chunk's score by exact words exceeds that by its stems times the result of
-    `find_exact_ratio`; without it, the exact words of all are read first.
+    Only notes that may hold such a passage are read and ranked. Chunks join within their note, so
+    the passages of a note depend on no other note, and a bound of its raw scores tells which notes
+    come first. A chunk's score by exact words is at most its score by stems times the result of
+    `find_exact_ratio`; without this function, the exact words of all chunks are read first.
     """
     boosted = MAX_FACTOR * _ROUNDING if boost else 1.0
-    policy = fit_policy(policy, found)
+    policy = fit_policy(policy, candidates)
     ratio = math.inf
-    if found.exact is None and find_exact_ratio is not None and len(found.rows) > FIRST_READ:
+    if (
+        candidates.exact is None
+        and find_exact_ratio is not None
+        and len(candidates.rows) > FIRST_READ
+    ):
         ratio = find_exact_ratio()
-    if found.exact is None and math.isinf(ratio):
-        found = found._replace(exact=found.read_exact([row[0] for row in found.rows]))
+    if candidates.exact is None and math.isinf(ratio):
+        candidates = candidates._replace(
+            exact=candidates.read_exact([row[0] for row in candidates.rows])
+        )
     gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
-    # As `_order` for the strongest chunk of each. Candidates are made of these alone.
+    # Passages by the `_order` of their strongest chunk. Candidates are made only for these.
     best: list[tuple[tuple[float, str, int, int, int], _RankedNote, _Group]] = []
 
     def find_least() -> float:
         return -best[-1][0][0] if len(best) >= limit else -math.inf
 
-    for exact, notes in _read_by_bound(found, policy, gain, ratio, find_least):
-        files = found.files or found.read_files([rows[0][1] for _, rows, _ in notes])
-        apart = _find_apart(found, [rows for _, rows, _ in notes])
+    for exact, notes in _read_by_bound(candidates, policy, gain, ratio, find_least):
+        files = candidates.files or candidates.read_files([rows[0][1] for _, rows, _ in notes])
+        apart = _find_apart(candidates, [rows for _, rows, _ in notes])
         for bound, rows, words in notes:
             least = find_least()
             if gain * bound < least:
@@ -580,7 +586,7 @@ def rank_passages(
             if max(scores.raw) * boosted < least:
                 continue
 
-            make_candidates = partial(found.make_candidates_of, files=files, exact=exact)
+            make_candidates = partial(candidates.make_candidates_of, files=files, exact=exact)
             ranked = _RankedNote(rows, scores, policy.exact, make_candidates)
             if boost:
                 ranked = ranked.boost(boost)
@@ -612,13 +618,13 @@ def _find_apart(candidates: FoundChunks, notes: Iterable[Sequence[ChunkRow]]) ->
     return frozenset(candidates.find_apart(joining)) if joining else NO_CHUNK_IDS
 
 
-# A bound that no raw score of a note's chunks exceeds before the day and the boosts, its rows, and
+# An upper bound of the raw scores of a note's chunks before the day and the boosts, its rows, and
 # their scores by words.
 _BoundNote = tuple[float, Sequence[ChunkRow], list[float]]
 
 
 class _RankedNote(NamedTuple):
-    """A note whose rows are ranked: their scores, or with boosts what these made of them."""
+    """A note whose rows are ranked: their scores, and with boosts the chunks after these."""
 
     rows: Sequence[ChunkRow]
     scores: _NoteScores
@@ -655,7 +661,7 @@ class _RankedNote(NamedTuple):
 
 
 def _span_sections(rows: Sequence[ChunkRow]) -> dict[int, Span]:
-    """Return the lines of each section in rows of several, by line; empty for one section alone."""
+    """Return the lines of each section, by line; empty if all rows are of the same section."""
     if len({row[2] for row in rows}) == 1:
         return {}
     spans: dict[int, Span] = {}
@@ -690,8 +696,9 @@ def _read_by_bound(
     ratio: float,
     find_least: Callable[[], float],
 ) -> Iterator[tuple[Mapping[int, float], list[_BoundNote]]]:
-    """Yield the scores by exact words of chunks, and the notes that may be shown and have these,
-    twice at most: each time costs a statement. The second time it is known what has to be exceeded.
+    """Yield the scores by exact words of chunks, and the notes of these chunks that may be in the
+    answer. It yields at most twice, because each time takes a statement; the second time the score
+    that a note has to exceed is known.
     """
     by_file: defaultdict[int, list[ChunkRow]] = defaultdict(list)
     for row in sorted(candidates.rows, key=itemgetter(6), reverse=True):
@@ -725,8 +732,8 @@ def _count_first(notes: Sequence[Sequence[ChunkRow]]) -> int:
 def _choose_notes(
     notes: Sequence[Sequence[ChunkRow]], policy: RankingPolicy, least: float
 ) -> list[Sequence[ChunkRow]]:
-    """Return the notes, which come by the highest score of their rows, that may score so much by
-    stems alone.
+    """Return the notes that may score at least `least` by stems alone; `notes` are in order of the
+    highest score of their rows.
     """
     chosen = []
     for rows in notes:
@@ -739,22 +746,22 @@ def _choose_notes(
 
 
 def _bound_scores(best: float, second: float, policy: RankingPolicy) -> float:
-    """Return a bound of the raw scores of a note's chunks before the day and the boosts, if the two
-    best score by words so much at most; `second` is 0 if there is one.
+    """Return an upper bound of the raw scores of a note's chunks before the day and the boosts.
+    `best` and `second` bound its two best scores by words; `second` is 0 for a single chunk.
     """
     if best <= 0.0:
         return 0.0
-    # The best chunk's neighbour is the second at most, and the other way round.
+    # The neighbour of the best chunk scores at most `second`, the neighbour of any other `best`.
     beside = policy.neighbour_bonus * max(0.0, second)
     return max(best + beside, second + policy.neighbour_bonus * best) + policy.note * best
 
 
 def bound_exact_ratio(n_chunks: int, by_stems: Sequence[int], by_words: Sequence[int]) -> float:
-    """A bound of what a chunk scores by exact words, for each point that it scores by their stems.
+    """The most points that a chunk may score by exact words for each point by their stems.
 
     `by_stems` and `by_words` are the numbers of chunks that contain each word. A word occurs no
     more often than its stem, and in texts of the same length, so in bm25 only its rarity counts for
-    more. Infinite if a stem is in so many chunks that it scores next to nothing.
+    more. The bound is infinite if a stem is in so many chunks that it scores next to nothing.
     """
     rarities = [
         (_idf(n_chunks, n), _idf(n_chunks, n_exact))
@@ -763,20 +770,19 @@ def bound_exact_ratio(n_chunks: int, by_stems: Sequence[int], by_words: Sequence
     ]
     if any(idf < _SMALL_IDF for idf, _ in rarities):
         return math.inf
-    # The index may have some chunks more or less than it was said to have.
+    # The index may have a few chunks more or less than `n_chunks`.
     return _RATIO_MARGIN * max((exact / idf for idf, exact in rarities), default=1.0)
 
 
 def _idf(n_chunks: int, n_holding: int) -> float:
-    """The rarity of a word as FTS5 computes it, 0 for one in half of the chunks."""
+    """The rarity of a word as FTS5 computes it, 0 for a word in half of the chunks."""
     return max(0.0, math.log(max(1.0, n_chunks - n_holding + 0.5) / (n_holding + 0.5)))
 
 
 def normalize_scores(raw_scores: Sequence[float], *, coverage: float) -> tuple[float, ...]:
     """Scores in (0, 1] for raw scores in descending order, each relative to the first.
 
-    All are multiplied by `coverage` (0-1), the largest share of the query's words that one hit
-    holds.
+    All are multiplied by `coverage` (0-1), the largest share of the query's words in a hit.
     """
     # bm25 is 0 or a little below for words that are in half of all chunks; such a hit is still a
     # hit.
@@ -791,7 +797,7 @@ def normalize_scores(raw_scores: Sequence[float], *, coverage: float) -> tuple[f
 # The largest factor of all boosts together; the smallest is its inverse. With a larger one, boosts
 # would outweigh the matched words.
 MAX_BOOST = 1.1
-# With what names of code add.
+# Boosts, and the gain from names of code.
 MAX_FACTOR = MAX_BOOST * (1.0 + IDENTIFIER_WEIGHT)
 FULL_WEIGHT = 0.1
 DAY_S = 86_400
@@ -799,8 +805,8 @@ _DAY_0 = date(1970, 1, 1).toordinal()
 
 
 class Boosts(Protocol):
-    """A weight each from 0, which is off, to 0.1, which allows a factor of up to 1.1; together they
-    go no further.
+    """The weight of each boost, from 0, which is off, to 0.1, which allows a factor of up to 1.1.
+    All together have a factor of at most 1.1.
 
     After `half_life_days` the effect of age has halved.
     """
@@ -874,8 +880,8 @@ def compute_boosts(
 
     A section that states no importance has the importance of its kind.
 
-    Importance raises or lowers a score, around 0.5. Recency raises new notes, and old ones less;
-    decay lowers old ones.
+    Importance raises or lowers a score, around 0.5. Recency raises new notes, and old notes less;
+    decay lowers old sections.
     """
     today = _DAY_0 + int(now_s // DAY_S)
     saved = _DAY_0 + int(features.saved_s // DAY_S)

@@ -25,8 +25,8 @@ Features = frozenset[Feature]
 QUERY_WORDS: Final = 24
 """More words do not find other candidates, and cost time."""
 _QUERY_CHARACTERS: Final = 600
-# For groups: the features by which an item finds others, the items that one feature finds, and
-# those with which an item is compared.
+# For groups: the features by which an item finds others, the items that a feature finds, and
+# the items with which an item is compared.
 N_PROBES: Final = 24
 MAX_POSTINGS: Final = 64
 MAX_COMPARISONS: Final = 16
@@ -40,33 +40,33 @@ def find_features(text: str) -> Features:
     return frozenset([*((word,) for word in words), *pairwise(words)])
 
 
-def compute_similarity(one: Features, other: Features) -> float:
+def compute_similarity(features: Features, other: Features) -> float:
     """Return the share of features in common, from 0 to 1; 0 if either has none."""
-    n_all = len(one) + len(other)
-    return 2 * len(one & other) / n_all if one and other else 0.0
+    n_all = len(features) + len(other)
+    return 2 * len(features & other) / n_all if features and other else 0.0
 
 
 # --- Near copies --------------------------------------------------------------------------------
 
-# Less is a heading or a label, of which many are the same.
+# A text with fewer features is a heading or a label, and many of these are the same.
 MIN_FEATURES: Final = 12
 
 
 class NearCopies(NamedTuple):
     """Two texts, by their positions, and their similarity."""
 
-    one: int
-    other: int
+    first: int
+    second: int
     similarity: float
 
 
 def find_near_copies(texts: Sequence[Features], least: float) -> list[NearCopies]:
     """Return all pairs of texts whose similarity is at least `least` (above 0), the most similar
-    first; none of texts that say next to nothing.
+    first. Texts with fewer features than MIN_FEATURES are in no pair.
 
-    Texts so similar share one of their rarest features, as many as `_count_prefix` says: only texts
-    that do are compared (Bayardo, R. J., Ma, Y. and Srikant, R. (2007): Scaling up all pairs
-    similarity search).
+    Two such texts have at least one feature in common among the `_count_prefix` rarest of each, so
+    only texts that share a rare feature are compared (Bayardo, R. J., Ma, Y. and Srikant, R.
+    (2007): Scaling up all pairs similarity search).
     """
     counts = Counter(feature for text in texts for feature in text)
     holding: dict[tuple[str, ...], list[int]] = {}
@@ -82,12 +82,12 @@ def find_near_copies(texts: Sequence[Features], least: float) -> list[NearCopies
                 copies.append(NearCopies(other, at, similarity))
         for feature in prefix:
             holding.setdefault(feature, []).append(at)
-    return sorted(copies, key=lambda pair: (-pair.similarity, pair.one, pair.other))
+    return sorted(copies, key=lambda pair: (-pair.similarity, pair.first, pair.second))
 
 
 def _count_prefix(n_features: int, least: float) -> int:
-    # A text as similar has at least so many features in common with it, whatever its own number:
-    # the smallest that it may be is n × least / (2 - least), all of which are common.
+    # The smallest text that is similar enough has n × least / (2 - least) features, all in common.
+    # A larger text needs even more features in common.
     n_common = math.ceil(n_features * least / (2.0 - least) - 1e-9)
     return n_features - max(1, n_common) + 1
 
@@ -110,16 +110,16 @@ def group_pairs(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 def make_similar_query(text: str) -> str:
-    """Return a query for the texts that may be similar: the longest words of the text, as words
-    that need not all occur. Long words are rare ones, more often than not.
+    """Return a query for the texts that may be similar: the longest words of the text, which need
+    not all occur. Most long words are rare.
     """
     words = sorted(dict.fromkeys(_list_words(text)), key=len, reverse=True)
     return " ".join(_limit(words[:QUERY_WORDS]))
 
 
 class SimilarGroup(NamedTuple):
-    """Items by their positions, each of which is at least as similar as `similarity` to another of
-    the group.
+    """Items by their positions; the similarity of each to another item of the group is at least
+    `similarity`.
     """
 
     members: tuple[int, ...]
@@ -132,10 +132,10 @@ def group_similar(
     """Group items of different owners (`items`: owner and features) whose similarity is at least
     `min_similarity`; items that are similar to a third one are in one group.
 
-    Unlike `find_near_copies` it may miss a pair, takes texts of any length, and counts pairs of
-    different owners alone: an item is compared with those that have most of its rarest features in
-    common. Texts that are nearly the same have. So the work grows with the number of items even if
-    `min_similarity` is so low that `find_near_copies` would compare nearly all pairs.
+    Unlike `find_near_copies` it may miss a pair, takes texts of any length, and counts only pairs
+    of different owners. An item is compared with the items that share most of its rarest features;
+    texts that are nearly the same do. So the work grows with the number of items, and not with the
+    number of pairs, even if `min_similarity` is very low.
     """
     nearest = [0.0] * len(items)
     pairs = []
@@ -177,7 +177,7 @@ def _find_similar_pairs(
 
 
 def _choose_probes(items: Sequence[tuple[str, Features]]) -> list[list[Feature]]:
-    """Return the rarest features of each item, of those that another owner has as well."""
+    """Return the rarest features of each item among the features that another owner has, too."""
     counts: Counter[Feature] = Counter()
     owners: dict[Feature, str] = {}
     shared: set[Feature] = set()
@@ -185,7 +185,7 @@ def _choose_probes(items: Sequence[tuple[str, Features]]) -> list[list[Feature]]
         counts.update(features)
         shared.update(feature for feature in features if owners.setdefault(feature, owner) != owner)
     return [
-        sorted(features & shared, key=lambda one: (counts[one], one))[:N_PROBES]
+        sorted(features & shared, key=lambda feature: (counts[feature], feature))[:N_PROBES]
         for _, features in items
     ]
 

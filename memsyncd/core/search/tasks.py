@@ -19,7 +19,7 @@ CLOSED = FINISHED | {ARCHIVED}
 BLOCKED = "blocked"
 ENDED = "done"
 """The status of the section that records the end of a session."""
-# Kinds that record what has happened: nobody works on them.
+# Kinds that record events: nobody works on them.
 RECORDS = frozenset({"session", "checkpoint", "summary"})
 LAST_PRIORITY = "P9"
 PROJECT = "project"
@@ -68,7 +68,7 @@ class TaskGroup(msgspec.Struct, frozen=True):
 
 class WorkItems(msgspec.Struct, frozen=True, kw_only=True):
     """The sections of a task or session. `first` and `last` are the times of the first and the last
-    one, in ISO form; `tasks` has their tasks in order of name.
+    section, in ISO form; `tasks` has their tasks in order of name.
     """
 
     name: str
@@ -81,7 +81,7 @@ class WorkItems(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """A block of markdown, and the anchors of what it includes and leaves out."""
+    """A block of markdown, and the anchors of the sections that it includes and leaves out."""
 
     text: str
     included: tuple[str, ...]
@@ -96,7 +96,7 @@ ItemValue = Callable[[TaskItem], float]
 def find_ready(
     items: Sequence[TaskItem], task: str | None, *, closed: Collection[str] = CLOSED
 ) -> tuple[list[TaskItem], int]:
-    """Return the sections of a task, or of all, that are not `closed`, P0 first and then the
+    """Return the sections of a task, or of all tasks, that are not `closed`, P0 first and then the
     oldest; and how many are left out because they are blocked.
 
     A section is blocked by its status, or by a task, section or note that it names in `blocked_by`
@@ -110,7 +110,7 @@ def find_ready(
         and (item.task == task if task else item.task)
     ]
     done = _find_done(items)
-    ready = [one for one in work if one.status != BLOCKED and done.issuperset(one.blocked_by)]
+    ready = [item for item in work if item.status != BLOCKED and done.issuperset(item.blocked_by)]
     return sorted(ready, key=_by_priority), len(work) - len(ready)
 
 
@@ -132,23 +132,24 @@ def _by_priority(item: TaskItem) -> tuple[object, ...]:
 
 
 def order_profile(items: Iterable[TaskItem], value: ItemValue | None = None) -> list[TaskItem]:
-    """Return what holds for the whole project: by `value`, else the most important first.
+    """Return the sections about the whole project: by `value`, else the most important first.
 
     Archived sections are among the items only if they are asked for.
     """
     lasting = [item for item in items if item.lifecycle == PROJECT and item.status not in FINISHED]
-    return _order(lasting, value or (lambda one: one.importance))
+    return _order(lasting, value or (lambda item: item.importance))
 
 
 def _order(items: Iterable[TaskItem], value: ItemValue | None) -> list[TaskItem]:
     """By `value`, the largest first; then the latest, and by place."""
     ordered = sorted(items, key=lambda item: (item.path, item.start_line))
-    ordered.sort(key=lambda one: one.time, reverse=True)
-    return sorted(ordered, key=lambda one: -value(one)) if value else ordered
+    ordered.sort(key=lambda item: item.time, reverse=True)
+    return sorted(ordered, key=lambda item: -value(item)) if value else ordered
 
 
 def group_by(items: Iterable[TaskItem], read_name: Callable[[TaskItem], str]) -> list[WorkItems]:
-    """Return the sections that have a name by that name, the group with the latest section first.
+    """Group the sections by name, the group with the latest section first; sections without a name
+    are left out.
 
     A group is ended if its latest section records the end of a session.
     """
@@ -208,8 +209,8 @@ def group_for_task(
 def group_for_session(
     items: Sequence[TaskItem], *, task: str | None, session_anchors: Collection[str]
 ) -> tuple[TaskGroup, ...]:
-    """Return what restores an agent: the last checkpoint, open discoveries, and what is ready, of
-    a task or of the session's own sections.
+    """Return the groups that restore an agent: the last checkpoint, open discoveries and ready
+    sections, of a task or of the session's own sections.
     """
     own = [item for item in items if item.anchor in session_anchors or (task and item.task == task)]
     checkpoints = _order(
@@ -271,7 +272,7 @@ def _render_entry(item: TaskItem, room: int) -> str:
     marks = ", ".join(filter(None, (item.time[:10], item.kind, item.priority, item.status)))
     place = f"- {item.path}:{item.start_line}-{item.end_line} ({marks})"
     text = " ".join(item.body.split())
-    # The heading of what was remembered without a summary is the beginning of its text.
+    # A memory without a summary has the beginning of its text as its heading.
     is_repeated = text.startswith(item.heading.removesuffix("…"))
     head = place if is_repeated else f"{place} {item.heading}"
     line = f"{head}{' ' if is_repeated else ': '}{text}" if text else head
@@ -284,7 +285,7 @@ def _render_entry(item: TaskItem, room: int) -> str:
 
 
 def cut_text(text: str, max_bytes: int) -> str:
-    """Cut a text between words to at most so many bytes, with `…` at its end."""
+    """Cut a text between words to at most `max_bytes`, with `…` at its end."""
     if len(text.encode()) <= max_bytes:
         return text
     kept = text.encode()[: max_bytes - len("…".encode())].decode(errors="ignore")

@@ -1,15 +1,15 @@
 """Fold texts and queries, and split both into the words of the index in the same way.
 
 `fold` makes one spelling of the many in which programs and people write one word. FTS5's tokenizer
-then splits the folded text. It takes touching letters and digits for one word, so it would lose the
+then splits the folded text. It makes one word of touching letters and digits, so it would lose the
 subwords of `camelCase`, any two adjacent characters of scripts without spaces, names such as C++,
 emoji, the number in `v1.2`, and words as people spell them without hyphens and without umlauts and
-other letters of one language. This module finds these, and the index has them as words of their
-own next to the text. In the text itself each character of a script without spaces is a word, so
-that a phrase is a row of words.
+other letters of a language. This module finds these, and the index has them as words of their own
+next to the text. In the text itself each character of a script without spaces is a word, so that a
+phrase is a row of words.
 
-Words that share a beginning are a family, names of code in a question count for more where a text
-writes them as code, and a word that the index does not have is compared with similar ones.
+Words that share a beginning are a family. Names of code in a question count for more where a text
+writes them as code. A word that the index does not have is compared with similar words.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 # --- Folding --------------------------------------------------------------------------------------
 # Spellings differ in composed and decomposed characters, in forms of full and half width, in
-# points, accents and hamza, and in signs inside a word that nobody sees. FTS5's tokenizer folds
-# case and the accents of Latin letters: `ü` stays here, because the index has `ue` for it, too.
+# points, accents and hamza, and in invisible signs inside a word. FTS5's tokenizer folds case and
+# the accents of Latin letters. `fold` keeps `ü`, because the index has `ue` for it, too.
 # Each line is folded by itself and keeps its line end. A text of ASCII stays as it is.
 
 
@@ -37,19 +37,19 @@ def _list_alphanumeric(*blocks: tuple[int, int]) -> str:
     )
 
 
-# Marks over, beneath and within letters of Latin, Greek, Cyrillic, Hebrew and Arabic, and what
-# lengthens an Arabic word.
+# Marks over, beneath and within letters of Latin, Greek, Cyrillic, Hebrew and Arabic, and the sign
+# that lengthens an Arabic word.
 _ACCENTS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a"
     "\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u08d3-\u08ff"
     "\u1ab0-\u1aff\u1dc0-\u1dff\ufe20-\ufe2f"
 )
-# Signs without a form: those that join or part letters, direct the writing, and select a glyph.
+# Invisible signs, which join or part letters, direct the writing, or select a glyph.
 _UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef"
 )
-# Letters that are others with marks: few of Latin, which the tokenizer does not fold.
+# Letters that are other letters with marks; the few Latin ones are not folded by the tokenizer.
 _MARKED = (
     "\u01e0-\u01e3\u01ee\u01ef\u01fc-\u01ff\u0386\u0388-\u0390\u03aa-\u03b0\u03ca-\u03ce\u03d3\u03d4"
     "\u0400\u0401\u0403\u0407\u040c-\u040e\u0419\u0439\u0450\u0451\u0453\u0457\u045c-\u045e"
@@ -71,7 +71,7 @@ _FORMS = (
     "\U00010781-\U000107ba\U0001d400-\U0001d7ff\U0001ee00-\U0001eebb\U0001f100-\U0001f10a"
     "\U0001fbf0-\U0001fbf9"
 )
-# Further characters that compose with those before them, or are composed of others.
+# Further characters that compose with the characters before them, or are composed of others.
 _COMPOSING = (
     "\u093c\u09bc\u09be\u09d7\u0b3e\u0b56\u0b57\u0bbe\u0bd7\u0c56\u0cc2\u0cd5\u0cd6\u0d3e\u0d57"
     "\u0dca\u0dcf\u0ddf\u102e\u1161-\u11ff\u3099\u309a\ud7b0-\ud7ff\uff9e\uff9f"
@@ -81,7 +81,7 @@ _COMPOSED = (
     "\u2000\u2001\u2329\u232a\u2adc\uf900-\ufad9\U0002f800-\U0002fa1d"
 )
 _FOLDED = re.compile(f"[{_ACCENTS}{_UNSEEN}{_MARKED}{_FORMS}]+")
-# A character with those that may compose with it, and one that is folded alone.
+# A character with the characters that may compose with it, and a character that is folded alone.
 _FOLLOWING = f"{_ACCENTS}{_UNSEEN}{_COMPOSING}"
 _CLUSTER = re.compile(f".?[{_FOLLOWING}]+|[{_MARKED}{_FORMS}{_COMPOSED}][{_FOLLOWING}]*", re.DOTALL)
 _DROPPED = re.compile(f"[{_ACCENTS}{_UNSEEN}]+")
@@ -102,7 +102,7 @@ def fold(text: str) -> str:
         return text
     if not unicodedata.is_normalized("NFC", text):
         text = unicodedata.normalize("NFC", text)
-    # Most texts have few such characters: those alone are searched faster.
+    # Most texts have few such characters, and a search of these alone is faster.
     if not _FOLDED.search(keep_non_ascii(text)):
         return text
     return unicodedata.normalize("NFC", _FOLDED.sub(_fold_run, text))
@@ -126,10 +126,10 @@ def _fold_characters(text: str) -> str:
 
 
 class FoldedText(NamedTuple):
-    """A folded text that tells which characters of the original each of its own stands for.
+    """A folded text, with the places of its characters in the original.
 
-    `ends` are where the folded characters differ: after each replaced piece, its end in the folded
-    text; `pieces` are start and end of the piece in the folded text, and in the original.
+    `ends` has the end, in the folded text, of each piece that folding replaced; `pieces` has start
+    and end of each piece in the folded text, and in the original.
     """
 
     text: str
@@ -202,7 +202,7 @@ UNSPACED = (
     "\U00020000-\U0003134f"
 )
 _RUN = re.compile(f"[{UNSPACED}]+")
-# All bytes of UTF-8 but those that begin a character of `UNSPACED`.
+# All bytes of UTF-8 that do not begin a character of `UNSPACED`.
 _SPACED_BYTES = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, 0xF0})
 _MARKS = re.compile(r"[^\w]|_")
 # The class of each byte: `a` for small letters, `A` for capitals, `0` for digits, a blank for the
@@ -216,16 +216,16 @@ _SORTED_HUMP = re.compile(rb"A(?:(?<=[a0]A)|(?=Aa))[aA0]*")
 _CAMEL_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 # The look-behinds follow the sign, so that the search can skip to the next one.
 _PLUSES = re.compile(r"\+\+(?<=\b[A-Za-z]\+\+)(?![A-Za-z_#+])")
-# Signs that join the parts of a name or number; the rest of it, found from the first sign, to which
-# the search can skip; and the first part, which for a hyphen is short: others are seldom written
-# without it.
+# The signs that join the parts of a name or number; the rest of the name from its first sign, to
+# which the search can skip; and its first part. Before a hyphen the first part must be short,
+# because words with a long first part are seldom written without the hyphen.
 NAME_PART, HYPHENED_PART, GROUP_DIGITS, MAJOR_DIGITS = NAME_LIMIT_CHARACTERS, 5, 3, 4
 _LETTERS, _NUMBER, _NAME = re.compile(r"[^\W\d_]+"), re.compile(r"\d+"), re.compile(r"[^\W_]+")
 _JOINED = (
     ("_", re.compile(r"_(?<=[^\W_]_)[^\W_]++(?:_[^\W_]++)*+(?![\w-])"), _NAME, NAME_PART),
     (
         "-",
-        # The second look-behind leaves out what `_find_start` would, of most hyphens, and sooner.
+        # The second look-behind passes over most hyphens that `_find_start` would refuse later.
         re.compile(rf"-(?<=[^\W\d_]-)(?<![^\W_]{{{HYPHENED_PART + 1}}}-)[^\W\d_]++(?![\w-])"),
         _LETTERS,
         HYPHENED_PART,
@@ -251,8 +251,8 @@ _PICTURED = (
     "\u2b00-\u2bff\U0001f000-\U0001faff"
 )
 _PICTURE = re.compile(f"[{_PICTURED}]")
-# A hump as in `_SORTED_HUMP`, a sign within a word, or what is not ASCII: a text without these has
-# no subwords.
+# A hump as in `_SORTED_HUMP`, a sign within a word, or a character that is not ASCII: a text
+# without these has no subwords.
 _MAY_HAVE_SUBWORDS = re.compile(
     r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?=[A-Z][a-z]))|[^\x00-\x7f]|\+\+|#|[^\W_][-_.,][^\W_]"
 )
@@ -307,9 +307,9 @@ def find_spaced_places(text: str) -> list[int]:
 # --- Marks that are no words ----------------------------------------------------------------------
 
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-# Each with the text that shows that there may be one, and that the search skips to: the sort of a
-# callout (`> [!note]- Title`), references to blocks, the names of blocks, and what says how Logseq
-# shows a block. Signs of one or two characters are found soonest.
+# Each mark with a text that it always holds, to which the search skips: the sort of a callout
+# (`> [!note]- Title`), references to blocks, the names of blocks, and the properties by which
+# Logseq shows a block. Signs of one or two characters are found soonest.
 _PROGRAM_MARKS = tuple(
     (sign, re.compile(pattern, re.MULTILINE))
     for sign, pattern in (
@@ -364,8 +364,8 @@ class SubwordFinder:
         """`text` has LF for every line end."""
         self._text = text
         found_by_sort = _find_by_sort(text)
-        self._starts = [[start for start, _ in found] for found in found_by_sort]
-        self._words = [[words for _, words in found] for found in found_by_sort]
+        self._starts = [[start for start, _ in subwords] for subwords in found_by_sort]
+        self._words = [[words for _, words in subwords] for subwords in found_by_sort]
         self._sorts = [sort for sort, starts in enumerate(self._starts) if starts]
         self._titles: dict[str, Sequence[Sequence[str]]] = {}
         # Without the line ends before each line.
@@ -433,7 +433,7 @@ def _find_composed(text: str) -> _Found:
     return [(start, _split_name(text[start:end])) for start, end in _find_humped(text)]
 
 
-# Notes repeat the names that they write of.
+# Notes repeat names, so the results are kept.
 _split_name = lru_cache(maxsize=1024)(_CAMEL_WORD.findall)
 
 
@@ -548,10 +548,10 @@ def spell_out(word: str) -> str:
 
 
 def respell(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words of another spelling of a typed text, whose own are `words`; empty if it has none.
+    """The words of another spelling of a typed text with these `words`; empty if it has none.
 
-    `v1.2` is written 1.2 as well, and words of some languages with other letters. The index
-    has the words of both.
+    `v1.2` is also written 1.2, and some languages have words that are also written with other
+    letters. The index has the words of both spellings.
     """
     if len(words) == 1:
         spelled = spell_out(words[0])
@@ -660,15 +660,16 @@ def is_unspaced(text: str) -> bool:
 # Relate words that share a beginning: `configure`, `configuration` and `reconfigured` are not one
 # stem, the first two are one family.
 #
-# A stem's family are the stems that begin with its first letters, or of which one begins with all
-# of the other. Their occurrences count as a share of the word's own, within the word's own
-# saturation and with its rarity: a chunk gains from them as from a few more occurrences of the
-# word. This serves languages without a stemmer, too, whose words differ in their endings.
+# A stem's family has the stems that begin with the same letters, and the stems with which it
+# begins. Each of their occurrences counts as a share of an occurrence of the word itself, within
+# the word's own saturation and with its rarity: a chunk gains from them as from a few more
+# occurrences of the word. This also serves languages without a stemmer, whose words differ in their
+# endings.
 
 # The value of an occurrence of a related word, beside an occurrence of the word itself.
 FAMILY_WEIGHT = 0.4
-# Related stems share so many letters and such a share of the stem, or one begins with the other,
-# which has at least so many letters and is at least half as long.
+# Related stems share at least this number of letters and this share of the stem; or a stem begins
+# with the other, which has at least this number of letters and is at least half as long.
 SHARED_LETTERS, SHARED_PART = 5, 0.6
 MIN_LETTERS = 4
 # FTS5's bm25 multiplies a word's rarity by (K1 + 1) × r / (1 + r), where r grows with occurrences.
@@ -702,7 +703,9 @@ def make_family(stem: str) -> WordFamily | None:
 
 
 def make_families(stems: Sequence[Sequence[str]]) -> list[WordFamily | None]:
-    """Return the family of each word, of which the index has these stems: None unless it is one."""
+    """Return the family of each word, given by its stems in the index; None for a word with another
+    number of stems than one, or without a family.
+    """
     return [make_family(some[0]) if len(some) == 1 else None for some in stems]
 
 
@@ -721,12 +724,12 @@ def compute_gains(
     *,
     has_own: bool,
 ) -> dict[int, float]:
-    """Return what chunks gain in bm25 from the family of a word.
+    """Return the gains of chunks in bm25 from the family of a word.
 
-    `n_own` of `n_chunks` have the word itself; `own` are their scores by chunk, at least the scores
-    of chunks that have related words, too. `related` are the scores of related words; with
-    `has_own` the first counts the word's own occurrences, too. A word that no chunk has is as rare
-    as its family.
+    `n_own` of `n_chunks` chunks have the word itself; `own` are their scores by chunk, at least for
+    the chunks that have related words, too. `related` are the scores of related words; with
+    `has_own` the first of them counts the word's own occurrences, too. A word that no chunk has is
+    as rare as its family.
     """
     if not FAMILY_WEIGHT:
         return {}
@@ -755,9 +758,10 @@ def compute_idf(n_chunks: int, n_matching: int) -> float:
 
 # --- Identifiers: names of code in a question -----------------------------------------------------
 # An index has `tool.uv.sources` as three words, which it finds in `tool.uv.sources.extra`, too. Of
-# two sections that hold a name, the one that writes it as code tells what it is. On 1,461 questions
+# two sections that hold a name, the section that writes it as code explains it. On 1,461 questions
 # about documentation a weight of 0.2 raises R@5 by 0.5 and MRR by 0.6 points, chats keep theirs;
-# twice the weight gains no more, and neither do names in headings, which weigh as words already.
+# twice the weight gains no more. A gain for names in headings does not help either: words in
+# headings already weigh more.
 
 # The gain of a text that holds all names of the question.
 IDENTIFIER_WEIGHT = 0.2
@@ -796,8 +800,8 @@ def find_identifiers(text: str) -> tuple[str, ...]:
 
 
 class IdentifierMatcher:
-    """Tell which names a text contains whole in its code, not as a part of a longer name, or has as
-    the name of its file.
+    """Find the names that a text holds in its code, whole and not as a part of a longer name, or
+    that are the name of its file.
     """
 
     def __init__(self, identifiers: Sequence[str]) -> None:
@@ -808,7 +812,7 @@ class IdentifierMatcher:
         ]
 
     def compute_factor(self, text: str, path: str) -> float:
-        """Return by what to multiply the score of a text: 1 to 1 + IDENTIFIER_WEIGHT."""
+        """Return the factor for the score of a text, from 1 to 1 + IDENTIFIER_WEIGHT."""
         text, file_name = text.lower(), path.lower().rpartition("/")[2]
         if file_name not in self._names and not any(name in text for name in self._names):
             return 1.0
@@ -829,11 +833,11 @@ N_SUGGESTIONS = 3
 # Shorter words are similar to too many others; longer words are pasted, not typed.
 _MIN_CHARS, _MAX_CHARS = 3, 40
 _PREFIX_MIN = 4
-# The number of edits that a longer, or a shorter, word counts as: the longer ranks before words
-# that differ by a letter, the shorter after.
+# The edits that count for a word that continues the typed word, and for a word that the typed word
+# continues: the first ranks before words that differ by a letter, the second after them.
 _COMPLETION_EDITS, _TRUNCATION_EDITS = 0.5, 1.5
-# The number of edits by which others may be further off than the nearest; words further off are
-# improbable.
+# The number of edits by which a word may differ more than the nearest word does; words that differ
+# more are improbable.
 _LEEWAY = 0.5
 
 
@@ -847,8 +851,8 @@ def fold_word(word: str) -> str:
     )
 
 
-def suggest_words(word: str, known: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-    """The nearest of `known` (folded words, each with the number of chunks that hold it), the
+def suggest_words(word: str, candidates: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+    """The nearest of `candidates` (folded words, each with the number of chunks that hold it), the
     likeliest first, without the word itself.
     """
     word = fold_word(word)
@@ -859,12 +863,12 @@ def suggest_words(word: str, known: Iterable[tuple[str, int]]) -> tuple[str, ...
     shortest, longest = len(word) - max_edits, len(word) + max_edits
     most = max(max_edits, _TRUNCATION_EDITS)
     similar: set[tuple[float, bool, int, str]] = set()
-    for other, n_chunks in known:
+    for other, n_chunks in candidates:
         begins_alike = other.startswith(word) or word.startswith(other)
         edits = _prefix_distance(word, other) if begins_alike else math.inf
         if edits > 1 and shortest <= len(other) <= longest:
-            # The letters that only one of the two has are quick to count, and a lower bound of the
-            # edits.
+            # The letters of only one of the two words are a lower bound of the edits, and are
+            # counted quickly.
             theirs = set(other)
             if len(letters - theirs) <= max_edits and len(theirs - letters) <= max_edits:
                 edits = min(edits, edit_distance(word, other, max_edits))
@@ -884,18 +888,18 @@ def max_edit_distance(word: str) -> int:
     return 1 if len(word) < 6 else 2 if len(word) < 12 else 3
 
 
-def edit_distance(one: str, other: str, max_edits: int) -> int:
+def edit_distance(word: str, other: str, max_edits: int) -> int:
     """The number of letters to insert, delete, replace or swap with a neighbour; `max_edits` + 1 if
     there are more.
     """
-    one, other = _trim_shared(one, other)
+    word, other = _trim_shared(word, other)
     before: Sequence[int] = ()
     row: Sequence[int] = range(len(other) + 1)
-    for i, letter in enumerate(one, 1):
+    for i, letter in enumerate(word, 1):
         new = [i]
         for j, theirs in enumerate(other, 1):
             edits = min(row[j] + 1, new[-1] + 1, row[j - 1] + (letter != theirs))
-            if i > 1 < j and letter == other[j - 2] and one[i - 2] == theirs:
+            if i > 1 < j and letter == other[j - 2] and word[i - 2] == theirs:
                 edits = min(edits, before[j - 2] + 1)
             new.append(edits)
         if min(new) > max_edits and min(row) > max_edits:
@@ -904,20 +908,20 @@ def edit_distance(one: str, other: str, max_edits: int) -> int:
     return min(row[-1], max_edits + 1)
 
 
-def _trim_shared(one: str, other: str) -> tuple[str, str]:
+def _trim_shared(word: str, other: str) -> tuple[str, str]:
     """Both words without the letters at their beginning and end that they share."""
-    first, last = 0, min(len(one), len(other))
-    while first < last and one[first] == other[first]:
+    first, last = 0, min(len(word), len(other))
+    while first < last and word[first] == other[first]:
         first += 1
     n_after = 0
-    while n_after < last - first and one[-1 - n_after] == other[-1 - n_after]:
+    while n_after < last - first and word[-1 - n_after] == other[-1 - n_after]:
         n_after += 1
-    return one[first : len(one) - n_after], other[first : len(other) - n_after]
+    return word[first : len(word) - n_after], other[first : len(other) - n_after]
 
 
 def _prefix_distance(word: str, other: str) -> float:
-    """The number of edits that the shorter word counts as with which the other begins, if it is
-    long enough.
+    """The edits that count if a word begins with the other, which must be long enough; infinite if
+    neither does.
     """
     if len(word) >= _PREFIX_MIN and other.startswith(word):
         return _COMPLETION_EDITS if other != word else 0.0

@@ -49,25 +49,25 @@ class ContextParams(TrackedParams, frozen=True, kw_only=True):
     and errors, the project's profile, recent notes."""
     workspace: WorkspaceNames = None
     max_tokens: MaxTokens = 2000
-    """At most so many tokens, from 100 to 50,000. Four characters are a token, and each character
-    of a script without spaces."""
+    """The most tokens, from 100 to 50,000. Four characters count as a token, and so does each
+    character of a script without spaces."""
     max_bytes: MaxBytes | None = None
-    """At most so many bytes as well."""
+    """The most bytes of the block."""
     sort: Sort = "relevance"
-    """The order in which the block shows sections. By `relevance` it goes by paths and lines.
-    With words in the query the best get the room, without any the first in this order."""
+    """The order in which the block shows sections. `relevance` orders them by paths and lines. If
+    the query has words, the best sections get the room, else the first in this order."""
     filters: Filters = Filters()
     heading: HeadingText = "## Prior Knowledge"
     """The first line; empty for none."""
     mark: bool = True
     """Add a line below the heading if the text tries to instruct its reader."""
     follow: RelationNames = msgspec.field(default_factory=list)
-    """Show what this relation leads to, such as `resolved_by`. The sections that typed links of
-    what is included lead to are included behind it, in at most half of the room; their labels name
-    the relation."""
+    """Show the sections to which this relation leads, such as `resolved_by`. Behind an included
+    section come the sections to which its typed links lead, in at most half of the room; their
+    labels name the relation."""
     user: bool = True
-    """Add pinned notes and preferences of the user-wide workspace, if there is one; they get a
-    quarter of the room at most, and none that the best of the answer needs."""
+    """Add pinned notes and preferences of the user-wide workspace, if it exists. They get at most a
+    quarter of the room, and no room that the best part of the answer needs."""
     wait: Literal["none", "disk"] = "none"
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
@@ -81,9 +81,9 @@ class ContextPart(RelatedMeta, frozen=True, kw_only=True):
     """`match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project`, `recent` or
     `related`, if a relation was followed to it."""
     relation: str | None = None
-    """A relation that was followed to it."""
+    """A relation that was followed to this section."""
     related_to: str | None = None
-    """The section from which it was followed."""
+    """The section from which the relation was followed."""
 
 
 class LeftOutPart(SectionPlace, frozen=True, kw_only=True):
@@ -99,16 +99,16 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
     """The part of a context's result that depends on the query and the index."""
 
     workspace: str
-    """The first that was asked."""
+    """The first workspace that was asked."""
     text: str
     """A block of markdown for a prompt, empty if nothing is relevant."""
     tokens: int
     included: list[ContextPart]
-    """Best first; the text orders them by note and line."""
+    """The included parts, the best first; the text orders them by note and line."""
     left_out: list[LeftOutPart]
     unranked: int
-    """Further matching chunks: only the best are ranked, and rank below all that is included or
-    left out."""
+    """The number of further matching chunks, which rank below all included and left-out parts: only
+    the best chunks are ranked."""
     why_empty: str | None
     semantic: SemanticState = "off"
     """As in the result of `search`."""

@@ -1,8 +1,8 @@
 """Builds a block of markdown for a prompt, for a query or for the start of a session.
 
 For a query, candidates are ranked as in a search, left unjoined, and cut to the lines that match;
-without one, pinned, lasting and recent notes are offered. `core.search.context` decides what fits
-the budget. Everything is read from one committed generation of the index.
+without one, pinned, lasting and recent notes are offered. `core.search.context` decides which parts
+fit the budget. All reads see the same committed generation of the index.
 """
 
 from __future__ import annotations
@@ -98,20 +98,21 @@ from memsyncd.store.sections import count_blank_lines_before
 
 MATCH = "match"
 RELATED = "related"
-# A block shows lines of fewer chunks than a search needs for its passages: of those that are ranked
-# it reads the texts of the best. 200 ranked lose 0.4 points of the evidence of chats in the first
-# 500 tokens, 500 gain nothing.
+# A block shows lines of fewer chunks than a search needs for its passages, so only the best of the
+# ranked chunks have their texts read. With 200 ranked chunks, the first 500 tokens lose 0.4 points
+# of the evidence of chats; with 500 they gain nothing.
 N_CONTEXT_CANDIDATES = 300
 N_READ = 200
-# A note's best chunk counts this much more for its other chunks than in a search: evidence lies
-# together. Measured on chats and documents, the first 500 tokens contain half a point more of it.
+# A note's best chunk counts this much more for its other chunks than in a search, because evidence
+# lies together. Measured on chats and documents: the first 500 tokens contain half a point more of
+# the evidence.
 NOTE_FACTOR = 2.0
-# Few chunks are smaller: a budget divided by it is more chunks than a block can show.
+# Few chunks have fewer tokens: a budget divided by this is more chunks than a block can show.
 MIN_CHUNK_TOKENS = 50
 SortKey = tuple[object, ...]
 FoundChunk = tuple[int, ContextChunk]
 """A chunk with the number of its section in the index."""
-# The user-wide workspace gets one part of so many of the budget, and this label.
+# The budget is divided by this number for the user-wide workspace; its parts have this label.
 USER_SHARE = 4
 USER_LABEL = "user-wide"
 NO_ROOM = "the budget has no room for a single line: ask with a larger one"
@@ -120,9 +121,9 @@ NO_ROOM = "the budget has no room for a single line: ask with a larger one"
 class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     """The offer of one workspace to a block, within the whole budget, best first.
 
-    `parts` describe what the block includes, in its order. `raw_hits` and `counts` belong to a
-    query whose block is merged with others. In a linked worktree `root` is what the paths shown
-    begin with, if they are not relative to that worktree.
+    `parts` describe the included lines, in order of the block. `raw_hits` and `counts` belong to a
+    query whose block is merged with others. In a linked worktree, shown paths begin with `root` if
+    they are not relative to that worktree.
     """
 
     entry: Entry
@@ -135,21 +136,21 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     why_empty: str | None = None
     root: str = ""
     keys: Sequence[SortKey] = ()
-    """By which the parts get their room, if it is by an order that was asked for."""
+    """The keys by which the parts get their room, if the request names an order."""
 
 
 def answer_context(
     call: JoinedCall, params: ContextParams
 ) -> Questions[ContextOffer, ContextAnswer]:
-    """Offer of each workspace what it has, and build one block of it."""
+    """Make the offer of each workspace, and build one block of all offers."""
     if not call.workspaces:
         hint = "add a folder with: memsyncd add PATH"
         raise WorkspaceNotFound("there is no workspace yet", hint=hint)
     commands: frozenset[str] | None = None
     is_merged, user_wide = len(call.workspaces) > 1, call.user_wide
     if call.is_several and may_name_commands(params):
-        asked = [*call.workspaces, *filter(None, [user_wide])]
-        commands = find_commands(asked, params, call.config, call.options)
+        workspaces = [*call.workspaces, *filter(None, [user_wide])]
+        commands = find_commands(workspaces, params, call.config, call.options)
 
     def read(workspace: Workspace, options: RunOptions) -> ContextOffer:
         return offer_context(
@@ -189,11 +190,11 @@ def offer_context(
     is_user_wide: bool = False,
     is_elsewhere: bool = False,
 ) -> ContextOffer:
-    """Find what a workspace offers to a block. Raises what `search` raises.
+    """Find the offer of a workspace for a block. Raises as `search`.
 
-    `is_merged`: also compute what it takes to merge the offer with others. With `is_user_wide`,
-    pinned notes and preferences for a part of the budget. With `is_elsewhere`, paths are shown with
-    the root, for a linked worktree that shares these notes.
+    With `is_merged`, also compute the values that merging the offer with others needs. With
+    `is_user_wide`, offer pinned notes and preferences for a part of the budget. With
+    `is_elsewhere`, paths are shown with the root, for a linked worktree that shares these notes.
     """
     params, options = read_query([workspace], params, config, options)
     plan = make_search_plan(params, config, options, _make_ranking())
@@ -248,8 +249,8 @@ def _sort_chunks(
     sort: Sort,
     plan: SearchPlan,
 ) -> tuple[list[FoundChunk], dict[str, SortKey]]:
-    """Return the chunks in this order, which is also that in which they are shown, and the key of
-    each section. Chunks that match a query are only shown in it, and have no keys.
+    """Return the chunks in this order, in which they are also shown, and the key of each section.
+    Chunks that match a query are only shown in this order, and have no keys.
     """
     config = shows.config
     order = find_order(sort, make_valuation(config, plan.now_s, plan.accesses))
@@ -284,7 +285,7 @@ def _make_ranking() -> RankingPolicy:
 
 def _has_words(plan: SearchPlan) -> bool:
     """True if the query has more than filters."""
-    # A text that is one too long word is shortened to nothing.
+    # A text of a single word that is too long is shortened to nothing.
     return bool(plan.query.text.strip()) or len(plan.text) > QUERY_LIMIT
 
 
@@ -307,7 +308,7 @@ def _is_for_all(chunk: ContextChunk) -> bool:
     return chunk.reason in ("MEMORY.md", "pinned") or chunk.kind == "preference"
 
 
-# --- one block of all that is offered -----------------------------------------------------------
+# --- one block of all offers --------------------------------------------------------------------
 
 
 def merge_offers(
@@ -316,10 +317,10 @@ def merge_offers(
     config: Config,
     user_wide: ContextOffer | None = None,
 ) -> ContextAnswer:
-    """Build one block of what workspaces offer. `user_wide` is shown last, in a quarter of the room
-    at most, which it has first; if the best of the answer has no room then, that comes first.
+    """Build one block of the offers of workspaces. `user_wide` is shown last, but gets its room, at
+    most a quarter, first. If the best part of the answer has no room then, it comes first.
 
-    Each workspace's own order is kept. Labels name the workspaces unless there is one alone.
+    Each workspace's own order is kept. Labels name the workspaces if there are several.
     """
     is_alone = len(offers) == 1 and not offers[0].root
     added = [] if user_wide is None else [*range(len(user_wide.parts))]
@@ -331,7 +332,7 @@ def merge_offers(
         _place(offers[at], number, at, offers[at].entry.name if len(offers) > 1 else "")
         for at, number in _leave_out_repeated(offers, _order_lines(offers))
     ]
-    # Each has its share of the room that the user-wide workspace leaves.
+    # Each workspace has its share of the room that the user-wide workspace leaves.
     own = [placed_part.limit(least + (1 - least) * placed_part.chunk.share) for placed_part in own]
     own.sort(key=lambda placed_part: placed_part.chunk.share)
     placed = [*(each.limit(least) for each in of_user), *own]
@@ -382,7 +383,7 @@ def _list_left_out(offer: ContextOffer) -> list[LeftOutPart]:
 
 
 def _order_lines(offers: Sequence[ContextOffer]) -> list[tuple[int, int]]:
-    """Return offer and position of all that is offered, in the order of filling."""
+    """Return offer and position of each offered chunk, in the order of filling."""
     if any(offer.keys for offer in offers):
         keyed = [
             (key, at, i) for at, offer in enumerate(offers) for i, key in enumerate(offer.keys)
@@ -417,7 +418,7 @@ def _leave_out_repeated(
 
 
 class _Placed(NamedTuple):
-    """A chunk as a block of several workspaces shows it, and its part of the workspace's own."""
+    """A chunk as a block of several workspaces shows it, and its part in its workspace's offer."""
 
     chunk: ContextChunk
     part: ContextPart
@@ -459,8 +460,9 @@ def _build_block(
     read: ReadChunks = list,
     n_added: int = 0,
 ) -> ContextBlock:
-    """Build a block with a mark if it needs one. `n_added` chunks come before the first one that
-    answers the question, which is shown whatever else is not: those, the heading, the whole mark.
+    """Build a block, with a mark if it needs one. `n_added` chunks come before the first chunk that
+    answers the question. This chunk is shown even if the added chunks, the heading or the whole
+    mark must be left out for it.
     """
     chunks = put_copies_behind(chunks)
     best = chunks[n_added] if n_added < len(chunks) else None
@@ -490,7 +492,7 @@ def _build_block(
 
 
 def _shows(block: ContextBlock, chunk: ContextChunk) -> bool:
-    """True if a block has text of a chunk, there or in a section that says the same."""
+    """True if a block has text of a chunk, in its section or in a section that says the same."""
     place = (chunk.anchor, chunk.span.start)
     said = [*block.included, *(part for part in block.omitted if part.same_as)]
     return any((lines.chunk.anchor, lines.span.start) == place for lines in said)
@@ -504,7 +506,7 @@ def _read_included(
     now_s: float,
     relations: Relations,
 ) -> list[ContextPart]:
-    """Describe what the block includes, in its order; metadata is read of these sections alone."""
+    """Describe the included parts of a block, in its order; only their metadata is read."""
     ids = {chunk.anchor: section for section, chunk in chunks}
     numbers = [ids[part.chunk.anchor] for part in block.included]
     sections = shows.read_sections(set(numbers))
@@ -537,7 +539,7 @@ Relations = dict[str, dict[str, Any]]
 """Fields of `ContextPart` by the anchor of a section: `relation`, `related_to`, `contradicts`,
 `contradicted_by`."""
 _UNRELATED: dict[str, Any] = {}
-# Sections to which relations lead get one part of so many of the budget.
+# The budget is divided by this number for the sections to which relations lead.
 RELATED_SHARE = 2
 
 
@@ -548,7 +550,7 @@ def _follow(
     related: RelatedReader,
     budget: Budget,
 ) -> tuple[list[FoundChunk], Relations]:
-    """Insert what the relations of a section lead to behind its first chunk, and label it."""
+    """Insert the sections to which a section's relations lead behind its first chunk, labelled."""
     if not names:
         return [*chunks], {}
     by_anchor = find_relations(shows.reader, (chunk.anchor for _, chunk in chunks), names)
@@ -558,7 +560,7 @@ def _follow(
     left = budget.max_tokens // RELATED_SHARE
     for section, chunk in chunks:
         followed.append((section, chunk))
-        # Each place once: the places of the best section come first.
+        # Each place comes once; the places of the best section come first.
         for target in related.read(by_anchor.pop(chunk.anchor, ())):
             read = _read_chunks(shows, [(each, RELATED) for each in target.chunks])
             n_tokens = sum(count_tokens(each.text) + LABEL_TOKENS for _, each in read)
@@ -585,7 +587,7 @@ def _follow(
 def _add_contradictions(
     reader: Reader, chunks: Sequence[FoundChunk], relations: Relations
 ) -> list[FoundChunk]:
-    """Label the sections that contradict another, or that another contradicts."""
+    """Label sections that contradict another section, and sections that another contradicts."""
     contradictions = find_contradictions(reader, (chunk.anchor for _, chunk in chunks))
     if not contradictions:
         return list(chunks)
@@ -604,8 +606,8 @@ def _add_contradictions(
 
 
 class _Matching(NamedTuple):
-    """The best of the matching lines, how many chunks match beyond those ranked, the ranked chunks
-    as they were found, the use of vectors, and what reads the chunks that are unread.
+    """The best matching lines, the number of matching chunks that were not ranked, the ranked
+    chunks as found, the use of vectors, and the function that reads unread chunks.
     """
 
     chunks: list[FoundChunk]
@@ -658,8 +660,8 @@ def _find_raw_hits(
     block: ContextBlock,
     relations: Relations,
 ) -> list[RawHit]:
-    """Return for each part of a block the best raw score in its section, and the terms there; for
-    a section that does not match has the score of the section that led to it.
+    """Return for each part of a block the best raw score in its section, and the terms there. A
+    section that does not match has the score of the section that led to it.
     """
     matched = {passage.chunk.anchor for passage in matching.passages}
     anchors = [
@@ -669,7 +671,7 @@ def _find_raw_hits(
         for part in block.included
     ]
     wanted = set(anchors)
-    passages = [passage_ for passage_ in matching.passages if passage_.chunk.anchor in wanted]
+    passages = [each for each in matching.passages if each.chunk.anchor in wanted]
     chunks = matching.read([passage.chunk for passage in passages])
     matcher = Matcher(make_patterns(reader, plan))
     raw_hits: dict[str, RawHit] = {}
@@ -738,8 +740,8 @@ def _find_start_chunks(
 
 def _is_informative(chunk: ContextChunk, parents: Collection[tuple[str, tuple[str, ...]]]) -> bool:
     """False for a note's front matter, for the unchanged text of a first note, and for a heading
-    alone that is one word or that the labels of its sub-sections show too (`parents`: paths and
-    headings).
+    without text that is a single word, or that the labels of its subsections show, too (`parents`:
+    paths and headings).
     """
     lines = chunk.text.rstrip().split("\n")
     if is_first_text(chunk.path, chunk.span.start, lines):
@@ -759,8 +761,8 @@ def _is_one_word(heading: str) -> bool:
 
 
 def _explain(workspace: Workspace, plan: SearchPlan, n_empty: int, *, has_words: bool) -> str:
-    """Explain why there is no chunk for the words that were asked for, or, if there were none, for
-    the start of a session.
+    """Explain why there is no chunk for the words of the request or, without words, for the start
+    of a session.
     """
     if has_words:
         return explain_nothing([workspace], plan).why
@@ -792,7 +794,7 @@ def _read_chunks(
 def _describe_chunks(
     shows: ShownReader, chosen: Sequence[tuple[Candidate | StartChunk, str]]
 ) -> list[FoundChunk]:
-    """Read what an answer says of chunks that it leaves out: all but their texts."""
+    """Read the fields of chunks that an answer leaves out: all but their texts."""
     titles = shows.read_titles({chunk.section for chunk, _ in chosen})
     return [
         (

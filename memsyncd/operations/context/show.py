@@ -48,7 +48,7 @@ def _show_block(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 
 def _list_sources(answer: dict[str, Any]) -> list[str]:
-    """List each label of a workspace in the block, with the folder that its paths start from."""
+    """List each label of a workspace in the block, with the folder from which its paths start."""
     included = {part["workspace"] for part in answer["included"]}
     every = answer["workspaces"]
     is_labelled = sum(not workspace["user"] for workspace in every) > 1

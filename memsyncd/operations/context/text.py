@@ -14,7 +14,7 @@ from memsyncd.operations.search.text import (
 
 
 def render_context(answer: ContextResult, _find_warning: FindWarning | None = None) -> str:
-    """Return a block of memory, which is marked already, with the citations of its parts."""
+    """Return a block of memory, already marked, with the citations of its parts."""
     lines = [*render_state(answer.freshness), *render_workspaces(answer.workspaces)]
     lines += render_semantic(answer)
     lines += render_query(answer)

@@ -1,7 +1,7 @@
 """Parameters, results and operations: change, finish, relate, replace and forget memories.
 
-A memory is a section, or a whole note. It is named by what any command prints: an anchor, lines of
-a note, a path, or the title of a note or section.
+A memory is a section, or a whole note. Its name is any form that a command prints: an anchor, lines
+of a note, a path, or the title of a note or section.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ MemoryNames = Annotated[list[Place], msgspec.Meta(max_length=10_000)]
 
 
 class SelectParams(WriteParams, frozen=True, kw_only=True):
-    """Memories by their names, which are changed at once; or all that pass the filters, of which a
-    plan is shown first.
+    """Memories by their names, which are changed at once; or all memories that pass the filters,
+    whose plan is shown first.
     """
 
     anchors: MemoryNames = msgspec.field(default_factory=list)
     """Memories: anchors, notes, lines of notes such as `MEMORY.md:12-18`, or titles."""
     filters: Filters = Filters()
     apply: bool | None = None
-    """Do it; by default memories that are named are changed at once, and of filters only the plan
-    is shown."""
+    """Carry out the plan. By default, memories that are named are changed at once, and for filters
+    only the plan is shown."""
     plan: Name | None = None
-    """Only if the plan is still this one, as a call without `apply` names it."""
+    """Only if the plan still has this digest, which a call without `apply` returns as `plan`."""
 
 
 class SetParams(SelectParams, frozen=True, kw_only=True):
-    """Changes of the metadata of memories: what is given is replaced, an empty text or list removes
-    it, the rest stays as it is written. A section's metadata is its comment, a note's its front
-    matter.
+    """Changes of the metadata of memories. A field that is set is replaced, an empty text or list
+    removes it, and all others stay as they are written. A section states its metadata in its
+    comment, a note in its front matter.
     """
 
     status: str | None = None
@@ -66,17 +66,17 @@ class SetParams(SelectParams, frozen=True, kw_only=True):
     kind: str | None = None
     """The kind of memory, one word such as decision; the memory stays in its note."""
     tags: list[str] | None = None
-    """A tag that it is to have; others go."""
+    """A tag of the memory; all others are removed."""
     add_tags: list[str] = msgspec.field(default_factory=list)
-    """A tag that it gets besides its others."""
+    """A tag to add."""
     remove_tags: list[str] = msgspec.field(default_factory=list)
-    """A tag that goes."""
+    """A tag to remove."""
     keywords: list[str] | None = None
-    """A keyword that it is to have; others go."""
+    """A keyword of the memory; all others are removed."""
     add_keywords: list[str] = msgspec.field(default_factory=list)
-    """A keyword that it gets besides its others."""
+    """A keyword to add."""
     remove_keywords: list[str] = msgspec.field(default_factory=list)
-    """A keyword that goes."""
+    """A keyword to remove."""
     task: str | None = None
     """The task, such as `WU-123`."""
     session: str | None = None
@@ -86,13 +86,13 @@ class SetParams(SelectParams, frozen=True, kw_only=True):
     lifecycle: str | None = None
     """`ephemeral`, `session`, `task` or `project`."""
     expires: str | None = None
-    """A day or a time, from which on searches leave it out."""
+    """A day or a time; from then on searches leave the memory out."""
     source: str | None = None
-    """Where it comes from."""
+    """The origin of the memory."""
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
-    """Keys of one's own; an empty text removes one."""
+    """Metadata of your own, by key; an empty text removes a key."""
     relate: list[NewRelation] = msgspec.field(default_factory=list)
-    """A relation to add, such as `resolves=MEMORY.md#setup`; one that is there already stays."""
+    """A relation to add, such as `resolves=MEMORY.md#setup`; an existing relation stays."""
     unrelate: list[NewRelation] = msgspec.field(default_factory=list)
     """A relation to remove."""
     title: str | None = None
@@ -103,7 +103,7 @@ class SetParams(SelectParams, frozen=True, kw_only=True):
 
 
 class MemoryItem(SectionPlace, frozen=True, kw_only=True):
-    """A memory, with its lines after the change; of a whole note the anchor is its path."""
+    """A memory, with its lines after the change; a whole note has its path as anchor."""
 
     kind: str | None
     digest: str
@@ -118,7 +118,7 @@ class LeadingLink(Result, frozen=True, kw_only=True):
     path: str
     lines: list[int]
     to: str
-    """The anchor or the path that it leads to before the change."""
+    """The anchor or the path to which the link leads before the change."""
 
 
 class MemoriesSet(Written, frozen=True, kw_only=True):
@@ -127,11 +127,11 @@ class MemoriesSet(Written, frozen=True, kw_only=True):
     """A digest of the changes."""
     changed: list[MemoryItem]
     unchanged: list[MemoryItem]
-    """Those that say it already."""
+    """Memories that state it already."""
     skipped: list[MemoryItem]
-    """Those that cannot be changed."""
+    """Memories that cannot be changed."""
     links: list[LeadingLink]
-    """Links that are changed with a title; none of other changes."""
+    """Links that are changed with a title; other changes change no links."""
 
 
 class DoneParams(WriteParams, frozen=True, kw_only=True):
@@ -146,7 +146,7 @@ class RelateParams(WriteParams, frozen=True, kw_only=True):
     relation: str
     """One word such as `resolves`, `caused_by`, `contradicts`, `supersedes`."""
     to: Place
-    """The memory that it leads to, named like the first."""
+    """The memory to which the relation leads, named like the first."""
     remove: bool = False
     """Remove the relation instead."""
     if_digest: Name | None = None
@@ -158,13 +158,13 @@ class ForgetParams(SelectParams, frozen=True, kw_only=True):
     """
 
     purge: bool = False
-    """Remove them from the history too, with every earlier text of their notes that holds them:
-    no undo brings them back."""
+    """Remove them from the history, too, with every earlier text of their notes that holds them: no
+    undo brings them back."""
     unlink: bool = False
-    """Remove the links to them too; otherwise these are only named."""
+    """Remove the links to them, too; by default the answer only names these links."""
     confirm: bool = False
-    """Forget memories of protected kinds, sections beneath a named one, and for ever, without a
-    question."""
+    """Agree, instead of a question, to forget memories of protected kinds or sections beneath a
+    named memory, and to purge."""
     if_digest: Name | None = None
 
 
@@ -173,20 +173,21 @@ class MemoriesForgotten(Written, frozen=True, kw_only=True):
     plan: str
     """A digest of the changes."""
     forgotten: list[MemoryItem]
-    """Every section that goes, with its lines before the change."""
+    """Every removed section, with its lines before the change."""
     skipped: list[MemoryItem]
-    """Those that cannot be removed, or are protected."""
+    """Memories that cannot be removed, or are protected."""
     links: list[LeadingLink]
-    """Links to what goes, with their lines before the change."""
+    """Links to removed sections, with their lines before the change."""
     purged: int
-    """Revisions that were removed from the history."""
+    """The number of revisions that were removed from the history."""
     is_clean: bool
-    """False while traces of what was purged stay, because another program reads records.db."""
+    """False while traces of purged texts stay, because another program reads records.db."""
 
 
 class ReplaceParams(WriteParams, frozen=True, kw_only=True):
-    """A memory that takes the place of another: it has its metadata, unless other is given, and a
-    relation `supersedes` to it. The other is archived with all sections beneath it.
+    """A memory that takes the place of a former memory. It has the former metadata, unless the
+    request sets other values, and a relation `supersedes` to the former memory, which is archived
+    with all sections beneath it.
     """
 
     anchor: Place
@@ -194,13 +195,14 @@ class ReplaceParams(WriteParams, frozen=True, kw_only=True):
     content: str
     """The new text, in markdown."""
     summary: str = ""
-    """The heading; by default the former one, or the beginning of the text if that was one."""
+    """The heading; by default the former heading, or, if that was the beginning of the former text,
+    the beginning of the new text."""
     kind: str | None = None
-    """The kind; by default that of the former memory, like all that follows."""
+    """The kind; by default the kind of the former memory, and so are all further fields."""
     tags: list[str] | None = None
-    """A tag; others of the former memory go."""
+    """A tag; the tags of the former memory are left out."""
     keywords: list[str] | None = None
-    """A keyword; others of the former memory go."""
+    """A keyword; the keywords of the former memory are left out."""
     importance: float | None = None
     priority: str | None = None
     lifecycle: str | None = None
@@ -209,9 +211,9 @@ class ReplaceParams(WriteParams, frozen=True, kw_only=True):
     session: str | None = None
     topic: str | None = None
     expires: str | None = None
-    """A day or a time, from which on searches leave it out; by default none."""
+    """A day or a time; from then on searches leave the memory out; by default none."""
     note: Name | None = None
-    """The note to write it to; by default that of the former memory."""
+    """The note for the new memory; by default the note of the former memory."""
     if_digest: Name | None = None
 
 

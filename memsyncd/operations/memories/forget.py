@@ -68,8 +68,8 @@ _HINT: Final = "if it is meant, add --yes (confirm: true); --apply without a nam
 
 
 class ForgetPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes, and what changes with it. `anchors` are the sections that go of each note; an
-    empty list for the whole note. `reasons` are why it is asked about.
+    """The plan of a removal. `anchors` are the sections to remove by note; an empty list stands for
+    the whole note. `reasons` are the reasons to ask somebody first.
     """
 
     changes: tuple[Put | Delete, ...]
@@ -85,21 +85,21 @@ class ForgetPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Going(NamedTuple):
-    """A note of which something goes."""
+    """A note that is removed as a whole or in part."""
 
     file: TextFile
     anchors: list[str]
     is_whole: bool
     data: bytes
-    """What is left; nothing of a note that goes."""
+    """The rest of the note; empty for a note that is removed."""
 
 
 def plan_forget(
     workspace: Workspace, config: Config, params: ForgetParams, now_s: float
 ) -> ForgetPlan:
-    """Plan the removal of all memories that are meant.
+    """Plan the removal of all selected memories.
 
-    Raises EditRefused and PathRefused if one that is named cannot be removed.
+    Raises EditRefused and PathRefused if a memory that is named cannot be removed.
     """
     selected = select_memories(workspace, config, params, now_s)
     if params.if_digest is not None and len(selected) > 1:
@@ -136,13 +136,13 @@ def plan_forget(
         forgotten=tuple(forgotten),
         skipped=tuple(skipped),
         links=tuple(links),
-        anchors={path: [] if one.is_whole else one.anchors for path, one in going.items()},
+        anchors={path: [] if note.is_whole else note.anchors for path, note in going.items()},
         reasons=tuple(reasons),
     )
 
 
 class _Chosen(msgspec.Struct):
-    """The sections of a note that go, and why somebody is asked first."""
+    """The sections of a note to remove, and the reasons to ask somebody first."""
 
     is_whole: bool = False
     anchors: list[str] = []
@@ -154,7 +154,9 @@ class _Chosen(msgspec.Struct):
 def _choose(
     config: Config, params: ForgetParams, path: str, file: TextFile, selected: Selected
 ) -> _Chosen:
-    """Choose what goes of a note: each memory with all sections beneath it. Raises NoteNotFound."""
+    """Choose the sections to remove from a note: each memory with all sections beneath it. Raises
+    NoteNotFound.
+    """
     note = parse_note(NotePath(path), file.data, config.chunking)
     by_anchor = {section.anchor: section for section in note.sections}
     raw = split_note_sections(path, file.data)
@@ -162,24 +164,26 @@ def _choose(
     named = [None] if chosen.is_whole else list(selected.anchors)
     for anchor in named:
         own = (
-            list(by_anchor) if anchor is None else [one.anchor for one in list_beneath(raw, anchor)]
+            list(by_anchor)
+            if anchor is None
+            else [section.anchor for section in list_beneath(raw, anchor)]
         )
         if anchor is not None and not own:
             raise NoteNotFound(f"no section {anchor}", hint="see: memsyncd list --sections")
-        sections = [by_anchor[one] for one in own if one not in chosen.anchors]
+        sections = [by_anchor[each] for each in own if each not in chosen.anchors]
         protected = _find_protected_kind(config, sections)
         reason = f"the kind of {anchor or path}, {protected}, is protected" if protected else ""
-        items = [describe_memory(path, file.data, one, note.n_lines) for one in sections]
+        items = [describe_memory(path, file.data, section, note.n_lines) for section in sections]
         if reason and not params.anchors and not params.confirm:
             chosen.skipped += [
                 replace(item, reason=f"its kind, {protected}, is protected") for item in items[:1]
             ]
             continue
         chosen.reasons += [reason] if reason else []
-        unnamed = [one for one in own[1:] if one not in selected.anchors]
+        unnamed = [each for each in own[1:] if each not in selected.anchors]
         if anchor is not None and unnamed and params.anchors:
             chosen.reasons.append(f"{', '.join(unnamed)} would go with {anchor}")
-        chosen.anchors += [one.anchor for one in sections]
+        chosen.anchors += [section.anchor for section in sections]
         chosen.forgotten += items or [describe_memory(path, file.data, None, note.n_lines)]
     return chosen
 
@@ -198,7 +202,7 @@ def _remove(path: str, data: bytes, chosen: _Chosen) -> bytes:
 def _change_notes(
     workspace: Workspace, going: Mapping[str, _Going], *, is_unlinking: bool
 ) -> tuple[list[Put | Delete], list[LeadingLink]]:
-    """Return the changes of all notes, and the links to what goes."""
+    """Return the changes of all notes, and the links to removed sections and notes."""
     left: dict[str, tuple[TextFile, bytes]] = {
         path: (note.file, note.data) for path, note in going.items()
     }
@@ -230,7 +234,7 @@ def _change_notes(
             left[source] = file, change_links(source, data, partial(redirect, source))
     changes: list[Put | Delete] = []
     for path, (file, data) in left.items():
-        # Of a note with nothing else in it, no empty file stays.
+        # A note without any other text is deleted, so that no empty file stays.
         if not data.strip() and path in going:
             changes.append(Delete(path=file.path, was={file.path: file}))
         elif data != file.data:
@@ -245,8 +249,8 @@ def _change_notes(
 def purge_memories(
     workspace: Workspace, config: Config, clock: Clock, anchors: Mapping[str, Sequence[str]]
 ) -> Job[Purged]:
-    """Erase the revisions whose texts hold these sections, under all headings that they had; of a
-    note without sections all revisions.
+    """Erase the revisions whose texts hold these sections, under all headings that they had. If a
+    note has no sections here, all of its revisions are erased.
     """
     history = open_history(workspace, config, clock)
     # A copy that a client has not fetched would keep the purged texts.
@@ -270,12 +274,12 @@ def purge_memories(
                 continue
             before = trace_sections(revision.old_path or revision.path, old)
             after = trace_sections(revision.path, new)
-            names = {one.slugs for one in after}
+            names = {section.slugs for section in after}
             is_in_new = not slugs.isdisjoint(names)
             former = match_sections(before, after).slugs if new is not None else {}
             if is_in_new:
-                slugs = {one for one, to in former.items() if to in slugs}
-            is_in_old = not slugs.isdisjoint(one.slugs for one in before)
+                slugs = {section for section, to in former.items() if to in slugs}
+            is_in_old = not slugs.isdisjoint(section.slugs for section in before)
             if is_in_new or is_in_old:
                 chosen.append(revision.id)
     done = history.purge(revisions=chosen)
@@ -290,8 +294,8 @@ def purge_memories(
 def make_forget_decision(
     workspace: Workspace, config: Config, params: ForgetParams, *, client: str, now_s: float
 ) -> Decide[ForgetPlan]:
-    """Make the decision to forget; it raises ConfirmationNeeded where somebody should say yes, and
-    Conflict if the plan is not the one that the client names.
+    """Make the decision to forget. It raises ConfirmationNeeded if somebody must agree, and
+    Conflict if the plan is not the plan that the client names.
     """
 
     def decide() -> tuple[Edit, ForgetPlan]:

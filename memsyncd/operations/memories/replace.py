@@ -1,4 +1,4 @@
-"""Replaces memories: writes the new one, relates it to the former one, and archives that."""
+"""Replaces memories: writes a new memory, relates it to the former, and archives the former."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from memsyncd.operations.memories.selection import (
 from memsyncd.store.sections import read_digest
 
 COMMAND: Final = "memory.replace"
-# Of the former memory alone.
+# Metadata that the new memory does not take from the former.
 _LEFT_BEHIND: Final = frozenset((FORMER_STATUS, "id", "discovered_from", "title"))
 _COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
 _TEXTS: Final = (
@@ -95,8 +95,8 @@ def make_replace_decision(
 
 
 def _find_former(workspace: Workspace, name: str) -> tuple[NamedPlace, str, str | None]:
-    """Return the memory of this name, the target of a link to it, and the digest of its note if it
-    was named by its lines.
+    """Return the memory with this name, the target of a link to it, and the digest of its note if
+    its name is lines.
 
     Raises BadRequest for a note, EditRefused for a memory that another supersedes already.
     """
@@ -115,7 +115,7 @@ def _find_former(workspace: Workspace, name: str) -> tuple[NamedPlace, str, str 
 
 
 def _inherit(place: NamedPlace, data: bytes, params: ReplaceParams, target: str) -> Addition:
-    """Make the new memory, with what the former one states of itself."""
+    """Make the new memory, with the metadata that the former memory states itself."""
     anchor = place.anchor or ""
     meta = read_section_meta(place.path, data, anchor)
     body = _read_body(place.path, data, anchor)
@@ -154,7 +154,7 @@ def _make_addition(params: ReplaceParams, meta: Meta, heading: str) -> Addition:
 
 
 def _find_own_metadata(extra: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """Return the keys of one's own that a new section may state, too."""
+    """Return the metadata of the user's own keys that a new section may state, too."""
     return {
         key: value
         for key, value in extra

@@ -1,8 +1,8 @@
 """Changes memories: their metadata, relations and titles.
 
-A change is a plan that is computed from the notes as they are on the disk; carried out, it is one
-change set. Memories that are named are changed or refused; those that filters select are skipped,
-with a reason, where they cannot be changed.
+A change is a plan that is computed from the notes as they are on the disk; it is carried out as one
+change set. Memories that are named are changed or refused. Memories that filters select are
+skipped, with a reason, if they cannot be changed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ from memsyncd.operations.topics.declare import NewRelation
 from memsyncd.store.lookup import stream_notes
 
 DONE: Final = "done"
-# Words of a status that have a meaning are written in lower case.
+# The statuses with a meaning, which are written in lower case.
 _KNOWN_STATUSES: Final = FINISHED | {ARCHIVED, BLOCKED, "open", "doing"}
 _TEXT_FIELDS: Final = (
     "status", "priority", "kind", "task", "session", "topic", "lifecycle", "expires", "source",
@@ -89,7 +89,7 @@ _TEXT_FIELDS: Final = (
 _LIST_FIELDS: Final = ("tags", "keywords")
 _CLEARED: Final = (*_TEXT_FIELDS, *_LIST_FIELDS, "importance")
 
-# --- what is asked for --------------------------------------------------------------------------
+# --- the changes of a request -------------------------------------------------------------------
 
 
 class Wanted(NamedTuple):
@@ -103,7 +103,7 @@ class Wanted(NamedTuple):
 
 
 def read_wanted(config: Config, params: SetParams) -> Wanted:
-    """Return what is to be changed. Raises BadRequest that names everything that is wrong."""
+    """Return the changes of a request. Raises BadRequest that names all faults."""
     texts: dict[str, str | None] = {name: getattr(params, name) for name in _TEXT_FIELDS}
     stated: dict[str, Any] = {name: text for name, text in texts.items() if text}
     words = {
@@ -114,7 +114,9 @@ def read_wanted(config: Config, params: SetParams) -> Wanted:
         )
         for name in _LIST_FIELDS
     }
-    new: dict[str, Any] = {name: (*(one.only or ()), *one.add) for name, one in words.items()}
+    new: dict[str, Any] = {
+        name: (*(change.only or ()), *change.add) for name, change in words.items()
+    }
     addition = Addition(
         content="x",
         summary=params.title or "x",
@@ -132,7 +134,7 @@ def read_wanted(config: Config, params: SetParams) -> Wanted:
     metadata: dict[str, KeyChange] = {
         name: _fold(name, text.strip()) for name, text in texts.items() if text is not None
     }
-    metadata |= {name: one for name, one in words.items() if one != WordsChange()}
+    metadata |= {name: change for name, change in words.items() if change != WordsChange()}
     if params.importance is not None:
         metadata["importance"] = repr(float(params.importance))
     metadata |= {key: text.strip() for key, text in params.metadata.items()}
@@ -140,12 +142,12 @@ def read_wanted(config: Config, params: SetParams) -> Wanted:
         name: WordsChange(only=()) if name in _LIST_FIELDS else "" for name in params.clear
     }
     status = metadata.pop("status", None)
-    known = status if isinstance(status, str) else None
+    new_status = status if isinstance(status, str) else None
     relate, unrelate = (
-        [RelationLink(one.kind, one.to) for one in each]
-        for each in (params.relate, params.unrelate)
+        [RelationLink(relation.kind, relation.to) for relation in relations]
+        for relations in (params.relate, params.unrelate)
     )
-    return Wanted(metadata, known, relate, unrelate, params.title)
+    return Wanted(metadata, new_status, relate, unrelate, params.title)
 
 
 def _fold(name: str, text: str) -> str:
@@ -166,7 +168,10 @@ def _rename_fault(fault: BadRequest) -> BadRequest:
 def _find_own_faults(params: SetParams) -> list[BadRequest]:
     faults: list[BadRequest] = []
     for name in ("relate", "unrelate"):
-        relations = [RelationLink(one.kind, "x" * bool(one.to)) for one in getattr(params, name)]
+        relations = [
+            RelationLink(relation.kind, "x" * bool(relation.to))
+            for relation in getattr(params, name)
+        ]
         faults += find_relation_faults(name, relations)
     for name in params.clear:
         if name not in _CLEARED:
@@ -191,7 +196,7 @@ def _find_own_faults(params: SetParams) -> list[BadRequest]:
 
 
 class NoteChange(msgspec.Struct, frozen=True):
-    """A note after the change of one of its memories; `anchors` are the new by the old ones."""
+    """A note after the change of one of its memories; `anchors` has new anchors by old anchors."""
 
     data: bytes
     anchors: Mapping[str, str] = {}
@@ -200,7 +205,7 @@ class NoteChange(msgspec.Struct, frozen=True):
 def change_memory(
     workspace: Workspace, path: str, data: bytes, anchor: str | None, wanted: Wanted
 ) -> NoteChange:
-    """Return the note with one memory changed; of None the note itself. Raises EditRefused."""
+    """Return the note with one memory changed, for None the note itself. Raises EditRefused."""
     metadata = dict(wanted.metadata)
     if wanted.status is not None:
         before = _read_meta(path, data, anchor)
@@ -236,8 +241,8 @@ def _archive(path: str, data: bytes, anchor: str | None) -> bytes:
         if isinstance(archived, str):
             raise EditRefused(f"{path}: {archived}")
         return archived
-    own = [one.anchor for one in list_beneath(split_note_sections(path, data), anchor)]
-    left = [one for one in own if read_section_meta(path, data, one).status != ARCHIVED]
+    own = [section.anchor for section in list_beneath(split_note_sections(path, data), anchor)]
+    left = [each for each in own if read_section_meta(path, data, each).status != ARCHIVED]
     data, refused = archive_sections(path, data, left)
     for name, reason in refused.items():
         raise EditRefused(f"{name}: {reason}")
@@ -258,8 +263,8 @@ def _relate(
 
 
 def _rename(path: str, data: bytes, anchor: str | None, title: str) -> NoteChange:
-    """KeyChange the heading of a section, or the title of a note where it is stated: in its front
-    matter, else in its heading.
+    """Change the heading of a section, or the title of a note, which its front matter states, else
+    its heading.
     """
     if anchor is None:
         top = find_title(split_note_sections(path, data))
@@ -287,9 +292,9 @@ class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_set(
     workspace: Workspace, config: Config, params: SetParams, wanted: Wanted, now_s: float
 ) -> MemoryPlan:
-    """Plan the change of all memories that are meant."""
+    """Plan the change of all selected memories."""
     selected = select_memories(workspace, config, params, now_s)
-    n_memories = sum(len(one.anchors) for one in selected.values())
+    n_memories = sum(len(memories.anchors) for memories in selected.values())
     if wanted.title is not None and n_memories > 1:
         raise BadRequest("one title is of one memory", hint="name one memory")
     if params.if_digest is not None and len(selected) > 1:
@@ -319,8 +324,8 @@ def plan_set(
 
 
 class _ChangedNote(msgspec.Struct):
-    """A note while its memories are changed one by one; `states` says of each whether it has
-    changed (True), said it already (False), or why it cannot be changed.
+    """A note while its memories are changed one by one. `states` has for each True if it has
+    changed, False if it stated the values already, or the reason why it cannot be changed.
     """
 
     data: bytes = b""
@@ -373,7 +378,7 @@ def _find_protected(
 def _describe(
     config: Config, path: str, data: bytes, changed: _ChangedNote
 ) -> Iterator[tuple[str, MemoryItem]]:
-    """Yield the memories of a note with the list of the answer that each belongs to."""
+    """Yield the memories of a note, each with the name of its list in the answer."""
     note = parse_note(NotePath(path), data, config.chunking)
     sections = {section.anchor: section for section in note.sections}
     for anchor, state in changed.states.items():
@@ -388,8 +393,8 @@ def _describe(
 def _move_links(
     workspace: Workspace, path: str, data: bytes, moved: Mapping[str, str]
 ) -> tuple[list[Put], list[LeadingLink], bytes]:
-    """KeyChange the links to the sections of a note whose anchors have changed: in the note itself,
-    and in all others that may be written.
+    """Change the links to the sections of a note whose anchors have changed: in the note itself,
+    and in all other notes that may be written.
     """
     sections = split_note_sections(path, data)
     after = [section.anchor for section in sections]
@@ -414,7 +419,7 @@ def _move_links(
             source = note_of(edge.source)
             if edge.to is not None and moved.get(edge.to, edge.to) != edge.to:
                 links.append(LeadingLink(path=source, lines=list(edge.lines), to=edge.to))
-        for source in dict.fromkeys(one.path for one in links):
+        for source in dict.fromkeys(link.path for link in links):
             note = NotePath(source)
             if source == path:
                 data = change_links(path, data, partial(redirect, path))
@@ -485,15 +490,15 @@ async def change(call: Call, params: SetParams) -> MemoriesSet:
 
 
 async def finish(call: Call, params: DoneParams) -> MemoriesSet:
-    asked = _make_set(params, anchors=params.anchors, status=DONE)
-    return await carry_out(call, asked, "memory.done")
+    set_params = _make_set(params, anchors=params.anchors, status=DONE)
+    return await carry_out(call, set_params, "memory.done")
 
 
 async def relate(call: Call, params: RelateParams) -> MemoriesSet:
     relation = NewRelation(kind=params.relation, to=params.to)
     name = "unrelate" if params.remove else "relate"
-    asked = _make_set(params, anchors=[params.anchor], **{name: [relation]})
-    return await carry_out(call, asked, "memory.relate")
+    set_params = _make_set(params, anchors=[params.anchor], **{name: [relation]})
+    return await carry_out(call, set_params, "memory.relate")
 
 
 def _make_set(params: DoneParams | RelateParams, **fields: Any) -> SetParams:

@@ -31,12 +31,12 @@ from memsyncd.store.sections import read_digest
 NO_FILTERS = Filters()
 WAY_OUT: Final = "split the note"
 
-# --- the memories that are meant ----------------------------------------------------------------
+# --- the memories of a request ------------------------------------------------------------------
 
 
 class Selected(NamedTuple):
-    """The memories of one note: anchors, None for the note itself, and the digest with which they
-    were found if they were found by lines or filters.
+    """The memories of a note: their anchors, None for the note itself, and the digest of the
+    indexed note if lines or filters selected them.
     """
 
     anchors: tuple[str | None, ...]
@@ -46,9 +46,9 @@ class Selected(NamedTuple):
 def select_memories(
     workspace: Workspace, config: Config, params: SelectParams, now_s: float
 ) -> dict[str, Selected]:
-    """Return the memories that are named, or pass the filters, by note.
+    """Return the memories that are named, or that pass the filters, by note.
 
-    Raises BadRequest if nothing, or both, is said, NoteNotFound for a name of nothing.
+    Raises BadRequest without names and filters, or with both; NoteNotFound for an unknown name.
     """
     if params.anchors and params.filters != NO_FILTERS:
         hint = "leave out the names, or the filters"
@@ -61,8 +61,8 @@ def select_memories(
     filters = complete_filters(params.filters, config, now_s, count_accesses(workspace))
     passing = find_anchors(workspace, filters)
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        found = stream_notes(reader, among=find_paths(passing), filters=EVERYTHING)
-        notes = sorted(found, key=by_path)
+        stored = stream_notes(reader, among=find_paths(passing), filters=EVERYTHING)
+        notes = sorted(stored, key=by_path)
     selected: dict[str, Selected] = {}
     for memory in list_memories(notes):
         if memory.head.anchor in passing:
@@ -73,12 +73,12 @@ def select_memories(
 
 
 def find_named_memories(workspace: Workspace, names: Sequence[str]) -> dict[str, Selected]:
-    """Return the memories of these names by note. Raises NoteNotFound, BadRequest."""
+    """Return the memories with these names, by note. Raises NoteNotFound, BadRequest."""
     selected: dict[str, Selected] = {}
     with workspace.acquire(PLAN_LIMIT_S) as reader:
         for name in names:
             place = find_named_place(reader, workspace.scope, name)
-            # The top of a note is metadata of the note itself.
+            # The text above the first heading stands for the note itself.
             is_top = place.anchor == f"{place.path}#"
             anchor = None if is_top else place.anchor
             before = selected.get(place.path, Selected((), None))
@@ -89,7 +89,7 @@ def find_named_memories(workspace: Workspace, names: Sequence[str]) -> dict[str,
 
 
 def read_selected(workspace: Workspace, config: Config, path: str, selected: Selected) -> TextFile:
-    """Read a note that is to be changed. Raises PathRefused for one that must not be, Conflict if
+    """Read a note that is to be changed. Raises PathRefused if it must not be changed, Conflict if
     its lines are not as indexed, NoteNotFound if it is gone.
     """
     note = choose_note(workspace.scope, config, note=f"./{path}")
@@ -105,14 +105,14 @@ def read_selected(workspace: Workspace, config: Config, path: str, selected: Sel
 
 
 class LinkResolver:
-    """Resolves what links of a note name, by the index."""
+    """Resolves links of notes by the index."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self.links = StoredLinks(reader)
 
     def resolve(self, source: str, target: str, heading: str, kind: str = "link") -> str | None:
-        """Return the anchor or path that a link in the note `source` leads to."""
+        """Return the anchor or path to which a link in the note `source` leads."""
         link = Link(f"{source}#", 1, target, heading, "", kind)
         edges = make_edges([link], self.links.names, self.links)
         return edges[0].to if edges else None
@@ -142,13 +142,13 @@ def describe_memory(path: str, data: bytes, section: Section | None, n_lines: in
 
 
 def digest_changes(changes: Sequence[Put | Delete]) -> str:
-    """Return a digest of the notes that change, of their present and of their new texts; of a note
-    that goes there is no new one.
+    """Return a digest of all changed notes, with their present and their new texts; a deleted note
+    has no new text.
     """
     notes = [
-        (one.path.text, one.was.digest if one.was else "", digest_bytes(one.data))
-        if isinstance(one, Put)
-        else (one.path.text, *(file.digest for file in one.was.values()))
-        for one in changes
+        (change.path.text, change.was.digest if change.was else "", digest_bytes(change.data))
+        if isinstance(change, Put)
+        else (change.path.text, *(file.digest for file in change.was.values()))
+        for change in changes
     ]
     return digest_bytes(json.dumps(notes).encode())

@@ -18,32 +18,36 @@ if TYPE_CHECKING:
 
 
 def name_related(args: Args, console: Console) -> dict[str, Any]:
-    """Return both memories of a relation, and the workspace above them."""
+    """Return both memories of a relation, and their workspace."""
     named = find_memories([args.anchor, args.to], console)
     first, second = named.pop("anchors")
     return {**named, "anchor": first, "to": second}
 
 
 def make_set(args: Args, console: Console) -> dict[str, Any]:
-    """Return the memories, and the lists that change; the empty word alone stands for none."""
+    """Return the memories, and the lists that change; a single empty word makes a list empty."""
     words = {name: getattr(args, name) for name in ("tags", "keywords")}
-    lists = {name: [word for word in given if word] for name, given in words.items() if given}
+    lists = {
+        name: [word for word in words_of_list if word]
+        for name, words_of_list in words.items()
+        if words_of_list
+    }
     named = find_memories(args.anchors, console) if args.anchors else {}
     return {**lists, **named}
 
 
 def show_set(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    """Print what was changed, or would be."""
-    terminal, shown = console.terminal, clean_values(answer)
+    """Print the memories that were changed, or would be."""
+    terminal, clean_answer = console.terminal, clean_values(answer)
     is_applied = answer["is_applied"]
     for name in ("changed", "unchanged", "skipped"):
-        for item in shown[name]:
+        for item in clean_answer[name]:
             word = name if is_applied or name != "changed" else "would change"
             reason = f"  {terminal.paint('dim', item['reason'])}" if item["reason"] else ""
             place = console.render_place(item, answer["workspace"])
             heading = " › ".join(item["heading"])
             terminal.print("  ".join(filter(None, (word, place, heading))) + reason)
-    for link in shown["links"]:
+    for link in clean_answer["links"]:
         lines = ", ".join(map(str, link["lines"]))
         terminal.report(f"a link to it is changed as well: {link['path']}, line {lines}")
     terminal.report(_describe(answer))
@@ -65,7 +69,7 @@ def _describe(answer: dict[str, Any]) -> str:
 
 
 def ask_and_forget(args: Args, console: Console) -> int:
-    """Forget memories; what should be confirmed, after a question, if somebody can answer."""
+    """Forget memories; if this must be confirmed and a terminal is there, ask first."""
     params = args.params | (find_memories(args.anchors, console) if args.anchors else {})
     try:
         answer = send("memory.forget", params, args, console)
@@ -79,17 +83,17 @@ def ask_and_forget(args: Args, console: Console) -> int:
 
 
 def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    """Print what was forgotten, or would be, and the links to it."""
-    terminal, shown = console.terminal, clean_values(answer)
+    """Print the sections that were forgotten, or would be, and the links to them."""
+    terminal, clean_answer = console.terminal, clean_values(answer)
     is_applied = answer["is_applied"]
     for name in ("forgotten", "skipped"):
-        for item in shown[name]:
+        for item in clean_answer[name]:
             word = name if is_applied or name == "skipped" else "would go"
             reason = f"  {terminal.paint('dim', item['reason'])}" if item["reason"] else ""
             place = console.render_place(item, answer["workspace"])
             heading = " › ".join(item["heading"])
             terminal.print("  ".join(filter(None, (word, place, heading))) + reason)
-    for link in shown["links"]:
+    for link in clean_answer["links"]:
         lines = ", ".join(map(str, link["lines"]))
         terminal.report(f"a link to {link['to']}: {link['path']}, line {lines}")
     n_gone = render_count(len(answer["forgotten"]), "section")
@@ -112,13 +116,13 @@ def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> Non
 
 
 def name_replaced(args: Args, console: Console) -> dict[str, Any]:
-    """Return the memory to replace, and the workspace above it."""
+    """Return the memory to replace, and its workspace."""
     named = find_memories([args.anchor], console)
     return {"anchor": named["anchors"][0], "workspace": named["workspace"]}
 
 
 def show_replaced(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    """Print where the new memory is, and what it replaces."""
+    """Print the place of the new memory, and the memory that it replaces."""
     console.print_place(answer, answer["workspace"])
     undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
     archived = f"it supersedes {clean_line(answer['replaced'])}, which is archived"

@@ -20,7 +20,7 @@ _FIELDS = (
 
 
 def spread_update(params: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters in which the values of fields are fields, and only other keys metadata."""
+    """Return the parameters with values of known fields as fields; other keys stay metadata."""
     return spread_values(params, _FIELDS, _LISTS)
 
 

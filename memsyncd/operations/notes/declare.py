@@ -1,6 +1,6 @@
 """Parameters, results and operations: write, check, read and list notes.
 
-A digest is None where no file exists. `client` is the name that the writer gives itself; `history`
+A digest is None if no file exists. `client` is the name that the writer gives itself; `history`
 shows it.
 """
 
@@ -68,7 +68,7 @@ class MemoryParams(WriteParams, frozen=True, kw_only=True):
     old_str: str | None = None
     new_str: str | None = None
     insert_line: int | None = None
-    """The line after which the text is inserted; 0 for before the first."""
+    """The line after which the text is inserted; 0 for the beginning of the note."""
     insert_text: str | None = None
     old_path: str | None = None
     new_path: str | None = None
@@ -78,11 +78,11 @@ class MemoryParams(WriteParams, frozen=True, kw_only=True):
     dry_run: bool | None = None
     """`rename`: change nothing; name the notes whose links would be updated."""
     if_digest: Name | None = None
-    """Digest that the writer has read; if the note has another digest, nothing is done. Empty for a
-    note that does not exist."""
+    """Digest of the note as the writer has read it; if the note has another digest, nothing is
+    done. Empty for a note that does not exist."""
     dialect: Literal["docs", "sdk"] = "docs"
-    """Wording of the answer: that of Anthropic's documents, or that of its Python SDK where they
-    differ."""
+    """The wording of the answer: `docs` as in Anthropic's documents, or `sdk` as in its Python SDK
+    where the two differ."""
 
 
 class MemoryResult(Written, frozen=True, kw_only=True):
@@ -91,13 +91,13 @@ class MemoryResult(Written, frozen=True, kw_only=True):
     digest: str | None
     """Digest of the note after the command; None for a folder and for a deleted note."""
     is_searched: bool = True
-    """False if the command has written a file that is no note, such as `deploy` or `a.json`: it is
-    kept, and searches do not read it."""
+    """False if the command has written a file that is no note, such as `deploy` or `a.json`: the
+    file is kept, and searches do not read it."""
     updated_links: list[str] = msgspec.field(default_factory=list)
     """The notes whose links a rename has changed, by their paths before it."""
     skipped_links: list[str] = msgspec.field(default_factory=list)
-    """The notes whose links stay as they are: memsyncd may only read them, or another program has
-    changed them meanwhile."""
+    """The notes whose links stay as they are, because memsyncd may only read them, or another
+    program has changed them meanwhile."""
 
 
 class ClearParams(WriteParams, frozen=True, kw_only=True):
@@ -128,17 +128,17 @@ class NewSection(Params, frozen=True, kw_only=True):
     """One word, such as `decision`; `session`, `discovery`, `checkpoint`, `note` and `summary` are
     kinds, too."""
     tags: list[str] = msgspec.field(default_factory=list)
-    """At most 32."""
+    """The tags, at most 32."""
     importance: float | None = None
-    """From 0 to 1; by default that of the kind."""
+    """From 0 to 1; by default the importance of the kind."""
     priority: str | None = None
     """`P0` to `P3`."""
     lifecycle: str | None = None
     """`ephemeral`, `session`, `task` or `project`."""
     status: str | None = None
-    """Such as open, doing, blocked or done; none counts as open."""
+    """The status, such as open, doing, blocked or done; a section without status counts as open."""
     source: str | dict[str, str] | None = None
-    """Where it comes from: a text, or names with values."""
+    """The origin of the section: a text, or names with values."""
     task: str | None = None
     wu_id: str | None = None
     """Another name for `task`."""
@@ -152,21 +152,21 @@ class NewSection(Params, frozen=True, kw_only=True):
     """A day or a time; now by default."""
     updated: str | None = None
     expires: str | None = None
-    """A day or a time, from which on searches leave it out."""
+    """A day or a time; from then on searches leave the section out."""
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
-    """Keys of one's own."""
+    """Metadata of your own, by key."""
     relations: list[str] = msgspec.field(default_factory=list)
     """A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link at the end of
     the text."""
     note: Name | None = None
-    """The note to append it to, from the workspace's root or beneath `.memories/`, for `note.add`
-    absolute as well; by default the note of its kind."""
+    """The note to which the section is appended, from the workspace's root or beneath `.memories/`,
+    for `note.add` also absolute; by default the note of its kind."""
 
 
 class NoteAddParams(NewSection, frozen=True, kw_only=True):
     on_similar: OnSimilar = "add"
-    """If a section says nearly the same: `add` writes a new one and names it, `append` appends the
-    text to it, as `field.append` does, `report` writes nothing."""
+    """If a section says nearly the same: `add` writes a new section and names the similar one,
+    `append` appends the text to it, as `field.append` does, `report` writes nothing."""
     client: ClientName | None = None
     workspace: Name | None = None
     timeout_ms: TimeoutMs | None = None
@@ -174,11 +174,11 @@ class NoteAddParams(NewSection, frozen=True, kw_only=True):
 
 class NoteAddManyParams(WriteParams, frozen=True, kw_only=True):
     items: Annotated[list[NewSection], msgspec.Meta(min_length=1, max_length=500)]
-    """All of them are written, or none."""
+    """The sections; all of them are written, or none."""
 
 
 class ValidateParams(WorkspaceParams, frozen=True, kw_only=True):
-    """A section to check before it is written, or notes that are there."""
+    """A section to check before it is written, or existing notes."""
 
     section: dict[str, Any] | None = None
     """The fields of `note.add`."""
@@ -187,7 +187,7 @@ class ValidateParams(WorkspaceParams, frozen=True, kw_only=True):
 
 
 class FieldFault(Result, frozen=True, kw_only=True):
-    """One thing that is wrong; `field` is empty for a problem of a note's text."""
+    """A fault; `field` is empty for a problem of a note's text."""
 
     field: str
     problem: str
@@ -201,24 +201,24 @@ class Validation(Result, frozen=True, kw_only=True):
     """Empty for a section that is not written."""
     is_valid: bool
     faults: list[FieldFault]
-    """All of them, by path and line."""
+    """All faults, by path and line."""
     checked: int
-    """Sections that were checked."""
+    """The number of checked sections."""
 
 
 class Added(WrittenSection, frozen=True, kw_only=True):
-    """The place of the new section; of the similar one if that was appended to or reported."""
+    """The place of the new section, or of the similar section that was extended or reported."""
 
     action: WriteAction = "added"
     similar: list[SimilarSection] = msgspec.field(default_factory=list)
     """Sections that said nearly the same before, the most similar first."""
     similar_kind: str | None = None
-    """A configured kind that is similar to the given one, which is not configured."""
+    """A configured kind that is similar to the kind of the request, if that is not configured."""
 
 
 class AddedMany(Written, frozen=True, kw_only=True):
     added: list[AddedSection]
-    """In the order of the request."""
+    """The sections, in the order of the request."""
 
 
 # --- reading ----------------------------------------------------------------------------------
@@ -245,11 +245,12 @@ class Got(SectionMeta, frozen=True, kw_only=True):
     digest: str
     heading: list[str]
     n_lines: int
-    """Lines of the whole note."""
+    """The number of lines of the whole note."""
     n_links: int
-    """Links from the section or note, as `links` lists them; 0 for the file of a worktree."""
+    """The number of links from the section or note, as `links` lists them; 0 for the file of a
+    worktree."""
     n_backlinks: int
-    """Links to it."""
+    """The number of links to the section or note."""
 
 
 class RenderParams(WorkspaceParams, frozen=True, kw_only=True):
@@ -278,11 +279,12 @@ class ListParams(WorkspaceParams, frozen=True, kw_only=True):
     kind: Name | None = None
     tag: Name | None = None
     filters: Filters = Filters()
-    """Expired sections are listed too, archived ones with `archived` or `include_archived`."""
+    """Expired sections are listed, too; archived sections with `archived` or
+    `include_archived`."""
     sort: Sort = "file"
     """Sections within their notes, and notes by their first section."""
     explain: bool = False
-    """Show what each section is worth at its age, and its tier. The factors are given, too."""
+    """Show the decay of each section with its factors, and its tier."""
     sections: bool = True
     """False leaves the sections out of the notes: the list of a large vault is short then."""
 
@@ -297,7 +299,7 @@ class SectionInfo(SectionMeta, frozen=True, kw_only=True):
     """On request: `decay_score`, and the factors `decay_recency`, `decay_accesses`,
     `decay_importance`."""
     tier: Literal["hot", "warm", "cold"] | None = None
-    """On request."""
+    """The tier, on request."""
 
 
 class NoteInfo(Result, frozen=True, kw_only=True):
@@ -342,7 +344,7 @@ _TOOL_HELP = {
 def _make_tool_command(
     command: str, *arguments: str, summary: str, options: tuple[str, ...] = (), **more: Any
 ) -> Command:
-    """Make `memsyncd memory COMMAND`, with the options that it has besides those of all."""
+    """Make `memsyncd memory COMMAND`, with the options that only this command has."""
     taken = {*options, *(argument.partition(" ")[0] for argument in arguments), "dialect"}
     taken |= {"if_digest", "client"} if command != "view" else set()
     left_out = (
@@ -512,7 +514,7 @@ OPERATIONS = (
                 ToolArgument("kind", "Such as decision, preference, error, research, insight."),
                 ToolArgument("tags", "Words to filter by.", splits_words=True),
                 ToolArgument("importance", "From 0 to 1."),
-                ToolArgument("note", "The note to append to; by default that of its kind."),
+                ToolArgument("note", "The note to append to; by default the note of its kind."),
                 ToolArgument(
                     "on_similar", "If memory says nearly this: add, append to it, report."
                 ),

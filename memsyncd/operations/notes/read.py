@@ -55,7 +55,7 @@ from memsyncd.store.sections import (
 
 
 async def read_part(call: Call, params: GetParams) -> Got:
-    """Read a section or lines. A note that the index does not have as it is now is synced first."""
+    """Read a section or lines. If the index has another text of the note, it is synced first."""
     workspace = await call.open()
     now_ns = int(call.now_s * 1e9)
     read = partial(read_place, workspace, params, now_ns=now_ns, kinds=call.config.kinds)
@@ -80,7 +80,7 @@ async def read_part(call: Call, params: GetParams) -> Got:
 
 
 async def render(call: Call, params: RenderParams) -> Rendered:
-    """Render the lines around one, or all of a short note, as HTML."""
+    """Render the lines around a line, or all of a short note, as HTML."""
     # A daemon whose panel nobody opens never renders.
     from memsyncd.core.markdown.render import find_window, render_html
 
@@ -143,7 +143,7 @@ def read_place(
     """Read a section or lines; an end beyond the note's end is cut.
 
     The second value is False if the note has changed since it was indexed, which moves anchors.
-    Raises BadRequest, PathRefused, NoteNotFound, and what `Workspace.acquire` raises.
+    Raises BadRequest, PathRefused, NoteNotFound, and the errors of `Workspace.acquire`.
     """
     _check_place(params)
     path, section, digest, counts = _find_place(workspace, params)
@@ -245,15 +245,15 @@ def list_notes(
     accesses: Mapping[str, int] = NO_ACCESSES,
     max_bytes: float = math.inf,
 ) -> list[NoteInfo]:
-    """List notes with their sections, expired ones too.
+    """List notes with their sections, also expired sections.
 
-    Raises TooLarge as soon as they take more than `max_bytes` as JSON: they are read and described
-    one by one, and no more is in memory.
+    Raises TooLarge as soon as they take more than `max_bytes` as JSON: notes are read and described
+    one by one, so that no more is in memory.
     """
     valuation = make_valuation(config, now_s, accesses)
     filters = _list_filters(params, config, now_s, accesses)
     order = find_order(params.sort, valuation)
-    # Sections are read if they are shown, or if the order of the notes comes from them.
+    # Sections are read if the answer shows them, or if the order of the notes depends on them.
     has_sections = params.sections or order is not None
     listed: list[tuple[list[tuple[object, ...]], NoteInfo]] = []
     n_bytes = 0
@@ -337,7 +337,7 @@ def _make_section_info(
 
 
 def _count_links(reader: Reader, path: str, anchor: str | None) -> tuple[int, int]:
-    """Count the links from and to a note, or a section of it and those beneath."""
+    """Count the links from and to a note, or a section of it with its subsections."""
     from memsyncd.store.links import StoredLinks
 
     start = path if anchor is None else anchor

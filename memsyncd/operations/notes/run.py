@@ -1,9 +1,9 @@
 """Carry out the commands of the memory tool; append sections to notes, and check them.
 
 `view` reads and runs in any thread. Every other command is decided from the files as they are when
-its turn comes, and carried out by `edit`. The wording of the answers is that of
-`core.editing.memory_tool`. A command that names the digest which its writer has read is refused if
-the note has another digest now, unless the note already holds what the command would make of it.
+its turn comes, and carried out by `edit`. `core.editing.memory_tool` words the answers. A command
+may name the digest that its writer has read. If the note has another digest now, the command is
+refused, unless the note already holds the result of the command.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     updated_links: tuple[str, ...] = ()
     """Notes whose links are changed, by their paths before a rename."""
     skipped_links: tuple[str, ...] = ()
-    """Notes with links to be changed that must not be written, before any that others have changed
-    meanwhile.
+    """Notes whose links should change but that must not be written. Notes that others have changed
+    meanwhile are not among them yet.
     """
 
 
@@ -173,7 +173,7 @@ _REQUIRED = {
     "rename": ("old_path", "new_path"),
 }
 _OPTIONAL = {"view": ("view_range",), "str_replace": ("new_str",)}
-# Not of the tool that models know, so no hint names them.
+# The tool that models know has no such parameters, so no hint names them.
 _OWN = {"rename": ("update_links", "dry_run")}
 _PARAMETERS = tuple(
     dict.fromkeys(
@@ -188,16 +188,16 @@ def check_parameters(params: MemoryParams) -> None:
     """
     command = params.command
     required = _REQUIRED[command]
-    known = (*required, *_OPTIONAL.get(command, ()))
+    allowed = (*required, *_OPTIONAL.get(command, ()))
     if command == "view" and params.if_digest is not None:
-        raise BadRequest("view takes no `if_digest`", hint=f"it takes {', '.join(known)}")
+        raise BadRequest("view takes no `if_digest`", hint=f"it takes {', '.join(allowed)}")
     for name in _PARAMETERS:
         is_given = getattr(params, name) is not None
         if name in required and not is_given:
-            hint = f"{command} takes {', '.join(known)}"
+            hint = f"{command} takes {', '.join(allowed)}"
             raise BadRequest(f"{command}: `{name}` is missing", hint=hint)
-        if is_given and name not in known and name not in _OWN.get(command, ()):
-            raise BadRequest(f"{command} takes no `{name}`", hint=f"it takes {', '.join(known)}")
+        if is_given and name not in allowed and name not in _OWN.get(command, ()):
+            raise BadRequest(f"{command} takes no `{name}`", hint=f"it takes {', '.join(allowed)}")
 
 
 def _check_links(scope: Scope, *paths: MemoryPath) -> None:
@@ -216,7 +216,7 @@ def _check_links(scope: Scope, *paths: MemoryPath) -> None:
 
 def _check_is_note(scope: Scope, path: MemoryPath) -> None:
     """Refuse a file that is no note, unless it is in `.memories`, where only memory is."""
-    # What is read only is refused when it is written.
+    # A read-only file is refused when it is written.
     named = path.note.text if path.note else ""
     if is_memory(named) or scope.is_note(named) or scope.is_read_only(named) or not named:
         return
@@ -294,7 +294,7 @@ def _apply(
 
 
 def _apply_command(params: MemoryParams, path: str, data: bytes | None) -> EditResult:
-    """Make a note's new bytes of its old ones."""
+    """Make the new bytes of a note from its old bytes."""
     dialect = params.dialect
     match params.command:
         case "create":
@@ -313,7 +313,9 @@ def _apply_command(params: MemoryParams, path: str, data: bytes | None) -> EditR
 def _delete(
     workspace: Workspace, config: Config, params: MemoryParams, path: MemoryPath
 ) -> tuple[Edit, Answer]:
-    """A repeated delete succeeds: the note is gone, and held the text that the writer had read."""
+    """Delete a note or folder. A repeated delete succeeds if the note held the text that the writer
+    had read.
+    """
     scope = workspace.scope
     if path.note is None:
         raise memory_tool.refuse_root("delete", params.dialect)
@@ -373,7 +375,7 @@ def _rename(
         path: replace(file, data=data[path], digest=digest_bytes(data[path]))
         for path, file in was.items()
     }
-    # What may be refused comes first. A note that others save meanwhile keeps its links.
+    # Operations that may be refused come first. A note that others save meanwhile keeps its links.
     own = [put for put in puts if put.path in was]
     others = [replace(put, may_be_skipped=True) for put in puts if put.path not in was]
     operations: tuple[FileChange, ...] = (*own, replace(rename, was=renamed), *others)
@@ -389,14 +391,14 @@ def _rename(
 
 
 def _update_links(workspace: Workspace, rename: Rename) -> tuple[list[Put], list[str]]:
-    """Make the changes that keep all links leading to the renamed notes, and from them, to what
-    they lead to now. Also return the notes that would need one and must not be written.
+    """Make the changes that keep all links to the renamed notes, and from them, right. Also return
+    the notes that need a change and must not be written.
     """
     moved = {path.text: rename.new_path(path).text for path in rename.was}
     with workspace.acquire(LINKS_LIMIT_S) as reader:
         paths = {*read_note_paths(reader), *moved}
         links = read_links(reader)
-    # Without titles: a link by title stays right, and other programs know paths and names alone.
+    # Titles are left out: a link by title stays right, and other programs know only paths, names.
     before = NoteNames.of((path, "") for path in paths)
     after = NoteNames.of((moved.get(path, path), "") for path in paths)
     puts: list[Put] = []
@@ -419,16 +421,16 @@ def _update_links(workspace: Workspace, rename: Rename) -> tuple[list[Put], list
 
 
 def _find_linking(links: Iterable[Link], names: NoteNames, moved: Mapping[str, str]) -> set[str]:
-    """The notes with links that a rename may change: the renamed ones, and those that link to
+    """The notes with links that a rename may change: the renamed notes, and the notes that link to
     them.
     """
-    found = set(moved)
+    linking = set(moved)
     for link in links:
         source = link.anchor.rpartition("#")[0]
         is_path = link.kind == PATH_LINK
-        if source not in found and names.find(source, link.target, is_path=is_path) in moved:
-            found.add(source)
-    return found
+        if source not in linking and names.find(source, link.target, is_path=is_path) in moved:
+            linking.add(source)
+    return linking
 
 
 def make_clear_decision(workspace: Workspace, *, client: str) -> Decide[int]:
@@ -459,8 +461,8 @@ def read_all(scope: Scope, path: NotePath) -> dict[NotePath, TextFile] | None:
     if not is_folder(scope, path):
         file = read_text_file(scope, path)
         return {path: file} if file else None
-    files = ((found, read_text_file(scope, found)) for found in find_files(scope, path))
-    return {found: file for found, file in files if file is not None}
+    files = ((note, read_text_file(scope, note)) for note in find_files(scope, path))
+    return {note: file for note, file in files if file is not None}
 
 
 def _make_edit(
@@ -486,15 +488,15 @@ def validate_section(section: Mapping[str, Any], config: Config) -> Validation:
     faults = [*_find_type_faults(section)]
     wrong = {fault.field for fault in faults}
     fields = {name: value for name, value in section.items() if name not in wrong}
-    # Without its content a section is not even one that can be checked further.
+    # Only a section with content can be checked further.
     fields.setdefault("content", "x")
     try:
         addition = make_addition(msgspec.convert(fields, NewSection))
     except BadRequest as error:
         faults.append(_make_fault(error))
     else:
-        found = find_faults(addition, most_chars=config.memory.max_content_chars)
-        faults += map(_make_fault, found)
+        errors = find_faults(addition, most_chars=config.memory.max_content_chars)
+        faults += map(_make_fault, errors)
     return Validation(workspace="", is_valid=not faults, faults=faults, checked=1)
 
 
@@ -520,9 +522,9 @@ def _make_fault(error: BadRequest) -> FieldFault:
 
 
 def validate_notes(workspace: Workspace, config: Config, path: str | None) -> Validation:
-    """Check indexed notes: their problems, and what no section may state.
+    """Check indexed notes: their problems, and metadata that no section may state.
 
-    Raises NoteNotFound if no note is at the path, so that a mistyped one does not pass.
+    Raises NoteNotFound if no note is at the path, so that a mistyped path does not pass.
     """
     with workspace.acquire(READ_LIMIT_S) as reader:
         notes = list(stream_notes(reader, path=path, filters=EVERYTHING))
@@ -533,9 +535,15 @@ def validate_notes(workspace: Workspace, config: Config, path: str | None) -> Va
         )
     paths = {note.path for note in notes}
     faults = [
-        FieldFault(field="", problem=one.problem, hint=one.hint, path=one.path, line=one.line)
-        for one in problems
-        if one.path in paths
+        FieldFault(
+            field="",
+            problem=problem.problem,
+            hint=problem.hint,
+            path=problem.path,
+            line=problem.line,
+        )
+        for problem in problems
+        if problem.path in paths
     ]
     for note in notes:
         for section in note.sections:
@@ -555,7 +563,7 @@ def _find_section_faults(section: StoredSection, config: Config) -> Iterator[Fie
         hint = advise_unknown_kind(config.kinds, section.kind)
         yield FieldFault(field="kind", problem=f"{section.kind!r} is not configured", hint=hint)
     topic = section.extra.get("topic", "")
-    keywords = [one for one in section.extra.get("keywords", "").split(", ") if one]
+    keywords = [word for word in section.extra.get("keywords", "").split(", ") if word]
     for field, values, most, most_chars in (
         ("tags", section.tags, TAGS_LIMIT, WORD_LIMIT_CHARS),
         ("topic", [topic], 1, TOPIC_LIMIT_CHARS),
@@ -603,8 +611,8 @@ async def clear_memory(call: Call, params: ClearParams) -> Cleared:
 
 
 async def add_section(call: Call, params: NoteAddParams) -> Added:
-    """Append a section; or, as the request wishes, append to a section that says nearly the same,
-    or only report that section.
+    """Append a section. If a section says nearly the same, the request may ask to append to that
+    section, or only to report it.
     """
     workspace, config = call.workspace, call.config
     [params] = await _relate(call, [params])
@@ -624,7 +632,7 @@ async def add_section(call: Call, params: NoteAddParams) -> Added:
         decide = make_append_there_decision(
             workspace, config, addition, section, command="note.add", **call.stamp
         )
-        # If it has another form, or was removed meanwhile, the text must not be lost.
+        # If that section has another form, or was removed meanwhile, the text must not be lost.
         with contextlib.suppress(EditRefused, NoteNotFound):
             outcome = await call.edit(decide)
             place = asdict(_make_place(outcome.answer))
@@ -643,7 +651,7 @@ SectionT = TypeVar("SectionT", bound=NewSection)
 
 async def _relate(call: Call, sections: Sequence[SectionT]) -> Sequence[SectionT]:
     """Return the sections with their relations as typed links at the end of their texts. Raises
-    NoteNotFound for a memory that is not there.
+    NoteNotFound for a memory that does not exist.
     """
     if not any(section.relations for section in sections):
         return sections
@@ -663,7 +671,7 @@ def _write_relations(workspace: Workspace, reader: Reader, section: SectionT) ->
     relations = [RelationLink(kind.strip(), to.strip()) for kind, _, to in pairs]
     raise_faults([*find_relation_faults("relations", relations)])
     named = name_relations(reader, workspace.scope, relations, must_exist=True)
-    links = "\n".join(f"- {one.kind} [[{one.to}]]" for one in named)
+    links = "\n".join(f"- {relation.kind} [[{relation.to}]]" for relation in named)
     return replace(section, content=f"{section.content.rstrip()}\n\n{links}", relations=[])
 
 

@@ -69,22 +69,22 @@ def make_insertion(args: Args, console: Console) -> dict[str, Any]:
 
 def show_memory(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal = console.terminal
-    shown = clean_values(answer)
+    clean_answer = clean_values(answer)
     is_dry_run = getattr(args, "dry_run", False)
     if is_dry_run:
         terminal.report("dry run: nothing was changed")
     else:
         terminal.print(clean(answer["text"]).removesuffix("\n"))
-    for path in shown["updated_links"]:
+    for path in clean_answer["updated_links"]:
         terminal.print(f"{'would update' if is_dry_run else 'updated'} the links of {path}")
-    if shown["updated_links"] and answer["change_set"] is not None:
+    if clean_answer["updated_links"] and answer["change_set"] is not None:
         terminal.report(f"to revert all of it: memsyncd undo --change-set {answer['change_set']}")
-    for path in shown["skipped_links"]:
+    for path in clean_answer["skipped_links"]:
         terminal.warn(
             f"{path} keeps its links: it is read only here, or was saved meanwhile; "
             "change them by hand"
         )
-    # A daemon that was started before an update does not tell.
+    # A daemon that was started before an update does not send this field.
     if not answer.get("is_searched", True):
         terminal.warn("kept, but not searched: only names in .md, .markdown and .txt are")
 
@@ -110,7 +110,7 @@ def show_added(answer: dict[str, Any], args: Args, console: Console) -> None:
 
 
 def _report_similar_kind(answer: dict[str, Any], kind: str, console: Console) -> None:
-    # A daemon that was started before an update sends none.
+    # A daemon that was started before an update does not send this field.
     similar = answer.get("similar_kind")
     if similar:
         text = f"the kind {kind} is not configured; did you mean {similar}?"

@@ -15,21 +15,25 @@ _LISTS = frozenset(("tags", "keywords", "relations"))
 
 
 def spread_fields(params: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters in which the values of fields are fields, and only other keys metadata."""
+    """Return the parameters with values of known fields as fields; other keys stay metadata."""
     return spread_values(params, _FIELDS, _LISTS)
 
 
 def render_added(added: memory.Added, _find_warning: FindWarning | None = None) -> str:
     place = f"{added.path}:{added.start_line}-{added.end_line}"
     late = "" if added.is_indexed else "; it is not searchable yet"
-    near = ", ".join(
-        f"{one.path}:{one.start_line}-{one.end_line}" for one in added.similar if one.path
+    similar = ", ".join(
+        f"{section.path}:{section.start_line}-{section.end_line}"
+        for section in added.similar
+        if section.path
     )
     if added.action == "reported":
-        return f"Nothing was written: {near} says nearly this. Call again with on_similar append."
+        return (
+            f"Nothing was written: {similar} says nearly this. Call again with on_similar append."
+        )
     if added.action == "appended":
         return f"Appended at {place}, which said nearly this{late}"
-    also = f". Nearly the same: {near}; correct what is outdated there" if near else ""
+    also = f". Nearly the same: {similar}; correct what is outdated there" if similar else ""
     kind = added.similar_kind and f". This kind is not known; a similar one is {added.similar_kind}"
     return f"Remembered at {place}{late}{also}{kind or ''}"
 
@@ -48,16 +52,16 @@ _LINE_NUMBER = re.compile(r"^ *(\d+)\t", re.MULTILINE)
 
 
 def _cut_view(text: str) -> str:
-    """Return what the memory tool shows, as much as fits, and how the rest is seen."""
+    """Return as much of the tool's text as fits, and a line that says how to see the rest."""
     if len(text) <= TEXT_LIMIT_CHARS:
         return text
     # The first line is a heading.
-    shown, is_line_cut = cut_lines(text, text.find("\n") + 1)
-    numbers = _LINE_NUMBER.findall(shown)
+    excerpt, is_line_cut = cut_lines(text, text.find("\n") + 1)
+    numbers = _LINE_NUMBER.findall(excerpt)
     if not numbers:
-        return f"{shown}\n\n… and more: view one of the folders, or find notes with memory_search"
+        return f"{excerpt}\n\n… and more: view one of the folders, or find notes with memory_search"
     last = int(numbers[-1])
-    lines = [shown, "", *([describe_cut(last)] if is_line_cut else [])]
-    if not is_line_cut or "\n" in text[len(shown) :]:
+    lines = [excerpt, "", *([describe_cut(last)] if is_line_cut else [])]
+    if not is_line_cut or "\n" in text[len(excerpt) :]:
         lines.append(f"… continues: view_range [{last + 1}, -1] shows the rest")
     return "\n".join(lines)

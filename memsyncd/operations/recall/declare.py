@@ -34,14 +34,13 @@ RecallStage = Literal["keywords", "topic and kind", "words"]
 
 class RecallParams(TrackedParams, frozen=True, kw_only=True):
     """At least one criterion. The first stage that finds memories answers: the keywords (with topic
-    and kind, if given), then topic and kind alone, then the words of the text.
+    and kind, if these are set), then only topic and kind, then the words of the text.
     """
 
     keywords: Annotated[list[Keyword], msgspec.Meta(max_length=20)] = msgspec.field(
         default_factory=list
     )
-    """Any of these keywords. They are compared with the `keywords` of a section, exactly but for
-    case."""
+    """Any of these keywords. They are compared with the `keywords` of a section, without case."""
     topic: Keyword | None = None
     """Only memories of this topic."""
     kind: Name | None = None
@@ -51,8 +50,8 @@ class RecallParams(TrackedParams, frozen=True, kw_only=True):
     max_tokens: MaxTokens = 2000
     """The budget of all texts together, 100 to 50,000 tokens."""
     follow: RelationNames = msgspec.field(default_factory=list)
-    """Show what this relation leads to: `resolved_by`. The memories that typed links lead to come
-    right behind the memory that has the links."""
+    """Show the memories to which this relation leads, such as `resolved_by`, right behind the
+    memory that has the typed links."""
     filters: Filters = Filters()
     workspace: Name | None = None
 
@@ -61,26 +60,26 @@ class RecalledMemory(RelatedMeta, frozen=True, kw_only=True):
     """A section with all sections beneath it."""
 
     relation: str | None = None
-    """A relation that was followed to it."""
+    """A relation that was followed to this memory."""
     related_to: str | None = None
-    """The memory from which it was followed."""
+    """The memory from which the relation was followed."""
     mark: str = ""
     """The line to put above the text for a model if it tries to instruct its reader."""
     text: str
-    """Without the section's comment. The text of the most important memory, or of the best match if
-    words were searched for, is cut, with `…`, if it is larger than the budget."""
+    """The text, without the section's comment. The text of the most important memory, or of the
+    best match of a search for words, is cut, with `…`, if it is larger than the budget."""
     tokens: int
 
 
 class Recalled(Result, frozen=True, kw_only=True):
     workspace: str
     stage: RecallStage | None
-    """The stage that found them; null if none did."""
+    """The stage that found the memories; null if none did."""
     memories: list[RecalledMemory]
     """The most important first, then the last accessed or updated."""
     tokens: int
     left_out: int
-    """Memories that were found, and for which the budget has no room."""
+    """The number of found memories for which the budget has no room."""
     freshness: Freshness | None = None
     query_problems: list[str] = msgspec.field(default_factory=list)
     """As in the result of `search`, if words were searched for."""

@@ -43,10 +43,10 @@ from memsyncd.operations.sections import Filters
 from memsyncd.store.accesses import AccessCount
 from memsyncd.store.lookup import StoredNote, stream_notes
 
-# At most so many memories are read from the disk for an answer, and found by words.
+# The most memories that are read from the disk for an answer, and that words find.
 N_READ = 200
 N_FOUND = 50
-# The comment of a section, whose fields the answer has, below its heading.
+# The comment of a section below its heading; the answer has its fields.
 _COMMENT = re.compile(
     r"\A([^\n]*\n(?:[ ]{0,3}(?:=+|-+)[ \t]*\n)?)\s*<!--\s*memory:.*?-->[ \t]*\n?", re.DOTALL
 )
@@ -59,8 +59,9 @@ def recall(
     now_s: float,
     accessed: Mapping[str, AccessCount] | None = None,
 ) -> Recalled:
-    """Recall the memories of the first stage that has any, the most important first, then those
-    last accessed (`accessed`: by anchor), or else updated, as many as the budget holds.
+    """Recall the memories of the first stage that has any, as many as the budget holds, the most
+    important first. Equally important memories come by their last access (`accessed`: by anchor),
+    or by their last update if they have none.
 
     Raises BadRequest without a criterion.
     """
@@ -71,7 +72,7 @@ def recall(
     options = RunOptions(now_s=now_s, accesses={key: access.count for key, access in times.items()})
     stage, anchors, request = _find_stage(workspace, config, params, options)
     notes = _read_notes_of(workspace, config, anchors)
-    # A save that was indexed meanwhile may have removed some.
+    # A save that was indexed meanwhile may have removed memories.
     indexed = {section.anchor for note in notes for section in note.sections}
     memories = [*list_named(notes, [anchor for anchor in anchors if anchor in indexed])]
 
@@ -87,7 +88,7 @@ def recall(
     if params.follow:
         memories, origins = _follow(workspace, config, params, memories, now_s)
     places = {memory.head.anchor: at for at, memory in enumerate(memories)}
-    if stage == "words":  # the best match has its room first, however important others are
+    if stage == "words":  # the best match gets its room before more important memories
         memories.sort(key=lambda memory: anchors[0] not in _list_anchors(memory))
     filled = [*_fill(workspace, config, params, memories, now_s)]
     filled.sort(key=lambda memory: places[memory.anchor])
@@ -109,7 +110,7 @@ def _list_anchors(memory: Memory) -> list[str]:
 def _read_notes_of(
     workspace: Workspace, config: Config, anchors: Iterable[str]
 ) -> list[StoredNote]:
-    """Read the notes of sections with all of their sections, as they may be shown."""
+    """Read the notes of these sections with all of their sections, redacted if need be."""
     with workspace.acquire(PLAN_LIMIT_S) as reader:
         notes = stream_notes(reader, among=find_paths(anchors), filters=EVERYTHING)
         return list(redact_notes(reader, notes, config))
@@ -118,8 +119,8 @@ def _read_notes_of(
 def _find_stage(
     workspace: Workspace, config: Config, params: RecallParams, options: RunOptions
 ) -> tuple[RecallStage | None, list[str], SearchParams | None]:
-    """Return the first stage with memories, their anchors, and the search for words if it came to
-    that.
+    """Return the first stage with memories, their anchors, and the parameters of the search for
+    words if there was one.
     """
     for stage, narrowed in _list_stages(params):
         filters = complete_filters(params.filters, config, options.now_s, options.accesses)
@@ -157,8 +158,8 @@ def _follow(
     memories: Sequence[Memory],
     now_s: float,
 ) -> tuple[list[Memory], dict[str, dict[str, str]]]:
-    """Put the memories that relations lead to right behind the memory that has the relations.
-    Return also the origin of each, `relation` and `related_to`, by anchor.
+    """Put the memories to which relations lead right behind the memory that has the relations. Also
+    return the origin of each, `relation` and `related_to`, by anchor.
     """
     filters = complete_filters(params.filters, config, now_s)
     with workspace.acquire(PLAN_LIMIT_S) as reader:
@@ -220,7 +221,7 @@ def _fill(
     memories: Sequence[Memory],
     now_s: float,
 ) -> Iterator[RecalledMemory]:
-    """Yield the memories that the budget holds, in their order; the first one is cut if need be."""
+    """Yield the memories that the budget holds, in their order; the first is cut if need be."""
     left = params.max_tokens
     is_first = True
     for n_read, memory in enumerate(memories):

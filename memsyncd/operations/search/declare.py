@@ -42,10 +42,10 @@ class SearchParams(TrackedParams, frozen=True, kw_only=True):
     """Words, "phrases", -not, prefix*, and each filter as a word: `kind:decision`."""
     workspace: WorkspaceNames = None
     limit: Limit | None = None
-    """At most so many hits; by default 10, or what is configured."""
+    """The most hits; by default 10, or the configured number."""
     filters: Filters = Filters()
     min_score: Score | None = None
-    """Only hits that score at least so much, from 0 to 1."""
+    """Only hits with at least this score, from 0 to 1."""
     sort: Sort = "relevance"
     """The order of the hits. With words, the best `limit` hits are ordered; filters alone select
     by it."""
@@ -55,30 +55,30 @@ class SearchParams(TrackedParams, frozen=True, kw_only=True):
     explain: bool = False
     """Show the parts of each score."""
     follow: RelationNames = msgspec.field(default_factory=list)
-    """Show what this relation leads to, such as `resolved_by`. The sections that typed links of a
-    hit lead to come with it."""
+    """Show the sections to which this relation leads, such as `resolved_by`: each hit comes with
+    the sections to which its typed links lead."""
     track_access: bool = False
 
 
 class RelatedSection(FoundSection, frozen=True, kw_only=True):
-    """A section, with those beneath it, or a whole note, that a typed link leads to.
+    """A section with its subsections, or a whole note, to which a typed link leads.
 
     The anchor of a whole note is the anchor of its first section.
     """
 
     relation: str
-    """The relation that was followed, from the section that was found to this one."""
+    """The relation that was followed from the hit to this section."""
     snippet: str
     """Plain text of one line: its beginning."""
 
 
 class Hit(RelatedMeta, frozen=True, kw_only=True):
-    """A passage of one section, or of neighbouring ones that state no metadata of their own."""
+    """A passage of a section, or of neighbouring sections that state no metadata of their own."""
 
     workspace: str
     sections: list[SectionPlace] = msgspec.field(default_factory=list)
-    """The sections of a passage of several, by line; empty for one section. Anchor and heading of
-    the hit belong to the snippet."""
+    """The sections of the passage by line, if it has several; else empty. Anchor and heading of the
+    hit belong to the snippet."""
     snippet: str
     """Plain text of one line, with matched words between `**` and `**`."""
     mark: str = ""
@@ -91,10 +91,10 @@ class Hit(RelatedMeta, frozen=True, kw_only=True):
     """The words of the query that the hit holds, themselves or in another form of the same stem,
     such as `timeouts` for `timeout`."""
     matched_related: list[str]
-    """The words of which it holds related words alone, such as `electrician` for `electrics`. A hit
-    without both is near by its meaning alone."""
+    """The words of the query of which the hit holds only related words, such as `electrician` for
+    `electrics`. A hit without both was found only by its meaning."""
     related: list[RelatedSection] = msgspec.field(default_factory=list)
-    """The sections that the relations to `follow` lead to, at most 20, in order of the links."""
+    """The sections to which the relations in `follow` lead, at most 20, in order of the links."""
     explain: dict[str, float] | None = None
 
 
@@ -111,37 +111,37 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
     """True if no hit holds every word itself."""
     why_empty: str | None
     did_you_mean: str | None
-    """If no hit holds a word: the query with similar indexed words in place of mistyped ones, if
-    that has hits."""
+    """If no hit holds a word: the query with similar indexed words in place of mistyped words, if
+    it has hits."""
     semantic: SemanticState = "off"
     """Whether vectors took part: `ready` with vectors of all chunks, `partial` while some are
-    pending; `off` if none did, or not in time, and words alone decided."""
+    pending; `off` if only words decided, because there are no vectors or they came too late."""
     semantic_pending: int = 0
-    """Chunks without a vector yet, which only their words find."""
+    """The number of chunks without a vector yet, which only their words find."""
     semantic_reason: str | None = None
-    """Why words alone decided although semantic search is on, or why it is `partial`."""
+    """Why only words decided although semantic search is on, or why it is `partial`."""
     query_problems: list[str] = msgspec.field(default_factory=list)
     """The parts of the query that do not count as typed, such as `after:2026-02-30`, which was read
     as words, and words beyond the limits of 32 terms and 1,024 characters."""
     excluded: list[str] = msgspec.field(default_factory=list)
-    """The exclusions of the query, in their typed form: `-m`, `-kind:todo`. A passage that holds
-    the word and the word before it as they were typed, such as `commit -m`, is found all the same.
+    """The exclusions of the query, as typed: `-m`, `-kind:todo`. A passage that holds the excluded
+    word and the word before it as typed, such as `commit -m`, is found all the same.
     """
 
 
 class AnsweringWorkspace(Result, frozen=True, kw_only=True):
-    """A workspace that was asked, and why it is left out of the answer if it is."""
+    """A workspace that was asked, with an error if the answer leaves it out."""
 
     id: str
     name: str
     root: str
-    """The folder that paths are relative to."""
+    """The folder to which paths are relative."""
     worktree: str | None
-    """The folder in a linked git worktree that stands for `root`, if one was named."""
+    """The folder in a linked git worktree that stands for `root`, if the request names it."""
     user: bool
     """True for the user-wide workspace, whose parts of a block are labelled `user-wide`."""
     failure: str | None
-    """Why the workspace is left out; null if it is not."""
+    """Why the workspace is left out; null if the answer has it."""
     code: str | None
     """The code of that error."""
 

@@ -21,12 +21,12 @@ from memsyncd.operations.call import JoinedCall, Questions
 from memsyncd.operations.search.declare import SearchAnswer, SearchParams, list_anchors
 from memsyncd.store.candidates import HURRIED
 
-# Reading each hit takes time, however fast it was found.
+# Each hit takes time to read, even if it was found fast.
 MAX_QUICK_HITS = 20
 
 
 def is_quick(params: SearchParams, config: Config) -> bool:
-    """True if a search mostly takes so little time that the event loop may try it."""
+    """True if most such searches are so short that the event loop may try them."""
     n_hits = params.limit or config.search.max_results
     is_ordered = params.sort != "relevance" or bool(params.follow)
     return n_hits <= MAX_QUICK_HITS and not is_ordered and not needs_accesses(params)
@@ -39,19 +39,19 @@ def answer_search(call: JoinedCall, params: SearchParams) -> Questions[SearchPar
         raise NotFresh(HURRIED)  # the vector process may take milliseconds
     if len(workspaces) == 1:
         options = add_accesses(workspaces[0], params, options)
-    asked, options = read_query(workspaces, params, config, options)
-    plan = make_search_plan(asked, config, options)
+    request, options = read_query(workspaces, params, config, options)
+    plan = make_search_plan(request, config, options)
 
     def read(workspace: Workspace, limits: RunOptions) -> SearchPart:
         own_plan = plan
         if limits is not call.options:
             limits = replace(
-                add_accesses(workspace, asked, limits),
+                add_accesses(workspace, request, limits),
                 within=call.list_shared(workspace),
                 commands=options.commands,
             )
-            own_plan = make_search_plan(asked, config, limits)
-        return search_part(workspace, own_plan, asked, config, is_merged=len(workspaces) > 1)
+            own_plan = make_search_plan(request, config, limits)
+        return search_part(workspace, own_plan, request, config, is_merged=len(workspaces) > 1)
 
     parts = () if plan.is_empty else (yield read)
     explained = [
@@ -60,7 +60,7 @@ def answer_search(call: JoinedCall, params: SearchParams) -> Questions[SearchPar
         if part.error is None and not call.list_shared(part.workspace)
     ]
     values = [part.value for part in parts if part.value is not None]
-    answer = join_parts(values, workspaces if plan.is_empty else explained, plan, asked, config)
+    answer = join_parts(values, workspaces if plan.is_empty else explained, plan, request, config)
     if params.track_access:
         call.note_accesses(
             [(hit.workspace, anchor) for hit in answer.hits for anchor in list_anchors(hit)]

@@ -30,7 +30,7 @@ DEFAULT_LIMIT = 10
 
 
 def search(args: Args, console: Console) -> int:
-    """Search, and open a hit in the editor if that is asked for."""
+    """Search; with `--open`, open a hit in the editor."""
     if args.open and args.json:
         raise BadRequest("--open and --json do not go together", hint="use only one of them")
     params = {**args.params, "query": " ".join(args.query)}
@@ -111,7 +111,7 @@ def build_editor_command(env: Mapping[str, str], path: str, line: int) -> list[s
 
     Raises BadRequest if neither is set, or if it is not valid shell syntax.
     """
-    # Late, for shlex imports re.
+    # Imported late, because shlex imports re.
     import shlex
 
     named = env.get("VISUAL") or env.get("EDITOR") or ""

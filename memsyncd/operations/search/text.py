@@ -56,7 +56,7 @@ def render_hits(answer: search.SearchResult, _find_warning: FindWarning | None =
 
 
 def render_query(answer: search.SearchResult | ContextResult) -> list[str]:
-    """Say what of the query did not count as it was typed, and what it excluded."""
+    """List the parts of the query that did not count as typed, and its exclusions."""
     lines = [f"Note: {problem}." for problem in answer.query_problems]
     if answer.excluded:
         lines.append(f"Excluded: {' '.join(answer.excluded)} (in quotes it would be searched for).")
@@ -72,13 +72,13 @@ def _describe_relaxed(hits: Sequence[search.Hit]) -> str:
 
 
 def render_semantic(answer: search.SearchResult | ContextResult) -> list[str]:
-    """Say why not all was searched by meaning although that is switched on."""
+    """Say why not all chunks were searched by meaning although this is switched on."""
     how = "words alone" if answer.semantic == "off" else "not all by meaning"
     return [f"Searched by {how}: {answer.semantic_reason}."] if answer.semantic_reason else []
 
 
 def _describe_meta(hit: search.Hit) -> str:
-    """Describe what a model should know of a hit's metadata, in few tokens."""
+    """Describe the metadata of a hit that a model should know, in few tokens."""
     marks = [
         hit.kind or "",
         hit.priority if hit.priority in ("P0", "P1") else "",
@@ -107,7 +107,7 @@ def render_note(got: Got, find_warning: FindWarning) -> str:
 
 
 def cut_lines(text: str, start: int) -> tuple[str, bool]:
-    """Return the lines that fit, and True if only a part of the one that begins at `start` does."""
+    """Return the lines that fit, and True if the line that begins at `start` fits only in part."""
     if len(text) <= TEXT_LIMIT_CHARS:
         return text, False
     end = text.rfind("\n", start, TEXT_LIMIT_CHARS)

@@ -106,9 +106,9 @@ def find_strangers(addresses: Sequence[str], readers: Sequence[str]) -> list[str
     """Return a sentence for each agent and session that nobody has read signals as, with the most
     similar address that somebody has. A task has readers of other names.
     """
-    known, sentences = set(readers), []
+    used, sentences = set(readers), []
     for address in addresses:
-        if address in known or address.startswith("task:") or address == EVERYONE:
+        if address in used or address.startswith("task:") or address == EVERYONE:
             continue
         similar = get_close_matches(address, readers, n=1, cutoff=SIMILAR_NAMES)
         hint = f", did you mean {similar[0]}?" if similar else ""

@@ -272,7 +272,7 @@ def find_duplicates(
     # To compare the words may take longer than a reader may be held.
     features = [find_features(section.text) for section in sections]
     copies = find_near_copies(features, params.min_similarity)
-    shared = {(pair.one, pair.other): pair.similarity for pair in copies}
+    shared = {(pair.first, pair.second): pair.similarity for pair in copies}
     cosines: dict[_Pair, float] = {}
     if cosine_pairs is not None:
         state = "ready" if workspace.vectors.status().state == "ready" else "partial"

@@ -115,12 +115,13 @@ def compute_access_stats(
         waiting = expand_noted(workspace, noted)
     accesses, is_by_time = records.accesses, params.sort == "last"
     with accesses.supposing(waiting, max_sections=config.access.max_sections):
-        found = accesses.find(path=path, slugs=slugs, is_by_time=is_by_time, limit=params.limit)
+        counted = accesses.find(path=path, slugs=slugs, is_by_time=is_by_time, limit=params.limit)
         n_sections, n = accesses.total(path=path, slugs=slugs)
     if not n_sections and path is not None:
         require_place(workspace, path, slugs)
     with workspace.acquire(ACCESS_READ_S) as reader:
-        present = {path: set(read_anchors(reader, path)) for path in {one.path for one in found}}
+        paths = {section.path for section in counted}
+        present = {each: set(read_anchors(reader, each)) for each in paths}
     return AccessStats(
         workspace=workspace.id,
         sections=n_sections,
@@ -128,13 +129,13 @@ def compute_access_stats(
         counts=[
             SectionAccesses(
                 anchor=anchor,
-                count=one.count,
-                sessions=one.n_sessions,
-                last_at=one.last_at_s,
-                is_indexed=anchor in present[one.path],
+                count=section.count,
+                sessions=section.n_sessions,
+                last_at=section.last_at_s,
+                is_indexed=anchor in present[section.path],
             )
-            for one in found
-            if (anchor := f"{one.path}#{one.slugs}")
+            for section in counted
+            if (anchor := f"{section.path}#{section.slugs}")
         ],
     )
 

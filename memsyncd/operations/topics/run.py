@@ -394,18 +394,20 @@ def find_near_topic(
     """Return the sections that are similar to a new topic. A note with its title comes first."""
     texts = [f"{params.title}\n\n{params.summary}"]
     texts += [f"{name}\n\n{value}" for name, value in params.fields.items()]
-    near = find_near(workspace, config, texts, now_s=now_s)
+    similar = find_near(workspace, config, texts, now_s=now_s)
     with workspace.acquire(READ_LIMIT_S) as reader:
         path = StoredLinks(reader).names.find("", params.title.strip())
         if path is None or not is_markdown(path):
-            return near
+            return similar
         sections = read_sections_of(reader, path)
         head = find_title(sections) or next(iter(sections), None)
         digest = read_digest(reader, path)
         if head is None or digest is None or head.status == ARCHIVED:
-            return near
+            return similar
         same = describe_similar(reader, workspace, head, digest, 1.0, config, now_s)
-    return [same, *(section for section in near if section.anchor != same.anchor)][:SIMILAR_LIMIT]
+    return [same, *(section for section in similar if section.anchor != same.anchor)][
+        :SIMILAR_LIMIT
+    ]
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -780,15 +782,15 @@ async def create(call: Call, params: TopicCreateParams) -> TopicWritten:
     workspace, config = call.workspace, call.config
     decide = partial(make_create_decision, workspace, config, params, **call.stamp)
     new_topic = decide()
-    near = await call.find_near(partial(find_near_topic, params=params), params.on_similar)
-    section = choose_near(workspace, config, near, params.on_similar)
+    similar = await call.find_near(partial(find_near_topic, params=params), params.on_similar)
+    section = choose_near(workspace, config, similar, params.on_similar)
     if section is None:
-        return _describe_written(call, await call.edit(new_topic), "added", near)
+        return _describe_written(call, await call.edit(new_topic), "added", similar)
     if params.on_similar == "report":
         change = TopicChange(path=section.path, digest=section.digest, is_changed=False)
-        return _describe_written(call, EditOutcome(answer=change), "reported", near)
+        return _describe_written(call, EditOutcome(answer=change), "reported", similar)
     outcome = await call.edit(decide(into=section.path))
-    return _describe_written(call, outcome, "appended", near)
+    return _describe_written(call, outcome, "appended", similar)
 
 
 async def patch(call: Call, params: TopicPatchParams) -> TopicWritten:
@@ -814,11 +816,11 @@ async def append(call: Call, params: FieldAppendParams) -> FieldAppended:
     workspace = await call.open()
     make = partial(make_append_decision, workspace, config, params, **call.stamp)
     decide = await call.read(make, on_disk=True)
-    near = await call.find_near(partial(find_near, texts=[params.content]), params.on_similar)
-    section = choose_near(workspace, config, near, params.on_similar)
+    similar = await call.find_near(partial(find_near, texts=[params.content]), params.on_similar)
+    section = choose_near(workspace, config, similar, params.on_similar)
     action: WriteAction = "added"
     if section is not None and params.on_similar == "report":
-        return _report_field(call, near)
+        return _report_field(call, similar)
     if section is not None:
         action = "appended"
         decide = make_append_there_decision(
@@ -826,7 +828,7 @@ async def append(call: Call, params: FieldAppendParams) -> FieldAppended:
         )
     outcome = await call.edit(decide)
     return FieldAppended(
-        **asdict(outcome.answer), action=action, similar=near, **call.describe_write(outcome)
+        **asdict(outcome.answer), action=action, similar=similar, **call.describe_write(outcome)
     )
 
 
@@ -834,7 +836,7 @@ def _describe_written(
     call: Call,
     outcome: EditOutcome[TopicChange],
     action: WriteAction,
-    near: Sequence[SimilarSection],
+    similar: Sequence[SimilarSection],
 ) -> TopicWritten:
     change = outcome.answer
     is_written = change.is_changed or action == "reported"
@@ -843,18 +845,18 @@ def _describe_written(
         digest=change.digest,
         action=action if is_written else "unchanged",
         fields=list(change.fields),
-        similar=list(near),
+        similar=list(similar),
         **call.describe_write(outcome),
     )
 
 
-def _report_field(call: Call, near: Sequence[SimilarSection]) -> FieldAppended:
+def _report_field(call: Call, similar: Sequence[SimilarSection]) -> FieldAppended:
     """Return the answer for a value that was not written, with the section that is similar."""
     return FieldAppended(
         n_values=0,
         n_dropped=0,
-        **asdict(msgspec.convert(near[0], AddedSection, from_attributes=True)),
+        **asdict(msgspec.convert(similar[0], AddedSection, from_attributes=True)),
         action="reported",
-        similar=list(near),
+        similar=list(similar),
         **call.describe_write(EditOutcome(answer=None)),
     )

@@ -30,7 +30,7 @@ ExportFormat = Literal["jsonl", "sqlite"]
 
 class ImportParams(WriteParams, frozen=True, kw_only=True):
     """Append each memory of a file to the note of its kind, with its dates and relations. Memories
-    that are there already are not written again.
+    that exist already are not written again.
     """
 
     file: FilePath
@@ -38,7 +38,7 @@ class ImportParams(WriteParams, frozen=True, kw_only=True):
     format: ImportFormat = "jsonl"
     """The system that wrote it: `jsonl` is memsyncd's own export."""
     dry_run: bool = False
-    """Change nothing; answer what would be written."""
+    """Change nothing; answer with the sections that would be written."""
 
 
 class LeftOutItem(Result, frozen=True, kw_only=True):
@@ -48,25 +48,25 @@ class LeftOutItem(Result, frozen=True, kw_only=True):
 
 
 class Imported(Written, frozen=True, kw_only=True):
-    """`change_set` is null for a dry run, and if every memory is there already."""
+    """`change_set` is null for a dry run, and if every memory exists already."""
 
     is_dry_run: bool
     added: list[AddedSection]
     """The new sections, at most 200 of them."""
     n_added: int
     n_unchanged: int
-    """Memories that are there already."""
+    """The number of memories that exist already."""
     n_relations: int
-    """Relations that became links."""
+    """The number of relations that became links."""
     n_accesses: int
-    """Memories whose number of accesses was carried over."""
+    """The number of memories whose accesses were carried over."""
     left_out: list[LeftOutItem]
-    """Everything that has no place here, at most 200 of them."""
+    """The items that have no place here, at most 200."""
     n_left_out: int
 
 
 class ExportParams(WorkspaceParams, frozen=True, kw_only=True):
-    """Write the memories of a workspace to a new file: a section of the second level is a memory,
+    """Write the memories of a workspace to a new file. A memory is a section of the second level
     with the sections beneath it.
     """
 

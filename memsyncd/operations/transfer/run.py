@@ -1,6 +1,7 @@
 """Imports memories of other systems as sections, in one change set, and exports memories.
 
-The file that is named is another program's: it is read, never changed, and nothing beside it.
+The imported file belongs to another program: memsyncd reads it, and changes neither it nor its
+folder.
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ READ_LIMIT_S = 30.0
 
 
 class ImportPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The notes that an import writes, and what it reports."""
+    """The notes that an import writes, and the values of its report."""
 
     puts: tuple[Put, ...]
     added: list[AddedSection]
     n_unchanged: int
     n_relations: int
     counts: dict[str, tuple[int, str | None]]
-    """How often and when last each was read there, by the anchors that the memories get."""
+    """The accesses of memories in the other system, and their times, by the new anchors."""
     left_out: list[LeftOut]
 
 
@@ -169,7 +170,7 @@ def _read_text(path: str) -> str:
 def _plan_sections(
     workspace: Workspace, config: Config, source: ForeignMemories, at: str
 ) -> ImportPlan:
-    """Plan a section for each memory that is not there yet."""
+    """Plan a section for each memory that does not exist yet."""
     left_out = [*source.left_out]
     memories: list[ForeignMemory] = []
     paths: list[NotePath] = []
@@ -223,14 +224,14 @@ def _plan_sections(
 
 
 NoteMemories = Mapping[str, tuple[list[dict[str, Any]], list[str]]]
-"""The memories of notes as an export has them, and all of their headings, by path."""
+"""By path: the memories of a note in the form of an export, and all headings of the note."""
 
 
 def _find_fresh(
     memories: Sequence[ForeignMemory], notes: NoteMemories, ids: Collection[str]
 ) -> list[int]:
-    """Return the positions of the memories that are in no note: neither their id, nor a section
-    with the same heading and text.
+    """Return the positions of the memories that are in no note yet: no section has their id, or
+    the same heading and text.
     """
     texts = {
         path: {(row["summary"], row["content"]) for row in rows}
@@ -247,7 +248,7 @@ def _find_fresh(
 def _choose_path(
     workspace: Workspace, config: Config, memory: ForeignMemory
 ) -> tuple[NotePath, str]:
-    """Return the note for a memory, and the reason if it is not the one that the memory names."""
+    """Return the note for a memory, and the reason if it is another than the memory names."""
     try:
         return choose_note(workspace.scope, config, note=memory.note, kind=memory.kind), ""
     except MemsyncdError as error:
@@ -258,7 +259,7 @@ def _choose_path(
 def _read_note(
     workspace: Workspace, config: Config, path: NotePath
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the memories of a note as an export has them, and all of its headings."""
+    """Return the memories of a note in the form of an export, and all of its headings."""
     file = read_text_file(workspace.scope, path)
     if file is None:
         return [], []
@@ -271,7 +272,7 @@ def _read_note(
 
 
 def _read_folder(folder: str) -> list[tuple[str, bytes]]:
-    """Return the path within the folder and the bytes of each markdown file, without hidden ones
+    """Return the path within the folder and the bytes of each markdown file, without hidden files
     and links.
     """
     if not os.path.isdir(folder):
@@ -405,8 +406,8 @@ def _list_rows(note: Note) -> Iterator[dict[str, Any]]:
 
 
 def _list_top_sections(sections: Sequence[Section]) -> Iterator[tuple[Section, int]]:
-    """Yield each section down to the second level that has text, and the last line of what lies
-    beneath it. A title ends where the first section begins.
+    """Yield each section down to the second level, and the last line of the sections beneath it. A
+    title ends where the first section begins.
     """
     for number, section in enumerate(sections):
         if section.level > SECTION_LEVEL:
@@ -421,7 +422,7 @@ def _list_top_sections(sections: Sequence[Section]) -> Iterator[tuple[Section, i
 
 
 def _make_row(path: str, section: Section, lines: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of a memory; none if it has no text besides its heading."""
+    """Return the fields of a memory; empty if it has no text besides its heading."""
     content = "\n".join(strip_comment(lines)).strip("\n")
     if not content.strip():
         return {}

@@ -31,7 +31,7 @@ def choose_format(args: Args, console: Console) -> dict[str, Any]:
 
 
 def show_imported(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    """Print the sections by note, and what is left out."""
+    """Print the sections by note, and the items that are left out."""
     terminal, answer = console.terminal, clean_values(answer)
     notes: dict[str, int] = {}
     for section in answer["added"]:

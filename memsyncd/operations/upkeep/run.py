@@ -300,11 +300,11 @@ async def _name_sections(call: Call, params: ArchiveParams) -> ArchiveParams:
 
 def _list_outermost(reader: Reader, path: str) -> list[str]:
     """Return the sections of a note that are beneath no other; the path itself without any."""
-    found: list[str] = []
+    outermost: list[str] = []
     for anchor, level in read_levels(reader, path):
-        if level and not (found and anchor.startswith(f"{found[-1]}/")):
-            found.append(anchor)
-    return found or [path]
+        if level and not (outermost and anchor.startswith(f"{outermost[-1]}/")):
+            outermost.append(anchor)
+    return outermost or [path]
 
 
 async def archive(call: Call, params: ArchiveParams) -> Upkept:

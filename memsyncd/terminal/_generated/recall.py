@@ -29,7 +29,7 @@ def make_recall() -> Command:
             Option("--kind K", "only memories of this kind", field="kind"),
             Option("--text TEXT", "words, if nothing else finds a memory; by default the keywords", field="text"),
             Option("--max-tokens N", "the budget of all texts together, 100 to 50,000 tokens (default 2000)", field="max_tokens"),
-            Option("--follow R…", "show what this relation leads to: resolved_by", field="follow"),
+            Option("--follow R…", "show the memories to which this relation leads, such as resolved_by, right behind the memory that has the typed links", field="follow"),
             Option("--tag T…", "only with this tag", field="filters.tag"),
             Option("--path P…", "only this note, folder or glob", field="filters.path"),
             Option("--section TEXT…", "only below this heading or anchor", field="filters.section"),

@@ -26,11 +26,11 @@ def make_search() -> Command:
         ),
         options=(
             Option("-n --limit N", "at most N hits (default 10)", field="limit"),
-            Option("--min-score S", "only hits that score at least so much, from 0 to 1", parse=parse_fraction, field="min_score"),
+            Option("--min-score S", "only hits with at least this score, from 0 to 1", parse=parse_fraction, field="min_score"),
             Option("--sort S", "the order of the hits: relevance (default), decay, importance, priority, recency or file", choices=("relevance", "decay", "importance", "priority", "recency", "file"), field="sort"),
             Option("--wait", "first index everything that is on disk now", value="disk", field="wait"),
             Option("--explain", "show the parts of each score", field="explain"),
-            Option("--follow R…", "show what this relation leads to, such as resolved_by", field="follow"),
+            Option("--follow R…", "show the sections to which this relation leads, such as resolved_by: each hit comes with the sections to which its typed links lead", field="follow"),
             Option("--all", "search all workspaces"),
             Option("--open N", "open the first hit, or the Nth, in $VISUAL or $EDITOR", bare=1),
             Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),

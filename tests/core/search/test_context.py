@@ -219,7 +219,7 @@ def test_what_says_the_same_is_shown_once_and_named() -> None:
 
 def test_sections_of_other_headings_may_say_the_same() -> None:
     texts = [("Redis", "Timeout"), ("Postgres", "Timeout")]
-    chunks = [make_chunk(f"{one[0]}.md", 1, "## Timeout\n\n30 s", heading=one) for one in texts]
+    chunks = [make_chunk(f"{text[0]}.md", 1, "## Timeout\n\n30 s", heading=text) for text in texts]
     assert len(build_context_block(chunks, PLENTY).included) == 2
 
 
@@ -442,8 +442,8 @@ def test_no_line_is_shown_twice(chunks: list[ContextChunk], budget: Budget) -> N
 @given(offers())
 def test_nothing_is_omitted_if_everything_fits(chunks: list[ContextChunk]) -> None:
     block = build_context_block(chunks, PLENTY)
-    shown = {part.chunk.anchor for part in block.included}
-    assert all(part.same_as in shown for part in block.omitted)
+    visible = {part.chunk.anchor for part in block.included}
+    assert all(part.same_as in visible for part in block.omitted)
 
 
 @given(offers(), BUDGETS)

@@ -60,7 +60,7 @@ def test_a_vector_counts_as_much_as_its_chunk_is_near() -> None:
     [[nearest], [_, other]] = compare_raw_scores(
         [(near, [by_vector]), (far, [*of_words, RawHit(16 / 3, semantic_share=1.0)])], 0.4
     )
-    # The rarities of both together differ a little from those of each.
+    # The rarities of both together differ a little from the rarities of each.
     assert nearest == pytest.approx(16 / 3, rel=0.05)
     assert other == pytest.approx(16 / 3 * 0.1 / 0.5, rel=0.05)
 
@@ -118,14 +118,14 @@ def test_no_lines_are_shown_twice_and_a_file_is_left_out_only_for_a_workspace_wi
 ) -> None:
     repeated = find_repeated(places)
     kept = [place for index, place in enumerate(places) if index not in repeated]
-    for one in kept:
+    for each in kept:
         for other in kept:
-            same_file = f"{one.root}/{one.path}" == f"{other.root}/{other.path}"
-            common = one.first_line <= other.last_line and other.first_line <= one.last_line
-            assert one.root == other.root or not (same_file and common)
+            same_file = f"{each.root}/{each.path}" == f"{other.root}/{other.path}"
+            common = each.first_line <= other.last_line and other.first_line <= each.last_line
+            assert each.root == other.root or not (same_file and common)
     for index in repeated:
         place = places[index]
-        files = {f"{one.root}/{one.path}" for one in kept if len(one.root) > len(place.root)}
+        files = {f"{each.root}/{each.path}" for each in kept if len(each.root) > len(place.root)}
         assert f"{place.root}/{place.path}" in files
 
 

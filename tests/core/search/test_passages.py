@@ -95,8 +95,8 @@ def test_only_sections_with_a_strong_chunk_are_read() -> None:
         make_passage(1, 2, 2.0, section="b.md#one"),
     ]
     unread = [
-        replace(one, chunk=replace(one.chunk, text="", unread=number))
-        for number, one in enumerate(passages, 1)
+        replace(passage, chunk=replace(passage.chunk, text="", unread=number))
+        for number, passage in enumerate(passages, 1)
     ]
     asked: list[int] = []
 
@@ -165,20 +165,22 @@ def test_every_line_is_shown_once_among_the_strong_and_none_is_lost(
         make_passage(start, start + more, strength, section=section)
         for start, more, strength, section in rows
     ]
-    passages.sort(key=lambda one: -one.raw_score)
+    passages.sort(key=lambda each: -each.raw_score)
     chunks = select_passages(passages, nothing)
-    assert find_lines(chunks) == find_lines([one.chunk for one in passages])
+    assert find_lines(chunks) == find_lines([passage.chunk for passage in passages])
     for chunk in chunks:
         assert chunk.text == "\n".join(map(line_of, range(chunk.span.start, chunk.span.end + 1)))
-    weak = [one.chunk for one in passages if one.raw_score < 0.4 * passages[0].raw_score]
+    weak = [
+        passage.chunk for passage in passages if passage.raw_score < 0.4 * passages[0].raw_score
+    ]
     strong = chunks[: len(chunks) - len(weak)]
     assert chunks[len(strong) :] == weak
     if passages and passages[0].raw_score > 0:
-        for one, other in itertools.combinations(strong, 2):
+        for strong_chunk, other in itertools.combinations(strong, 2):
             assert (
-                one.anchor != other.anchor
-                or one.span.end < other.span.start
-                or other.span.end < one.span.start
+                strong_chunk.anchor != other.anchor
+                or strong_chunk.span.end < other.span.start
+                or other.span.end < strong_chunk.span.start
             )
 
 
@@ -226,7 +228,7 @@ def test_equal_passages_are_ordered_by_note_and_line() -> None:
 def test_chunks_without_raw_scores_keep_their_order() -> None:
     passages = [make_passage(5, 8, 0.0), make_passage(1, 7, 0.0)]
     assert select_passages(passages, lambda texts: [1.0] * len(texts)) == [
-        one.chunk for one in passages
+        passage.chunk for passage in passages
     ]
     assert select_passages([], nothing) == []
 
@@ -365,8 +367,8 @@ def tokenize(text: str) -> list[Token]:
     stems.
     """
     return [
-        (len(text[: found.start()].encode()), len(text[: found.end()].encode()), found.group())
-        for found in re.finditer(r"\w+", text)
+        (len(text[: match.start()].encode()), len(text[: match.end()].encode()), match.group())
+        for match in re.finditer(r"\w+", text)
     ]
 
 
@@ -502,7 +504,7 @@ def texts_with_matches(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
     at their ends.
     """
     text = draw(prose)
-    words = [(found.start(), found.end()) for found in re.finditer(r"[abé日]+", text)]
+    words = [(match.start(), match.end()) for match in re.finditer(r"[abé日]+", text)]
     return text, sorted(draw(st.sets(st.sampled_from(words), max_size=20))) if words else []
 
 
@@ -545,13 +547,13 @@ def test_a_long_text_is_cut_at_words_around_the_match_and_marked() -> None:
 
 def test_the_window_contains_most_matches() -> None:
     text = "cache " + "x " * 300 + "cache and cache " + "y " * 300
-    places = [(found.start(), found.end()) for found in re.finditer("cache", text)]
+    places = [(match.start(), match.end()) for match in re.finditer("cache", text)]
     assert render_snippet(text, places).count("**cache**") == 2
 
 
 def test_thousands_of_matches_in_one_giant_line_take_linear_time() -> None:
     text = "filler " * 10_000 + "filler filler"
-    places = [(found.start(), found.end()) for found in re.finditer("filler", text)]
+    places = [(match.start(), match.end()) for match in re.finditer("filler", text)]
     began_s = time.thread_time()
     assert render_snippet(text, places).startswith("**filler** **filler**")
     assert time.thread_time() - began_s < 1.0

@@ -105,7 +105,7 @@ typed_filters = st.lists(
         ('meta:a=b meta:"c=d e"', {"metas": ("a=b", "c=d e")}, ""),
         ("importance:.5 importance:0.8", {"min_importance": 0.8}, ""),
         ("is:expired IS:Archived", {"is_expired": True, "is_archived": True}, ""),
-        # Text that looks like a filter and is none.
+        # Text that looks like a filter but is not a filter.
         ("meta:owner meta:=x meta:a>b meta:a=[[]]", {}, "meta:owner meta:=x meta:a>b meta:a=[[]]"),
         (
             'meta:owner="Ann Lee" -meta:a="b c" meta:up=[[Note|shown]]',
@@ -285,7 +285,7 @@ def test_any_text_can_be_described(text: str) -> None:
 @given(st.lists(st.sampled_from([" ", '"', ' "', " -", "-", " kind:", " after:last week", "é"])))
 def test_each_query_with_too_many_terms_is_described(marks: list[str]) -> None:
     text = "".join(f"{mark}{number}" for number, mark in enumerate(marks * 4))
-    is_described = any("did not count" in one for one in find_query_problems(text[:1_000]))
+    is_described = any("did not count" in problem for problem in find_query_problems(text[:1_000]))
     assert is_described == bool(parse_query(text[:1_000]).n_dropped)
 
 
@@ -527,7 +527,7 @@ def test_an_exclusion_beside_a_word_may_be_an_option(
     text: str, commands: list[str], excluded: list[str]
 ) -> None:
     query = parse_query(text)
-    assert [one.phrase.text for one in query.commands] == commands
+    assert [command.phrase.text for command in query.commands] == commands
     assert sorted(query.excluded) == sorted(excluded)
 
 
@@ -724,7 +724,7 @@ def test_the_chosen_terms_match_something_fit_and_leave_no_rarer_one_out(
     assert bool(n_matches) == any(counts)
     assert n_matches <= most or sum(of[term] > 0 for term in chosen) == 1
     for term in set(terms) - set(chosen):
-        assert of[term] >= max(of[one] for one in chosen)
+        assert of[term] >= max(of[chosen_] for chosen_ in chosen)
 
 
 @given(
@@ -739,10 +739,10 @@ def test_a_selection_matches_what_has_a_rare_term_or_two_of_the_others(
     selection = compile_selection(terms[:n_rare], terms[n_rare:])
     connection = apsw.Connection(":memory:")
     connection.execute("CREATE VIRTUAL TABLE texts USING fts5(text)")
-    rows = [(number, " ".join(f"w{one}" for one in text)) for number, text in enumerate(texts)]
+    rows = [(number, " ".join(f"w{word}" for word in text)) for number, text in enumerate(texts)]
     connection.executemany("INSERT INTO texts(rowid, text) VALUES(?, ?)", rows)
-    found = connection.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (selection,))
-    assert {row[0] for row in found} == {
+    results = connection.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (selection,))
+    assert {row[0] for row in results} == {
         number
         for number, text in enumerate(texts)
         if text & {*range(n_rare)} or len(text & {*range(n_rare, n_rare + n_others)}) > 1

@@ -79,10 +79,10 @@ def test_the_nearer_gains_more_and_what_is_below_the_median_nothing(
     cosines: dict[int, float], median: float, most: float, weight: float
 ) -> None:
     gains = compute(cosines, median, most, weight).of
-    for one, near in cosines.items():
-        assert near > median or one not in gains
+    for chunk, near in cosines.items():
+        assert near > median or chunk not in gains
         for other, nearer in cosines.items():
-            assert near > nearer or gains.get(one, 0.0) <= gains.get(other, 0.0)
+            assert near > nearer or gains.get(chunk, 0.0) <= gains.get(other, 0.0)
 
 
 @given(
@@ -115,11 +115,11 @@ def test_the_order_is_that_of_the_weighted_sum_of_both_parts(
     def fuse(chunk: int) -> float:
         """Words count for a vector that is not made yet, and as far as few have one."""
         by_words = lexical.get(chunk, 0.0) / most
-        near = by_words
+        nearest = by_words
         if chunk in cosines:
-            near = coverage * max(0.0, (cosines[chunk] - median) / (highest - median))
-            near += (1 - coverage) * by_words
-        return (1 - weight) * by_words + weight * near
+            nearest = coverage * max(0.0, (cosines[chunk] - median) / (highest - median))
+            nearest += (1 - coverage) * by_words
+        return (1 - weight) * by_words + weight * nearest
 
     for chunk in lexical.keys() | cosines.keys():
         score = lexical.get(chunk, 0.0) + gains.get(chunk, 0.0)
@@ -166,7 +166,7 @@ def make(
 
 
 def rank(*candidates: Candidate, limit: int = 10, passage_tokens: int = 400) -> tuple[Passage, ...]:
-    found = FoundChunks(
+    results = FoundChunks(
         [
             (c.chunk, c.file, c.section, c.start_line, c.end_line, c.n_tokens, c.stemmed)
             for c in candidates
@@ -174,20 +174,22 @@ def rank(*candidates: Candidate, limit: int = 10, passage_tokens: int = 400) -> 
         lambda _: {c.chunk: c.exact for c in candidates},
         lambda _: {c.file: (c.path, c.day) for c in candidates},
     )
-    return rank_passages(found, (), ALONE, limit=limit, passage_tokens=passage_tokens)
+    return rank_passages(results, (), ALONE, limit=limit, passage_tokens=passage_tokens)
 
 
 def join_passages(
     ranked: Sequence[Ranked], *, limit: int, passage_tokens: int, apart: Collection[int] = ()
 ) -> tuple[Passage, ...]:
-    """Join those of `ranked` that touch, the stronger absorbing the weaker, line by line; those of
-    sections `apart` with their own section only.
+    """Join chunks that touch, the stronger absorbing the weaker, line by line; chunks of sections
+    `apart` join only with chunks of their own section.
     """
     passages: list[Passage] = []
     sizes: list[float] = []
-    lines_of = {one.candidate.chunk: (one.candidate.section, one.candidate.span) for one in ranked}
-    for one in ranked:
-        chunk = one.candidate
+    lines_of = {
+        chunk.candidate.chunk: (chunk.candidate.section, chunk.candidate.span) for chunk in ranked
+    }
+    for each in ranked:
+        chunk = each.candidate
         lines = range(chunk.start_line, chunk.end_line + 1)
         for at, passage in enumerate(passages):
             span = passage.span
@@ -212,11 +214,11 @@ def join_passages(
         else:
             if len(passages) < limit:
                 alone = Passage(
-                    best=one, chunks=(chunk.chunk,), sections=(chunk.section,), span=chunk.span
+                    best=each, chunks=(chunk.chunk,), sections=(chunk.section,), span=chunk.span
                 )
                 passages.append(alone)
                 sizes.append(chunk.n_tokens)
-    return tuple(replace(one, spans=join_spans(one, lines_of)) for one in passages)
+    return tuple(replace(passage, spans=join_spans(passage, lines_of)) for passage in passages)
 
 
 def join_spans(passage: Passage, lines_of: Mapping[int, tuple[int, Span]]) -> dict[int, Span]:
@@ -312,7 +314,7 @@ def test_a_chunk_gains_by_the_best_of_its_note() -> None:
         make(3, 1, 2, stemmed=5.0, file=2),
     )
     order = rank_candidates([weak, strong, other], (), RankingPolicy(note=0.2))
-    assert [(one.candidate.chunk, one.raw_score) for one in order] == [
+    assert [(chunk.candidate.chunk, chunk.raw_score) for chunk in order] == [
         (2, 12.0),
         (1, 6.0),
         (3, 6.0),
@@ -328,7 +330,8 @@ def test_a_chunk_gains_by_the_best_that_touches_it(start: int, gain: float) -> N
         make(3, start, 9, stemmed=10.0),
     ]
     parts = {
-        one.candidate.chunk: one.parts["beside"] for one in rank_candidates(chunks, (), policy)
+        candidate.candidate.chunk: candidate.parts["beside"]
+        for candidate in rank_candidates(chunks, (), policy)
     }
     assert parts == pytest.approx({1: max(gain, 0.6), 2: max(gain, 0.2), 3: 0.6 if gain else 0.0})
 
@@ -336,8 +339,8 @@ def test_a_chunk_gains_by_the_best_that_touches_it(start: int, gain: float) -> N
 def test_a_chunk_gains_nothing_by_another_note_or_by_chunks_without_the_words() -> None:
     chunks = [make(1, 1, 4), make(2, 2, 5, file=2), make(3, 3, 6, file=2, stemmed=-0.1)]
     parts = {
-        one.candidate.chunk: one.parts["beside"]
-        for one in rank_candidates(chunks, (), RankingPolicy())
+        candidate.candidate.chunk: candidate.parts["beside"]
+        for candidate in rank_candidates(chunks, (), RankingPolicy())
     }
     assert parts == {1: 0.0, 2: 0.0, 3: 1.0}
 
@@ -349,8 +352,16 @@ def test_a_note_of_the_day_that_the_question_names_gains() -> None:
         make(3, 1, 2, file=3),
     ]
     order = rank_candidates(candidates, find_named_dates("what was decided on 7 May 2023?"), ALONE)
-    assert [(one.candidate.chunk, one.raw_score) for one in order] == [(1, 7.0), (2, 5.0), (3, 5.0)]
-    assert [one.candidate.chunk for one in rank_candidates(candidates, (), ALONE)] == [1, 2, 3]
+    assert [(chunk.candidate.chunk, chunk.raw_score) for chunk in order] == [
+        (1, 7.0),
+        (2, 5.0),
+        (3, 5.0),
+    ]
+    assert [candidate.candidate.chunk for candidate in rank_candidates(candidates, (), ALONE)] == [
+        1,
+        2,
+        3,
+    ]
 
 
 @given(
@@ -366,21 +377,21 @@ def test_with_vectors_a_named_day_outweighs_the_highest_cosine(
     semantic = {1: most, 2: share * most}
     rows = [(at, at, at, 1, 2, 10, words + gain) for at, gain in semantic.items()]
     files = {1: ("a.md", other), 2: ("b.md", "2023-05-07")}
-    found = FoundChunks(rows, lambda _: {}, lambda _: files, semantic=semantic)
+    candidates = FoundChunks(rows, lambda _: {}, lambda _: files, semantic=semantic)
     named = find_named_dates("7 May 2023")
-    passages = rank_passages(found, named, policy, limit=2, passage_tokens=400)
-    assert [one.best.candidate.chunk for one in passages] == [2, 1]
+    passages = rank_passages(candidates, named, policy, limit=2, passage_tokens=400)
+    assert [passage.best.candidate.chunk for passage in passages] == [2, 1]
 
 
 @pytest.mark.parametrize(("share", "first"), [(0.0, 1), (0.5, 2)])
 def test_with_vectors_the_next_day_gains_half_so_much(share: float, first: int) -> None:
     rows = [(1, 1, 1, 1, 2, 10, 16.6), (2, 2, 2, 1, 2, 10, 10.0 + 6.6 * share)]
     files = {1: ("a.md", "2023-05-08"), 2: ("b.md", "2023-05-07")}
-    found = FoundChunks(rows, lambda _: {}, lambda _: files, semantic={1: 6.6})
+    candidates = FoundChunks(rows, lambda _: {}, lambda _: files, semantic={1: 6.6})
     named = find_named_dates("7 May 2023")
-    passages = rank_passages(found, named, RankingPolicy(), limit=2, passage_tokens=400)
+    passages = rank_passages(candidates, named, RankingPolicy(), limit=2, passage_tokens=400)
     assert passages[0].best.candidate.chunk == first
-    words = rank_candidates(found.make_candidates(), named, RankingPolicy())
+    words = rank_candidates(candidates.make_candidates(), named, RankingPolicy())
     assert words[0].candidate.chunk == 1
 
 
@@ -516,8 +527,8 @@ def found_chunks(draw: st.DrawFn, exact_ratio: float = 10.0) -> FoundChunks:
             exact[chunk] = share * exact_ratio * stemmed
     return FoundChunks(
         rows,
-        lambda chunks: {one: exact[one] for one in chunks if one in exact},
-        lambda some: {one: files[one] for one in some},
+        lambda chunks: {chunk: exact[chunk] for chunk in chunks if chunk in exact},
+        lambda some: {number: files[number] for number in some},
     )
 
 
@@ -546,14 +557,18 @@ def test_passages_are_those_of_reading_ranking_boosting_and_joining_everything(
     def boost(ranked: Sequence[Ranked]) -> list[Ranked]:
         return apply_boosts(ranked, features, SearchConfig(importance=0.1), KINDS, TODAY_S)
 
-    found, ratio = found_with_ratio
-    found = found._replace(find_apart=lambda ids: [one for one in ids if one % apart_every == 0])
+    candidates, ratio = found_with_ratio
+    candidates = candidates._replace(
+        find_apart=lambda ids: [number for number in ids if number % apart_every == 0]
+    )
     features = {
         row[0]: RankingFeatures(importance=row[0] % 3 / 2, day=None, saved_s=0.0)
-        for row in found.rows
+        for row in candidates.rows
     }
     named = find_named_dates(question)
-    everything = rank_candidates(found.make_candidates(), named, fit_policy(policy, found))
+    everything = rank_candidates(
+        candidates.make_candidates(), named, fit_policy(policy, candidates)
+    )
     slow = join_passages(
         boost(everything) if has_boosts else everything,
         limit=limit,
@@ -564,7 +579,7 @@ def test_passages_are_those_of_reading_ranking_boosting_and_joining_everything(
         patched.setattr(ranking, "FIRST_READ", first_read)
         for find_ratio in (None, lambda: ratio, lambda: math.inf):
             fast = rank_passages(
-                found,
+                candidates,
                 named,
                 policy,
                 limit=limit,
@@ -583,13 +598,13 @@ def test_only_chunks_that_may_be_shown_are_read() -> None:
         return {}
 
     rows = [(at, at, at, 1, 1, 10, 20.0 if at <= 20 else 1.0) for at in range(1, 601)]
-    found = FoundChunks(
-        rows, read_exact, lambda files: {one: (f"{one:03}.md", None) for one in files}
+    candidates = FoundChunks(
+        rows, read_exact, lambda files: {file: (f"{file:03}.md", None) for file in files}
     )
     passages = rank_passages(
-        found, (), RankingPolicy(), limit=10, passage_tokens=400, find_exact_ratio=lambda: 1.0
+        candidates, (), RankingPolicy(), limit=10, passage_tokens=400, find_exact_ratio=lambda: 1.0
     )
-    assert [one.best.candidate.chunk for one in passages] == [*range(1, 11)]
+    assert [passage.best.candidate.chunk for passage in passages] == [*range(1, 11)]
     assert len(read) == ranking.FIRST_READ
 
 
@@ -611,7 +626,7 @@ def test_the_bound_of_exact_words_holds_for_each_word(
     counts: tuple[int, list[tuple[int, int]]],
 ) -> None:
     n_chunks, words = counts
-    ratio = bound_exact_ratio(n_chunks, [one[0] for one in words], [one[1] for one in words])
+    ratio = bound_exact_ratio(n_chunks, [word[0] for word in words], [word[1] for word in words])
     for stems, exact in words:
         for n_times in (1, 3):
             saturated = 2.2 * n_times / (n_times + 1.2)
@@ -755,7 +770,7 @@ def test_boosted_candidates_are_sorted_again_and_name_their_boosts() -> None:
         for chunk, importance in ((1, None), (2, 1.0), (3, 1.0))
     }
     boosted = apply_boosts(ranked, features, SearchConfig(importance=0.1), KINDS, TODAY_S)
-    assert [one.candidate.chunk for one in boosted] == [2, 1, 3]
+    assert [chunk.candidate.chunk for chunk in boosted] == [2, 1, 3]
     assert boosted[0].raw_score == pytest.approx(10.45)
     assert boosted[0].parts["importance"] == pytest.approx(1.1)
     assert math.prod([boosted[2].parts["stems"], boosted[2].parts["importance"]]) == pytest.approx(

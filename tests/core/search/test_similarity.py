@@ -88,10 +88,10 @@ def test_few_short_texts_are_grouped_as_by_comparing_all_pairs(
             if compare_at(at, other) >= min_similarity:
                 joined = groups[at] | groups[other]
                 groups |= dict.fromkeys(joined, joined)
-    found = group_similar(featured, min_similarity)
+    results = group_similar(featured, min_similarity)
     wanted = {tuple(sorted(group)) for group in groups.values() if len(group) > 1}
-    assert {group.members for group in found} == wanted
-    for group in found:
+    assert {group.members for group in results} == wanted
+    for group in results:
         assert group.similarity == min(
             max(compare_at(at, other) for other in group.members) for at in group.members
         )
@@ -111,24 +111,24 @@ WORD_SETS = st.lists(
 @given(texts=WORD_SETS, least=st.floats(0.05, 1.0))
 def test_near_copies_are_all_pairs_that_are_as_similar(texts: list[Features], least: float) -> None:
     expected = {
-        (one, other)
-        for one, other in combinations(range(len(texts)), 2)
-        if min(len(texts[one]), len(texts[other])) >= MIN_FEATURES
-        and compute_similarity(texts[one], texts[other]) >= least
+        (first, other)
+        for first, other in combinations(range(len(texts)), 2)
+        if min(len(texts[first]), len(texts[other])) >= MIN_FEATURES
+        and compute_similarity(texts[first], texts[other]) >= least
     }
-    found = find_near_copies(texts, least)
-    assert {(pair.one, pair.other) for pair in found} == expected
-    similarities = [pair.similarity for pair in found]
+    copies = find_near_copies(texts, least)
+    assert {(pair.first, pair.second) for pair in copies} == expected
+    similarities = [pair.similarity for pair in copies]
     assert similarities == sorted(similarities, reverse=True)
 
 
 @given(pairs=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=15))
 def test_a_group_holds_whatever_pairs_connect(pairs: list[tuple[int, int]]) -> None:
     groups = group_pairs(pairs)
-    place = {one: at for at, group in enumerate(groups) for one in group}
-    assert sorted(place) == sorted({one for pair in pairs for one in pair})
+    place = {number: at for at, group in enumerate(groups) for number in group}
+    assert sorted(place) == sorted({number for pair in pairs for number in pair})
     assert sum(map(len, groups)) == len(place)
-    assert all(place[one] == place[other] for one, other in pairs)
+    assert all(place[first] == place[other] for first, other in pairs)
     assert [len(group) for group in groups] == sorted(map(len, groups), reverse=True)
     for group in groups:
         reached = {group[0]}

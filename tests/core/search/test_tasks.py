@@ -49,9 +49,9 @@ def test_ready_sections_are_ordered_by_priority_and_then_age() -> None:
         make("other", task="U", priority="P0"),
     ]
     ready, n_blocked = find_ready(items, "T")
-    assert [one.anchor for one in ready] == ["urgent", "early", "late", "none"]
+    assert [item.anchor for item in ready] == ["urgent", "early", "late", "none"]
     assert n_blocked == 0
-    assert {one.anchor for one in find_ready(items, None)[0]} >= {"other", "urgent"}
+    assert {item.anchor for item in find_ready(items, None)[0]} >= {"other", "urgent"}
 
 
 def test_archived_sections_are_ready_and_in_the_profile_if_they_are_asked_for() -> None:
@@ -60,11 +60,11 @@ def test_archived_sections_are_ready_and_in_the_profile_if_they_are_asked_for() 
         make("old", status="archived", time="2026-03-02"),
         make("done", status="done"),
     ]
-    assert [one.anchor for one in find_ready(items, "T")[0]] == ["new"]
+    assert [item.anchor for item in find_ready(items, "T")[0]] == ["new"]
     found, n_blocked = find_ready(items, "T", closed=FINISHED)
-    assert ([one.anchor for one in found], n_blocked) == (["new", "old"], 0)
-    lasting = [replace(one, lifecycle="project") for one in items]
-    assert {one.anchor for one in order_profile(lasting)} == {"new", "old"}
+    assert ([result.anchor for result in found], n_blocked) == (["new", "old"], 0)
+    lasting = [replace(item, lifecycle="project") for item in items]
+    assert {item.anchor for item in order_profile(lasting)} == {"new", "old"}
 
 
 def test_blocked_sections_are_left_out_until_what_blocks_them_is_done() -> None:
@@ -96,14 +96,16 @@ def test_the_groups_of_a_task_are_in_their_order_and_newest_first_or_by_value() 
         make("lasting2", task="", lifecycle="project", importance=0.9),
     ]
     groups = group_for_task(items, "T")
-    assert [[one.anchor for one in group.items] for group in groups] == [
+    assert [[item.anchor for item in group.items] for group in groups] == [
         ["lasting2", "lasting"],
         ["sum"],
         ["new", "old"],
         ["found"],
     ]
-    by_value = group_for_task(items, "T", value=lambda one: -len(one.anchor) - ("w" in one.anchor))
-    assert [one.anchor for one in by_value[2].items] == ["old", "new"]
+    by_value = group_for_task(
+        items, "T", value=lambda each: -len(each.anchor) - ("w" in each.anchor)
+    )
+    assert [item.anchor for item in by_value[2].items] == ["old", "new"]
 
 
 ITEMS = st.lists(
@@ -117,7 +119,7 @@ ITEMS = st.lists(
         st.sampled_from([None, "project"]),
     ),
     max_size=12,
-    unique_by=lambda one: one.anchor,
+    unique_by=lambda each: each.anchor,
 )
 
 
@@ -127,7 +129,7 @@ def test_a_block_is_within_its_bytes_and_names_each_section_whatever_their_order
 ) -> None:
     block = render_block(group_for_task(items, "T"), max_bytes=max_bytes)
     assert len(block.text.encode()) <= max_bytes
-    assert sorted({*block.included, *block.left_out}) == sorted({one.anchor for one in items})
+    assert sorted({*block.included, *block.left_out}) == sorted({item.anchor for item in items})
     assert bool(block.text) == bool(block.included)
     shuffled = [*items]
     random.shuffle(shuffled)  # type: ignore[attr-defined]

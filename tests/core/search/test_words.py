@@ -115,13 +115,13 @@ def test_a_range_of_a_folded_text_is_that_of_the_text_it_stands_for(text: str, o
         first, after = folded.find_original(start, end)
         assert 0 <= first < after <= len(text)
         assert folded.text[start:end] in fold(text[first:after])
-        # As little as can be: a character with the marks and signs on it.
+        # The smallest piece: a character with the marks and signs on it.
         assert len(fold(text[first:after])) <= 8 or text[first] == "\ufdfa"
 
 
 @given(st.text(LETTERS, max_size=30))
 def test_a_text_is_folded_alike_with_and_without_places(text: str) -> None:
-    # An unseen sign between letters that compose is nothing that people write.
+    # Nobody writes an invisible sign between letters that compose.
     assert len(fold_with_places(text).text) >= len(fold(text))
     if not any(unicodedata.category(char) == "Cf" for char in text):
         assert fold_with_places(text).text == fold(text)
@@ -239,16 +239,16 @@ def test_subwords_of_camel_case_are_those_of_a_plain_pattern(text: str) -> None:
     )
     part = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
     plain = [
-        (found.start(), found.end(), found[0])
+        (match.start(), match.end(), match[0])
         for word in humped.finditer(text)
-        for found in part.finditer(text, word.start(), word.end())
+        for match in part.finditer(text, word.start(), word.end())
     ]
     assert find_subword_ranges(text)[: len(plain)] == plain
-    # What touches a script without spaces is a word as a whole, too.
+    # A name that touches a script without spaces is a word as a whole, too.
     others = [
-        found
-        for start, end, found in find_subword_ranges(text)[len(plain) :]
-        if found == text[start:end]
+        match
+        for start, end, match in find_subword_ranges(text)[len(plain) :]
+        if match == text[start:end]
         if not is_unspaced(text[end : end + 1]) and not is_unspaced(text[start - 1 : start])
     ]
     assert not any(map(humped.search, others))
@@ -518,8 +518,8 @@ def near(word: str, *known: str) -> tuple[str, ...]:
 )
 def test_the_intended_word_is_suggested(typed: str, meant: str) -> None:
     meant = fold_word(meant)
-    found = near(typed, "unlike", "another", "thing", meant)
-    assert found == ((meant,) if meant != fold_word(typed) else ())
+    words = near(typed, "unlike", "another", "thing", meant)
+    assert words == ((meant,) if meant != fold_word(typed) else ())
 
 
 @pytest.mark.parametrize(
@@ -546,9 +546,15 @@ def test_a_word_is_not_suggested_for_itself() -> None:
 
 
 def test_the_fewest_edits_come_first_then_the_same_first_letter_then_the_commoner() -> None:
-    known = [("bessions", 90), ("sessions", 1), ("session", 5), ("sesions", 9), ("sxssionx", 99)]
-    assert suggest_words("sesssions", known) == ("sessions",)
-    assert suggest_words("sesssions", [*known[:1], *known[2:]]) == (
+    candidates = [
+        ("bessions", 90),
+        ("sessions", 1),
+        ("session", 5),
+        ("sesions", 9),
+        ("sxssionx", 99),
+    ]
+    assert suggest_words("sesssions", candidates) == ("sessions",)
+    assert suggest_words("sesssions", [*candidates[:1], *candidates[2:]]) == (
         "sesions",
         "session",
         "bessions",
@@ -556,8 +562,8 @@ def test_the_fewest_edits_come_first_then_the_same_first_letter_then_the_commone
 
 
 def test_no_more_suggestions_are_returned_than_are_of_use() -> None:
-    known = [(f"word{letter}", 1) for letter in "abcdefgh"]
-    assert len(suggest_words("wordx", known)) == N_SUGGESTIONS
+    candidates = [(f"word{letter}", 1) for letter in "abcdefgh"]
+    assert len(suggest_words("wordx", candidates)) == N_SUGGESTIONS
 
 
 @given(LETTER_WORDS, LETTER_WORDS)
@@ -604,7 +610,7 @@ def test_a_typing_error_is_one_edit(word: str, at: int, slip: str) -> None:
 
 @given(st.text(), st.lists(st.tuples(st.text(min_size=1), st.integers(0, 5))))
 def test_suggestions_for_any_text_are_known_words(word: str, known: list[tuple[str, int]]) -> None:
-    found = suggest_words(word, known)
-    assert set(found) <= {other for other, _ in known}
-    assert fold_word(word) not in found
-    assert found == suggest_words(word, reversed(known))
+    words = suggest_words(word, known)
+    assert set(words) <= {other for other, _ in known}
+    assert fold_word(word) not in words
+    assert words == suggest_words(word, reversed(known))
