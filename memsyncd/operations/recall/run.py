@@ -140,11 +140,11 @@ def _find_stage(
 def _list_stages(params: RecallParams) -> Iterator[tuple[RecallStage, list[Filters]]]:
     """Yield the stages that find memories by metadata, with filters that must all hold."""
     criteria = [Filters(kind=[params.kind])] if params.kind is not None else []
-    criteria += [Filters(meta=[f"topic={params.topic}"])] if params.topic else []
+    criteria += [Filters(topic=[params.topic])] if params.topic else []
     if params.keywords:
         yield (
             "keywords",
-            [*criteria, Filters(meta=[f"keywords={keyword}" for keyword in params.keywords])],
+            [*criteria, Filters(tag=[*params.keywords])],
         )
     if criteria:
         yield "topic and kind", criteria
