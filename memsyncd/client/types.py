@@ -1376,7 +1376,8 @@ class TaskContext(TypedDict):
     bytes: int
     # The anchors of the sections in the text.
     included: list[str]
-    # The anchors of the sections for which there was no room.
+    # The anchors of the sections for which there was no room, or whose text or promotion the block
+    # has already.
     left_out: list[str]
 
 

@@ -1412,7 +1412,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'text': 'Empty if the task has no section and the project no profile.',
         'included': 'The anchors of the sections in the text.',
-        'left_out': 'The anchors of the sections for which there was no room.',
+        'left_out': 'The anchors of the sections for which there was no room, or whose text or promotion the block has already.',
     },
     'CheckpointParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

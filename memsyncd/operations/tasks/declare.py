@@ -134,7 +134,8 @@ class TaskContext(Result, frozen=True, kw_only=True):
     included: list[str]
     """The anchors of the sections in the text."""
     left_out: list[str]
-    """The anchors of the sections for which there was no room."""
+    """The anchors of the sections for which there was no room, or whose text or promotion the block
+    has already."""
 
 
 class TaskSummarizeParams(WriteParams, frozen=True, kw_only=True):
