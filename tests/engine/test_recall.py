@@ -11,6 +11,7 @@ from memsyncd.operations.recall.declare import RecallParams
 from memsyncd.operations.recall.run import recall
 
 OWN = ".memories/auth-server.md#auth-server/own"
+AUTH = ".memories/auth-server.md#auth-server"
 TAGGED, KEYED = ".memories/log.md#log/tagged", ".memories/log.md#log/keyed"
 
 
@@ -19,7 +20,7 @@ def filled(bench: Any) -> Any:
     bench.open()
     bench.write(
         ".memories/auth-server.md",
-        "# Auth server\n\n## Status\n\nIt runs.\n\n"
+        "---\ncreated: 2026-01-01\n---\n# Auth server\n\n## Status\n\nIt runs.\n\n"
         "## Own\n<!-- memory: {topic: login} -->\n\nUsers log in.\n",
     )
     bench.write(
@@ -50,7 +51,14 @@ def test_memories_are_recalled_by_words_of_their_metadata(
 def test_the_title_of_a_note_recalls_its_sections(filled: Any) -> None:
     recalled = recall(filled.workspace, Config(), RecallParams(topic="auth server"), 1.0)
     assert recalled.stage == "topic and kind"
-    assert {memory.path for memory in recalled.memories} == {
-        ".memories/auth-server.md",
-        ".memories/log.md",
-    }
+    # Front matter alone is no memory.
+    assert {memory.anchor for memory in recalled.memories} == {AUTH, KEYED}
+    assert recalled.left_out == 0
+
+
+def test_a_text_below_front_matter_is_a_memory(bench: Any) -> None:
+    bench.open()
+    bench.write(".memories/lone.md", "---\ntopic: login\n---\nUsers log in.\n\n---\n")
+    bench.rebuild()
+    recalled = recall(bench.workspace, Config(), RecallParams(topic="login"), 1.0)
+    assert [memory.anchor for memory in recalled.memories] == [".memories/lone.md#"]

@@ -50,6 +50,7 @@ N_FOUND = 50
 _COMMENT = re.compile(
     r"\A([^\n]*\n(?:[ ]{0,3}(?:=+|-+)[ \t]*\n)?)\s*<!--\s*memory:.*?-->[ \t]*\n?", re.DOTALL
 )
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(?:(?!---[ \t]*\n).*\n)*---\s*")
 
 
 def recall(
@@ -73,7 +74,8 @@ def recall(
     notes = _read_notes_of(workspace, config, anchors)
     # A save that was indexed meanwhile may have removed some.
     indexed = {section.anchor for note in notes for section in note.sections}
-    memories = [*list_named(notes, [anchor for anchor in anchors if anchor in indexed])]
+    named = list_named(notes, [anchor for anchor in anchors if anchor in indexed])
+    memories = [memory for memory in named if not _is_front_matter(workspace, memory)]
 
     def order(memory: Memory) -> tuple[object, ...]:
         head = memory.head
@@ -100,6 +102,13 @@ def recall(
         left_out=len(memories) - len(recalled),
         **(describe_query(request, now_s) if request else NOTHING_TO_SAY),
     )
+
+
+def _is_front_matter(workspace: Workspace, memory: Memory) -> bool:
+    """True for the lines before the first heading if they are front matter alone: no memory."""
+    if memory.head.level:
+        return False
+    return _FRONT_MATTER.fullmatch(read_memory(workspace, memory) or "") is not None
 
 
 def _list_anchors(memory: Memory) -> list[str]:
