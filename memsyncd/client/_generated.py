@@ -54,11 +54,11 @@ class GeneratedMethods(Closing):
         any of the keywords, else by topic and kind, else by words, the most important first. It
         raises BadRequest without a criterion.
 
-        `keywords`: Any of these keywords. They are compared with the `keywords` of a section,
-        without case.
+        `keywords`: Any of these keywords. They are compared with the `keywords` and the `tags` of a
+        section, exactly but for case.
         `track_access`: Count an access for each section that is returned; `access.stats` has the
         counts.
-        `topic`: Only memories of this topic.
+        `topic`: Only memories of this topic: of this key `topic`, or else of notes with this title.
         `kind`: Only memories of this kind.
         `text`: Words, if nothing else finds a memory; by default the keywords.
         `max_tokens`: The budget of all texts together, 100 to 50,000 tokens.
@@ -125,7 +125,7 @@ class GeneratedMethods(Closing):
         `session`: The session of an agent.
         `topic`: At most 100 characters.
         `keywords`: At most 20, of 100 characters each.
-        `scope`: A scope of your own.
+        `scope`: `session` reads as the lifecycle; any other scope is your own.
         `created`: A day or a time; now by default.
         `updated`: The day or time of the last change.
         `expires`: A day or a time; from then on searches leave the section out.
@@ -489,8 +489,8 @@ class GeneratedMethods(Closing):
 
         `text`: Compare this text.
         `anchor`: Compare this section, `PATH#heading`. Name either a section, a text or a topic.
-        `topic`: Compare the sections of this topic. Their metadata names the topic; the similar
-        sections have another topic or none.
+        `topic`: Compare the sections of this topic, which their key `topic` or the title of their
+        note names. The similar sections have another topic.
         `min_similarity`: From 0 to 1; from 0.7 of the words in common, texts say nearly the same.
         With vectors, it is a cosine, by default clearly above the usual cosine in this workspace.
         Without vectors, it is the share of words, and of pairs of adjacent words, in common, by
@@ -524,7 +524,8 @@ class GeneratedMethods(Closing):
 
         `workspaces`: By default all; else names, ids or paths.
         `kind`: Only of this kind.
-        `topic`: Only of this topic.
+        `topic`: Only of this topic. The topic of a section is its key `topic`, else the title of
+        its note.
         `min_similarity`: From 0.1 to 1. It is the share of words, and of pairs of adjacent words,
         in common.
         `min_workspaces`: Only patterns of at least so many workspaces.
@@ -867,7 +868,7 @@ class GeneratedMethods(Closing):
         `source`: Where the memory comes from.
         `task`: The task, such as `WU-123`.
         `session`: The session of an agent.
-        `scope`: A scope of your own.
+        `scope`: `session` reads as the lifecycle; any other scope is your own.
         `keywords`: A word that recall finds it by; at most 20.
         `expires`: A day or a time: from then on, searches leave it out.
         `metadata`: Keys of your own.
@@ -934,7 +935,7 @@ class GeneratedMethods(Closing):
         `source`: Where the memory comes from.
         `task`: The task, such as `WU-123`.
         `session`: The session of an agent.
-        `scope`: A scope of your own.
+        `scope`: `session` reads as the lifecycle; any other scope is your own.
         `keywords`: A word that recall finds it by; at most 20.
         `expires`: A day or a time: from then on, searches leave it out.
         `metadata`: Keys of your own; an empty text removes a key.

@@ -26,7 +26,7 @@ class Filters(TypedDict, total=False):
     # procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary,
     # or one of `[kinds]`.
     kind: Words
-    # Only with this tag.
+    # Only with this tag or keyword.
     tag: Words
     # Only this note, folder or glob. It is absolute or from the root; a value that matches nothing
     # from the root is tried beneath `.memories/`. A value that is the exact name of a note or
@@ -39,8 +39,10 @@ class Filters(TypedDict, total=False):
     task: Words
     # Only of this session.
     session: Words
-    # Only from this source.
+    # Only from this source. `client=acme` asks for a part of a nested source.
     source: Words
+    # Only of this topic. The topic of a section is its key `topic`, else the title of its note.
+    topic: Words
     # Only of this priority, `P0` to `P3`.
     priority: Words
     # Only `ephemeral`, `session`, `task` or `project`.
@@ -1375,7 +1377,8 @@ class TaskContext(TypedDict):
     bytes: int
     # The anchors of the sections in the text.
     included: list[str]
-    # The anchors of the sections for which there was no room.
+    # The anchors of the sections for which there was no room, or whose text or promotion the block
+    # has already.
     left_out: list[str]
 
 

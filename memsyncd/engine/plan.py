@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
-from typing import TypedDict, TypeVar
+from typing import Final, TypedDict, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -345,14 +345,17 @@ def complete_filters(
     return _complete(parsed, config, make_valuation(config, now_s, accesses))
 
 
+# The filters whose values are names.
+_NAMING: Final = "kind tag path section task session source topic status has related_to".split()
+
+
 def read_filters(filters: sections.Filters, today: date) -> Filters:
     """Parse the filters of a request, with days relative to `today`.
 
     Raises BadRequest for a value that is empty or cannot be read, with the name of its filter.
     """
-    for name in ("kind", "tag", "path", "section", "task", "session", "source", "status", "has"):
+    for name in _NAMING:
         _refuse_empty(name, getattr(filters, name))
-    _refuse_empty("related_to", filters.related_to)
     return Filters(
         kinds=tuple(filters.kind),
         tags=tuple(filters.tag),
@@ -363,6 +366,7 @@ def read_filters(filters: sections.Filters, today: date) -> Filters:
         before=_read_day("before", filters.before, today),
         sessions=tuple(filters.session),
         sources=tuple(filters.source),
+        topics=tuple(filters.topic),
         priorities=_read_choices("priority", filters.priority),
         lifecycles=_read_choices("lifecycle", filters.lifecycle),
         statuses=tuple(filters.status),

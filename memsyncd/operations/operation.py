@@ -100,7 +100,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     """Fields that are positional arguments, each as `field USAGE`, such as `content [TEXT…]`."""
     usages: dict[str, str] = {}
-    """How options are written, by field, such as `--write`."""
+    """How options are written, by field, such as `--apply`."""
     help: dict[str, str] = {}
     """Help by field, where a command line needs other words than the docstring."""
     omit: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ class Filters(Params, frozen=True, kw_only=True):
     procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or
     one of `[kinds]`."""
     tag: Values = msgspec.field(default_factory=list)
-    """Only with this tag."""
+    """Only with this tag or keyword."""
     path: Values = msgspec.field(default_factory=list)
     """Only this note, folder or glob. It is absolute or from the root; a value that matches nothing
     from the root is tried beneath `.memories/`. A value that is the exact name of a note or folder
@@ -52,7 +52,9 @@ class Filters(Params, frozen=True, kw_only=True):
     session: Values = msgspec.field(default_factory=list)
     """Only of this session."""
     source: Values = msgspec.field(default_factory=list)
-    """Only from this source."""
+    """Only from this source. `client=acme` asks for a part of a nested source."""
+    topic: Values = msgspec.field(default_factory=list)
+    """Only of this topic. The topic of a section is its key `topic`, else the title of its note."""
     priority: Values = msgspec.field(default_factory=list)
     """Only of this priority, `P0` to `P3`."""
     lifecycle: Values = msgspec.field(default_factory=list)

@@ -571,7 +571,13 @@ class PatternFinder:
         def read(workspace: Workspace, options: RunOptions) -> patterns.ReadSections:
             own = {key: n for key, n in counts[workspace.id].items() if key in common}
             return patterns.read_category_sections(
-                workspace, own.keys(), sum(own.values()), config, options, most=most
+                workspace,
+                own.keys(),
+                sum(own.values()),
+                config,
+                options,
+                most=most,
+                has_titles=params.topic is not None,
             )
 
         return await self._federation.ask_each(chosen, self._prepare, read, end_s)

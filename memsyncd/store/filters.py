@@ -65,16 +65,19 @@ _NOT_IN = (
 _VALUES = "(SELECT value FROM json_each({values}))"
 TIER_FUNCTION = "memory_tier"
 _KIND = f"s.kind IN {_VALUES}"
-# A tag also stands for the tags nested in it: `db` for `db/sql`. A `0` is the sign after a `/`.
+# A tag also stands for a keyword, and for the tags nested in it: `db` for `db/sql`. A `0` is the
+# character after a `/`.
 _TAG = (
     "s.id IN (SELECT t.section FROM json_each({values}) v CROSS JOIN tags t"
     " WHERE t.tag COLLATE NOCASE = v.value UNION ALL"
     " SELECT t.section FROM json_each({values}) v CROSS JOIN tags t WHERE"
-    " t.tag COLLATE NOCASE > v.value || '/' AND t.tag COLLATE NOCASE < v.value || '0')"
+    " t.tag COLLATE NOCASE > v.value || '/' AND t.tag COLLATE NOCASE < v.value || '0' UNION ALL"
+    " SELECT k.section FROM json_each({values}) v CROSS JOIN keywords k"
+    " WHERE k.keyword COLLATE NOCASE = v.value)"
 )
 _FILE = f"c.file IN {_VALUES}"
 _IDS = "SELECT id FROM files WHERE path IN (SELECT value FROM json_each(?)) ORDER BY id"
-_ALL_TAGS = "SELECT DISTINCT tag FROM tags"
+_ALL_TAGS = "SELECT tag FROM tags UNION SELECT keyword FROM keywords"
 # A folder's files are not listed: they may be nearly all.
 _BELOW = "(f.path = {path} OR (f.path >= {first} AND f.path < {after}))"
 _FILES_BELOW = "SELECT id FROM files WHERE path = ? OR (path >= ? AND path < ?)"
@@ -85,6 +88,25 @@ _IS_EQUAL = {
     column: f"s.{column} COLLATE NOCASE IN {_VALUES}"
     for column in ("task", "session", "source", "status", "priority", "lifecycle")
 }
+# A part of a nested source, which is stored as `client: acme; date: 2026-03-01`.
+_IS_SOURCE = (
+    f"({_IS_EQUAL['source']} OR EXISTS (SELECT 1 FROM json_each({{values}})"
+    " WHERE instr(value, '=') AND instr(lower('; ' || s.source || ';'),"
+    " lower('; ' || replace(value, '=', ': ') || ';'))))"
+)
+# The topic of a section `s` of a file `f`: its key, else its note's, else the note's title.
+_STATED_TOPIC = (
+    "coalesce(json_extract({from_}.extra, '$.topic'), json_extract({from_}.extra, '$.Topic'))"
+)
+STATED_TOPIC = (
+    f"coalesce({_STATED_TOPIC.format(from_='s')}, nullif({_STATED_TOPIC.format(from_='f')}, ''))"
+)
+TOPIC = f"coalesce(nullif({STATED_TOPIC}, ''), f.title)"
+_IS_TOPIC = (
+    f"EXISTS (SELECT 1 FROM json_each({{values}}) WHERE {TOPIC} = value COLLATE NOCASE"
+    f" OR (instr({TOPIC}, ',') AND {META_FUNCTION}({TOPIC}, '=', value)))"
+)
+_ALL_TOPICS = f"SELECT DISTINCT {TOPIC} FROM sections s JOIN files f ON f.id = s.file"
 _ALL_VALUES = "SELECT DISTINCT {column} FROM sections WHERE {column} IS NOT NULL"
 # A section's own value hides the value of its note.
 _PAIRS = """(
@@ -354,12 +376,13 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
             for column, values in (
                 ("task", filters.tasks),
                 ("session", filters.sessions),
-                ("source", filters.sources),
                 ("status", filters.statuses),
                 ("priority", filters.priorities),
                 ("lifecycle", filters.lifecycles),
             )
         ),
+        (_IS_SOURCE, filters.sources, _find_sources(reader, filters.sources)),
+        (_IS_TOPIC, filters.topics, _find_equal_folded(reader, _ALL_TOPICS, filters.topics)),
         (_META, equal, equal),
         *((_META, comparison, comparison) for comparison in compared),
         (_SECTION, filters.sections, sections),
@@ -408,6 +431,14 @@ _DAY_0 = date(1970, 1, 1).toordinal()
 
 def _find_values(reader: Reader, column: str, values: Sequence[str]) -> list[str]:
     return _find_equal_folded(reader, _ALL_VALUES.format(column=column), values)
+
+
+def _find_sources(reader: Reader, values: Sequence[str]) -> list[str]:
+    """Return the stored sources that equal one of the values, and the values that name a part of a
+    source.
+    """
+    parts = [value for value in values if EQUAL in value]
+    return [*_find_values(reader, "source", values), *parts] if values else []
 
 
 def _spell_keys(condition: PropertyCondition) -> tuple[tuple[str, ...], str, str]:

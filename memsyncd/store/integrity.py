@@ -467,6 +467,10 @@ _STORED = {
         "SELECT s.slugs, t.tag FROM files f JOIN sections s ON s.file = f.id"
         " JOIN tags t ON t.section = s.id WHERE f.path = ?"
     ),
+    "keywords": (
+        "SELECT s.slugs, k.keyword FROM files f JOIN sections s ON s.file = f.id"
+        " JOIN keywords k ON k.section = s.id WHERE f.path = ?"
+    ),
     "links": (
         "SELECT s.slugs, l.line, l.target, l.heading, l.relation, l.kind, l.key FROM files f"
         " JOIN sections s ON s.file = f.id JOIN links l ON l.section = s.id WHERE f.path = ?"
@@ -610,6 +614,7 @@ def _make_rows(note: Note, recorded: Recorded) -> dict[str, list[Row]]:
         "file": [(file[2], file[3], *file[9:])],
         "sections": [row[2:] for row in rows.sections],
         "tags": list(dict.fromkeys((slugs[row[0]], row[1]) for row in rows.tags)),
+        "keywords": list(dict.fromkeys((slugs[row[0]], row[1]) for row in rows.keywords)),
         "links": list(_with_slugs(rows.links, slugs)),
         "blocks": list(_with_slugs(rows.blocks, slugs)),
         "names": [row[1:] for row in rows.names],

@@ -15,6 +15,8 @@ import msgspec
 from memsyncd.core.model import Span
 from memsyncd.core.search.filters import Filters, fold_value, split_list
 from memsyncd.store.filters import (
+    STATED_TOPIC,
+    TOPIC,
     Bindings,
     compile_match_filters,
     compile_section_filters,
@@ -403,15 +405,14 @@ def count_keys(reader: Reader, key: str | None = None) -> list[tuple[str, int]]:
 
 # --- Kinds and topics -----------------------------------------------------------------------------
 
-_TOPIC = "coalesce(json_extract(s.extra, '$.topic'), json_extract(f.extra, '$.topic'))"
 _CATEGORIES = (
-    f"SELECT s.kind, {_TOPIC} AS topic, count(*) FROM sections s JOIN files f ON f.id = s.file"
+    "SELECT s.kind, {topic} AS topic, count(*) FROM sections s JOIN files f ON f.id = s.file"
     " WHERE s.status IS NOT 'archived' AND EXISTS(SELECT 1 FROM chunks WHERE section = s.id)"
     " GROUP BY 1, 2 HAVING s.kind IS NOT NULL OR topic IS NOT NULL"
 )
 _OF_CATEGORIES = (
     "SELECT c.id, s.id, f.path, s.start_line, s.end_line, s.kind,"
-    f" {_TOPIC} AS topic, min(c.start_line) FROM sections s JOIN files f ON f.id = s.file"
+    " {topic} AS topic, min(c.start_line) FROM sections s JOIN files f ON f.id = s.file"
     " JOIN chunks c ON c.section = s.id WHERE s.status IS NOT 'archived' AND EXISTS("
     "SELECT 1 FROM json_each(?) k WHERE json_extract(k.value, '$[0]') IS s.kind"
     " AND json_extract(k.value, '$[1]') IS topic)"
@@ -435,16 +436,26 @@ class CategorySection(NamedTuple):
         return Span(self.start_line, self.end_line)
 
 
-def count_categories(reader: Reader) -> dict[tuple[str | None, str | None], int]:
+def count_categories(
+    reader: Reader, *, has_titles: bool = False
+) -> dict[tuple[str | None, str | None], int]:
     """Count the sections by kind and topic, without archived sections and without sections that
-    have neither.
+    have neither. With `has_titles`, the title of a note is the topic of sections that state none.
     """
-    return {(kind, topic): n_sections for kind, topic, n_sections in reader.rows(_CATEGORIES)}
+    statement = _CATEGORIES.format(topic=TOPIC if has_titles else STATED_TOPIC)
+    return {(kind, topic): n_sections for kind, topic, n_sections in reader.rows(statement)}
 
 
 def find_category_sections(
-    reader: Reader, categories: Iterable[tuple[str | None, str | None]], *, limit: int
+    reader: Reader,
+    categories: Iterable[tuple[str | None, str | None]],
+    *,
+    limit: int,
+    has_titles: bool = False,
 ) -> list[CategorySection]:
-    """Return sections of these kinds and topics, not archived, from the notes saved last."""
+    """Return sections of these kinds and topics, not archived, from the notes saved last.
+    `has_titles` is as in `count_categories`.
+    """
     keys = json.dumps(sorted(categories, key=repr))
-    return [CategorySection(*row[:-1]) for row in reader.rows(_OF_CATEGORIES, (keys, limit))]
+    statement = _OF_CATEGORIES.format(topic=TOPIC if has_titles else STATED_TOPIC)
+    return [CategorySection(*row[:-1]) for row in reader.rows(statement, (keys, limit))]

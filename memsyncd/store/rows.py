@@ -28,7 +28,7 @@ from memsyncd.core.model import (
     path_words,
 )
 from memsyncd.core.search.dates import find_heading_date, find_note_date, find_stated_date
-from memsyncd.core.search.filters import strip_links
+from memsyncd.core.search.filters import split_list, strip_links
 from memsyncd.core.search.words import MarkBlanker, SubwordFinder, fold, space_out
 from memsyncd.store.texts import inflate, make_blocks
 
@@ -59,6 +59,7 @@ _SECTION_UPDATE = (
     " = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
 )
 _TAG = "INSERT OR IGNORE INTO tags(section, tag) VALUES(?,?)"
+_KEYWORD = "INSERT OR IGNORE INTO keywords(section, keyword) VALUES(?,?)"
 _LINK = (
     "INSERT INTO links(section, line, target, heading, relation, kind, key) VALUES(?,?,?,?,?,?,?)"
 )
@@ -112,7 +113,7 @@ _FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(?,?,
 _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 
 # The tables with details of sections and of files. A change of a note rewrites these details.
-_OF_SECTIONS = ("tags", "links", "blocks")
+_OF_SECTIONS = ("tags", "keywords", "links", "blocks")
 _OF_FILES = ("problems", "secrets", "names")
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -130,6 +131,7 @@ class Rows(msgspec.Struct):
     files: list[Row] = msgspec.field(default_factory=list)
     sections: list[Row] = msgspec.field(default_factory=list)
     tags: list[Row] = msgspec.field(default_factory=list)
+    keywords: list[Row] = msgspec.field(default_factory=list)
     links: list[Row] = msgspec.field(default_factory=list)
     names: list[Row] = msgspec.field(default_factory=list)
     blocks: list[Row] = msgspec.field(default_factory=list)
@@ -154,7 +156,8 @@ class Rows(msgspec.Struct):
         _delete_chunks(connection, self.deleted)
         self.deleted.clear()
         tables = (
-            (self.files, _FILE), (self.sections, _SECTION), (self.tags, _TAG), (self.links, _LINK),
+            (self.files, _FILE), (self.sections, _SECTION), (self.tags, _TAG),
+            (self.keywords, _KEYWORD), (self.links, _LINK),
             (self.names, _NAME), (self.blocks, _BLOCK), (self.problems, _PROBLEM),
             (self.secrets, _SENSITIVE_LINES), (self.texts, _TEXT),
             (self.chunks, _CHUNK), (self.fts, _FTS, _EXACT),
@@ -479,7 +482,11 @@ def _patch_text(connection: apsw.Connection, file_id: int, patch: NotePatch) -> 
 
 def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str, int]) -> None:
     for section in note.sections:
-        rows.tags.extend((section_ids[section.anchor], tag) for tag in section.meta.tags)
+        section_id = section_ids[section.anchor]
+        rows.tags.extend((section_id, tag) for tag in section.meta.tags)
+        for key, value in section.meta.extra:
+            if key.lower() == "keywords":
+                rows.keywords.extend((section_id, strip_links(word)) for word in split_list(value))
     rows.links.extend(
         (section_ids[k.anchor], k.line, k.target, k.heading, k.relation, k.kind, make_key(k.target))
         for k in note.links

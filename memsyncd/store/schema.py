@@ -30,7 +30,7 @@ TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
 # Increase it if the same bytes and policy no longer give the same sections, chunks, words and
 # problems.
-READING_VERSION = 18
+READING_VERSION = 19
 # How FTS5 merges. No commit merges, because a save would wait for it; `Index.tidy` merges instead.
 # A level with 2 segments is merged, so that queries have few segments to search. Only a level with
 # 512 segments would be merged by a commit; a million chunks have so many. Segments with many
@@ -95,6 +95,13 @@ CREATE TABLE tags(
   PRIMARY KEY (section, tag)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tags_by_tag ON tags(tag COLLATE NOCASE);
+
+CREATE TABLE keywords(
+  section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,
+  keyword TEXT NOT NULL,
+  PRIMARY KEY (section, keyword)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX keywords_by_keyword ON keywords(keyword COLLATE NOCASE);
 
 CREATE TABLE links(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,

@@ -371,6 +371,7 @@ FILTERS: dict[str, Any] = {
     "task": ["T-1"],
     "session": ["s-1"],
     "source": ["interview"],
+    "topic": ["Redis"],
     "priority": ["P1"],
     "lifecycle": ["project"],
     "status": ["open"],

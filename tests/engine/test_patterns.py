@@ -67,6 +67,27 @@ def test_only_common_kinds_are_read_and_short_texts_are_not_compared(benches: li
     assert pattern.sections[0].snippet == SAME
 
 
+def test_the_title_of_a_note_is_the_topic_that_is_asked_for(benches: list[Any]) -> None:
+    for bench in benches:
+        name = bench.root.name
+        bench.write(f".memories/{name}.md", f"# Redis\n\n## {name}\n\n{SAME}\n")
+        bench.rebuild()
+    params = PatternsParams(topic="redis")
+    counts = [read_categories(bench.workspace, params, 5.0) for bench in benches]
+    assert [{*count} for count in counts] == [{(None, "Redis")}] * 2
+    parts = [
+        read_category_sections(
+            bench.workspace, count, 1, Config(), OPTIONS, most=9, has_titles=True
+        )
+        for bench, count in zip(benches, counts, strict=True)
+    ]
+    [pattern] = find_patterns(parts, params)
+    assert {section.path for section in pattern.sections} == {
+        ".memories/one.md",
+        ".memories/two.md",
+    }
+
+
 def test_what_is_too_much_is_counted(benches: list[Any]) -> None:
     parts = read_all(benches, most=1)
     assert [part.n_left_out for part in parts] == [3, 3]

@@ -87,7 +87,7 @@ def test_priorities_lifecycles_and_tiers_are_read_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", "kind tag path section task session source status related_to".split()
+    "name", "kind tag path section task session source topic status related_to".split()
 )
 @pytest.mark.parametrize("value", ["", "  "])
 def test_an_empty_value_is_refused_rather_than_passed_by_nothing(name: str, value: str) -> None:

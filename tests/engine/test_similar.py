@@ -99,6 +99,17 @@ def test_the_neighbours_of_a_topic_are_of_other_topics(garage: Any) -> None:
         ask(garage, topic="travel", text="car")
 
 
+def test_a_note_is_a_topic_by_its_title(bench: Any) -> None:
+    bench.open()
+    bench.write(
+        ".memories/redis.md", "# Redis pool\n\nThe pool of redis has no limit of sockets.\n"
+    )
+    bench.write(".memories/other.md", "# Other\n\nThe pool of redis has no limit of connections.\n")
+    bench.rebuild()
+    similar = ask(bench, topic="redis pool", min_similarity=0.1)
+    assert [section.path for section in similar.sections] == [".memories/other.md"]
+
+
 def test_without_vectors_the_words_of_a_topic_are_compared(bench: Any) -> None:
     bench.config = SEARCH_POLICY
     text = "Redis gives up after thirty seconds in staging."

@@ -185,6 +185,64 @@ def test_properties_are_filtered_as_they_are_meant(
     assert find(index, extract_filters(text)[0]) == found
 
 
+POOL = """---
+topic: [redis, pools]
+keywords: [sockets]
+source: {client: Acme, date: 2026-03-01}
+---
+# Auth server, sessions
+text
+## Own
+<!-- memory: {topic: login, keywords: [Über, "e-mail"], source: acme} -->
+text
+"""
+PLAIN = "---\nsource: {client: acmeson}\n---\n# Auth server, sessions\n<!-- memory: {tags: [sockets, e/mail]} -->\ntext\n"
+POOL_TITLE, POOL_OWN, PLAIN_TITLE, FILE_NAME = (
+    "pool.md#auth-server-sessions",
+    "pool.md#auth-server-sessions/own",
+    "plain.md#auth-server-sessions",
+    "lone.md#",
+)
+POOL_TOP, PLAIN_TOP = "pool.md#", "plain.md#"
+
+
+@pytest.mark.parametrize(
+    ("text", "anchors"),
+    [
+        ("topic:REDIS", {POOL_TOP, POOL_TITLE}),
+        ("topic:pools", {POOL_TOP, POOL_TITLE}),
+        ("topic:login", {POOL_OWN}),
+        ("topic:redis topic:login", {POOL_TOP, POOL_TITLE, POOL_OWN}),
+        ('topic:"auth server, sessions"', {PLAIN_TOP, PLAIN_TITLE}),
+        ('-topic:"auth server, sessions" -topic:login', {POOL_TOP, POOL_TITLE, FILE_NAME}),
+        ("topic:lone", {FILE_NAME}),
+        ("topic:other", set()),
+        ("tag:sockets", {POOL_TOP, POOL_TITLE, PLAIN_TITLE}),
+        ("tag:über", {POOL_OWN}),
+        ("tag:E-Mail", {POOL_OWN}),
+        ("-tag:sockets", {POOL_OWN, PLAIN_TOP, FILE_NAME}),
+        ("source:client=acme", {POOL_TOP, POOL_TITLE}),
+        ('source:client="ACME" source:acme', {POOL_TOP, POOL_TITLE, POOL_OWN}),
+        ("source:date=2026-03-01", {POOL_TOP, POOL_TITLE}),
+        ("source:client=acm", set()),
+    ],
+)
+def test_topics_keywords_and_parts_of_a_source_are_filtered(
+    index: Index, put: Put, text: str, anchors: set[str]
+) -> None:
+    index.apply([put("pool.md", POOL), put("plain.md", PLAIN), put("lone.md", "text\n")])
+    assert find(index, extract_filters(text)[0]) & {
+        POOL_TOP, POOL_TITLE, POOL_OWN, PLAIN_TOP, PLAIN_TITLE, FILE_NAME,
+    } == anchors  # fmt: skip
+
+
+def test_a_keyword_that_is_removed_is_no_longer_filtered(index: Index, put: Put) -> None:
+    index.apply([put("pool.md", POOL)])
+    index.apply([put("pool.md", POOL.replace("keywords: [sockets]", "owner: Ann"), tick=2)])
+    assert find(index, Filters(tags=("sockets",))) == set()
+    assert find(index, Filters(tags=("e-mail",))) == {POOL_OWN}
+
+
 def test_a_heading_of_a_day_dates_its_section_and_those_beneath_it(index: Index, put: Put) -> None:
     own = "<!-- memory: {created: 2024-05-05} -->"
     log = f"# Log\na\n## 2026-03-01\nb\n### Later\nc\n### Own\n{own}\nd\n## Rest\ne\n"

@@ -559,8 +559,8 @@ class _MetaReader:
         return Meta(**values, extra=tuple(extra.items()))
 
     def _read_shared(self, name: str, value: yaml.Node | str, values: dict[str, Any]) -> None:
-        """Read keys of other tools for a tag, another title or the session. They stay free
-        metadata, too.
+        """Read keys of other tools for a tag, another title, the session or the lifecycle. They
+        stay free metadata, too.
         """
         if name == "tag":
             values["tags"] = distinct_tags((*values.get("tags", ()), *_list_tags(value)))
@@ -569,6 +569,9 @@ class _MetaReader:
         elif name == "originsessionid" and (text := _render(value).strip()):
             # Claude Code writes this key; a stated `session` counts over it.
             values.setdefault("session", text)
+        elif name == "scope" and _render(value).strip().lower() == "session":
+            # Fogsift's other scope, `permanent`, is a memory without a lifecycle.
+            values.setdefault("lifecycle", "session")
 
     def _read_known(
         self, name: str, value: yaml.Node | str, at: int, values: dict[str, Any]

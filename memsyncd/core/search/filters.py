@@ -129,6 +129,7 @@ FIELDS: Final = {
     "task": "tasks",
     "session": "sessions",
     "source": "sources",
+    "topic": "topics",
     "priority": "priorities",
     "lifecycle": "lifecycles",
     "status": "statuses",
@@ -144,7 +145,7 @@ FILTER_PATTERN = re.compile(
     (
         rf'"[^"]*"|(?<!\S)(?P<no>-?)(?P<name>{_NAMES}):'
         r'(?:"(?P<quoted>[^"]*)"'
-        r'|(?P<pair>(?:(?<=meta:)|(?<=related_to:))[^\s"=<>]+(?:=|[<>]=?)"[^"]*")'
+        r'|(?P<pair>(?:(?<=meta:)|(?<=related_to:)|(?<=source:))[^\s"=<>]+(?:=|[<>]=?)"[^"]*")'
         # Few people type quotes around `last week`.
         r"|(?P<bare>(?:(?<=after:)|(?<=before:))(?:last|this) (?:week|month|year)\b"
         # An empty value is no filter, and the answer says so.
@@ -165,7 +166,9 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions on sections. Without conditions, all sections match that are not archived.
 
     Values ignore case, except in `paths` and anchors. `paths` are paths, folders or globs;
-    `sections` are words of a heading, or anchors, and include subsections. `after` and `before` are
+    `sections` are words of a heading, or anchors, and include subsections. The topic of a section
+    is its key `topic`, else the title of its note. `tags` are tags or keywords. A source may be a
+    part of a nested source, `client=acme`. `after` and `before` are
     ISO days: from that day on, and up to the day before; without a date, a note has the day on
     which it was saved.
     `is_archived` and `is_expired` select archived or expired sections instead of the others;
@@ -179,6 +182,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
     priorities: tuple[str, ...] = ()
     lifecycles: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()

@@ -28,11 +28,20 @@ ENTRY_BYTES = 600
 LEAST_BYTES = 60
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n\s*\n|\n(?=\s*[-*+] )")
 _WORD = re.compile(r"\w{3,}")
+# The line that names the source of a promotion.
+_SOURCE_LINE = re.compile(r"^[ \t]*[-*+] discovered_from \[\[[^\]\n]*\]\][ \t]*$", re.MULTILINE)
+# A shorter text may be in another one by chance.
+LEAST_TOLD_WORDS = 4
+_CITATION = re.compile(r"\(\S+:\d+\)\s*$")
+_ANY_WORD = re.compile(r"\w+")
 _LIST_MARK = re.compile(r"^[-*+>#\s]+")
 
 
 class TaskItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A section, with the metadata that tasks need. `time` is when it was created, in ISO form."""
+    """A section, with the metadata that tasks need. `time` is when it was created, in ISO form;
+    `stated` is further metadata to show behind its text. `source` is the anchor of the section that
+    it was promoted from.
+    """
 
     anchor: str
     path: str
@@ -50,6 +59,13 @@ class TaskItem(msgspec.Struct, frozen=True, kw_only=True):
     time: str
     blocked_by: tuple[str, ...] = ()
     session: str = ""
+    stated: str = ""
+    source: str = ""
+
+    @property
+    def fact(self) -> str:
+        """The text on one line, without the line that names its source."""
+        return " ".join(_SOURCE_LINE.sub("", self.body).split())
 
     @property
     def is_open(self) -> bool:
@@ -238,21 +254,24 @@ def group_for_session(
 def render_block(groups: Iterable[TaskGroup], *, max_bytes: int, top: str = "") -> TaskBlock:
     """Render groups in their order, at most `max_bytes` of UTF-8; empty if no section fits.
 
-    `top` comes first, if anything follows it or if it says something by itself.
+    `top` comes first, if anything follows it or if it says something by itself. A fact stands in it
+    once: a section is left out if the block has its promotion or the whole of its text.
     """
     lines = [top] if top else []
     room = max_bytes - len(top.encode())
     included: list[str] = []
     left_out: list[str] = []
+    told = _Told()
     for group in groups:
         title = f"## {group.title}"
         # Its title, and the blank line above.
         left = min(room, int(max_bytes * group.share)) - len(title.encode()) - 3
         entries: list[str] = []
         for item in group.items:
-            entry = _render_entry(item, left)
+            entry = "" if told.holds(item) else _render_entry(item, left)
             if entry:
                 entries.append(entry)
+                told.add(item, entry)
                 left -= len(entry.encode()) + 1
             (included if entry else left_out).append(item.anchor)
         if entries:
@@ -267,11 +286,48 @@ def render_block(groups: Iterable[TaskGroup], *, max_bytes: int, top: str = "") 
     )
 
 
+class _Told:
+    """The facts that a block has."""
+
+    def __init__(self) -> None:
+        self._sources: set[str] = set()
+        self._facts: set[tuple[str, str]] = set()
+        self._entries: list[str] = []
+
+    def holds(self, item: TaskItem) -> bool:
+        """True if the block has a promotion of a section, its heading and text, or a text that
+        includes its own. Work is shown even if other sections mention it.
+        """
+        if item.anchor in self._sources or (item.heading, item.fact) in self._facts:
+            return True
+        if item.priority or item.status:
+            return False
+        # Each line of a summary is a fact, with a citation behind it.
+        lines = item.body.splitlines() if item.kind == "summary" else [item.fact]
+        texts = [_list_all_words(_CITATION.sub("", line)) for line in lines if line.strip()]
+        if sum(text.count(" ") - 1 for text in texts) < LEAST_TOLD_WORDS:
+            return False
+        return all(any(text in entry for entry in self._entries) for text in texts)
+
+    def add(self, item: TaskItem, entry: str) -> None:
+        """Add a section, and its entry as the block shows it."""
+        if item.source:
+            self._sources.add(item.source)
+        if item.fact:
+            self._facts.add((item.heading, item.fact))
+        self._entries.append(_list_all_words(entry))
+
+
+def _list_all_words(text: str) -> str:
+    """The words of a text, in lower case, with a blank before and behind each."""
+    return f" {' '.join(_ANY_WORD.findall(text.lower()))} "
+
+
 def _render_entry(item: TaskItem, room: int) -> str:
     """One line, cut to the room; empty if there is too little."""
     marks = ", ".join(filter(None, (item.time[:10], item.kind, item.priority, item.status)))
     place = f"- {item.path}:{item.start_line}-{item.end_line} ({marks})"
-    text = " ".join(item.body.split())
+    text = " ".join(filter(None, (item.fact, f"({item.stated})" if item.stated else "")))
     # A memory without a summary has the beginning of its text as its heading.
     is_repeated = text.startswith(item.heading.removesuffix("…"))
     head = place if is_repeated else f"{place} {item.heading}"
@@ -305,7 +361,7 @@ def summarize(items: Sequence[TaskItem], *, max_bytes: int) -> str:
     sentences = [
         (item, " ".join(_LIST_MARK.sub("", part).split()))
         for item in items
-        for part in _SENTENCE_END.split(item.body)
+        for part in _SENTENCE_END.split(_SOURCE_LINE.sub("", item.body))
     ]
     counts = Counter(word for _, text in sentences for word in _list_words(text))
     scored = [(_score(text, counts), at) for at, (_, text) in enumerate(sentences) if text]

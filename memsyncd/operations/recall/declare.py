@@ -40,9 +40,10 @@ class RecallParams(TrackedParams, frozen=True, kw_only=True):
     keywords: Annotated[list[Keyword], msgspec.Meta(max_length=20)] = msgspec.field(
         default_factory=list
     )
-    """Any of these keywords. They are compared with the `keywords` of a section, without case."""
+    """Any of these keywords. They are compared with the `keywords` and the `tags` of a section,
+    exactly but for case."""
     topic: Keyword | None = None
-    """Only memories of this topic."""
+    """Only memories of this topic: of this key `topic`, or else of notes with this title."""
     kind: Name | None = None
     """Only memories of this kind."""
     text: str = ""

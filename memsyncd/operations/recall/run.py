@@ -50,6 +50,7 @@ N_FOUND = 50
 _COMMENT = re.compile(
     r"\A([^\n]*\n(?:[ ]{0,3}(?:=+|-+)[ \t]*\n)?)\s*<!--\s*memory:.*?-->[ \t]*\n?", re.DOTALL
 )
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(?:(?!---[ \t]*\n).*\n)*---\s*")
 
 
 def recall(
@@ -74,7 +75,8 @@ def recall(
     notes = _read_notes_of(workspace, config, anchors)
     # A save that was indexed meanwhile may have removed memories.
     indexed = {section.anchor for note in notes for section in note.sections}
-    memories = [*list_named(notes, [anchor for anchor in anchors if anchor in indexed])]
+    named = list_named(notes, [anchor for anchor in anchors if anchor in indexed])
+    memories = [memory for memory in named if not _is_front_matter(workspace, memory)]
 
     def order(memory: Memory) -> tuple[object, ...]:
         head = memory.head
@@ -101,6 +103,13 @@ def recall(
         left_out=len(memories) - len(recalled),
         **(describe_query(request, now_s) if request else NOTHING_TO_SAY),
     )
+
+
+def _is_front_matter(workspace: Workspace, memory: Memory) -> bool:
+    """True for the lines before the first heading if they are front matter alone: no memory."""
+    if memory.head.level:
+        return False
+    return _FRONT_MATTER.fullmatch(read_memory(workspace, memory) or "") is not None
 
 
 def _list_anchors(memory: Memory) -> list[str]:
@@ -141,11 +150,11 @@ def _find_stage(
 def _list_stages(params: RecallParams) -> Iterator[tuple[RecallStage, list[Filters]]]:
     """Yield the stages that find memories by metadata, with filters that must all hold."""
     criteria = [Filters(kind=[params.kind])] if params.kind is not None else []
-    criteria += [Filters(meta=[f"topic={params.topic}"])] if params.topic else []
+    criteria += [Filters(topic=[params.topic])] if params.topic else []
     if params.keywords:
         yield (
             "keywords",
-            [*criteria, Filters(meta=[f"keywords={keyword}" for keyword in params.keywords])],
+            [*criteria, Filters(tag=[*params.keywords])],
         )
     if criteria:
         yield "topic and kind", criteria

@@ -44,8 +44,8 @@ class SimilarParams(WorkspaceParams, frozen=True, kw_only=True):
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)] | None = None
     """Compare this text."""
     topic: Keyword | None = None
-    """Compare the sections of this topic. Their metadata names the topic; the similar sections have
-    another topic or none."""
+    """Compare the sections of this topic, which their key `topic` or the title of their note names.
+    The similar sections have another topic."""
     min_similarity: Score | None = None
     """From 0 to 1; from 0.7 of the words in common, texts say nearly the same. With vectors, it is
     a cosine, by default clearly above the usual cosine in this workspace. Without vectors, it is
@@ -121,7 +121,8 @@ class PatternsParams(Params, frozen=True, kw_only=True):
     kind: Values = msgspec.field(default_factory=list)
     """Only of this kind."""
     topic: Keyword | None = None
-    """Only of this topic."""
+    """Only of this topic. The topic of a section is its key `topic`, else the title of its
+    note."""
     min_similarity: Annotated[float, msgspec.Meta(ge=0.1, le=1.0)] = 0.5
     """From 0.1 to 1. It is the share of words, and of pairs of adjacent words, in common."""
     min_workspaces: Annotated[int, msgspec.Meta(ge=2, le=200)] = 2

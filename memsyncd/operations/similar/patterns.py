@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from memsyncd.config import Config
+from memsyncd.core.search.filters import EQUAL, is_passing
 from memsyncd.core.search.passages import highlight, strip_title
 from memsyncd.core.search.similarity import (
     Features,
@@ -68,12 +69,12 @@ def read_categories(
     count.
     """
     with workspace.acquire(limit_s) as reader:
-        counts = count_categories(reader)
+        counts = count_categories(reader, has_titles=params.topic is not None)
     return {
         category: n_sections
         for category, n_sections in counts.items()
         if (not params.kind or category[0] in params.kind)
-        and (params.topic is None or category[1] == params.topic)
+        and (params.topic is None or is_passing(category[1] or "", EQUAL, params.topic))
     }
 
 
@@ -97,13 +98,15 @@ def read_category_sections(
     options: RunOptions,
     *,
     most: int,
+    has_titles: bool = False,
 ) -> ReadSections:
-    """Read the sections of these kinds and topics that were saved last, at most `most`.
+    """Read the sections of these kinds and topics that were saved last, at most `most`. With
+    `has_titles`, the title of a note is the topic of sections that state none.
 
     `n_sections` is the number of all such sections. Raises the errors of `Workspace.acquire`.
     """
     with workspace.acquire(options.timeout_s or config.search.timeout_s) as reader:
-        rows = find_category_sections(reader, categories, limit=most)
+        rows = find_category_sections(reader, categories, limit=most, has_titles=has_titles)
         metas = read_redacted_sections(reader, [row.section for row in rows], config)
         texts = read_redacted_chunks(reader, [row.chunk for row in rows], config)
     read = []

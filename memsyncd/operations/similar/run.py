@@ -114,14 +114,14 @@ def _read_subject(
             if section.anchor == params.anchor
         ]
         return _Subject("".join(texts), frozenset([params.anchor]))
-    of_topic = Filters(meta=[f"topic={params.topic}"], include_archived=params.include_archived)
+    of_topic = Filters(topic=[params.topic or ""], include_archived=params.include_archived)
     filters = complete_filters(of_topic, config, options.now_s)
     notes = sorted(stream_notes(reader, filters=filters), key=by_path)
     anchors = frozenset(section.anchor for note in notes for section in note.sections)
     if not anchors:
         raise NoteNotFound(
             f"no section has the topic {params.topic}",
-            hint="see which topics there are with: memsyncd list --json, in `meta`",
+            hint="a topic is the key `topic`, or the title of a note; see: memsyncd topic list",
         )
     texts = [
         text

@@ -134,7 +134,8 @@ class TaskContext(Result, frozen=True, kw_only=True):
     included: list[str]
     """The anchors of the sections in the text."""
     left_out: list[str]
-    """The anchors of the sections for which there was no room."""
+    """The anchors of the sections for which there was no room, or whose text or promotion the block
+    has already."""
 
 
 class TaskSummarizeParams(WriteParams, frozen=True, kw_only=True):
@@ -423,13 +424,14 @@ OPERATIONS = (
         # The client's method is written by hand, because it may call a model for the summary.
         command=Command(
             words="task summarize",
-            summary="print a summary of a task; --write keeps it",
+            summary="print a summary of a task; --apply keeps it",
             arguments=("task [TASK]",),
-            usages={"dry_run": "--write"},
+            usages={"dry_run": "--apply"},
+            gone={"--write": "write --apply, as for every plan"},
             help={"dry_run": "append the summary as a section"},
             show="show_summary",
             found="text",
-            examples=("memsyncd task summarize WU-123 --write",),
+            examples=("memsyncd task summarize WU-123 --apply",),
         ),
     ),
     Operation(

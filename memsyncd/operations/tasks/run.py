@@ -35,6 +35,7 @@ from memsyncd.core.search.tasks import (
     render_block,
     summarize,
 )
+from memsyncd.core.upkeep import DISCOVERED_FROM
 from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.marking import list_marks
 from memsyncd.engine.metadata import describe_meta, make_valuation
@@ -182,7 +183,9 @@ def _make_item(section: TaskSection) -> TaskItem:
         end_line=section.end_line,
         heading=section.heading[-1] if section.heading else section.path,
         # People and agents also read the metadata of a checkpoint.
-        body=f"{section.text}\n({stated})" if stated and kind == CHECKPOINT else section.text,
+        body=section.text,
+        stated=stated if kind == CHECKPOINT else "",
+        source=section.meta.get(DISCOVERED_FROM, ""),
         kind=kind,
         priority=section.priority,
         task=section.task or "",

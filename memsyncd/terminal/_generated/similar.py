@@ -26,7 +26,7 @@ def make_similar() -> Command:
         ),
         options=(
             Option("--text TEXT", "compare this text", field="text"),
-            Option("--topic TOPIC", "compare the sections of this topic", field="topic"),
+            Option("--topic TOPIC", "compare the sections of this topic, which their key topic or the title of their note names", field="topic"),
             Option("--min-similarity S", "from 0 to 1; from 0.7 of the words in common, texts say nearly the same", parse=parse_fraction, field="min_similarity"),
             Option("-n --limit N", "at most so many sections or groups", field="limit"),
             Option("--include-archived", "archived sections too", field="include_archived"),

@@ -273,6 +273,19 @@ def test_the_session_of_a_memory_of_claude_code_is_its_session_unless_another_is
     assert read("originSessionId:")[0].session is None
 
 
+def test_the_scope_session_is_the_lifecycle_unless_one_is_stated() -> None:
+    for text, lifecycle in (
+        ("scope: Session", "session"),
+        ("scope: permanent", None),
+        ("scope: project", None),
+        ("scope: session\nlifecycle: task", "task"),
+        ("lifecycle: task\nscope: session", "task"),
+    ):
+        meta, problems = read(text)
+        assert (meta.lifecycle, problems) == (lifecycle, [])
+        assert dict(meta.extra)["scope"] in text
+
+
 def test_a_type_is_no_kind_in_any_other_note_and_a_stated_kind_wins() -> None:
     assert read("type: project")[0].kind is None
     assert read("name: a\ntype: user")[0].kind is None

@@ -185,6 +185,75 @@ def test_nothing_gives_an_empty_block_profile_and_summary() -> None:
     assert summarize([], max_bytes=100) == ""
 
 
+POOL = "The pool needs a limit of twenty sockets."
+LINK = "- discovered_from [[tasks.md#Pool]]"
+
+
+def render(*items: TaskItem, max_bytes: int = 4096) -> tuple[str, tuple[str, ...]]:
+    block = render_block(group_for_task(items, "T"), max_bytes=max_bytes)
+    assert {*block.included}.isdisjoint(block.left_out)
+    assert {*block.included, *block.left_out} == {item.anchor for item in items}
+    return block.text, block.included
+
+
+def test_a_fact_stands_in_a_block_once_however_often_it_was_promoted_or_summarised() -> None:
+    source = make("tasks.md#pool", heading="Pool", body=POOL, kind="discovery")
+    promoted = make(
+        "project.md#pool",
+        heading="Pool",
+        body=f"{POOL}\n\n{LINK}",
+        lifecycle="project",
+        task="",
+        source=source.anchor,
+    )
+    again = replace(promoted, anchor="project.md#pool-2", time="2026-03-02")
+    summary = make("tasks.md#sum", heading="Summary", body=f"- {POOL} (tasks.md:1)", kind="summary")
+    text, included = render(source, promoted, again, summary)
+    assert (text.count("twenty sockets"), included) == (1, (again.anchor,))
+    assert "discovered_from" not in text
+    text, included = render(source, summary)
+    assert (text.count("twenty sockets"), included) == (1, (summary.anchor,))
+    longer = replace(summary, body=f"{summary.body}\n- It leaks at night, too. (tasks.md:9)")
+    assert render(source, promoted, longer)[1] == (promoted.anchor, longer.anchor)
+    # A changed source has been promoted before, in other words.
+    changed = replace(promoted, body=f"No pool may have more than twenty sockets.\n\n{LINK}")
+    assert render(source, changed)[1] == (changed.anchor,)
+
+
+def test_work_and_short_or_longer_texts_are_shown_beside_what_mentions_them() -> None:
+    summary = make("sum", heading="Summary", body=f"- {POOL} (tasks.md:1)", kind="summary")
+    others = [
+        make("work", heading="Pool", body=POOL, priority="P1"),
+        make("open", heading="Pool", body=POOL, status="open"),
+        make("short", heading="Pool", body="The pool."),
+        make("longer", heading="Pool", body=f"{POOL} It leaks."),
+    ]
+    for item in others:
+        assert {*render(summary, item)[1]} == {"sum", item.anchor}
+
+
+def test_what_a_cut_entry_does_not_show_is_not_left_out() -> None:
+    summary = make("sum", heading="Summary", body=f"{'Words of it. ' * 99}{POOL}", kind="summary")
+    item = make("own", heading="Pool", body=POOL)
+    assert render(summary, item)[1] == ("sum", "own")
+
+
+def test_a_source_without_room_for_its_promotion_is_shown() -> None:
+    source = make("tasks.md#pool", heading="Pool", body=POOL)
+    promoted = replace(
+        source, anchor="p" * 70, path="p" * 70, task="", lifecycle="project", source=source.anchor
+    )
+    assert render(source, promoted, max_bytes=180)[1] == (source.anchor,)
+
+
+def test_the_metadata_of_a_checkpoint_is_shown_and_not_summarised() -> None:
+    item = make("one", heading="Ports", body="The ports are defined.", stated="milestone: ports")
+    assert "defined. (milestone: ports)\n" in render(item)[0]
+    assert summarize([item], max_bytes=500) == "- The ports are defined. (tasks.md:1)\n"
+    linked = replace(item, body=f"The ports are defined.\n\n{LINK}")
+    assert summarize([linked], max_bytes=500) == "- The ports are defined. (tasks.md:1)\n"
+
+
 NAMES = st.sampled_from(["", "WU-1", "WU-2"])
 WORK = st.lists(
     st.tuples(
