@@ -63,4 +63,4 @@ def test_the_command_names_each_similar_section(place: Place) -> None:
     assert (alone.returncode, alone.stdout) == (1, "")
     assert "--min-similarity" in alone.stderr
     assert run("similar").returncode == 2
-    assert run("similar", ".memories/errors.md").returncode == 2
+    assert run("similar", ".memories/errors.md").returncode == 4
