@@ -555,17 +555,7 @@ def rank_passages(
     """
     boosted = MAX_FACTOR * _ROUNDING if boost else 1.0
     policy = fit_policy(policy, candidates)
-    ratio = math.inf
-    if (
-        candidates.exact is None
-        and find_exact_ratio is not None
-        and len(candidates.rows) > FIRST_READ
-    ):
-        ratio = find_exact_ratio()
-    if candidates.exact is None and math.isinf(ratio):
-        candidates = candidates._replace(
-            exact=candidates.read_exact([row[0] for row in candidates.rows])
-        )
+    candidates, ratio = _bound_exact(candidates, find_exact_ratio)
     gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
     # Passages by the `_order` of their strongest chunk. Candidates are made only for these.
     best: list[tuple[tuple[float, str, int, int, int], _RankedNote, _Group]] = []
@@ -601,6 +591,23 @@ def rank_passages(
             best.sort(key=itemgetter(0))
             del best[limit:]
     return tuple(ranked.make_passage(group) for _, ranked, group in best)
+
+
+def _bound_exact(
+    candidates: FoundChunks, find_exact_ratio: Callable[[], float] | None
+) -> tuple[FoundChunks, float]:
+    """Return the bound of scores by exact words over scores by stems, or no bound and the
+    candidates with their exact words read.
+    """
+    if candidates.exact is not None:
+        return candidates, math.inf
+    ratio = math.inf
+    if find_exact_ratio is not None and len(candidates.rows) > FIRST_READ:
+        ratio = find_exact_ratio()
+    if math.isinf(ratio):
+        exact = candidates.read_exact([row[0] for row in candidates.rows])
+        candidates = candidates._replace(exact=exact)
+    return candidates, ratio
 
 
 def _find_apart(candidates: FoundChunks, notes: Iterable[Sequence[ChunkRow]]) -> frozenset[int]:
