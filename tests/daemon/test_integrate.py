@@ -202,7 +202,7 @@ def test_what_codex_writes_stays_and_so_does_the_copy_from_before(agent: Agent) 
     assert done.returncode == 0
     assert path.read_text() == CODEX + tui
     assert agent.list_copies() == {"config.toml": CODEX}
-    assert "a copy of what it was stays: " in done.stderr
+    assert "a copy of the earlier text stays here: " in done.stderr
     # A later connection begins anew, from what is there then.
     assert agent.run("codex", "--yes").returncode == 0
     assert agent.run("codex", "--remove", "--yes").returncode == 0

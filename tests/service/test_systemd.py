@@ -65,7 +65,7 @@ def test_integrate_offers_the_service_in_its_question(user: Manager) -> None:
         assert (done.returncode == 0) == settings.exists(), done.stdout
         return done.stdout
 
-    assert "s: yes, and have memsyncd start at each login" in answer("n")
+    assert "s: yes, and start memsyncd at each login" in answer("n")
     assert find_left(user) == []
     assert "start memsyncd at each login: memsyncd service install" in answer("y")
     assert find_left(user) == []
