@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import graphlib
 import re
 import subprocess
 import sys
@@ -211,6 +212,25 @@ def test_core_protocol_and_declarations_see_no_clock_disk_socket_database_log_or
         for what, line in find_impurities(without_type_checking(parse_all()[name]))
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Late imports count, too: a circle that is hidden in a function is one."""
+    modules = {
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): tree
+        for name, tree in parse_all().items()
+    }
+    imports = {
+        module: {
+            target
+            for name, _ in find_imported_names(without_type_checking(tree))
+            if (target := name if name in modules else name.rpartition(".")[0]) in modules
+            and target != module
+        }
+        for module, tree in modules.items()
+    }
+    # It raises CycleError, which names a circle.
+    assert len([*graphlib.TopologicalSorter(imports).static_order()]) == len(modules)
 
 
 def test_an_operation_imports_declarations_and_texts_of_others_alone() -> None:
