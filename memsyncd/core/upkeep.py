@@ -16,6 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from memsyncd.core.editing.additions import SUMMARY_LIMIT_CHARS, Addition
+from memsyncd.core.editing.metadata import read_note_meta
 from memsyncd.core.editing.sections import find_heading_end, find_sections_bytes
 from memsyncd.core.markdown.decode import decode_note, is_utf16
 from memsyncd.core.markdown.frontmatter import find_front_matter, find_section_meta
@@ -164,11 +165,11 @@ def archive_note(path: str, data: bytes) -> bytes | str:
     """Return the note with `status: archived` in its front matter, or the reason for no change."""
     if is_utf16(data):
         return _WIDE
-    before = _read_note_meta(path, data)
+    before = read_note_meta(path, data)
     if before.status == ARCHIVED:
         return "it is archived already"
     changed = _archive_front(path, data)
-    after = _read_note_meta(path, changed)
+    after = read_note_meta(path, changed)
     expected = replace(after, status=before.status, extra=_without_former(after))
     is_kept = after.status == ARCHIVED and expected == replace(
         before, extra=_without_former(before)
@@ -178,7 +179,7 @@ def archive_note(path: str, data: bytes) -> bytes | str:
 
 def restore_note(path: str, data: bytes) -> bytes | str:
     """Return the note as it was before `archive_note`, or the reason for no change."""
-    if _read_note_meta(path, data).status != ARCHIVED:
+    if read_note_meta(path, data).status != ARCHIVED:
         return "its front matter does not archive it"
     mark, text = _split_mark(data)
     front = _FRONT.match(text)
@@ -192,9 +193,7 @@ def restore_note(path: str, data: bytes) -> bytes | str:
         inner, n_changes = _FRONT_ALONE.subn(b"", front[2], count=1)
     restored = mark + front[1] + inner + text[front.start(3) :]
     return (
-        restored
-        if n_changes and _read_note_meta(path, restored).status != ARCHIVED
-        else _OTHER_FORM
+        restored if n_changes and read_note_meta(path, restored).status != ARCHIVED else _OTHER_FORM
     )
 
 
@@ -213,10 +212,6 @@ def _archive_front(path: str, data: bytes) -> bytes:
 def _split_mark(data: bytes) -> tuple[bytes, bytes]:
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     return mark, data[len(mark) :]
-
-
-def _read_note_meta(path: str, data: bytes) -> Meta:
-    return find_front_matter(path, decode_note(path, data).lines).meta
 
 
 # --- Promotion to lasting knowledge of a project --------------------------------------------------

@@ -1,1 +1,1 @@
-"""What memsyncd does, a subject a file: sync, search, browse, edit, history."""
+"""The work of memsyncd, a subject a file: sync, search, browse, edit, history."""

@@ -27,8 +27,8 @@ from memsyncd.core.editing.sections import (
     split_note_sections,
 )
 from memsyncd.core.markdown.frontmatter import list_tags
-from memsyncd.core.model import ARCHIVED, Meta
-from memsyncd.core.upkeep import FORMER_STATUS, archive_sections
+from memsyncd.core.model import Meta
+from memsyncd.core.upkeep import FORMER_STATUS
 from memsyncd.engine.additions import choose_note, place_added
 from memsyncd.engine.edit import Decide, Edit, Put, check_digest, make_put
 from memsyncd.engine.memories import PLAN_LIMIT_S
@@ -43,6 +43,7 @@ from memsyncd.operations.memories.declare import MemoryReplaced, ReplaceParams
 from memsyncd.operations.memories.selection import (
     WAY_OUT,
     Selected,
+    archive_memory,
     read_selected,
 )
 from memsyncd.store.sections import read_digest
@@ -168,15 +169,7 @@ def _archive_former(path: str, data: bytes, anchor: str) -> bytes:
     memory = list_beneath(split_note_sections(path, data), anchor)
     if any(section.level <= SECTION_LEVEL for section in memory[1:]):
         raise EditRefused(f"{anchor} is the title of several memories", hint="name one of them")
-    left = [
-        section.anchor
-        for section in memory
-        if read_section_meta(path, data, section.anchor).status != ARCHIVED
-    ]
-    archived, refused = archive_sections(path, data, left)
-    for name, reason in refused.items():
-        raise EditRefused(f"{name}: {reason}", hint="change the memory where it is")
-    return archived
+    return archive_memory(path, data, memory, hint="change the memory where it is")
 
 
 async def replace_memory(call: Call, params: ReplaceParams) -> MemoryReplaced:

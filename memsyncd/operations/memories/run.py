@@ -44,7 +44,7 @@ from memsyncd.core.model import ARCHIVED, Meta
 from memsyncd.core.paths import NotePath
 from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.core.search.tasks import BLOCKED, FINISHED
-from memsyncd.core.upkeep import FORMER_STATUS, archive_note, archive_sections
+from memsyncd.core.upkeep import FORMER_STATUS, archive_note
 from memsyncd.engine.edit import Decide, Edit, EditOutcome, Put, check_digest, make_put
 from memsyncd.engine.memories import PLAN_LIMIT_S, list_memories
 from memsyncd.engine.places import NO_LINK, name_relations
@@ -71,6 +71,7 @@ from memsyncd.operations.memories.selection import (
     WAY_OUT,
     LinkResolver,
     Selected,
+    archive_memory,
     describe_memory,
     digest_changes,
     read_selected,
@@ -241,12 +242,7 @@ def _archive(path: str, data: bytes, anchor: str | None) -> bytes:
         if isinstance(archived, str):
             raise EditRefused(f"{path}: {archived}")
         return archived
-    own = [section.anchor for section in list_beneath(split_note_sections(path, data), anchor)]
-    left = [each for each in own if read_section_meta(path, data, each).status != ARCHIVED]
-    data, refused = archive_sections(path, data, left)
-    for name, reason in refused.items():
-        raise EditRefused(f"{name}: {reason}")
-    return data
+    return archive_memory(path, data, list_beneath(split_note_sections(path, data), anchor))
 
 
 def _relate(

@@ -8,10 +8,13 @@ from typing import Final, NamedTuple
 
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.metadata import read_section_meta
 from memsyncd.core.markdown.linkgraph import make_edges
 from memsyncd.core.markdown.links import Mention, make_key
-from memsyncd.core.model import Link, Section
+from memsyncd.core.markdown.sections import RawSection
+from memsyncd.core.model import ARCHIVED, Link, Section
 from memsyncd.core.search.filters import EVERYTHING
+from memsyncd.core.upkeep import archive_sections
 from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.additions import choose_note
 from memsyncd.engine.edit import Delete, Put
@@ -19,7 +22,7 @@ from memsyncd.engine.memories import PLAN_LIMIT_S, find_anchors, find_paths, lis
 from memsyncd.engine.places import find_named_place
 from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, Conflict, NoteNotFound
+from memsyncd.errors import BadRequest, Conflict, EditRefused, NoteNotFound
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.operations.memories.declare import MemoryItem, SelectParams
 from memsyncd.operations.sections import Filters
@@ -99,6 +102,18 @@ def read_selected(workspace: Workspace, config: Config, path: str, selected: Sel
     if selected.digest is not None and file.digest != selected.digest:
         raise Conflict(f"{path} was saved a moment ago", hint="try again once it is indexed")
     return file
+
+
+def archive_memory(path: str, data: bytes, memory: Sequence[RawSection], hint: str = "") -> bytes:
+    """Archive the sections of a memory that are not archived yet. Raises EditRefused with the hint
+    if a section cannot be archived.
+    """
+    own = (section.anchor for section in memory)
+    left = [each for each in own if read_section_meta(path, data, each).status != ARCHIVED]
+    archived, refused = archive_sections(path, data, left)
+    for name, reason in refused.items():
+        raise EditRefused(f"{name}: {reason}", hint=hint)
+    return archived
 
 
 # --- links ------------------------------------------------------------------------------------
