@@ -45,7 +45,7 @@ def test_the_page_of_methods_is_the_one_that_is_generated() -> None:
 
 
 def test_every_command_is_documented() -> None:
-    commands = README.partition("\nCommands: ")[2].partition("`memsyncd COMMAND --help`")[0]
+    commands = GUIDE.partition("\nCommands: ")[2].partition("`memsyncd COMMAND --help`")[0]
     assert set(re.findall(r"`([\w-]+)`", commands)) == set(ENTRIES)
 
 
@@ -67,7 +67,7 @@ def test_every_filter_is_documented_as_a_word_and_is_a_flag() -> None:
         for name in Filters.__struct_fields__
         if not name.startswith("include_")
     }
-    assert not [name for name, word in words.items() if f"`{word}" not in README]
+    assert not [name for name, word in words.items() if f"`{word}" not in GUIDE]
 
 
 def test_no_missing_command_is_documented() -> None:
@@ -143,6 +143,12 @@ def test_the_modules_on_the_page_exist() -> None:
     assert len(named) > 20
     places = [ROOT / "memsyncd" / name for name in named]
     assert not [path for path in places if not (path.is_dir() or path.with_suffix(".py").is_file())]
+
+
+def test_the_readme_is_read_in_a_minute() -> None:
+    lines = README.splitlines()
+    assert len(lines) <= 150
+    assert max(map(len, lines)) <= 100
 
 
 def test_the_first_screen_has_exactly_two_commands() -> None:

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -187,6 +188,25 @@ def test_the_output_equals_the_transcript(shell: ShellSession, path: Path) -> No
         assert re.fullmatch(pattern, reported), f"$ {line}\n{reported}\n--- wanted\n" + "\n".join(
             wanted
         )
+
+
+def test_the_console_of_the_readme_is_as_it_says(shell: ShellSession) -> None:
+    readme = Path(memsyncd.__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```console\n(.*?)^ *```$", readme, flags=re.MULTILINE | re.DOTALL)
+    shell.do("memsyncd init ~/demo && memsyncd start ~/demo && memsyncd sync -w demo")
+    shell.cwd = shell.home / "demo"
+    steps = [step for block in blocks for step in textwrap.dedent(block)[2:].split("\n$ ")]
+    replayed = 0
+    for step in steps:
+        line, _, wanted = step.partition("\n")
+        if line.startswith("cd ") or "integrate" in line:
+            continue
+        reported = "\n".join(each.removeprefix("! ") for each in shell.tell(line))
+        # Times, scores and numbers of changes depend on how fast the commands follow each other.
+        pattern = re.sub(r"just\\ now|\d\\\.\d\d|(?<=set\\ )\d+", ".*", re.escape(wanted.strip()))
+        assert re.fullmatch(pattern, reported), f"$ {line}\n{reported}\n--- wanted\n{wanted}"
+        replayed += 1
+    assert replayed == 7
 
 
 def write_note(shell: ShellSession, path: str, text: str) -> None:

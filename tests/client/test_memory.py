@@ -548,12 +548,8 @@ def test_a_fork_gets_its_own_answers(place: Place, home: Home) -> None:
 def find_examples() -> dict[str, str]:
     """Return the examples of `Memsyncd` in the documents, by document."""
     readme = (Path(memsyncd.client.__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
-    found = {
-        "README.md": next(
-            block for block in blocks if "Memsyncd(" in block and "anthropic" not in block
-        )
-    }
+    [block] = re.findall(r"^ *```python\n(.*?)^ *```$", readme, flags=re.MULTILINE | re.DOTALL)
+    found = {"README.md": textwrap.dedent(block)}
     for module in (memsyncd.client, memsyncd.client.memory):
         text = inspect.cleandoc(str(module.__doc__)) + "\n"
         found[module.__name__] = textwrap.dedent(

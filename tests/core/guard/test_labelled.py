@@ -75,19 +75,17 @@ def test_known_misses_are_listed_until_they_are_found(missed: Labelled) -> None:
     ]
 
 
-def test_the_readme_gives_these_figures() -> None:
+def test_the_guide_gives_these_figures() -> None:
     counts = [
         (len(labels.SECRETS), len(labels.SECRETS) + len(labels.MISSED), len(labels.NO_SECRETS))
         for labels in SETS.values()
     ]
-    readme = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
+    guide = " ".join((REPOSITORY / "memsyncd" / "GUIDE.md").read_text(encoding="utf-8").split())
     (n_masked, n_secrets, n_others), (n_masked_2, n_secrets_2, n_others_2) = counts
     assert (
-        f"{n_masked} of {n_secrets} secrets are found, and none of {n_others} look-alikes" in readme
+        f"{n_masked} of {n_secrets} secrets are found, and none of {n_others} look-alikes" in guide
     )
-    assert (
-        f"{n_masked_2} of {n_secrets_2} are found, and none of {n_others_2} look-alikes" in readme
-    )
+    assert f"{n_masked_2} of {n_secrets_2} are found, and none of {n_others_2} look-alikes" in guide
 
 
 def test_orders_to_the_reader_are_named() -> None:
