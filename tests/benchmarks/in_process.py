@@ -13,13 +13,13 @@ from typing import Any
 
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
+from memsyncd.engine.context import merge_offers, offer_context
 from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.rebuild import close_workspace, open_workspace
 from memsyncd.engine.search import search
 from memsyncd.engine.sync import SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.operations.context.declare import ContextParams
-from memsyncd.operations.context.run import merge_offers, offer_context
 from memsyncd.operations.search.declare import SearchParams
 from tests.benchmarks.questions import Lines, Question, QuestionSet, find_scope_path
 

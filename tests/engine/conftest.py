@@ -19,6 +19,7 @@ import pytest
 from memsyncd.config import ChunkingConfig, Config
 from memsyncd.engine import external_changes
 from memsyncd.engine.clock import Clock
+from memsyncd.engine.context import merge_offers, offer_context
 from memsyncd.engine.edit import edit_workspace
 from memsyncd.engine.external_changes import record_all, sync_and_record
 from memsyncd.engine.plan import RunOptions
@@ -31,7 +32,6 @@ from memsyncd.engine.search import search
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.operations.context.declare import ContextAnswer, ContextParams
-from memsyncd.operations.context.run import merge_offers, offer_context
 from memsyncd.operations.history.declare import HistoryParams, RevisionInfo, UndoParams
 from memsyncd.operations.history.run import list_revisions
 from memsyncd.operations.history.undo import undo_revisions

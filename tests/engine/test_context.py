@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from memsyncd.config import Config, GuardConfig, MemoryConfig
+from memsyncd.engine.context import merge_offers, offer_context
 from memsyncd.engine.plan import RunOptions
 from memsyncd.errors import Busy
 from memsyncd.first_notes import FIRST_NOTES
 from memsyncd.operations.context.declare import ContextAnswer, ContextParams
-from memsyncd.operations.context.run import merge_offers, offer_context
 from memsyncd.operations.sections import Filters
 from tests.engine.conftest import build_block
 

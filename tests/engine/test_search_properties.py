@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig, Config
 from memsyncd.core.search.query import compile_query, parse_query
+from memsyncd.engine.context import merge_offers, offer_context
 from memsyncd.engine.plan import RunOptions
 from memsyncd.operations.context.declare import ContextAnswer, ContextParams, ContextPart
-from memsyncd.operations.context.run import merge_offers, offer_context
 from memsyncd.operations.search.declare import SearchAnswer
 from tests.engine.conftest import build_block, search_in
 

@@ -1,5 +1,5 @@
 """Make the scores of several workspaces comparable, and keep the order of each: the answers of a
-search (`engine/search`) and of a context (`operations/context/run`) are merged by them.
+search (`engine/search`) and of a context (`engine/context`) are merged by them.
 
 bm25 weighs a word by its rarity in one index, so the raw scores of several indexes are not
 comparable: a word that fills one workspace counts nothing there and much elsewhere. Each raw score

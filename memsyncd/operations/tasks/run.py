@@ -6,7 +6,6 @@ A section is appended as by `note.add`: it is one change set, which one undo tak
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -15,8 +14,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from memsyncd.core.guard.secrets import redact
-from memsyncd.core.paths import has_wildcard, is_note_name
 from memsyncd.core.search.tasks import (
     CLOSED,
     ENDED,
@@ -35,14 +32,17 @@ from memsyncd.core.search.tasks import (
     render_block,
     summarize,
 )
-from memsyncd.core.upkeep import DISCOVERED_FROM
 from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.marking import list_marks
-from memsyncd.engine.metadata import describe_meta, make_valuation
-from memsyncd.engine.plan import complete_filters
-from memsyncd.engine.redaction import must_redact, redact_notes
-from memsyncd.engine.relations import find_relations
-from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.metadata import make_valuation
+from memsyncd.engine.work import (
+    CHECKPOINT,
+    WorkSection,
+    WorkSections,
+    list_items,
+    list_sections,
+    reading_work,
+)
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.call import Call
 from memsyncd.operations.fields import AddedSection
@@ -66,7 +66,6 @@ from memsyncd.operations.tasks.declare import (
     TaskListParams,
     TaskReady,
     TaskReadyParams,
-    TaskSection,
     TaskSections,
     TaskSummarizeParams,
     TaskSummary,
@@ -74,151 +73,31 @@ from memsyncd.operations.tasks.declare import (
     TriageParams,
     WorkGroup,
 )
-from memsyncd.store.lookup import by_path, stream_notes
-from memsyncd.store.pool import Reader
-from memsyncd.store.sections import has_relation, read_digest
-from memsyncd.store.texts import read_note_text
 
-READ_LIMIT_S = 5.0
-BLOCKED_BY, CHECKPOINT = "blocked_by", "checkpoint"
-# How many values one filter takes.
-MAX_VALUES = 32
 SIGNAL_BYTES = 300
 SUMMARY_CHARS = 60
 # Signals take at most this share of a session's block.
 SIGNAL_SHARE = 0.25
-_COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
-_NAMES = re.compile(r"[\s,\[\]]+")
-
-Sections = dict[str, tuple[TaskItem, TaskSection]]
-
-
-def read_task_sections(call: Call, filters: Filters, *, has_task: bool = False) -> Sections:
-    """Return the sections that pass the filters and have a text, by anchor, in file order. With
-    `has_task`, only sections with a task are returned.
-    """
-    sections: Sections = {}
-    with call.workspace.acquire(READ_LIMIT_S) as reader:
-        compiled = complete_filters(filters, call.config, call.now_s)
-        is_masking = must_redact(reader, call.config)
-        stored = stream_notes(reader, filters=compiled, has_task=has_task)
-        notes = sorted((note for note in stored if note.sections), key=by_path)
-        for note in redact_notes(reader, notes, call.config):
-            lines = read_note_text(reader, note.path).split("\n")
-            for section in note.sections:
-                first = section.span.start - 1 + bool(section.level)
-                body = _COMMENT.sub("", "\n".join(lines[first : section.span.end]), count=1).strip()
-                if not body or (section.level == 0 and body.startswith("---")):
-                    continue
-                described = TaskSection(
-                    anchor=section.anchor,
-                    path=note.path,
-                    start_line=section.span.start,
-                    end_line=section.span.end,
-                    heading=list(section.heading),
-                    text=redact(body) if is_masking else body,
-                    **describe_meta(section, call.config.kinds, call.now_s),
-                )
-                sections[described.anchor] = (_make_item(described), described)
-        if has_relation(reader, BLOCKED_BY):
-            sections = _add_linked_blockers(reader, sections)
-    return sections
-
-
-def _add_linked_blockers(reader: Reader, sections: Sections) -> Sections:
-    """Add to each section the sections and notes that block it by its typed links."""
-    relations = find_relations(reader, sections, [BLOCKED_BY])
-    return {
-        anchor: (
-            replace(item, blocked_by=(*item.blocked_by, *(link.to for link in relations[anchor]))),
-            section,
-        )
-        for anchor, (item, section) in sections.items()
-    }
-
-
-def _read_with_blockers(call: Call, *selected: Filters, has_task: bool = False) -> Sections:
-    """Read the sections that pass any of the filters, and the sections of everything that blocks
-    them.
-    """
-    sections: Sections = {}
-    for filters in selected:
-        sections |= read_task_sections(call, filters, has_task=has_task)
-    names = sorted({name for item, _ in sections.values() for name in item.blocked_by})
-    for at in range(0, len(names), MAX_VALUES):
-        part = names[at : at + MAX_VALUES]
-        anchors = [name for name in part if "#" in name]
-        others = [name for name in part if "#" not in name]
-        tasks = [name for name in others if not is_note_name(name.rpartition("/")[2])]
-        notes = _list_notes(call.workspace, [name for name in others if name not in tasks])
-        for filters in (
-            Filters(path=notes, include_archived=True),
-            Filters(task=tasks, include_archived=True),
-            Filters(section=anchors, include_archived=True),
-        ):
-            if filters.path or filters.task or filters.section:
-                sections = read_task_sections(call, filters) | sections
-    return sections
-
-
-def _list_notes(workspace: Workspace, names: Sequence[str]) -> list[str]:
-    """Leave out names with a wildcard that no note has: a filter would read them as globs."""
-    if not any(map(has_wildcard, names)):
-        return [*names]
-    with workspace.acquire(READ_LIMIT_S) as reader:
-        return [
-            name
-            for name in names
-            if not has_wildcard(name) or read_digest(reader, name) is not None
-        ]
-
-
-def _make_item(section: TaskSection) -> TaskItem:
-    kind = (section.kind or "").lower()
-    stated = "; ".join(f"{key}: {value}" for key, value in section.meta.items())
-    return TaskItem(
-        anchor=section.anchor,
-        path=section.path,
-        start_line=section.start_line,
-        end_line=section.end_line,
-        heading=section.heading[-1] if section.heading else section.path,
-        # People and agents also read the metadata of a checkpoint.
-        body=section.text,
-        stated=stated if kind == CHECKPOINT else "",
-        source=section.meta.get(DISCOVERED_FROM, ""),
-        kind=kind,
-        priority=section.priority,
-        task=section.task or "",
-        session=section.session or "",
-        lifecycle=section.lifecycle,
-        status=(section.status or "").lower(),
-        tags=tuple(section.tags),
-        importance=section.importance,
-        time=section.created or section.day,
-        blocked_by=tuple(name for name in _NAMES.split(section.meta.get(BLOCKED_BY, "")) if name),
-    )
-
-
-def _items(sections: Sections) -> list[TaskItem]:
-    return [item for item, _ in sections.values()]
-
-
-def _show(sections: Sections, items: Iterable[TaskItem]) -> list[TaskSection]:
-    return [sections[item.anchor][1] for item in items]
 
 
 # --- tasks --------------------------------------------------------------------------------------
 
 
+def _read_sections(call: Call, filters: Filters, *, has_task: bool = False) -> WorkSections:
+    with reading_work(call.workspace, call.config, call.now_s) as work:
+        return work.read(filters, has_task=has_task)
+
+
 def list_ready(call: Call, params: TaskReadyParams) -> TaskReady:
     tasks = [params.task] if params.task else []
     filters = Filters(task=tasks, include_archived=params.include_archived)
-    sections = _read_with_blockers(call, filters, has_task=True)
+    with reading_work(call.workspace, call.config, call.now_s) as work:
+        sections = work.read_with_blockers(filters, has_task=True)
     closed = FINISHED if params.include_archived else CLOSED
-    ready, n_blocked = find_ready(_items(sections), params.task, closed=closed)
+    ready, n_blocked = find_ready(list_items(sections), params.task, closed=closed)
     return TaskReady(
         workspace=call.workspace.id,
-        items=_show(sections, ready[: params.limit]),
+        items=list_sections(sections, ready[: params.limit]),
         n_ready=len(ready),
         blocked=n_blocked,
     )
@@ -228,8 +107,8 @@ def list_task(call: Call, params: TaskListParams) -> TaskSections:
     """List the sections of a task, or all tasks."""
     if params.task is None:
         filters = Filters(include_archived=params.include_archived)
-        items = _items(read_task_sections(call, filters, has_task=True))
-        groups = group_by(items, lambda item: item.task)
+        sections = _read_sections(call, filters, has_task=True)
+        groups = group_by(list_items(sections), lambda item: item.task)
         return TaskSections(
             workspace=call.workspace.id,
             items=[],
@@ -237,9 +116,9 @@ def list_task(call: Call, params: TaskListParams) -> TaskSections:
             tasks=[replace(_describe_group(group), is_ended=False) for group in groups],
         )
     filters = Filters(task=[params.task], include_archived=params.include_archived)
-    sections = read_task_sections(call, filters)
+    sections = _read_sections(call, filters)
     return TaskSections(
-        workspace=call.workspace.id, items=_show(sections, _items(sections)), tasks=[]
+        workspace=call.workspace.id, items=list_sections(sections, list_items(sections)), tasks=[]
     )
 
 
@@ -263,12 +142,12 @@ async def make_context(call: Call, params: TaskContextParams) -> TaskContext:
 
 
 def build_task_context(call: Call, params: TaskContextParams) -> TaskContext:
-    sections: Sections = {}
-    for own in (Filters(lifecycle=["project"]), Filters(task=[params.task])):
-        filters = replace(own, include_archived=params.include_archived)
-        sections |= read_task_sections(call, filters)
+    sections: dict[str, WorkSection] = {}
+    with reading_work(call.workspace, call.config, call.now_s) as work:
+        for own in (Filters(lifecycle=["project"]), Filters(task=[params.task])):
+            sections |= work.read(replace(own, include_archived=params.include_archived))
     value = _value_by_decay(call, sections) if params.sort == "decay" else None
-    groups = group_for_task(_items(sections), params.task, value)
+    groups = group_for_task(list_items(sections), params.task, value)
     block = _render_marked(call, groups, params)
     return TaskContext(
         workspace=call.workspace.id,
@@ -295,9 +174,9 @@ def _render_marked(
     return block
 
 
-def _value_by_decay(call: Call, sections: Sections) -> ItemValue:
+def _value_by_decay(call: Call, sections: WorkSections) -> ItemValue:
     valuation = make_valuation(call.config, call.now_s, count_accesses(call.workspace))
-    return lambda item: valuation.compute(sections[item.anchor][1]).score
+    return lambda item: valuation.compute(sections[item.anchor].section).score
 
 
 async def add_checkpoint(call: Call, params: CheckpointParams) -> Added:
@@ -333,7 +212,7 @@ async def summarize_task(call: Call, params: TaskSummarizeParams) -> TaskSummary
 
 def make_summary(call: Call, params: TaskSummarizeParams) -> tuple[TaskSummary, bool]:
     """Return the summary, and whether the task does not have it yet."""
-    items = _items(read_task_sections(call, Filters(task=[params.task])))
+    items = list_items(_read_sections(call, Filters(task=[params.task])))
     sources = [item for item in items if item.kind != "summary"]
     text = params.content or summarize(sources, max_bytes=params.max_bytes)
     is_known = any(item.kind == "summary" and item.body == text.strip() for item in items)
@@ -355,11 +234,11 @@ def compute_profile(call: Call, params: ProfileParams) -> Profile:
     filters = Filters(
         lifecycle=["project"], tag=params.tag, include_archived=params.include_archived
     )
-    sections = read_task_sections(call, filters)
-    items = order_profile(_items(sections))
+    sections = _read_sections(call, filters)
+    items = order_profile(list_items(sections))
     return Profile(
         workspace=call.workspace.id,
-        items=_show(sections, items[: params.limit]),
+        items=list_sections(sections, items[: params.limit]),
         tags=_count(tag for item in items for tag in item.tags),
         kinds=_count(item.kind or "none" for item in items),
         sections=len(items),
@@ -394,8 +273,8 @@ def plan_triage(call: Call, params: TriageParams) -> tuple[Triage, dict[str, Any
     if params.promote is None and (params.task or params.priority) is not None:
         hint = "name its section with --promote (promote)"
         raise BadRequest("task and priority need a section to promote", hint=hint)
-    sections = read_task_sections(call, Filters(tag=params.tag))
-    items = _leave_out_promoted([item for item in _items(sections) if item.anchor])
+    sections = _read_sections(call, Filters(tag=params.tag))
+    items = _leave_out_promoted([item for item in list_items(sections) if item.anchor])
     opened = [item for item in items if item.is_open]
     ordered = sorted(opened, key=lambda item: (item.priority or "P9", item.time, item.path))
     waiting = [item for item in ordered if not item.task]
@@ -405,8 +284,8 @@ def plan_triage(call: Call, params: TriageParams) -> tuple[Triage, dict[str, Any
         closed=len(items) - len(opened),
         untriaged=len(waiting),
         by_priority=_count(item.priority or "none" for item in opened),
-        next=_show(sections, waiting[:1])[0] if waiting else None,
-        items=_show(sections, ordered[: params.limit]),
+        next=list_sections(sections, waiting[:1])[0] if waiting else None,
+        items=list_sections(sections, ordered[: params.limit]),
         promoted=None,
     )
     if params.promote is None:
@@ -419,12 +298,12 @@ def plan_triage(call: Call, params: TriageParams) -> tuple[Triage, dict[str, Any
     return counted, _make_task(call, sections, params)
 
 
-def _make_task(call: Call, sections: Sections, params: TriageParams) -> dict[str, Any] | None:
+def _make_task(call: Call, sections: WorkSections, params: TriageParams) -> dict[str, Any] | None:
     assert params.promote is not None
     item, section = sections[params.promote]
     link = _link_to(item)
     of_task = Filters(task=[params.task or ""])
-    for existing, _ in read_task_sections(call, of_task).values():
+    for existing, _ in _read_sections(call, of_task).values():
         if link in existing.body:
             return None  # it was promoted before
     return {
@@ -489,7 +368,7 @@ async def start_session(call: Call, params: SessionStartParams) -> SessionStarte
 
 def list_sessions(call: Call, params: SessionListParams) -> SessionList:
     filters = Filters(has=["session"], include_archived=True)
-    groups = group_by(_items(read_task_sections(call, filters)), lambda item: item.session)
+    groups = group_by(list_items(_read_sections(call, filters)), lambda item: item.session)
     kept = [group for group in groups if params.include_ended or not group.is_ended]
     return SessionList(
         workspace=call.workspace.id,
@@ -531,24 +410,22 @@ def build_session_block(
     if params.session is None and params.task is None:
         raise BadRequest("nothing to resume is named", hint="name a session or a task")
     of_session = Filters(session=[params.session] if params.session else [])
-    own = {}
-    if params.session is not None:
-        sections = read_task_sections(call, of_session)
-        own = {anchor: item for anchor, (item, _) in sections.items()}
-    latest = max(
-        (item for item in own.values() if item.task),
-        key=lambda item: (item.time, item.path, item.start_line),
-        default=None,
-    )
-    task = params.task or (latest.task if latest else None)
-    selected = [Filters(task=[task])] if task else []
-    if own:
-        selected.append(of_session)
-    sections = _read_with_blockers(call, *selected)
+    with reading_work(call.workspace, call.config, call.now_s) as work:
+        own = work.read(of_session) if params.session is not None else {}
+        latest = max(
+            (memory.item for memory in own.values() if memory.item.task),
+            key=lambda item: (item.time, item.path, item.start_line),
+            default=None,
+        )
+        task = params.task or (latest.task if latest else None)
+        selected = [Filters(task=[task])] if task else []
+        if own:
+            selected.append(of_session)
+        sections = work.read_with_blockers(*selected)
     rendered = _render_signals(signals, int(params.max_bytes * SIGNAL_SHARE))
     names = [f"task {task}" if task else "", f"session {params.session}" if params.session else ""]
     top = f"# Resuming {', '.join(filter(None, names))}{rendered}"
-    groups = group_for_session(_items(sections), task=task, session_anchors=own)
+    groups = group_for_session(list_items(sections), task=task, session_anchors=own)
     block = _render_marked(call, groups, params, top)
     is_empty = not (block.included or signals)
     return SessionBlock(

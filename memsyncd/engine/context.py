@@ -1,0 +1,790 @@
+"""Builds a block of markdown for a prompt, for a query or for the start of a session.
+
+For a query, candidates are ranked as in a search, left unjoined, and cut to the lines that match;
+without one, pinned, lasting and recent notes are offered. `core.search.context` decides which parts
+fit the budget. All reads see the same committed generation of the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.core.editing.kinds import OTHER_KINDS
+from memsyncd.core.model import count_tokens
+from memsyncd.core.search.context import (
+    SAME,
+    Budget,
+    ContextBlock,
+    ContextChunk,
+    ContextLines,
+    ReadChunks,
+    build_context_block,
+    count_title_lines,
+    put_copies_behind,
+)
+from memsyncd.core.search.federation import (
+    FoundLines,
+    RawHit,
+    TermCounts,
+    compare_raw_scores,
+    find_repeated,
+    interleave_by_size,
+)
+from memsyncd.core.search.passages import (
+    LABEL_TOKENS,
+    Matcher,
+    ScoredPassage,
+    StartChunk,
+    WeighTexts,
+    compute_rarities,
+    find_start_place,
+    order_start_chunks,
+    select_passages,
+    weigh_texts,
+)
+from memsyncd.core.search.plan import SearchPlan
+from memsyncd.core.search.query import QUERY_LIMIT, compile_query
+from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate, RankingPolicy
+from memsyncd.core.search.words import fold, space_out
+from memsyncd.engine.candidates import (
+    NO_VECTORS,
+    UsedVectors,
+    begin_vectors,
+    count_terms,
+    make_patterns,
+    rank,
+)
+from memsyncd.engine.explain import explain_empty_index, explain_nothing
+from memsyncd.engine.marking import list_marks
+from memsyncd.engine.metadata import describe_meta, describe_metas, find_order, make_valuation
+from memsyncd.engine.plan import (
+    RunOptions,
+    make_search_plan,
+    read_query,
+    spare_commands,
+)
+from memsyncd.engine.redaction import ShownReader
+from memsyncd.engine.relations import (
+    RelatedReader,
+    find_contradictions,
+    find_relations,
+    make_related_reader,
+)
+from memsyncd.engine.search import describe_vectors
+from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.first_notes import is_first_text
+from memsyncd.operations.context.declare import (
+    ContextAnswer,
+    ContextParams,
+    ContextPart,
+    LeftOutPart,
+)
+from memsyncd.operations.sections import Sort, describe_contradictions
+from memsyncd.store.lookup import count_matches
+from memsyncd.store.pool import Reader
+from memsyncd.store.search import FoundFamily, count_matching, find_start_chunks
+from memsyncd.store.sections import count_blank_lines_before
+
+MATCH = "match"
+RELATED = "related"
+# A block shows lines of fewer chunks than a search needs for its passages, so only the best of the
+# ranked chunks have their texts read. With 200 ranked chunks, the first 500 tokens lose 0.4 points
+# of the evidence of chats; with 500 they gain nothing.
+N_CONTEXT_CANDIDATES = 300
+N_READ = 200
+# A note's best chunk counts this much more for its other chunks than in a search, because evidence
+# lies together. Measured on chats and documents: the first 500 tokens contain half a point more of
+# the evidence.
+NOTE_FACTOR = 2.0
+# Few chunks have fewer tokens: a budget divided by this is more chunks than a block can show.
+MIN_CHUNK_TOKENS = 50
+SortKey = tuple[object, ...]
+FoundChunk = tuple[int, ContextChunk]
+"""A chunk with the number of its section in the index."""
+# The budget is divided by this number for the user-wide workspace; its parts have this label.
+USER_SHARE = 4
+USER_LABEL = "user-wide"
+NO_ROOM = "the budget has no room for a single line: ask with a larger one"
+
+
+class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """The offer of one workspace to a block, within the whole budget, best first.
+
+    `parts` describe the included lines, in order of the block. `raw_hits` and `counts` belong to a
+    query whose block is merged with others. In a linked worktree, shown paths begin with `root` if
+    they are not relative to that worktree.
+    """
+
+    entry: Entry
+    block: ContextBlock
+    parts: Sequence[ContextPart]
+    raw_hits: Sequence[RawHit] = ()
+    counts: TermCounts | None = None
+    n_unranked: int = 0
+    vectors: UsedVectors = NO_VECTORS
+    why_empty: str | None = None
+    root: str = ""
+    keys: Sequence[SortKey] = ()
+    """The keys by which the parts get their room, if the request names an order."""
+
+
+def offer_context(
+    workspace: Workspace,
+    params: ContextParams,
+    config: Config,
+    options: RunOptions,
+    *,
+    is_merged: bool = False,
+    is_user_wide: bool = False,
+    is_elsewhere: bool = False,
+) -> ContextOffer:
+    """Find the offer of a workspace for a block. Raises as `search`.
+
+    With `is_merged`, also compute the values that merging the offer with others needs. With
+    `is_user_wide`, offer pinned notes and preferences for a part of the budget. With
+    `is_elsewhere`, paths are shown with the root, for a linked worktree that shares these notes.
+    """
+    params, options = read_query([workspace], params, config, options)
+    plan = make_search_plan(params, config, options, _make_ranking())
+    # The user-wide workspace's part has neither heading nor mark of its own.
+    labels = replace(params, heading="", mark=False) if is_user_wide else params
+    has_words = not is_user_wide and _has_words(plan)
+    budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
+    n_empty, matching, counts = 0, NOTHING_MATCHES, None
+    raw_hits, why_empty = list[RawHit](), None
+    if has_words:
+        plan = begin_vectors(workspace, plan)
+    with workspace.acquire(plan.timeout_s) as reader:
+        shows = ShownReader.of(reader, plan, config)
+        if has_words and plan.query.commands:
+            plan = spare_commands(reader, plan)
+        if has_words:
+            matching = _find_matching(shows, workspace, plan, budget)
+        else:
+            matching, n_empty = _find_start(shows, workspace, plan, is_user_wide=is_user_wide)
+        chunks = matching.chunks
+        keys: Mapping[str, SortKey] = {}
+        if params.sort != "relevance":
+            chunks, keys = _sort_chunks(shows, workspace, chunks, params.sort, plan)
+        related = make_related_reader(reader, config, plan, workspace.entry.id, plan.now_s)
+        chunks, relations = _follow(shows, chunks, params.follow, related, budget)
+        chunks = _add_contradictions(reader, chunks, relations)
+        block = _build_block([chunk for _, chunk in chunks], budget, labels, config, matching.read)
+        if has_words and is_merged:
+            counts = count_terms(reader, plan, workspace, matching.vectors.gains)
+            raw_hits = _find_raw_hits(reader, plan, matching, block, relations)
+        parts = _read_included(shows, workspace, chunks, block, plan.now_s, relations)
+    if not block.text and not is_user_wide:
+        why_empty = NO_ROOM if chunks else _explain(workspace, plan, n_empty, has_words=has_words)
+    return ContextOffer(
+        entry=workspace.entry,
+        block=block,
+        parts=parts,
+        raw_hits=raw_hits,
+        counts=counts,
+        n_unranked=matching.n_unranked,
+        vectors=matching.vectors,
+        why_empty=why_empty,
+        root=workspace.entry.root if is_elsewhere else "",
+        keys=_list_keys(block, keys) if keys else (),
+    )
+
+
+def _sort_chunks(
+    shows: ShownReader,
+    workspace: Workspace,
+    chunks: list[FoundChunk],
+    sort: Sort,
+    plan: SearchPlan,
+) -> tuple[list[FoundChunk], dict[str, SortKey]]:
+    """Return the chunks in this order, in which they are also shown, and the key of each section.
+    Chunks that match a query are only shown in this order, and have no keys.
+    """
+    config = shows.config
+    order = find_order(sort, make_valuation(config, plan.now_s, plan.accesses))
+    sections = shows.read_sections({number for number, _ in chunks})
+    keys: dict[str, SortKey] = {}
+    for number, chunk in chunks:
+        place = (chunk.path, chunk.span.start)
+        if order is None:
+            keys.setdefault(chunk.anchor, place)
+            continue
+        lines = ContextLines(chunk=chunk, span=chunk.span, reason=chunk.reason)
+        part = ContextPart(
+            workspace=workspace.entry.id,
+            **_describe_place(lines),
+            **describe_meta(sections[number], config.kinds, plan.now_s),
+        )
+        keys.setdefault(chunk.anchor, (*order(part), *place))
+    ranks = {anchor: rank for rank, anchor in enumerate(sorted(keys, key=keys.__getitem__))}
+    placed = [
+        (number, replace(chunk, place=(0, float(ranks[chunk.anchor])), share=1.0))
+        for number, chunk in chunks
+    ]
+    if any(chunk.reason == MATCH for _, chunk in placed):
+        return placed, {}
+    # The better chunks of a section stay first.
+    return sorted(placed, key=lambda pair: pair[1].place), keys
+
+
+def _make_ranking() -> RankingPolicy:
+    return replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
+
+
+def _has_words(plan: SearchPlan) -> bool:
+    """True if the query has more than filters."""
+    # A text of a single word that is too long is shortened to nothing.
+    return bool(plan.query.text.strip()) or len(plan.text) > QUERY_LIMIT
+
+
+def _list_keys(block: ContextBlock, keys_of: Mapping[str, SortKey]) -> list[SortKey]:
+    """Return the key of each part; a part to which a relation leads has the key of the part before
+    it.
+    """
+    keys: list[SortKey] = []
+    for part in block.included:
+        keys.append(keys_of.get(part.chunk.anchor, keys[-1] if keys else ()))
+    return keys
+
+
+def _share_budget(params: ContextParams, share: float) -> Budget:
+    max_bytes = params.max_bytes and int(params.max_bytes * share)
+    return Budget(max_tokens=int(params.max_tokens * share), max_bytes=max_bytes)
+
+
+def _is_for_all(chunk: ContextChunk) -> bool:
+    return chunk.reason in ("MEMORY.md", "pinned") or chunk.kind == "preference"
+
+
+# --- one block of all offers --------------------------------------------------------------------
+
+
+def merge_offers(
+    offers: Sequence[ContextOffer],
+    params: ContextParams,
+    config: Config,
+    user_wide: ContextOffer | None = None,
+) -> ContextAnswer:
+    """Build one block of the offers of workspaces. `user_wide` is shown last, but gets its room, at
+    most a quarter, first. If the best part of the answer has no room then, it comes first.
+
+    Each workspace's own order is kept. Labels name the workspaces if there are several.
+    """
+    is_alone = len(offers) == 1 and not offers[0].root
+    added = [] if user_wide is None else [*range(len(user_wide.parts))]
+    if is_alone and not added:
+        return _answer_alone(offers[0])
+    least = 1 / USER_SHARE if added else 0.0
+    of_user = [_place(user_wide, at, len(offers), USER_LABEL) for at in added if user_wide]
+    own = [
+        _place(offers[at], number, at, offers[at].entry.name if len(offers) > 1 else "")
+        for at, number in _leave_out_repeated(offers, _order_lines(offers))
+    ]
+    # Each workspace has its share of the room that the user-wide workspace leaves.
+    own = [placed_part.limit(least + (1 - least) * placed_part.chunk.share) for placed_part in own]
+    own.sort(key=lambda placed_part: placed_part.chunk.share)
+    placed = [*(each.limit(least) for each in of_user), *own]
+    n_added = len(of_user)
+    budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
+    block = _build_block([each.chunk for each in placed], budget, params, config, n_added=n_added)
+    places = {each.chunk.anchor: each for each in placed}
+    omitted = [
+        places[each.chunk.anchor].describe_left_out(
+            replace(each, reason=f"{SAME} {places[each.same_as].part.anchor}")
+            if each.same_as
+            else each
+        )
+        for each in block.omitted
+    ]
+    first = offers[0] if offers else user_wide
+    reasons = dict.fromkeys(offer.why_empty for offer in offers if offer.why_empty)
+    return ContextAnswer(
+        workspace=first.entry.id if first else "",
+        text=block.text,
+        tokens=block.n_tokens,
+        included=[places[each.chunk.anchor].describe(each) for each in block.included],
+        left_out=[*omitted, *(part for offer in offers for part in _list_left_out(offer))],
+        unranked=sum(offer.n_unranked for offer in offers),
+        why_empty=None if block.text else "; ".join(reasons) or NO_ROOM,
+        **describe_vectors([offer.vectors for offer in offers]),
+    )
+
+
+def _answer_alone(offer: ContextOffer) -> ContextAnswer:
+    return ContextAnswer(
+        workspace=offer.entry.id,
+        text=offer.block.text,
+        tokens=offer.block.n_tokens,
+        included=list(offer.parts),
+        left_out=_list_left_out(offer),
+        unranked=offer.n_unranked,
+        why_empty=offer.why_empty,
+        **describe_vectors([offer.vectors]),
+    )
+
+
+def _list_left_out(offer: ContextOffer) -> list[LeftOutPart]:
+    return [
+        LeftOutPart(workspace=offer.entry.id, **_describe_place(part), kind=part.chunk.kind)
+        for part in offer.block.omitted
+    ]
+
+
+def _order_lines(offers: Sequence[ContextOffer]) -> list[tuple[int, int]]:
+    """Return offer and position of each offered chunk, in the order of filling."""
+    if any(offer.keys for offer in offers):
+        keyed = [
+            (key, at, i) for at, offer in enumerate(offers) for i, key in enumerate(offer.keys)
+        ]
+        return [(at, number) for _, at, number in sorted(keyed)]
+    if all(offer.counts is None for offer in offers):
+        sizes = [
+            [count_tokens(part.chunk.text) + LABEL_TOKENS for part in offer.block.included]
+            for offer in offers
+        ]
+        return interleave_by_size(sizes)
+    scores = compare_raw_scores(
+        [(offer.counts or TermCounts(0), offer.raw_hits) for offer in offers],
+        DEFAULT_RANKING.semantic,
+    )
+    scored = [(-score, at, i) for at, part in enumerate(scores) for i, score in enumerate(part)]
+    return [(at, number) for _, at, number in sorted(scored)]
+
+
+def _leave_out_repeated(
+    offers: Sequence[ContextOffer], order: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Leave out lines that the workspace of an inner folder offers as well."""
+    lines = [(offers[at].entry.root, offers[at].block.included[number]) for at, number in order]
+    repeated = find_repeated(
+        [
+            FoundLines(folder, place.chunk.path, place.span.start, place.span.end)
+            for folder, place in lines
+        ]
+    )
+    return [place for index, place in enumerate(order) if index not in repeated]
+
+
+class _Placed(NamedTuple):
+    """A chunk as a block of several workspaces shows it, and its part in its workspace's offer."""
+
+    chunk: ContextChunk
+    part: ContextPart
+
+    def limit(self, share: float) -> _Placed:
+        return self._replace(chunk=replace(self.chunk, share=share))
+
+    def describe(self, lines: ContextLines) -> ContextPart:
+        return replace(self.part, start_line=lines.span.start, end_line=lines.span.end)
+
+    def describe_left_out(self, omitted: ContextLines) -> LeftOutPart:
+        place = {
+            **_describe_place(omitted),
+            "anchor": self.part.anchor,
+            "path": self.part.path,
+        }
+        return LeftOutPart(workspace=self.part.workspace, **place, kind=self.part.kind)
+
+
+def _place(offer: ContextOffer, number: int, group: int, label: str) -> _Placed:
+    """Return a chunk of an offer with the lines that its own block includes, and its workspace."""
+    lines = offer.block.included[number]
+    chunk, texts = lines.chunk, lines.chunk.text.split("\n")
+    if len(texts) == chunk.span.n_lines:  # the lines of a giant line are unknown
+        text = "\n".join(texts[: lines.span.n_lines])
+        chunk = replace(chunk, span=lines.span, text=text)
+    # Two workspaces may have the same anchors.
+    anchor = f"{offer.entry.id}\n{label}\n{chunk.anchor}"
+    path = f"{offer.root}/{chunk.path}" if offer.root else chunk.path
+    chunk = replace(chunk, anchor=anchor, path=path, group=group, workspace=label)
+    return _Placed(chunk, offer.parts[number])
+
+
+def _build_block(
+    chunks: Sequence[ContextChunk],
+    budget: Budget,
+    params: ContextParams,
+    config: Config,
+    read: ReadChunks = list,
+    n_added: int = 0,
+) -> ContextBlock:
+    """Build a block, with a mark if it needs one. `n_added` chunks come before the first chunk that
+    answers the question. This chunk is shown even if the added chunks, the heading or the whole
+    mark must be left out for it.
+    """
+    chunks = put_copies_behind(chunks)
+    best = chunks[n_added] if n_added < len(chunks) else None
+    orders = [chunks]
+    if best is not None and (n_added or best.share < 1):
+        others = (*chunks[:n_added], *chunks[n_added + 1 :])
+        orders.append([replace(best, share=1.0), *others])
+
+    def build(*headings: str) -> ContextBlock:
+        tries = (
+            build_context_block(order, budget, heading=heading, read=read)
+            for heading in headings
+            for order in orders
+        )
+        first = next(tries)
+        if best is None or _shows(first, best):
+            return first
+        return next((block for block in tries if _shows(block, best)), first)
+
+    heading = " ".join(params.heading.split())
+    block = build(heading, "")
+    marks = list_marks(block.text, config) if params.mark else []
+    if not marks:
+        return block
+    # The mark takes its room from the notes, so that the whole keeps within the budget.
+    return build(*(f"{top}\n\n{mark}".lstrip() for mark in marks for top in (heading, "")))
+
+
+def _shows(block: ContextBlock, chunk: ContextChunk) -> bool:
+    """True if a block has text of a chunk, in its section or in a section that says the same."""
+    place = (chunk.anchor, chunk.span.start)
+    said = [*block.included, *(part for part in block.omitted if part.same_as)]
+    return any((lines.chunk.anchor, lines.span.start) == place for lines in said)
+
+
+def _read_included(
+    shows: ShownReader,
+    workspace: Workspace,
+    chunks: Sequence[FoundChunk],
+    block: ContextBlock,
+    now_s: float,
+    relations: Relations,
+) -> list[ContextPart]:
+    """Describe the included parts of a block, in its order; only their metadata is read."""
+    ids = {chunk.anchor: section for section, chunk in chunks}
+    numbers = [ids[part.chunk.anchor] for part in block.included]
+    sections = shows.read_sections(set(numbers))
+    metas = describe_metas([sections[number] for number in numbers], shows.config.kinds, now_s)
+    return [
+        ContextPart(
+            workspace=workspace.entry.id,
+            **_describe_place(part),
+            **relations.get(part.chunk.anchor, _UNRELATED),
+            **meta,
+        )
+        for part, meta in zip(block.included, metas, strict=True)
+    ]
+
+
+def _describe_place(part: ContextLines) -> dict[str, Any]:
+    return {
+        "anchor": part.chunk.anchor,
+        "path": part.chunk.path,
+        "start_line": part.span.start,
+        "end_line": part.span.end,
+        "heading": list(part.chunk.heading),
+        "reason": part.reason,
+    }
+
+
+# --- relations ----------------------------------------------------------------------------------
+
+Relations = dict[str, dict[str, Any]]
+"""Fields of `ContextPart` by the anchor of a section: `relation`, `related_to`, `contradicts`,
+`contradicted_by`."""
+_UNRELATED: dict[str, Any] = {}
+# The budget is divided by this number for the sections to which relations lead.
+RELATED_SHARE = 2
+
+
+def _follow(
+    shows: ShownReader,
+    chunks: Sequence[FoundChunk],
+    names: Sequence[str],
+    related: RelatedReader,
+    budget: Budget,
+) -> tuple[list[FoundChunk], Relations]:
+    """Insert the sections to which a section's relations lead behind its first chunk, labelled."""
+    if not names:
+        return [*chunks], {}
+    by_anchor = find_relations(shows.reader, (chunk.anchor for _, chunk in chunks), names)
+    followed: list[FoundChunk] = []
+    relations: Relations = {}
+    labels: dict[str, str] = {}
+    left = budget.max_tokens // RELATED_SHARE
+    for section, chunk in chunks:
+        followed.append((section, chunk))
+        # Each place comes once; the places of the best section come first.
+        for target in related.read(by_anchor.pop(chunk.anchor, ())):
+            read = _read_chunks(shows, [(each, RELATED) for each in target.chunks])
+            n_tokens = sum(count_tokens(each.text) + LABEL_TOKENS for _, each in read)
+            if n_tokens > left:
+                continue
+            left -= n_tokens
+            followed += [
+                (number, replace(each, place=chunk.place, group=chunk.group))
+                for number, each in read
+            ]
+            name = chunk.heading[-1] if chunk.heading else chunk.path
+            for _, each in read:
+                labels.setdefault(each.anchor, f"{name} {target.relation.name} this")
+                relations.setdefault(
+                    each.anchor, {"relation": target.relation.name, "related_to": chunk.anchor}
+                )
+    labelled = [
+        (section, replace(chunk, relation=labels.get(chunk.anchor, "")))
+        for section, chunk in followed
+    ]
+    return labelled, relations
+
+
+def _add_contradictions(
+    reader: Reader, chunks: Sequence[FoundChunk], relations: Relations
+) -> list[FoundChunk]:
+    """Label sections that contradict another section, and sections that another contradicts."""
+    contradictions = find_contradictions(reader, (chunk.anchor for _, chunk in chunks))
+    if not contradictions:
+        return list(chunks)
+    labelled = []
+    for section, chunk in chunks:
+        if chunk.anchor in contradictions:
+            relations.setdefault(chunk.anchor, {}).update(contradictions[chunk.anchor]._asdict())
+            labels = [chunk.relation, describe_contradictions(*contradictions[chunk.anchor])]
+            labelled.append((section, replace(chunk, relation="; ".join(filter(None, labels)))))
+        else:
+            labelled.append((section, chunk))
+    return labelled
+
+
+# --- for a query --------------------------------------------------------------------------------
+
+
+class _Matching(NamedTuple):
+    """The best matching lines, the number of matching chunks that were not ranked, the ranked
+    chunks as found, the use of vectors, and the function that reads unread chunks.
+    """
+
+    chunks: list[FoundChunk]
+    n_unranked: int
+    passages: Sequence[ScoredPassage]
+    vectors: UsedVectors = NO_VECTORS
+    read: ReadChunks = list
+
+
+NOTHING_MATCHES = _Matching([], 0, ())
+
+
+def _find_matching(
+    shows: ShownReader, workspace: Workspace, plan: SearchPlan, budget: Budget
+) -> _Matching:
+    if not (plan.terms or plan.has_conditions):
+        return NOTHING_MATCHES
+    reader = shows.reader
+    n_most = budget.max_tokens // MIN_CHUNK_TOKENS
+    limit = max(N_CONTEXT_CANDIDATES, n_most)
+    matched, vectors, families = rank(reader, workspace, plan, shows.config, limit=limit)
+    ranked = matched[: max(N_READ, n_most)]
+    n_chunks = workspace.condition.counts.chunks
+    match = compile_query(plan.query.relaxed or plan.query)
+    n_matching = count_matches(reader, match, plan.filters, most=n_chunks) if match else 0
+    chosen = [(each.candidate, MATCH) for each in ranked]
+    read = _make_chunk_reader(shows, chosen)
+    chunks = _describe_chunks(shows, chosen)
+    passages = [
+        ScoredPassage(
+            chunk=chunk, raw_score=each.raw_score, semantic_share=each.candidate.semantic_share
+        )
+        for (_, chunk), each in zip(chunks, ranked, strict=True)
+    ]
+    weigh = _make_text_scorer(reader, plan, n_chunks, families)
+    ids = {chunk.anchor: section for section, chunk in chunks}
+    return _Matching(
+        [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, weigh, read)],
+        max(0, n_matching - sum(each.candidate.has_words for each in ranked)),
+        passages,
+        vectors,
+        read,
+    )
+
+
+def _find_raw_hits(
+    reader: Reader,
+    plan: SearchPlan,
+    matching: _Matching,
+    block: ContextBlock,
+    relations: Relations,
+) -> list[RawHit]:
+    """Return for each part of a block the best raw score in its section, and the terms there. A
+    section that does not match has the score of the section that led to it.
+    """
+    matched = {passage.chunk.anchor for passage in matching.passages}
+    anchors = [
+        part.chunk.anchor
+        if part.chunk.anchor in matched
+        else relations[part.chunk.anchor]["related_to"]
+        for part in block.included
+    ]
+    wanted = set(anchors)
+    passages = [each for each in matching.passages if each.chunk.anchor in wanted]
+    chunks = matching.read([passage.chunk for passage in passages])
+    matcher = Matcher(make_patterns(reader, plan))
+    raw_hits: dict[str, RawHit] = {}
+    for passage, chunk in zip(passages, chunks, strict=True):
+        before = raw_hits.get(chunk.anchor, RawHit(0.0))
+        terms = before.terms.union(matcher.find_terms(reader.split(space_out(fold(chunk.text)))))
+        best = RawHit(passage.raw_score, terms, passage.semantic_share)
+        better = replace(before, terms=terms) if before.raw_score >= best.raw_score else best
+        raw_hits[chunk.anchor] = better
+    return [raw_hits[anchor] for anchor in anchors]
+
+
+def _make_text_scorer(
+    reader: Reader, plan: SearchPlan, n_chunks: int, families: Mapping[int, FoundFamily]
+) -> WeighTexts:
+    """Make the function that scores texts by the query's words in them."""
+    counts = count_matching(reader, [planned.match for planned in plan.terms], most=n_chunks)
+    matcher = Matcher(make_patterns(reader, plan, families))
+    rarities = compute_rarities(n_chunks, counts)
+    return lambda texts: weigh_texts(
+        texts, matcher, rarities, reader.split_all, reader.tokenize_all
+    )
+
+
+# --- for the start of a session -----------------------------------------------------------------
+
+
+def _find_start(
+    shows: ShownReader, workspace: Workspace, plan: SearchPlan, *, is_user_wide: bool
+) -> tuple[_Matching, int]:
+    """Return the chunks of a session start, and how many say nothing and are left out."""
+    chunks, n_empty = _find_start_chunks(shows, workspace, plan)
+    if is_user_wide:
+        chunks = [pair for pair in chunks if _is_for_all(pair[1])]
+    return NOTHING_MATCHES._replace(chunks=chunks), n_empty
+
+
+def _find_start_chunks(
+    shows: ShownReader, workspace: Workspace, plan: SearchPlan
+) -> tuple[list[FoundChunk], int]:
+    """Return the chunks of a session start, and how many say nothing and are left out."""
+    config = shows.config
+    kinds = {name: kind.importance for name, kind in config.kinds.items()}
+    starts = find_start_chunks(
+        shows.reader, plan.filters, kinds, other=OTHER_KINDS.importance, pin_at=config.memory.pin_at
+    )
+    visible = [chunk for chunk in starts if (workspace.id, chunk.path) not in plan.absent]
+    read = _read_chunks(shows, [(chunk, chunk.reason) for chunk in visible])
+    chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}
+    parents = {
+        (chunk.path, chunk.heading[:depth])
+        for _, chunk in read
+        for depth in range(len(chunk.heading))
+    }
+    # Chunks without information must not take room from others.
+    useful = [start for start in visible if _is_informative(chunks[start.chunk][1], parents)]
+    placed = [
+        (
+            start.section,
+            replace(chunks[start.chunk][1], place=find_start_place(start), share=share),
+        )
+        for start, share in order_start_chunks(useful)
+    ]
+    return placed, len(visible) - len(useful)
+
+
+def _is_informative(chunk: ContextChunk, parents: Collection[tuple[str, tuple[str, ...]]]) -> bool:
+    """False for a note's front matter, for the unchanged text of a first note, and for a heading
+    without text that is a single word, or that the labels of its subsections show, too (`parents`:
+    paths and headings).
+    """
+    lines = chunk.text.rstrip().split("\n")
+    if is_first_text(chunk.path, chunk.span.start, lines):
+        return False
+    is_delimited = len(lines) > 1 and lines[-1].rstrip() in ("---", "...")
+    if chunk.span.start == 1 and lines[0].startswith("---") and is_delimited:
+        return False
+    is_heading = bool(chunk.heading) and count_title_lines(lines, chunk.heading[-1]) == len(lines)
+    is_repeated = (chunk.path, chunk.heading) in parents
+    return not (is_heading and (is_repeated or _is_one_word(chunk.heading[-1])))
+
+
+def _is_one_word(heading: str) -> bool:
+    """True for `Decisions`, which says nothing without a text, unlike `Never force-push`."""
+    # Scripts without letter case may write a sentence without spaces.
+    return len(heading.split()) == 1 and heading.lower() != heading.upper()
+
+
+def _explain(workspace: Workspace, plan: SearchPlan, n_empty: int, *, has_words: bool) -> str:
+    """Explain why there is no chunk for the words of the request or, without words, for the start
+    of a session.
+    """
+    if has_words:
+        return explain_nothing([workspace], plan).why
+    filters = plan.filters
+    if n_empty and filters.is_empty:
+        return "memory has only headings and first notes yet: add what is worth knowing"
+    if not workspace.condition.counts.files:
+        return explain_empty_index(workspace)
+    if not filters.is_empty:
+        return f"there are notes, and the filters ({', '.join(filters.words)}) leave none of them"
+    return (
+        "all that is indexed is archived or was deleted just now:"
+        " ask with is:archived for the archive"
+    )
+
+
+# --- chunks -------------------------------------------------------------------------------------
+
+
+def _read_chunks(
+    shows: ShownReader, chosen: Sequence[tuple[Candidate | StartChunk, str]]
+) -> list[FoundChunk]:
+    """Read chunks, each with the reason for it."""
+    described = _describe_chunks(shows, chosen)
+    read = _make_chunk_reader(shows, chosen)([chunk for _, chunk in described])
+    return [(section, chunk) for (section, _), chunk in zip(described, read, strict=True)]
+
+
+def _describe_chunks(
+    shows: ShownReader, chosen: Sequence[tuple[Candidate | StartChunk, str]]
+) -> list[FoundChunk]:
+    """Read the fields of chunks that an answer leaves out: all but their texts."""
+    titles = shows.read_titles({chunk.section for chunk, _ in chosen})
+    return [
+        (
+            chunk.section,
+            ContextChunk(
+                path=chunk.path,
+                anchor=titles[chunk.section].anchor,
+                heading=titles[chunk.section].heading,
+                kind=titles[chunk.section].kind,
+                span=chunk.span,
+                text="",
+                reason=reason,
+                unread=chunk.chunk,
+            ),
+        )
+        for chunk, reason in chosen
+    ]
+
+
+def _make_chunk_reader(
+    shows: ShownReader, chosen: Sequence[tuple[Candidate | StartChunk, str]]
+) -> ReadChunks:
+    """Make the function that reads the texts of some of these chunks."""
+    sections = {chunk.chunk: chunk.section for chunk, _ in chosen}
+
+    def read(chunks: Sequence[ContextChunk]) -> list[ContextChunk]:
+        unread = [chunk.unread for chunk in chunks]
+        texts = shows.read_texts(unread)
+        blanks = count_blank_lines_before(shows.reader, {sections[chunk] for chunk in unread})
+        return [
+            replace(
+                chunk,
+                text=texts[chunk.unread],
+                n_blanks_before=blanks.get(chunk.unread, 0),
+                unread=0,
+            )
+            for chunk in chunks
+        ]
+
+    return read

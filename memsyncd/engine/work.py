@@ -1,0 +1,172 @@
+"""Reads the memories of tasks, sessions and projects: whole sections with their texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.core.guard.secrets import redact
+from memsyncd.core.paths import has_wildcard, is_note_name
+from memsyncd.core.search.tasks import TaskItem
+from memsyncd.core.upkeep import DISCOVERED_FROM
+from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.plan import complete_filters
+from memsyncd.engine.redaction import must_redact, redact_notes
+from memsyncd.engine.relations import find_relations
+from memsyncd.engine.workspace import Workspace
+from memsyncd.operations.sections import Filters
+from memsyncd.operations.tasks.declare import TaskSection
+from memsyncd.store.lookup import by_path, stream_notes
+from memsyncd.store.pool import Reader
+from memsyncd.store.sections import has_relation, read_digest
+from memsyncd.store.texts import read_note_text
+
+READ_LIMIT_S = 5.0
+BLOCKED_BY, CHECKPOINT = "blocked_by", "checkpoint"
+# How many values one filter takes.
+MAX_VALUES = 32
+_COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
+_NAMES = re.compile(r"[\s,\[\]]+")
+
+
+class WorkSection(NamedTuple):
+    """A section as a reader of tasks sees it, and as an answer describes it."""
+
+    item: TaskItem
+    section: TaskSection
+
+
+WorkSections = Mapping[str, WorkSection]
+"""Sections by their anchors, in file order."""
+
+
+@contextmanager
+def reading_work(workspace: Workspace, config: Config, now_s: float) -> Iterator[WorkReader]:
+    """Open a reader of one snapshot of the index."""
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        yield WorkReader(reader, config, now_s)
+
+
+class WorkReader(NamedTuple):
+    """Reads memories from one snapshot of an index."""
+
+    reader: Reader
+    config: Config
+    now_s: float
+
+    def read(self, filters: Filters, *, has_task: bool = False) -> dict[str, WorkSection]:
+        """Return the sections that pass the filters and have a text. With `has_task`, only sections
+        with a task are returned.
+        """
+        memories: dict[str, WorkSection] = {}
+        reader, config = self.reader, self.config
+        compiled = complete_filters(filters, config, self.now_s)
+        is_masking = must_redact(reader, config)
+        stored = stream_notes(reader, filters=compiled, has_task=has_task)
+        notes = sorted((note for note in stored if note.sections), key=by_path)
+        for note in redact_notes(reader, notes, config):
+            lines = read_note_text(reader, note.path).split("\n")
+            for section in note.sections:
+                first = section.span.start - 1 + bool(section.level)
+                body = _COMMENT.sub("", "\n".join(lines[first : section.span.end]), count=1).strip()
+                if not body or (section.level == 0 and body.startswith("---")):
+                    continue
+                described = TaskSection(
+                    anchor=section.anchor,
+                    path=note.path,
+                    start_line=section.span.start,
+                    end_line=section.span.end,
+                    heading=list(section.heading),
+                    text=redact(body) if is_masking else body,
+                    **describe_meta(section, config.kinds, self.now_s),
+                )
+                memories[described.anchor] = WorkSection(_make_item(described), described)
+        if has_relation(reader, BLOCKED_BY):
+            return self._add_linked_blockers(memories)
+        return memories
+
+    def read_with_blockers(
+        self, *selected: Filters, has_task: bool = False
+    ) -> dict[str, WorkSection]:
+        """Read the sections that pass any of the filters, and the sections of everything that
+        blocks them.
+        """
+        memories: dict[str, WorkSection] = {}
+        for filters in selected:
+            memories |= self.read(filters, has_task=has_task)
+        names = sorted({name for memory in memories.values() for name in memory.item.blocked_by})
+        for at in range(0, len(names), MAX_VALUES):
+            part = names[at : at + MAX_VALUES]
+            anchors = [name for name in part if "#" in name]
+            others = [name for name in part if "#" not in name]
+            tasks = [name for name in others if not is_note_name(name.rpartition("/")[2])]
+            notes = self._list_notes([name for name in others if name not in tasks])
+            for filters in (
+                Filters(path=notes, include_archived=True),
+                Filters(task=tasks, include_archived=True),
+                Filters(section=anchors, include_archived=True),
+            ):
+                if filters.path or filters.task or filters.section:
+                    memories = self.read(filters) | memories
+        return memories
+
+    def _add_linked_blockers(self, memories: WorkSections) -> dict[str, WorkSection]:
+        """Add to each section the sections and notes that block it by its typed links."""
+        relations = find_relations(self.reader, memories, [BLOCKED_BY])
+        return {
+            anchor: memory._replace(
+                item=replace(
+                    memory.item,
+                    blocked_by=(*memory.item.blocked_by, *(link.to for link in relations[anchor])),
+                )
+            )
+            for anchor, memory in memories.items()
+        }
+
+    def _list_notes(self, names: Sequence[str]) -> list[str]:
+        """Leave out names with a wildcard that no note has: a filter would read them as globs."""
+        return [
+            name
+            for name in names
+            if not has_wildcard(name) or read_digest(self.reader, name) is not None
+        ]
+
+
+def _make_item(section: TaskSection) -> TaskItem:
+    kind = (section.kind or "").lower()
+    stated = "; ".join(f"{key}: {value}" for key, value in section.meta.items())
+    return TaskItem(
+        anchor=section.anchor,
+        path=section.path,
+        start_line=section.start_line,
+        end_line=section.end_line,
+        heading=section.heading[-1] if section.heading else section.path,
+        # People and agents also read the metadata of a checkpoint.
+        body=section.text,
+        stated=stated if kind == CHECKPOINT else "",
+        source=section.meta.get(DISCOVERED_FROM, ""),
+        kind=kind,
+        priority=section.priority,
+        task=section.task or "",
+        session=section.session or "",
+        lifecycle=section.lifecycle,
+        status=(section.status or "").lower(),
+        tags=tuple(section.tags),
+        importance=section.importance,
+        time=section.created or section.day,
+        blocked_by=tuple(name for name in _NAMES.split(section.meta.get(BLOCKED_BY, "")) if name),
+    )
+
+
+def list_items(memories: WorkSections) -> list[TaskItem]:
+    return [memory.item for memory in memories.values()]
+
+
+def list_sections(memories: WorkSections, items: Iterable[TaskItem]) -> list[TaskSection]:
+    """Return the sections of the items, as an answer describes them."""
+    return [memories[item.anchor].section for item in items]
