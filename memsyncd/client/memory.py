@@ -78,7 +78,8 @@ if TYPE_CHECKING:
 
 def _complete(answer: dict[str, Any]) -> dict[str, Any]:
     # A daemon that was started before an update does not send the newer fields.
-    return {"query_problems": [], "excluded": [], **answer}
+    n_left_out = len(answer.get("left_out", ()))
+    return {"query_problems": [], "excluded": [], "n_left_out": n_left_out, **answer}
 
 
 class Hits(list["Hit"]):
@@ -118,8 +119,8 @@ class Hits(list["Hit"]):
 class ContextBlock(str):
     """Markdown for a prompt. It is empty if nothing is relevant; then `why_empty` gives the reason.
 
-    `included` and `left_out` list sections, best first. `tokens` is the size of the text, counted
-    as 4 characters a token.
+    `included` and `left_out` list sections, best first; `left_out` has the best 20 of `n_left_out`.
+    `tokens` is the size of the text, counted as 4 characters a token.
     """
 
     __slots__ = (
@@ -127,6 +128,7 @@ class ContextBlock(str):
         "freshness",
         "included",
         "left_out",
+        "n_left_out",
         "query_problems",
         "tokens",
         "why_empty",
@@ -137,6 +139,7 @@ class ContextBlock(str):
     workspaces: list[AnsweringWorkspace]
     included: list[ContextPart]
     left_out: list[LeftOutPart]
+    n_left_out: int
     why_empty: str | None
     query_problems: list[str]
     excluded: list[str]

@@ -635,11 +635,14 @@ class ContextAnswer(TypedDict):
     tokens: int
     # The included parts, the best first; the text orders them by note and line.
     included: list[ContextPart]
+    # The parts that the text leaves out, the best first, at most 20.
     left_out: list[LeftOutPart]
     # The number of further matching chunks, which rank below all included and left-out parts: only
     # the best chunks are ranked.
     unranked: int
     why_empty: str | None
+    # How many parts are left out in all.
+    n_left_out: int
     # As in the result of `search`.
     semantic: Literal["off", "partial", "ready"]
     semantic_pending: int
@@ -1377,9 +1380,11 @@ class TaskContext(TypedDict):
     bytes: int
     # The anchors of the sections in the text.
     included: list[str]
-    # The anchors of the sections for which there was no room, or whose text or promotion the block
-    # has already.
+    # The anchors of the first 20 sections for which there was no room, or whose text or promotion
+    # the block has already.
     left_out: list[str]
+    # How many sections are left out in all.
+    n_left_out: int
 
 
 class TaskSummary(TypedDict):
@@ -1413,7 +1418,10 @@ class SessionBlock(TypedDict):
     text: str
     task: str | None
     included: list[str]
+    # The anchors of the first 20 sections that are left out.
     left_out: list[str]
+    # How many sections are left out in all.
+    n_left_out: int
     # The numbers of the unread signals. They stay unread until they are acknowledged.
     signals: list[int]
 

@@ -8,6 +8,7 @@ fit the budget. All reads see the same committed generation of the index.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -84,7 +85,7 @@ from memsyncd.operations.context.declare import (
     ContextPart,
     LeftOutPart,
 )
-from memsyncd.operations.sections import Sort, describe_contradictions
+from memsyncd.operations.sections import MOST_LEFT_OUT, Sort, describe_contradictions
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import FoundFamily, count_matching, find_start_chunks
@@ -299,8 +300,10 @@ def merge_offers(
             if each.same_as
             else each
         )
-        for each in block.omitted
+        for each in block.omitted[:MOST_LEFT_OUT]
     ]
+    by_offers = (part for offer in offers for part in _list_left_out(offer))
+    omitted += islice(by_offers, MOST_LEFT_OUT - len(omitted))
     first = offers[0] if offers else user_wide
     reasons = dict.fromkeys(offer.why_empty for offer in offers if offer.why_empty)
     return ContextAnswer(
@@ -308,7 +311,8 @@ def merge_offers(
         text=block.text,
         tokens=block.n_tokens,
         included=[places[each.chunk.anchor].describe(each) for each in block.included],
-        left_out=[*omitted, *(part for offer in offers for part in _list_left_out(offer))],
+        left_out=omitted,
+        n_left_out=len(block.omitted) + sum(len(offer.block.omitted) for offer in offers),
         unranked=sum(offer.n_unranked for offer in offers),
         why_empty=None if block.text else "; ".join(reasons) or NO_ROOM,
         **describe_vectors([offer.vectors for offer in offers]),
@@ -322,6 +326,7 @@ def _answer_alone(offer: ContextOffer) -> ContextAnswer:
         tokens=offer.block.n_tokens,
         included=list(offer.parts),
         left_out=_list_left_out(offer),
+        n_left_out=len(offer.block.omitted),
         unranked=offer.n_unranked,
         why_empty=offer.why_empty,
         **describe_vectors([offer.vectors]),
@@ -331,7 +336,7 @@ def _answer_alone(offer: ContextOffer) -> ContextAnswer:
 def _list_left_out(offer: ContextOffer) -> list[LeftOutPart]:
     return [
         LeftOutPart(workspace=offer.entry.id, **_describe_place(part), kind=part.chunk.kind)
-        for part in offer.block.omitted
+        for part in offer.block.omitted[:MOST_LEFT_OUT]
     ]
 
 

@@ -47,7 +47,7 @@ export class ContextView extends View {
     const rows = (/** @type {any[]} */ parts) => parts.map((one) => [
       h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, one.anchor), lines(one), one.kind ?? "", [one.relation ? `${one.reason}: ${one.relation} of ${one.related_to}` : h("span", { class: "nowrap" }, one.reason), contradictions(one, (path) => this.noteHref(path))]]);
     fill(this.result,
-      h("p", { class: "quiet", role: "status" }, `${count(found.included.length, "part")} given, ${found.left_out.length} left out; ${found.tokens.toLocaleString()} of ${Number(tokens).toLocaleString()} tokens.`,
+      h("p", { class: "quiet", role: "status" }, `${count(found.included.length, "part")} given, ${found.n_left_out} left out; ${found.tokens.toLocaleString()} of ${Number(tokens).toLocaleString()} tokens.`,
         found.unranked > 0 && ` ${count(found.unranked, "further match", "further matches")} rank below.`, ` By words${found.semantic === "off" ? "" : " and meaning"}${found.semantic_reason ? `: ${found.semantic_reason}` : ""}.`),
       found.why_empty && h("p", {}, found.why_empty),
       h("div", { class: "columns" },

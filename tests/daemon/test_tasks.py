@@ -76,6 +76,7 @@ def test_the_context_of_a_task_is_in_order_within_its_bytes_and_counted(memory: 
     small = memory.task_context("WU-2", max_bytes=200)
     assert small["bytes"] <= 200
     assert small["left_out"]
+    assert len(small["left_out"]) == small["n_left_out"]
 
 
 def test_the_context_of_a_task_is_ordered_by_decay_on_request(memory: Memsyncd) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from memsyncd.config import Config, GuardConfig, MemoryConfig
-from memsyncd.engine.context import merge_offers, offer_context
+from memsyncd.engine.context import N_READ, merge_offers, offer_context
 from memsyncd.engine.plan import RunOptions
 from memsyncd.errors import Busy
 from memsyncd.first_notes import FIRST_NOTES
 from memsyncd.operations.context.declare import ContextAnswer, ContextParams
-from memsyncd.operations.sections import Filters
+from memsyncd.operations.sections import MOST_LEFT_OUT, Filters
 from tests.engine.conftest import build_block
 
 POSTGRES = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision, tags: [db]} -->\n\nWe chose Postgres for its row locks.\n"
@@ -121,13 +121,9 @@ def test_a_block_counts_matches_beyond_the_ranked_ones(bench: Any) -> None:
         bench.write(f".memories/{note}.md", lines)
     bench.sync()
     built = ask(bench, "redis")
-    parts = (*built.included, *built.left_out)
     n_chunks = bench.workspace.condition.counts.chunks
     assert n_chunks > 400
-    assert (
-        sum(((part.end_line - part.start_line + 1) + 1) // 2 for part in parts)
-        == n_chunks - built.unranked
-    )
+    assert built.unranked == n_chunks - N_READ
     assert built.unranked > 200
     assert ask(bench, "redis number 7").unranked > 0
     assert ask(bench, "path:1.md -redis").unranked == 0
@@ -282,6 +278,15 @@ def test_the_most_recent_of_many_notes_are_included_and_the_rest_is_listed(bench
     assert visible | {part.path for part in built.left_out} == {
         f".memories/day-{i:02}.md" for i in range(12)
     }
+    for i in range(12, 40):
+        save(bench, f".memories/day-{i:02}.md", f"# Day {i}\n\nmuch {i} was done\n", age_s=100 * i)
+    bench.sync()
+    built = ask(bench, "done", max_tokens=120)
+    assert len(built.left_out) == MOST_LEFT_OUT
+    assert {part.anchor for part in built.included + built.left_out} < {
+        f".memories/day-{i:02}.md#day-{i}" for i in range(40)
+    }
+    assert built.n_left_out >= 40 - len(built.included)
 
 
 def test_a_session_start_has_no_front_matter(filled: Any) -> None:

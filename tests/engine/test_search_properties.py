@@ -291,7 +291,9 @@ def test_a_block_stays_in_its_budget_and_each_match_is_included_or_listed_as_omi
             match,
         )
         matching = {(path, line) for path, start, end in rows for line in range(start, end + 1)}
-        assert find_lines(block.included) | find_lines(block.left_out) == matching
+        listed = find_lines(block.included) | find_lines(block.left_out)
+        is_all = len(block.left_out) == block.n_left_out
+        assert listed == matching if is_all else listed < matching
     assert built.unranked == 0
 
 

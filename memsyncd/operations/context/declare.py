@@ -106,10 +106,13 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
     included: list[ContextPart]
     """The included parts, the best first; the text orders them by note and line."""
     left_out: list[LeftOutPart]
+    """The parts that the text leaves out, the best first, at most 20."""
     unranked: int
     """The number of further matching chunks, which rank below all included and left-out parts: only
     the best chunks are ranked."""
     why_empty: str | None
+    n_left_out: int = 0
+    """How many parts are left out in all."""
     semantic: SemanticState = "off"
     """As in the result of `search`."""
     semantic_pending: int = 0

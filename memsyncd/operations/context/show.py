@@ -31,15 +31,14 @@ def _show_block(answer: dict[str, Any], _args: Args, console: Console) -> None:
         terminal.print(clean(answer["text"]))
     else:
         terminal.report(f"no context: {clean_line(answer['why_empty'])}")
-    n_left_out = sum(part["reason"] == "no room" for part in answer["left_out"])
-    if answer["text"] and n_left_out:
-        n_sections = render_count(n_left_out, "place")
+    if answer["text"] and answer["n_left_out"]:
+        n_sections = render_count(answer["n_left_out"], "place")
         weaker = (
             f" and {render_count(answer['unranked'], 'weaker match', 'weaker matches')}"
             if answer["unranked"]
             else ""
         )
-        summary = f"{answer['tokens']:,} tokens; no room for {n_sections} more{weaker},"
+        summary = f"{answer['tokens']:,} tokens; without {n_sections} more{weaker},"
         summary += " see --json and --max-tokens"
         terminal.note(summary)
     for line in _list_sources(clean_values(answer)):

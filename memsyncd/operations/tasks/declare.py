@@ -134,8 +134,10 @@ class TaskContext(Result, frozen=True, kw_only=True):
     included: list[str]
     """The anchors of the sections in the text."""
     left_out: list[str]
-    """The anchors of the sections for which there was no room, or whose text or promotion the block
-    has already."""
+    """The anchors of the first 20 sections for which there was no room, or whose text or promotion
+    the block has already."""
+    n_left_out: int
+    """How many sections are left out in all."""
 
 
 class TaskSummarizeParams(WriteParams, frozen=True, kw_only=True):
@@ -220,6 +222,9 @@ class SessionBlock(Result, frozen=True, kw_only=True):
     task: str | None
     included: list[str]
     left_out: list[str]
+    """The anchors of the first 20 sections that are left out."""
+    n_left_out: int
+    """How many sections are left out in all."""
     signals: list[int]
     """The numbers of the unread signals. They stay unread until they are acknowledged."""
 

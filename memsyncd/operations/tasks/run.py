@@ -48,7 +48,7 @@ from memsyncd.operations.call import Call
 from memsyncd.operations.fields import AddedSection
 from memsyncd.operations.inbox import read_inbox
 from memsyncd.operations.notes.declare import Added
-from memsyncd.operations.sections import Filters
+from memsyncd.operations.sections import MOST_LEFT_OUT, Filters
 from memsyncd.operations.signals.declare import Signal, SignalInboxParams
 from memsyncd.operations.tasks.declare import (
     CheckpointParams,
@@ -154,7 +154,8 @@ def build_task_context(call: Call, params: TaskContextParams) -> TaskContext:
         text=block.text,
         bytes=len(block.text.encode()),
         included=list(block.included),
-        left_out=list(block.left_out),
+        left_out=list(block.left_out[:MOST_LEFT_OUT]),
+        n_left_out=len(block.left_out),
     )
 
 
@@ -433,7 +434,8 @@ def build_session_block(
         text="" if is_empty else block.text,
         task=task,
         included=list(block.included),
-        left_out=list(block.left_out),
+        left_out=list(block.left_out[:MOST_LEFT_OUT]),
+        n_left_out=len(block.left_out),
         signals=[signal.id for signal in signals],
     )
 
