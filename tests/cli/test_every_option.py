@@ -46,7 +46,6 @@ OPTIONS = [
     for option in command.options
     if option.name != "help"
 ]
-IDS = [f"{name} {option.flags[-1]}" for name, option in OPTIONS]
 
 # Values by the flag, or by their name in the help.
 VALUES = {
@@ -95,18 +94,16 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "option"), OPTIONS, ids=IDS)
-def test_an_option_that_takes_one_value_is_refused_the_second_time(
-    name: str, option: Option
-) -> None:
-    command = COMMANDS[name]
-    words = [*map(make_argument, command.arguments), *make_words(option), *make_words(option)]
-    if option.is_repeated:
-        assert len(getattr(parse_command(name, command, words), option.name)) == 2
-        return
-    with pytest.raises(BadRequest) as caught:
-        parse_command(name, command, words)
-    assert f"{option.flags[-1]} is given twice" in caught.value.message
+def test_an_option_that_takes_one_value_is_refused_the_second_time() -> None:
+    for name, option in OPTIONS:
+        command = COMMANDS[name]
+        words = [*map(make_argument, command.arguments), *make_words(option), *make_words(option)]
+        if option.is_repeated:
+            assert len(getattr(parse_command(name, command, words), option.name)) == 2
+            continue
+        with pytest.raises(BadRequest) as caught:
+            parse_command(name, command, words)
+        assert f"{option.flags[-1]} is given twice" in caught.value.message, name
 
 
 def test_the_error_names_the_commands_that_take_several_workspaces() -> None:
@@ -315,24 +312,23 @@ def find_words(name: str, flag: str = "") -> list[str]:
     return [*name.split(), *map(make_argument, COMMANDS[name].arguments)]
 
 
-@pytest.mark.parametrize(
-    ("name", "option"), WALKED, ids=[f"{name} {option.flags[-1]}" for name, option in WALKED]
-)
+@pytest.mark.parametrize("name", dict.fromkeys(name for name, _ in WALKED))
 def test_an_option_changes_what_is_sent_or_says_what_it_does_instead(
-    recorder: Recorder, name: str, option: Option
+    recorder: Recorder, name: str
 ) -> None:
-    flag = option.flags[-1]
-    words = find_words(name, flag)
-    without = list_requests(recorder, words)
-    sent = list_requests(recorder, [*words, *make_words(option)])
-    assert without or sent
-    for method, params in sent:
-        # A hook calls a tool of MCP.
-        if method in OPERATIONS:
-            msgspec.convert(params or {}, OPERATIONS[method].params)
-    names = {f"{name} {flag}", f"{name.split(maxsplit=1)[0]} {flag}", flag}
-    is_elsewhere = not names.isdisjoint(ELSEWHERE) and names.isdisjoint(SENT)
-    assert (sent == without) is is_elsewhere
+    for option in (option for command, option in WALKED if command == name):
+        flag = option.flags[-1]
+        words = find_words(name, flag)
+        without = list_requests(recorder, words)
+        sent = list_requests(recorder, [*words, *make_words(option)])
+        assert without or sent, flag
+        for method, params in sent:
+            # A hook calls a tool of MCP.
+            if method in OPERATIONS:
+                msgspec.convert(params or {}, OPERATIONS[method].params)
+        names = {f"{name} {flag}", f"{name.split(maxsplit=1)[0]} {flag}", flag}
+        is_elsewhere = not names.isdisjoint(ELSEWHERE) and names.isdisjoint(SENT)
+        assert (sent == without) is is_elsewhere, flag
 
 
 @pytest.mark.parametrize(

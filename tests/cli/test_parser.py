@@ -158,18 +158,13 @@ def test_any_arguments_are_parsed_or_refused(words: list[str]) -> None:
             assert error.hint  # noqa: PT017  either outcome is right
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_every_command_of_the_table_exists_and_has_help_for_each_argument(name: str) -> None:
-    command = load_command(name)
-    assert callable(command.run)
-    assert all(
-        [
-            *(argument.help for argument in command.arguments),
-            *(option.help for option in command.options),
-        ]
-    )
-    flags = [flag for option in command.options for flag in option.flags]
-    assert len(flags) == len(set(flags))
+def test_every_command_of_the_table_exists_and_has_help_for_each_argument() -> None:
+    for name in ENTRIES:
+        command = load_command(name)
+        assert callable(command.run)
+        assert all(each.help for each in (*command.arguments, *command.options)), name
+        flags = [flag for option in command.options for flag in option.flags]
+        assert len(flags) == len(set(flags)), name
 
 
 @pytest.mark.parametrize(

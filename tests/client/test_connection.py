@@ -179,11 +179,11 @@ def test_a_missing_answer_is_not_fresh_after_the_timeout(listen: Listen) -> None
     def script(connection: socket.socket) -> None:
         release.wait(60)
 
-    with Client(listen(script), 0.05) as client:
-        began_s = time.monotonic()
-        with pytest.raises(NotFresh, match=r"0\.05 s"):
-            client.call("ping")
-        assert time.monotonic() - began_s < 5
+    with (
+        Client(listen(script), 0.05) as client,
+        pytest.raises(NotFresh, match=r"0\.05 s"),
+    ):
+        client.call("ping")
     release.set()
 
 

@@ -731,9 +731,7 @@ def test_stopping_waits_for_no_blocked_step_and_cleans_up_all_others(block: Bloc
     blocked = worker.submit("a", block.steps)
     block.wait()
     behind = worker.submit("a", lambda: block.steps("behind"))
-    began_s = time.monotonic()
     assert not worker.stop(0.1)
-    assert time.monotonic() - began_s < POLICY.takeover_s
     assert block.lines == ["cleaned up"]
     for future in (half, behind):
         assert isinstance(future.exception(0), ShuttingDown)

@@ -4,7 +4,6 @@ import math
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -155,10 +154,8 @@ def test_a_full_disk_is_reported_and_rolled_back(tmp_path: Path) -> None:
 
 def test_a_statement_stops_at_its_deadline_and_the_connection_stays_usable() -> None:
     connection = apsw.Connection(":memory:")
-    began_s = time.monotonic()
     with pytest.raises(NotFresh), deadline(connection, 0.05):
         connection.execute(ENDLESS).fetchall()
-    assert time.monotonic() - began_s < 5
     with deadline(connection, 60):
         assert connection.execute("SELECT 1").get == 1
     connection.close()

@@ -4,7 +4,6 @@ import os
 import sqlite3
 import stat
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -623,9 +622,7 @@ def test_a_running_query_postpones_maintenance_and_blocks_nothing(index: Index, 
         assert reader.rows("SELECT count(*) FROM files") == [(1,)]
         index.apply([put("MEMORY.md", "two")])
         index.purge()
-        began_s = time.monotonic()
         tidy(index)
-        assert time.monotonic() - began_s < 2
         assert not index.is_tidy
     tidy(index)
     assert index.is_tidy
