@@ -133,7 +133,8 @@ def test_every_package_is_in_the_map() -> None:
         "GUIDE.md",
         "MIGRATING.md",
     }
-    assert not [room for room in rooms - unsaid if f"| `{room}` |" not in ARCHITECTURE]
+    table = ARCHITECTURE.partition("| room |")[2].partition("\n\n")[0]
+    assert not [room for room in rooms - unsaid if f"`{room}`" not in table]
 
 
 def test_the_modules_on_the_page_exist() -> None:
