@@ -1,78 +1,80 @@
-"""Read links and the names of notes from index.db, and resolve the links of single notes.
-
-A link leads to a note that has a name with the key of the link. So the links from and to a note
-are read by its keys, without reading other links.
+"""Read links from index.db, which has the place to which each link leads, and look up the names of
+notes.
 """
 
 from __future__ import annotations
 
+import contextlib
+import heapq
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import starmap
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby, starmap
 
 from memsyncd.core.markdown.linkgraph import (
     Edge,
-    EdgeGraph,
     LinkDirection,
-    leads_nowhere,
-    make_edges,
+    LinkResolver,
+    join_links,
     note_of,
-    stream_edges,
     walk_links,
 )
-from memsyncd.core.markdown.links import NamedNote, NameTable, NoteNames
-from memsyncd.core.model import NAME_LINK, PATH_LINK, Link
+from memsyncd.core.markdown.links import NamedNote, NoteNames
+from memsyncd.core.model import Link
 from memsyncd.core.search.ranking import Candidate
-from memsyncd.store.pool import Reader, encode_numbers
-from memsyncd.store.rows import PATH_NAME, unpack_name
+from memsyncd.store.pool import Reader
 from memsyncd.store.sections import read_anchors
+from memsyncd.store.targets import EVERY_RELATION, IS_LINK, PATH_NAME, unpack_name
 
 # The most names that are compared with a name to find a similar one.
 MAX_SIMILAR = 20_000
-# A walk of at most this number of steps reads the links of each note on its way, by their keys. A
-# longer walk reads and resolves all links of the workspace.
-MAX_STEPS = 2
 
-_LINK = "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind FROM"
-_LINKS = (
-    f"{_LINK} {{source}} JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file"
-    " ORDER BY f.path, l.line"
+_LINK = "f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind"
+_LEADS = "t.path || coalesce('#' || p.slugs, '')"
+_TARGETS = "LEFT JOIN files t ON t.id = l.file LEFT JOIN sections p ON p.id = l.place"
+_TYPED = "(:relations IS NULL OR l.relation IN (SELECT value FROM json_each(:relations)))"
+# A node is a note, or a section with the sections beneath it.
+_NODES = (
+    "SELECT v.key AS node, v.value ->> 0 AS path, v.value ->> 1 AS slugs FROM json_each(:nodes) v"
 )
-# Note by note, so that SQLite need not sort all links in memory.
-_ALL = (
-    f"{_LINK} files f"
-    " CROSS JOIN sections s ON s.file = f.id CROSS JOIN links l ON l.section = s.id"
-    " ORDER BY f.path, l.line"
+_WITHIN = (
+    "(n.slugs IS NULL OR {s}.slugs = n.slugs"
+    " OR ({s}.slugs > n.slugs || '/' AND {s}.slugs < n.slugs || '0'))"
 )
-_IS_TYPED = "l.relation = r.value AND l.relation <> ''"
-_ALL_TYPED = _LINKS.format(source=f"json_each(?) r CROSS JOIN links l ON {_IS_TYPED}")
-# Links of other kinds may name no note at all; an empty target is the note itself.
-_LEADING = (
-    "SELECT l.rowid, f.path, l.target FROM links l JOIN sections s ON s.id = l.section"
-    " JOIN files f ON f.id = s.file WHERE l.target <> ''"
-    f" AND l.kind NOT IN ('{NAME_LINK}', '{PATH_LINK}')"
-)
-_OF_IDS = _LINKS.format(source="json_each(?) i CROSS JOIN links l ON l.rowid = i.value")
 _OUTGOING = (
-    f"{_LINK} files f"
-    " JOIN sections s ON s.file = f.id JOIN links l ON l.section = s.id WHERE f.path = ?"
-    " ORDER BY l.line"
+    f"SELECT n.node, {_LINK}, {_LEADS} FROM ({_NODES}) n CROSS JOIN files f ON f.path = n.path"
+    f" CROSS JOIN sections s ON s.file = f.id AND {_WITHIN.format(s='s')}"
+    f" CROSS JOIN links l ON l.section = s.id AND {IS_LINK} AND {_TYPED} {_TARGETS}"
+    " ORDER BY n.node, l.line, l.rowid"
 )
-# The index has no empty keys.
-_INCOMING = _LINKS.format(
-    source="json_each(?) k CROSS JOIN links l ON l.key = k.value AND l.key <> ''"
+_SOURCES = (
+    " JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file"
+    " ORDER BY n.node, f.path, l.line, l.rowid"
 )
-_INCOMING_TYPED = _LINKS.format(
-    source="json_each(?) k CROSS JOIN json_each(?) r CROSS JOIN links l"
-    f" ON l.key = k.value AND l.key <> '' AND {_IS_TYPED}"
+_INCOMING = (
+    f"SELECT n.node, {_LINK}, {_LEADS} FROM ({_NODES}) n CROSS JOIN files t ON t.path = n.path"
+    f" CROSS JOIN links l ON l.file = t.id AND {_TYPED} LEFT JOIN sections p ON p.id = l.place"
+    f" {_SOURCES}"
 )
-_KEYS = (
-    "SELECT n.key FROM files f JOIN names n ON n.file = f.id WHERE f.path = ?1"
-    " UNION SELECT b.name FROM files f JOIN sections s ON s.file = f.id"
-    " JOIN blocks b ON b.section = s.id WHERE f.path = ?1 AND b.name LIKE '((%'"
+_INCOMING_TYPED = _INCOMING.replace(
+    f"CROSS JOIN links l ON l.file = t.id AND {_TYPED}",
+    "CROSS JOIN json_each(:relations) r CROSS JOIN links l"
+    " ON l.file = t.id AND l.relation = r.value AND l.relation <> ''",
 )
-_NAMES = "SELECT f.path, n.name, n.key FROM names n JOIN files f ON f.id = n.file"
-_NAMED = f"{_NAMES} WHERE n.key = ?"
+_INCOMING_OF_SECTIONS = (
+    f"SELECT n.node, {_LINK}, {_LEADS} FROM ({_NODES}) n CROSS JOIN files t ON t.path = n.path"
+    f" CROSS JOIN sections p ON p.file = t.id AND {_WITHIN.format(s='p')}"
+    f" CROSS JOIN links l ON l.file = t.id AND l.place = p.id AND {_TYPED} {_SOURCES}"
+)
+_LINKING = "SELECT path, {n} FROM linking WHERE relation = ? AND {n} > 0 ORDER BY path"
+_COUNT = (
+    "SELECT coalesce(sum(n), 0) FROM counts WHERE field = ?"
+    " AND value IN (SELECT value FROM json_each(?))"
+)
+_ALL = (
+    f"SELECT {_LINK} FROM files f CROSS JOIN sections s ON s.file = f.id"
+    " CROSS JOIN links l ON l.section = s.id ORDER BY f.path, l.line"
+)
+_NAMED = "SELECT f.path, n.name, n.key FROM names n JOIN files f ON f.id = n.file WHERE n.key = ?"
 _NEAR = (
     f"SELECT DISTINCT key FROM names WHERE key >= ? AND key < ? AND name = '{PATH_NAME}'"
     " ORDER BY key LIMIT ?"
@@ -93,30 +95,32 @@ class StoredLinks:
 
     def __init__(self, reader: Reader, relations: Iterable[str] | None = None) -> None:
         self._reader = reader
-        self._relations = None if relations is None else frozenset(relations)
+        self._relations = None if relations is None else sorted({*relations})
         self.names = NoteNames(self)
+        self.resolver = LinkResolver(self.names, self)
 
-    def stream_all(self) -> Iterator[Edge]:
-        """Yield all links of the workspace, by path and line."""
-        self.names = self._read_all_names()
-        query = (_ALL_TYPED, (self._list_relations(),)) if self._is_typed else (_ALL,)
-        with self._reader.stream(*query) as rows:
-            links = self._select(starmap(Link, rows))
-            yield from stream_edges(links, self.names, self)
+    def count(self, *, is_dangling: bool = False) -> int:
+        """Count the links of the workspace, or the links that lead to no note."""
+        bindings = ("dangling" if is_dangling else "link", json.dumps(self._list_sums()))
+        return int(self._reader.rows(_COUNT, bindings)[0][0])
 
-    def list_dangling(self) -> list[Edge]:
-        """The links of the workspace that lead to no note, by path and line."""
-        names = self.names = self._read_all_names()
-        with self._reader.stream(_LEADING) as rows:
-            ids = [i for i, path, target in rows if leads_nowhere(path, target, names, self)]
-        return self._resolve(starmap(Link, self._reader.rows(_OF_IDS, (encode_numbers(ids),))))
+    def stream(self, *, is_dangling: bool = False, offset: int = 0) -> Iterator[Edge]:
+        """Yield the links of the workspace, or the links that lead to no note, by path and line,
+        without the first `offset`. Only the links of one note are in memory at a time.
+        """
+        for path, n_links in self._list_linking("n_dangling" if is_dangling else "n_links"):
+            if offset >= n_links:
+                offset -= n_links
+                continue
+            edges = self.list_outgoing(path)
+            yield from [edge for edge in edges if not is_dangling or edge.to is None][offset:]
+            offset = 0
 
     def walk(
         self, start: str, *, direction: LinkDirection = "both", max_depth: int = 1
     ) -> list[Edge]:
-        """As `walk_links`. A long walk may reach all notes, and reads all links at once."""
-        graph = self if max_depth <= MAX_STEPS else EdgeGraph(self.stream_all())
-        return walk_links(graph, start, direction=direction, max_depth=max_depth)
+        """As `walk_links`."""
+        return walk_links(self, start, direction=direction, max_depth=max_depth)
 
     def find_related(self, name: str, relation: str | None = None) -> set[str]:
         """The paths of the notes that link to or from a note, which is named as a link names it."""
@@ -134,31 +138,47 @@ class StoredLinks:
         }
         return places - {path}
 
-    def list_outgoing(self, path: str) -> Sequence[Edge]:
-        return self._resolve(starmap(Link, self._reader.rows(_OUTGOING, (path,))))
+    def list_outgoing(self, node: str) -> Sequence[Edge]:
+        """The links of a note, or of a section with the sections beneath it, by line."""
+        return self.read_outgoing([node]).get(node, ())
 
-    def list_incoming(self, path: str) -> Sequence[Edge]:
-        keys = json.dumps([key for (key,) in self._reader.rows(_KEYS, (path,))])
-        if self._is_typed:
-            rows = self._reader.rows(_INCOMING_TYPED, (keys, self._list_relations()))
-        else:
-            rows = self._reader.rows(_INCOMING, (keys,))
-        links = starmap(Link, rows)
-        # Some of a note's own links name no note.
-        edges = [edge for edge in self._resolve(links) if note_of(edge.source) != path]
-        edges += self.list_outgoing(path)
-        leading = [edge for edge in edges if edge.to is not None and note_of(edge.to) == path]
-        return sorted(leading, key=lambda edge: (note_of(edge.source), edge.lines))
+    def list_incoming(self, node: str) -> Sequence[Edge]:
+        """The links to a note, or to a section and the sections beneath it, by path and line."""
+        return self.read_incoming([node]).get(node, ())
+
+    def read_outgoing(self, nodes: Collection[str]) -> dict[str, Sequence[Edge]]:
+        return self._read(_OUTGOING, nodes)
+
+    def read_incoming(self, nodes: Collection[str]) -> dict[str, Sequence[Edge]]:
+        is_typed = self._relations is not None and "" not in self._relations
+        notes = [node for node in nodes if note_of(node) == node]
+        sections = [node for node in nodes if note_of(node) != node]
+        edges = self._read(_INCOMING_TYPED if is_typed else _INCOMING, notes)
+        edges |= self._read(_INCOMING_OF_SECTIONS, sections)
+        return {
+            node: sorted(each, key=lambda edge: (note_of(edge.source), edge.lines))
+            for node, each in edges.items()
+        }
+
+    def _read(
+        self, statement: str, nodes: Sequence[str] | Collection[str]
+    ) -> dict[str, Sequence[Edge]]:
+        if not nodes:
+            return {}
+        every = [*nodes]
+        parts = [(note_of(node), node) for node in every]
+        pairs = [(path, None if path == node else node[len(path) + 1 :]) for path, node in parts]
+        relations = None if self._relations is None else json.dumps(self._relations)
+        bindings = {"nodes": json.dumps(pairs), "relations": relations}
+        rows = self._reader.rows(statement, bindings)
+        return {
+            every[number]: join_links((Link(*link), to) for _, *link, to in of_node)
+            for number, of_node in groupby(rows, lambda row: row[0])
+        }
 
     def find_named(self, key: str) -> Sequence[NamedNote]:
         rows = self._reader.rows(_NAMED, (key,))
         return [(path, unpack_name(path, name, key)) for path, name, key in rows]
-
-    def _read_all_names(self) -> NoteNames:
-        with self._reader.stream(_NAMES) as rows:
-            return NoteNames(
-                NameTable((key, path, unpack_name(path, name, key)) for path, name, key in rows)
-            )
 
     def find_keys(self, initial: str) -> Iterable[str]:
         after = initial + "\U0010ffff"
@@ -172,22 +192,19 @@ class StoredLinks:
         rows = self._reader.rows(_BLOCK, (block, path))
         return str(rows[0][0]) if rows else None
 
-    @property
-    def _is_typed(self) -> bool:
-        """True if an index finds the links of the graph, which then has no untyped links."""
-        return self._relations is not None and "" not in self._relations
+    def _list_sums(self) -> list[str]:
+        return [EVERY_RELATION] if self._relations is None else self._relations
 
-    def _list_relations(self) -> str:
-        return json.dumps(sorted(self._relations or ()))
-
-    def _resolve(self, links: Iterable[Link]) -> list[Edge]:
-        return make_edges(self._select(links), self.names, self)
-
-    def _select(self, links: Iterable[Link]) -> Iterable[Link]:
-        relations = self._relations
-        if relations is None:
-            return links
-        return (link for link in links if link.relation in relations)
+    def _list_linking(self, counted: str) -> Iterator[tuple[str, int]]:
+        """Yield the paths of the notes that have links, each with its number of links."""
+        statement = _LINKING.format(n=counted)
+        with contextlib.ExitStack() as streams:
+            rows = [
+                streams.enter_context(self._reader.stream(statement, (relation,)))
+                for relation in self._list_sums()
+            ]
+            for path, same in groupby(heapq.merge(*rows), lambda row: row[0]):
+                yield path, sum(n for _, n in same)
 
 
 def read_links(reader: Reader) -> list[Link]:

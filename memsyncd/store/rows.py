@@ -17,7 +17,7 @@ import msgspec
 
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_to_bytes
-from memsyncd.core.markdown.links import list_names, make_key, make_path_name
+from memsyncd.core.markdown.links import list_names, make_key
 from memsyncd.core.model import (
     Note,
     NotePatch,
@@ -30,6 +30,7 @@ from memsyncd.core.model import (
 from memsyncd.core.search.dates import find_heading_date, find_note_date, find_stated_date
 from memsyncd.core.search.filters import split_list, strip_links
 from memsyncd.core.search.words import MarkBlanker, SubwordFinder, fold, space_out
+from memsyncd.store.targets import LinkChanges, forget_links, pack_name, settle_links
 from memsyncd.store.texts import inflate, make_blocks
 
 Row = tuple[Any, ...]
@@ -64,8 +65,6 @@ _LINK = (
     "INSERT INTO links(section, line, target, heading, relation, kind, key) VALUES(?,?,?,?,?,?,?)"
 )
 _NAME = "INSERT INTO names(file, name, key) VALUES(?,?,?)"
-# This value stands for the name that a note has from its path.
-PATH_NAME = "/"
 _BLOCK = "INSERT INTO blocks(section, name) VALUES(?,?)"
 _PROBLEM = "INSERT INTO problems(file, line, code, problem, hint) VALUES(?,?,?,?,?)"
 _SENSITIVE_LINES = "INSERT INTO secrets(file, start_line, end_line, what) VALUES(?,?,?,?)"
@@ -88,9 +87,8 @@ _CHUNKS_OF_LINES = (
     f"SELECT id, section, digest, start_line, end_line, part FROM chunks WHERE {_OF_LINES}"
     " ORDER BY start_line, id"
 )
-_DELETE_OF_LINES = (
-    f"DELETE FROM {{table}} WHERE section IN (SELECT id FROM sections WHERE {_OF_LINES})"
-)
+_OF_FILE = "file = ?"
+_DELETE_OF_SECTIONS = "DELETE FROM {table} WHERE section IN (SELECT id FROM sections WHERE {where})"
 _OUTLINE = (
     "SELECT slugs, heading, level, start_line FROM sections WHERE file = ? ORDER BY start_line"
 )
@@ -112,9 +110,15 @@ _DELETE_BLOCKS = "DELETE FROM texts WHERE file = ? AND start_line > ? AND start_
 _FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 
-# The tables with details of sections and of files. A change of a note rewrites these details.
-_OF_SECTIONS = ("tags", "keywords", "links", "blocks")
-_OF_FILES = ("problems", "secrets", "names")
+# The tables with details of sections and of files. A change of a note rewrites these details; it is
+# compared with the deleted rows of some tables.
+_OF_SECTIONS = {
+    "tags": "",
+    "keywords": "",
+    "links": " RETURNING 1",
+    "blocks": " RETURNING section, name",
+}
+_OF_FILES = {"problems": "", "secrets": "", "names": " RETURNING name, key"}
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 # Headings repeat: sections repeat the headings above them, and notes of a kind have equal headings.
@@ -142,6 +146,7 @@ class Rows(msgspec.Struct):
     fts: list[Row] = msgspec.field(default_factory=list)
     deleted: list[int] = msgspec.field(default_factory=list)
     changed: set[int] = msgspec.field(default_factory=set)
+    leading: LinkChanges = msgspec.field(default_factory=LinkChanges)
 
     def begin_change(self, connection: apsw.Connection, file_id: int) -> None:
         """Flush if rows of this file were collected. Call it before reading and changing a file."""
@@ -162,11 +167,13 @@ class Rows(msgspec.Struct):
             (self.secrets, _SENSITIVE_LINES), (self.texts, _TEXT),
             (self.chunks, _CHUNK), (self.fts, _FTS, _EXACT),
         )  # fmt: skip
+        last_link = connection.execute("SELECT max(rowid) FROM links").get or 0
         for rows, *statements in tables:
             if rows:
                 for statement in statements:
                     connection.executemany(statement, rows)
                 rows.clear()
+        settle_links(connection, self.leading, last_link)
 
 
 class Ids(msgspec.Struct):
@@ -201,7 +208,7 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
     for section, row in zip(note.sections, _make_section_rows(file_id, note), strict=True):
         section_ids[section.anchor], ids.section = ids.section, ids.section + 1
         rows.sections.append((section_ids[section.anchor], *row))
-    _collect_details(rows, file_id, note, section_ids)
+    _note_changes(rows, file_id, NO_DETAILS, _collect_details(rows, file_id, note, section_ids))
     rows.texts.extend((file_id, *block) for block in make_blocks(note.text, note.n_lines))
     _collect_chunks(rows, ids, file_id, note, section_ids)
     return len(note.chunks)
@@ -220,9 +227,13 @@ def change_note(
 
     Returns the changes of its chunks, which are collected in `rows`.
     """
+    is_moved = (
+        connection.execute("SELECT path FROM files WHERE id = ?", (file_id,)).get != note.path
+    )
     # The file's row is written at once: another note of the transaction may take its former path.
     connection.execute(_FILE, _file_row(file_id, note, stat, read_at_ns))
-    section_ids, removed = _change_sections(connection, ids, file_id, note)
+    details = _delete_details(connection, file_id, _OF_FILE, (file_id,))
+    section_ids, removed, is_parted = _change_sections(connection, ids, file_id, note)
     _change_text(connection, file_id, note)
     existing = [
         ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
@@ -232,7 +243,8 @@ def change_note(
     if removed:
         keys = [(section_id,) for section_id in removed]
         connection.executemany("DELETE FROM sections WHERE id = ?", keys)
-    _collect_details(rows, file_id, note, section_ids)
+    new_details = _collect_details(rows, file_id, note, section_ids)
+    _note_changes(rows, file_id, details, new_details, is_moved=is_moved, is_parted=is_parted)
     return plan
 
 
@@ -255,8 +267,7 @@ def patch_note(
     anchors = {f"{note.path}#{slugs}": row_id for slugs, row_id in section_ids.items()}
     if anchors.keys() != {section.anchor for section in note.sections}:
         raise AssertionError("a patch names other sections than the index has")
-    for table in _OF_SECTIONS:
-        connection.execute(_DELETE_OF_LINES.format(table=table), lines)
+    details = _delete_details(connection, file_id, _OF_LINES, lines)
     existing = [
         ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
         for row in connection.execute(_CHUNKS_OF_LINES, lines)
@@ -272,10 +283,8 @@ def patch_note(
     connection.executemany(_SECTION_UPDATE, changed)
     plan = _change_chunks(connection, rows, ids, file_id, note, anchors, existing)
     _patch_text(connection, file_id, patch)
-    for table in _OF_FILES:
-        connection.execute(f"DELETE FROM {table} WHERE file = ?", (file_id,))
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
-    _collect_details(rows, file_id, note, anchors)
+    _note_changes(rows, file_id, details, _collect_details(rows, file_id, note, anchors))
     return plan, n_moved
 
 
@@ -309,6 +318,10 @@ def drop_note(connection: apsw.Connection, rows: Rows, file_id: int) -> int:
         row[0] for row in connection.execute("SELECT id FROM chunks WHERE file = ?", (file_id,))
     ]
     rows.deleted += chunk_ids
+    _note_changes(
+        rows, file_id, _delete_details(connection, file_id, _OF_FILE, (file_id,)), NO_DETAILS
+    )
+    forget_links(connection, rows.leading, [file_id])
     connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
     return len(chunk_ids)
 
@@ -427,13 +440,15 @@ def _digest_columns(heading: str, tags: str, text: str) -> bytes:
 
 def _change_sections(
     connection: apsw.Connection, ids: Ids, file_id: int, note: Note
-) -> tuple[dict[str, int], list[int]]:
+) -> tuple[dict[str, int], list[int], bool]:
     """Write sections that are new or differ.
 
-    Returns the id of each anchor, and the ids of sections to remove.
+    Returns the id of each anchor, the ids of sections to remove, and whether the note has other
+    sections than before, or in another order.
     """
-    columns = f"SELECT id, {_SECTION_COLUMNS} FROM sections WHERE file = ?"
+    columns = f"SELECT id, {_SECTION_COLUMNS} FROM sections WHERE file = ? ORDER BY start_line"
     existing = {row[2]: row for row in connection.execute(columns, (file_id,))}
+    slugs_before = [*existing]
     section_ids: dict[str, int] = {}
     added, changed = [], []
     for section, row in zip(note.sections, _make_section_rows(file_id, note), strict=True):
@@ -449,12 +464,9 @@ def _change_sections(
         connection.executemany(_SECTION_UPDATE, changed)
     if added:
         connection.executemany(_SECTION, added)
-    for table in _OF_SECTIONS:
-        of_file = "section IN (SELECT id FROM sections WHERE file = ?)"
-        connection.execute(f"DELETE FROM {table} WHERE {of_file}", (file_id,))
-    for table in _OF_FILES:
-        connection.execute(f"DELETE FROM {table} WHERE file = ?", (file_id,))
-    return section_ids, [row[0] for row in existing.values()]
+    n_path = len(note.path) + 1
+    is_parted = slugs_before != [section.anchor[n_path:] for section in note.sections]
+    return section_ids, [row[0] for row in existing.values()], is_parted
 
 
 def _change_text(connection: apsw.Connection, file_id: int, note: Note) -> None:
@@ -480,7 +492,39 @@ def _patch_text(connection: apsw.Connection, file_id: int, patch: NotePatch) -> 
     connection.executemany(_TEXT, rows)
 
 
-def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str, int]) -> None:
+class _Details(NamedTuple):
+    """The names of a note and of its blocks, as rows without the file; and whether it has links."""
+
+    names: frozenset[Row]
+    blocks: frozenset[Row]
+    has_links: bool
+
+
+NO_DETAILS = _Details(frozenset(), frozenset(), has_links=False)
+
+
+def _delete_details(
+    connection: apsw.Connection, file_id: int, where: str, bindings: Row
+) -> _Details:
+    """Delete the details of a file and of its sections that `where` selects."""
+    deleted = {
+        table: connection.execute(
+            _DELETE_OF_SECTIONS.format(table=table, where=where) + columns, bindings
+        ).fetchall()
+        for table, columns in _OF_SECTIONS.items()
+    }
+    deleted |= {
+        table: connection.execute(
+            f"DELETE FROM {table} WHERE file = ?{columns}", (file_id,)
+        ).fetchall()
+        for table, columns in _OF_FILES.items()
+    }
+    return _Details(
+        frozenset(deleted["names"]), frozenset(deleted["blocks"]), bool(deleted["links"])
+    )
+
+
+def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str, int]) -> _Details:
     for section in note.sections:
         section_id = section_ids[section.anchor]
         rows.tags.extend((section_id, tag) for tag in section.meta.tags)
@@ -491,26 +535,41 @@ def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str
         (section_ids[k.anchor], k.line, k.target, k.heading, k.relation, k.kind, make_key(k.target))
         for k in note.links
     )
-    rows.names.extend((file_id, *pack_name(name)) for name in _list_names(note))
-    rows.blocks.extend((section_ids[block.anchor], block.name) for block in note.block_names)
+    names = [pack_name(name) for name in _list_names(note)]
+    blocks = [(section_ids[block.anchor], block.name) for block in note.block_names]
+    rows.names.extend((file_id, *name) for name in names)
+    rows.blocks.extend(blocks)
     rows.problems.extend((file_id, p.line, p.code, p.problem, p.hint) for p in note.problems)
     rows.secrets.extend((file_id, s.span.start, s.span.end, s.what) for s in note.secrets)
+    return _Details(frozenset(names), frozenset(blocks), bool(note.links))
+
+
+def _note_changes(
+    rows: Rows,
+    file_id: int,
+    old: _Details,
+    new: _Details,
+    *,
+    is_moved: bool = False,
+    is_parted: bool = False,
+) -> None:
+    """Note which links may lead elsewhere after a note has changed."""
+    changes = rows.leading
+    names = old.names | new.names if is_moved else old.names ^ new.names
+    changes.keys.update(key for _, key in names)
+    changed = old.blocks ^ new.blocks
+    blocks = old.blocks | new.blocks if is_moved or is_parted else changed
+    # Only a reference has brackets; all other names of blocks are names within their note.
+    changes.keys.update(name for _, name in blocks if name[:1] == "(")
+    if is_parted or any(name[:1] == "^" for _, name in changed):
+        changes.parted.add(file_id)
+    if old.has_links or new.has_links:
+        changes.linking.add(file_id)
 
 
 def _list_names(note: Note) -> Sequence[str]:
     stated = [value for key, value in note.meta.extra if key.lower() == "id"]
     return list_names(note.path, note.title, (*note.aliases, *stated))
-
-
-def pack_name(name: str) -> tuple[str, str]:
-    """Return the columns `name` and `key` for a name of a note."""
-    key = make_key(name)
-    return (PATH_NAME if name[:1] == "/" else "" if name == key else name), key
-
-
-def unpack_name(path: str, name: str, key: str) -> str:
-    """Return the name for the columns `name` and `key` of the note at `path`."""
-    return make_path_name(path) if name == PATH_NAME else name or key
 
 
 def _collect_chunks(

@@ -8,8 +8,10 @@ blocks of lines; a chunk's text is read from its lines. The two FTS5 tables have
 triggers, and a change of a chunk's lines touches neither table. `sections.slugs` is a section's
 anchor without the note's path and the `#`. `extra` has the keys of metadata without a column, in
 JSON; for a section it has only keys in which the section differs from its note. A link can lead
-only to a note that has a name with the same `key`. A name is stored as `/` if it is the name from
-the note's path, and as empty text if it equals its key.
+only to a note that has a name with the same `key`; `links.file` is this note, `links.place` the
+section in it that the link names. A name is stored as `/` if it is the name from the note's path,
+and as empty text if it equals its key. `linking` and `counts` have sums that each commit keeps
+(`store/targets`).
 
 records.db: numbered migrations that keep everything.
 """
@@ -110,11 +112,33 @@ CREATE TABLE links(
   heading TEXT NOT NULL,
   relation TEXT NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('link', 'embed', 'name', 'path')),
-  key TEXT NOT NULL
+  key TEXT NOT NULL,
+  file INTEGER,
+  place INTEGER
 ) STRICT;
 CREATE INDEX links_by_section ON links(section);
 CREATE INDEX links_by_key ON links(key) WHERE key <> '';
-CREATE INDEX links_by_relation ON links(relation, key) WHERE relation <> '';
+CREATE INDEX links_by_file ON links(file, place) WHERE file IS NOT NULL;
+CREATE INDEX links_by_relation ON links(file, relation)
+  WHERE file IS NOT NULL AND relation <> '';
+
+CREATE TABLE linking(
+  file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
+  relation TEXT NOT NULL,
+  path TEXT NOT NULL,
+  n_links INTEGER NOT NULL,
+  n_dangling INTEGER NOT NULL,
+  PRIMARY KEY (file, relation)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX linking_by_path ON linking(relation, path);
+CREATE INDEX linking_dangling ON linking(relation, path) WHERE n_dangling > 0;
+
+CREATE TABLE counts(
+  field TEXT NOT NULL,
+  value TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  PRIMARY KEY (field, value)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE names(
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,

@@ -112,8 +112,11 @@ _TITLED = (
     " OR s.slugs = ?2 OR substr(s.slugs, -length(?2) - 1) = '/' || ?2"
     " ORDER BY f.path, s.start_line"
 )
-_HAS_RELATION = "SELECT EXISTS(SELECT 1 FROM links WHERE relation = ? AND relation <> '')"
-_RELATIONS = "SELECT DISTINCT relation FROM links WHERE relation <> '' ORDER BY relation"
+_HAS_RELATION = "SELECT EXISTS(SELECT 1 FROM counts WHERE field = 'link' AND value = ? AND n > 0)"
+_RELATIONS = (
+    "SELECT value FROM counts WHERE field = 'link' AND value NOT IN ('', '*') AND n > 0"
+    " ORDER BY value"
+)
 _HAS_PROBLEM = "SELECT EXISTS(SELECT 1 FROM problems WHERE code = ?)"
 
 

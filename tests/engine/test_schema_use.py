@@ -45,6 +45,7 @@ kubernetes [[unfinished](, see [[Release#^part]] and [[gone]]
 
 the part ^part
 """
+BLOCK = "0b0c7a3e-1111-2222-3333-444455556666"
 ALL_FILTERS = Filters(
     kind=["decision"],
     tag=["ops"],
@@ -151,9 +152,15 @@ def ask(bench: Bench) -> None:
     [note, *_] = list_notes(workspace, SEARCH_POLICY, ListParams(kind="decision", tag="ops"))
     read_place(workspace, GetParams(anchor=note.sections[0].anchor), now_ns=1)
     find_links(workspace, SEARCH_POLICY, LinksParams(path="MEMORY.md"))
+    find_links(workspace, SEARCH_POLICY, LinksParams(dangling=True))
     find_problems(workspace)
+    # Its name and its block are the targets of links.
+    bench.write(
+        ".memories/gone.md", f"[[Release#^part]] and (({BLOCK}))\n\n- block\n  id:: {BLOCK}\n"
+    )
     bench.past()
     bench.sync(is_full=True)
+    find_links(workspace, SEARCH_POLICY, LinksParams())
     params = AccessStatsParams()
     counting = compute_access_stats(
         workspace, bench.config, bench.clock, path=None, slugs=None, params=params

@@ -47,8 +47,11 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
         "names": "SELECT f.path, n.name, n.key FROM names n JOIN files f ON f.id = n.file",
         "blocks": "SELECT f.path, s.slugs, b.name FROM blocks b JOIN sections s ON s.id = b.section"
         " JOIN files f ON f.id = s.file",
-        "links": "SELECT f.path, s.slugs, l.line, l.target, l.heading, l.relation, l.kind, l.key FROM links l"
-        " JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file",
+        "links": "SELECT f.path, s.slugs, l.line, l.target, l.heading, l.relation, l.kind, l.key, t.path, p.slugs"
+        " FROM links l JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file"
+        " LEFT JOIN files t ON t.id = l.file LEFT JOIN sections p ON p.id = l.place",
+        "linking": "SELECT f.path, l.path, l.relation, l.n_links, l.n_dangling FROM linking l JOIN files f ON f.id = l.file",
+        "kept counts": "SELECT field, value, n FROM counts",
         "problems": "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file",
         "chunks": "SELECT f.path, s.slugs, c.start_line, c.end_line, c.part, c.tokens, c.digest, f1.sz, f2.sz"
         " FROM chunks c JOIN files f ON f.id = c.file JOIN sections s ON s.id = c.section"

@@ -10,13 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.linkgraph import Edge, EdgeGraph, walk_links
+from memsyncd.core.markdown.linkgraph import Edge, LinkResolver, join_links, walk_links
+from memsyncd.core.markdown.links import NameTable, NoteNames, list_names, make_key
+from memsyncd.core.model import Note
 from memsyncd.core.search.query import parse_query
 from memsyncd.store.filters import compile_filters
-from memsyncd.store.index import Index, PutNote
+from memsyncd.store.index import DropNote, Index, PutNote, Update
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.pool import Reader
 from memsyncd.store.schema import compute_fingerprint
+from tests.core.markdown.test_linkgraph import EdgeGraph
 
 Put = Callable[..., PutNote]
 UUID = "0b0c7a3e-1111-2222-3333-444455556666"
@@ -57,7 +60,7 @@ def vault(index: Index, put: Put) -> Index:
 
 def test_links_lead_where_the_documentation_of_each_tool_says(vault: Index) -> None:
     with vault.pool.acquire(10.0) as reader:
-        edges = list(StoredLinks(reader).stream_all())
+        edges = list(StoredLinks(reader).stream())
     results = [(edge.source, edge.target, edge.to, edge.kind, edge.relation) for edge in edges]
     assert sorted(results, key=repr) == sorted(EXPECTED, key=repr)
 
@@ -71,7 +74,7 @@ def test_the_links_of_one_note_are_in_memory_at_a_time(index: Index, put: Put) -
             gc.collect()
             tracemalloc.start()
             try:
-                read(StoredLinks(reader).stream_all())
+                read(StoredLinks(reader).stream())
                 return tracemalloc.get_traced_memory()[1]
             finally:
                 tracemalloc.stop()
@@ -87,10 +90,10 @@ def test_links_that_lead_nowhere_are_those_of_all_that_lead_to_no_note(
     vault.apply([put("lost.md", f"# Lost\n{lost}\n## Again\n{lost}{lost}")])
     for relations in (None, [""], ["refines"]):
         with vault.pool.acquire(10.0) as reader:
-            every = [
-                edge for edge in StoredLinks(reader, relations).stream_all() if edge.to is None
-            ]
-            assert StoredLinks(reader, relations).list_dangling() == every
+            every = [edge for edge in StoredLinks(reader, relations).stream() if edge.to is None]
+            links = StoredLinks(reader, relations)
+            assert list(links.stream(is_dangling=True)) == every
+            assert links.count(is_dangling=True) == len(every)
             assert bool(every) == (relations != ["refines"])
 
 
@@ -158,46 +161,98 @@ NOTES = st.dictionaries(
 )
 
 
-@settings(max_examples=40)
-@given(notes=NOTES, changed=NOTES)
-def test_the_links_of_one_note_are_those_of_the_whole_graph(
-    notes: dict[str, tuple[str, list[str]]],
-    changed: dict[str, tuple[str, list[str]]],
+@settings(max_examples=60)
+@given(
+    steps=st.lists(
+        st.tuples(NOTES, st.sets(st.sampled_from(PATHS)), st.booleans()), min_size=1, max_size=4
+    )
+)
+def test_links_lead_where_a_computation_from_nothing_says(
+    steps: list[tuple[dict[str, tuple[str, list[str]]], set[str], bool]],
     put: Put,
+    dump: Callable[[Path], object],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    path: Path = tmp_path_factory.mktemp("links") / "index.db"
-    index = Index(path, compute_fingerprint("links"))
+    folder: Path = tmp_path_factory.mktemp("links")
+    index = Index(folder / "index.db", compute_fingerprint("links"))
+    disk: dict[str, str] = {}
+    for tick, (notes, gone, is_renaming) in enumerate(steps, 1):
+        updates: list[Update] = []
+        for name in gone & disk.keys():
+            text, new_name = disk.pop(name), f"moved/{name}"
+            updates.append(
+                put(new_name, text, tick=tick, moved_from=name) if is_renaming else DropNote(name)
+            )
+            disk |= {new_name: text} if is_renaming else {}
+        texts = {name: front + "\n".join(lines) + "\n" for name, (front, lines) in notes.items()}
+        updates += (put(name, text, tick=tick) for name, text in texts.items())
+        disk |= texts
+        index.apply(updates)
+    fresh = Index(folder / "fresh.db", compute_fingerprint("links"))
+    fresh.apply([put(name, text) for name, text in disk.items()])
     try:
-        for tick, texts in enumerate((notes, changed), 1):
-            index.apply([
-                put(name, front + "\n".join(lines) + "\n", tick=tick)
-                for name, (front, lines) in texts.items()
-            ])  # fmt: skip
-        with index.pool.acquire(10.0) as reader:
+        with index.pool.acquire(10.0) as reader, fresh.pool.acquire(10.0) as fresh_reader:
             links = StoredLinks(reader)
-            whole = EdgeGraph(links.stream_all())
-            for name in {*notes, *changed}:
-                assert list(links.list_outgoing(name)) == list(whole.list_outgoing(name))
-                assert sort(links.list_incoming(name)) == sort(whole.list_incoming(name))
-                for depth in (1, 2, 3):
-                    walks = (walk_links(each, name, max_depth=depth) for each in (links, whole))
-                    one, other = (sort(walk) for walk in walks)
-                    assert one == other
-            for relations in ({"solves"}, {"solves", ""}, {"refines"}):
+            every = list(links.stream())
+            assert every == list(StoredLinks(fresh_reader).stream()) == resolve_all(disk, put)
+            for relations in (None, ["solves"], ["", "solves"], ["refines"]):
                 typed = StoredLinks(reader, relations)
-                of_them = EdgeGraph(
-                    edge for edge in links.stream_all() if edge.relation in relations
+                whole = EdgeGraph(
+                    edge for edge in every if relations is None or edge.relation in relations
                 )
-                for name in {*notes, *changed}:
+                assert typed.count() == len(whole.edges)
+                for offset in range(len(whole.edges) + 1):
+                    assert list(typed.stream(offset=offset)) == whole.edges[offset:]
+                nodes = {
+                    *disk,
+                    *(edge.source for edge in every),
+                    *(edge.to for edge in every if edge.to),
+                }
+                for node in nodes:
                     for depth in (1, 2, 3):
-                        walks = [
-                            sort(walk_links(of_them, name, max_depth=depth)),
-                            sort(typed.walk(name, max_depth=depth)),
-                        ]
-                        assert walks[0] == walks[1]
+                        walk = typed.walk(node, max_depth=depth)
+                        assert sort(walk) == sort(walk_links(whole, node, max_depth=depth))
     finally:
         index.close()
+        fresh.close()
+
+
+def resolve_all(disk: dict[str, str], put: Put) -> list[Edge]:
+    """The links of all notes, resolved by their names alone."""
+    notes = [put(name, text).note for name, text in sorted(disk.items())]
+    names = NoteNames(NameTable(
+        (make_key(name), note.path, name)
+        for note in notes
+        for name in list_names(note.path, note.title, note.aliases)
+    ))  # fmt: skip
+    resolver = LinkResolver(names, Parts(notes))
+    return [
+        edge
+        for note in notes
+        for edge in join_links(
+            (link, resolver.resolve(note.path, link.target, link.heading, link.kind))
+            for link in note.links
+        )
+    ]
+
+
+class Parts:
+    """The sections and blocks of notes, which are sorted by path."""
+
+    def __init__(self, notes: list[Note]) -> None:
+        self._notes = notes
+
+    def read_anchors(self, path: str) -> list[str]:
+        return [each.anchor for note in self._notes if note.path == path for each in note.sections]
+
+    def find_block(self, block: str, path: str = "") -> str | None:
+        anchors = (
+            each.anchor
+            for note in self._notes
+            for each in note.block_names
+            if each.name == block and path in ("", note.path)
+        )
+        return next(anchors, None)
 
 
 def sort(edges: object) -> list[Edge]:

@@ -14,8 +14,9 @@ from memsyncd.core.markdown.links import list_names
 from memsyncd.core.markdown.parse import rechunk_note
 from memsyncd.core.paths import NotePath
 from memsyncd.store.index import FTS_TABLES, DropNote, Index, PatchNote, PutNote, Update
-from memsyncd.store.rows import pack_name, to_json_list, unpack_name
+from memsyncd.store.rows import to_json_list
 from memsyncd.store.sections import read_anchors
+from memsyncd.store.targets import pack_name, unpack_name
 from memsyncd.store.texts import read_texts
 
 POLICY = ChunkingConfig(max_tokens=20, overlap=0)

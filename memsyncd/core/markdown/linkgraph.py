@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
-from itertools import groupby
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, Protocol
 
 from memsyncd.core.markdown.links import NoteNames, is_block_reference
@@ -15,9 +14,10 @@ from memsyncd.core.paths import NOTE_SUFFIXES
 
 LinkDirection = Literal["out", "in", "both"]
 
-# While all links are resolved, the names of the sections of this many notes are remembered.
+# While links are resolved, the names of the sections of this many notes are remembered.
 N_TARGETS = 256
-_UNCERTAIN = frozenset((NAME_LINK, PATH_LINK))
+UNCERTAIN_LINKS: Final = (NAME_LINK, PATH_LINK)
+"""Kinds of links that are no links if they lead to no note."""
 
 
 class Edge(NamedTuple):
@@ -55,32 +55,42 @@ class Places(Protocol):
 _AnchorsByName = dict[str, str]
 
 
-def make_edges(links: Iterable[Link], names: NoteNames, places: Places) -> list[Edge]:
-    """Resolve links, and join those with the same source, destination, relation and kind."""
-    anchors_by_name = cache(lambda path: _name_anchors(places.read_anchors(path)))
-    return _join_links(links, names, places, anchors_by_name)
+class LinkResolver:
+    """Finds the places that links name. It remembers the names of the sections of some notes."""
+
+    def __init__(self, names: NoteNames, places: Places) -> None:
+        self._names = names
+        self._places = places
+        self._name_anchors = lru_cache(N_TARGETS)(
+            lambda path: _name_anchors(places.read_anchors(path))
+        )
+
+    def resolve(self, source: str, target: str, heading: str, kind: str = "link") -> str | None:
+        """The note's path or the section's anchor to which a link in the note `source` leads; None
+        if no note has this name. A link to a missing heading leads to the note.
+        """
+        if is_block_reference(target):
+            return self._places.find_block(target.lower())
+        path = self._names.find(source, target, is_path=kind == PATH_LINK)
+        return path and self.find_part(path, heading)
+
+    def find_part(self, path: str, heading: str) -> str:
+        """The section of a note that the heading of a link names; the note if it has none."""
+        if not heading:
+            return path
+        if heading[0] == "^":
+            return self._places.find_block(heading.lower(), path) or path
+        return _find_section(path, heading, self._name_anchors)
 
 
-def stream_edges(links: Iterable[Link], names: NoteNames, places: Places) -> Iterator[Edge]:
-    """Yield the edges of `make_edges` for links that come note by note. Only the links of one note
-    are in memory at a time.
+def join_links(links: Iterable[tuple[Link, str | None]]) -> list[Edge]:
+    """Join the links with the same source, destination, relation and kind. Each link comes with its
+    destination.
     """
-    anchors_by_name = lru_cache(N_TARGETS)(lambda path: _name_anchors(places.read_anchors(path)))
-    for _, of_note in groupby(links, lambda link: link.anchor.rpartition("#")[0]):
-        yield from _join_links(of_note, names, places, anchors_by_name)
-
-
-def _join_links(
-    links: Iterable[Link],
-    names: NoteNames,
-    places: Places,
-    anchors_by_name: Callable[[str], _AnchorsByName],
-) -> list[Edge]:
     joined: dict[tuple[str, str, str, str], list[Link]] = {}
     destinations: dict[tuple[str, str, str, str], str | None] = {}
-    for link in links:
-        to = _resolve(link, names, places, anchors_by_name)
-        is_uncertain = link.kind in _UNCERTAIN
+    for link, to in links:
+        is_uncertain = link.kind in UNCERTAIN_LINKS
         if to is None and is_uncertain:
             continue  # the link may lead to a folder, a web page or a file
         kind = "link" if is_uncertain else link.kind
@@ -102,60 +112,20 @@ def _join_links(
     ]
 
 
-def _resolve(
-    link: Link,
-    names: NoteNames,
-    places: Places,
-    anchors_by_name: Callable[[str], _AnchorsByName],
-) -> str | None:
-    if is_block_reference(link.target):
-        return places.find_block(link.target.lower())
-    source = link.anchor.rpartition("#")[0]
-    path = names.find(source, link.target, is_path=link.kind == PATH_LINK)
-    if not path or not link.heading:
-        return path
-    if link.heading[0] == "^":
-        return places.find_block(link.heading.lower(), path) or path
-    return _find_section(path, link.heading, anchors_by_name)
-
-
-def leads_nowhere(path: str, target: str, names: NoteNames, places: Places) -> bool:
-    """True if a link in the note at `path` names no note. A link to a missing heading leads to the
-    note.
-    """
-    if is_block_reference(target):
-        return places.find_block(target.lower()) is None
-    return names.find(path, target) is None
-
-
 class Graph(Protocol):
-    """The links of all notes."""
+    """The links of all notes. A node is a note, which stands for all of its sections, or a section,
+    which stands for itself and the sections beneath it.
+    """
 
-    def list_outgoing(self, path: str) -> Sequence[Edge]:
-        """The edges that leave a note, by line."""
+    def read_outgoing(self, nodes: Collection[str]) -> Mapping[str, Sequence[Edge]]:
+        """The edges that leave each node, by line. A node without edges may be missing."""
         ...
 
-    def list_incoming(self, path: str) -> Sequence[Edge]:
-        """The edges that lead to a note or its sections, by path and line."""
+    def read_incoming(self, nodes: Collection[str]) -> Mapping[str, Sequence[Edge]]:
+        """The edges that lead to each node, by path and line. A node without edges may be
+        missing.
+        """
         ...
-
-
-class EdgeGraph:
-    """A graph of edges in memory."""
-
-    def __init__(self, edges: Iterable[Edge]) -> None:
-        self._outgoing: dict[str, list[Edge]] = {}
-        self._incoming: dict[str, list[Edge]] = {}
-        for edge in edges:
-            self._outgoing.setdefault(edge.source.rpartition("#")[0], []).append(edge)
-            if edge.to is not None:
-                self._incoming.setdefault(note_of(edge.to), []).append(edge)
-
-    def list_outgoing(self, path: str) -> Sequence[Edge]:
-        return self._outgoing.get(path, ())
-
-    def list_incoming(self, path: str) -> Sequence[Edge]:
-        return self._incoming.get(path, ())
 
 
 def walk_links(
@@ -164,41 +134,27 @@ def walk_links(
     """The edges within `max_depth` steps of a note or section, each once with its depth, nearest
     first.
 
-    A note stands for all of its sections. A section stands for itself and the sections beneath it.
     At a link that leads to the node, the walk continues from the whole note that has the link. A
     cycle is followed once.
     """
     edges: dict[Edge, Edge] = {}
     visited, front = {start}, [start]
     for depth in range(1, max_depth + 1):
+        outgoing = graph.read_outgoing(front) if direction != "in" else {}
+        incoming = graph.read_incoming(front) if direction != "out" else {}
         beyond: list[str] = []
         for node in front:
-            for edge, other in _list_steps(graph, node, direction):
+            steps = [
+                *((edge, edge.to) for edge in outgoing.get(node, ())),
+                *((edge, note_of(edge.source)) for edge in incoming.get(node, ())),
+            ]
+            for edge, other in steps:
                 edges.setdefault(edge, edge._replace(depth=depth))
                 if other is not None and other not in visited:
                     visited.add(other)
                     beyond.append(other)
         front = beyond
     return list(edges.values())
-
-
-def _list_steps(
-    graph: Graph, node: str, direction: LinkDirection
-) -> Iterator[tuple[Edge, str | None]]:
-    """Yield the edges at a node, each with the node at its other end."""
-    path = note_of(node)
-    if direction != "in":
-        for edge in graph.list_outgoing(path):
-            if _is_within(edge.source, node, path):
-                yield edge, edge.to
-    if direction != "out":
-        for edge in graph.list_incoming(path):
-            if edge.to is not None and _is_within(edge.to, node, path):
-                yield edge, note_of(edge.source)
-
-
-def _is_within(place: str, node: str, path: str) -> bool:
-    return node in (path, place) or place.startswith(f"{node}/")
 
 
 def note_of(place: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from memsyncd.config import Config
@@ -46,17 +47,15 @@ def find_links(
     with workspace.acquire(LINKS_LIMIT_S) as reader:
         links = StoredLinks(reader, relations)
         start = _find_start(reader, params)
-        edges: Iterable[Edge]
+        page: Iterable[Edge]
         if start is None:
-            edges = links.list_dangling() if params.dangling else links.stream_all()
+            n_edges = links.count(is_dangling=params.dangling)
+            edges = links.stream(is_dangling=params.dangling, offset=params.offset)
+            page = list(islice(edges, params.limit))
         else:
-            edges = links.walk(start, direction=params.direction, max_depth=params.depth)
-        page, n_edges = [], 0
-        for edge in edges:
-            if not (params.dangling and edge.to is not None):
-                if params.offset <= n_edges < params.offset + params.limit:
-                    page.append(edge)
-                n_edges += 1
+            walked = links.walk(start, direction=params.direction, max_depth=params.depth)
+            found = [edge for edge in walked if not params.dangling or edge.to is None]
+            n_edges, page = len(found), found[params.offset : params.offset + params.limit]
         infos = []
         for edge in page:
             # A search for a similar name takes milliseconds. No time limit of SQLite ends it.

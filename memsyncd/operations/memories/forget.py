@@ -46,11 +46,11 @@ from memsyncd.operations.memories.declare import (
 )
 from memsyncd.operations.memories.selection import (
     WAY_OUT,
-    LinkResolver,
     Selected,
     describe_memory,
     digest_changes,
     read_selected,
+    resolve_mention,
     select_memories,
 )
 from memsyncd.operations.revisions import (
@@ -62,6 +62,7 @@ from memsyncd.operations.revisions import (
 )
 from memsyncd.store.backup import remove_leftovers
 from memsyncd.store.history import Purged
+from memsyncd.store.links import StoredLinks
 
 COMMAND: Final = "memory.forget"
 _HINT: Final = "if it is meant, add --yes (confirm: true); --apply without a name shows a plan"
@@ -208,10 +209,10 @@ def _change_notes(
     }
     links: list[LeadingLink] = []
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        resolver = LinkResolver(reader)
+        stored = StoredLinks(reader)
         for path, note in going.items():
             gone = {path, *note.anchors} if note.is_whole else {*note.anchors}
-            for edge in resolver.links.list_incoming(path):
+            for edge in stored.list_incoming(path):
                 source = note_of(edge.source)
                 is_going = source in going and (
                     going[source].is_whole or edge.source in going[source].anchors
@@ -221,7 +222,7 @@ def _change_notes(
         places = {link.to for link in links}
 
         def redirect(source: str, mention: Mention) -> str | None:
-            return "" if resolver.resolve_mention(source, mention) in places else None
+            return "" if resolve_mention(stored, source, mention) in places else None
 
         for source in dict.fromkeys(link.path for link in links) if is_unlinking else ():
             file, data = left.get(source) or (

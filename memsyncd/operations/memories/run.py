@@ -69,16 +69,18 @@ from memsyncd.operations.memories.declare import (
 )
 from memsyncd.operations.memories.selection import (
     WAY_OUT,
-    LinkResolver,
     Selected,
     archive_memory,
     describe_memory,
     digest_changes,
+    identify_place,
     read_selected,
+    resolve_mention,
     select_memories,
 )
 from memsyncd.operations.plans import find_protection
 from memsyncd.operations.topics.declare import NewRelation
+from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import stream_notes
 
 DONE: Final = "done"
@@ -252,7 +254,7 @@ def _relate(
         name = partial(name_relations, reader, workspace.scope)
         relate = name(wanted.relate, must_exist=True)
         unrelate = name(wanted.unrelate, must_exist=False)
-        identify = partial(LinkResolver(reader).identify, path)
+        identify = partial(identify_place, StoredLinks(reader), path)
         if anchor is None:
             return merge_relations(path, data, relate, unrelate, identify=identify)
         return merge_section_relations(path, data, anchor, relate, unrelate, identify=identify)
@@ -398,12 +400,12 @@ def _move_links(
     puts: list[Put] = []
     links: list[LeadingLink] = []
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        resolver = LinkResolver(reader)
+        stored = StoredLinks(reader)
 
         def redirect(source: str, mention: Mention) -> str | None:
             if not mention.heading or mention.heading.startswith("^"):
                 return None
-            old = resolver.resolve_mention(source, mention)
+            old = resolve_mention(stored, source, mention)
             new = moved.get(old) if old is not None else None
             if new is None or find_section(path, mention.heading, after) == new:
                 return None
@@ -411,7 +413,7 @@ def _move_links(
             is_clear = NO_LINK.isdisjoint(word) and find_section(path, word, after) == new
             return word if word and is_clear else new.rpartition("#")[2]
 
-        for edge in resolver.links.list_incoming(path):
+        for edge in stored.list_incoming(path):
             source = note_of(edge.source)
             if edge.to is not None and moved.get(edge.to, edge.to) != edge.to:
                 links.append(LeadingLink(path=source, lines=list(edge.lines), to=edge.to))

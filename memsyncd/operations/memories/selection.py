@@ -9,10 +9,9 @@ from typing import Final, NamedTuple
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.metadata import read_section_meta
-from memsyncd.core.markdown.linkgraph import make_edges
 from memsyncd.core.markdown.links import Mention, make_key
 from memsyncd.core.markdown.sections import RawSection
-from memsyncd.core.model import ARCHIVED, Link, Section
+from memsyncd.core.model import ARCHIVED, Section
 from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.core.upkeep import archive_sections
 from memsyncd.engine.accesses import count_accesses
@@ -28,7 +27,6 @@ from memsyncd.operations.memories.declare import MemoryItem, SelectParams
 from memsyncd.operations.sections import Filters
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import by_path, stream_notes
-from memsyncd.store.pool import Reader
 from memsyncd.store.sections import read_digest
 
 NO_FILTERS = Filters()
@@ -119,25 +117,15 @@ def archive_memory(path: str, data: bytes, memory: Sequence[RawSection], hint: s
 # --- links ------------------------------------------------------------------------------------
 
 
-class LinkResolver:
-    """Resolves links of notes by the index."""
+def resolve_mention(links: StoredLinks, source: str, mention: Mention) -> str | None:
+    """Return the anchor or path to which a link in the note `source` leads."""
+    return links.resolver.resolve(source, mention.target, mention.heading, mention.kind)
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self.links = StoredLinks(reader)
 
-    def resolve(self, source: str, target: str, heading: str, kind: str = "link") -> str | None:
-        """Return the anchor or path to which a link in the note `source` leads."""
-        link = Link(f"{source}#", 1, target, heading, "", kind)
-        edges = make_edges([link], self.links.names, self.links)
-        return edges[0].to if edges else None
-
-    def resolve_mention(self, source: str, mention: Mention) -> str | None:
-        return self.resolve(source, mention.target, mention.heading, mention.kind)
-
-    def identify(self, source: str, to: str) -> str:
-        target, _, heading = to.partition("#")
-        return self.resolve(source, target, heading) or make_key(to)
+def identify_place(links: StoredLinks, source: str, to: str) -> str:
+    """Return the anchor or path that `to` names, else its key."""
+    target, _, heading = to.partition("#")
+    return links.resolver.resolve(source, target, heading) or make_key(to)
 
 
 # --- descriptions -----------------------------------------------------------------------------

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.markdown.linkgraph import (
     Edge,
-    EdgeGraph,
-    make_edges,
+    LinkResolver,
+    join_links,
     note_of,
-    stream_edges,
     walk_links,
 )
 from memsyncd.core.markdown.links import NoteNames
@@ -84,7 +85,15 @@ class Places:
 
 
 def make(*links: tuple[str, int, str, str, str]) -> list[Edge]:
-    return make_edges([Link(*link) for link in links], NAMES, Places())
+    return join([Link(*link) for link in links])
+
+
+def join(links: list[Link]) -> list[Edge]:
+    resolver = LinkResolver(NAMES, Places())
+    return join_links(
+        (link, resolver.resolve(note_of(link.anchor), link.target, link.heading, link.kind))
+        for link in links
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,38 +133,11 @@ def test_links_from_one_section_to_one_place_by_one_relation_are_one() -> None:
     ]
 
 
-WORDS = st.sampled_from(("", "redis", "Redis", "ops/redis", "gone", "time limits", "^limit"))
-
-
-@given(
-    st.lists(
-        st.builds(
-            Link,
-            anchor=st.sampled_from(("MEMORY.md#", "MEMORY.md#a", ".memories/c#.md#b")),
-            line=st.integers(1, 9),
-            target=WORDS,
-            heading=WORDS,
-            relation=st.sampled_from(("", "uses")),
-            kind=st.sampled_from(("link", "embed", "name", "path")),
-        )
-    )
-)
-def test_links_that_come_note_by_note_make_the_edges_that_they_make_together(
-    links: list[Link],
-) -> None:
-    links.sort(key=lambda link: (link.anchor.rpartition("#")[0], link.line))
-    assert list(stream_edges(links, NAMES, Places())) == make_edges(links, NAMES, Places())
-
-
 def test_a_name_of_a_file_leads_to_the_note_with_that_name_and_else_is_no_link() -> None:
-    edges = make_edges(
-        [
-            Link("MEMORY.md#", 1, "custom.css", "", "", "name"),
-            Link("MEMORY.md#", 2, "gone.css", "", "", "name"),
-        ],
-        NAMES,
-        Places(),
-    )
+    edges = join([
+        Link("MEMORY.md#", 1, "custom.css", "", "", "name"),
+        Link("MEMORY.md#", 2, "gone.css", "", "", "name"),
+    ])  # fmt: skip
     assert [(edge.to, edge.kind) for edge in edges] == [(".memories/pages/custom.css.md", "link")]
 
 
@@ -171,6 +153,28 @@ def test_a_name_of_a_file_leads_to_the_note_with_that_name_and_else_is_no_link()
 )
 def test_the_note_of_a_place_is_its_path(place: str, path: str) -> None:
     assert note_of(place) == path
+
+
+class EdgeGraph:
+    """A graph of edges in memory."""
+
+    def __init__(self, edges: Iterable[Edge]) -> None:
+        self.edges = list(edges)
+
+    def read_outgoing(self, nodes: Collection[str]) -> dict[str, list[Edge]]:
+        return {
+            node: [edge for edge in self.edges if is_within(edge.source, node)] for node in nodes
+        }
+
+    def read_incoming(self, nodes: Collection[str]) -> dict[str, list[Edge]]:
+        return {
+            node: [edge for edge in self.edges if edge.to and is_within(edge.to, node)]
+            for node in nodes
+        }
+
+
+def is_within(place: str, node: str) -> bool:
+    return node in (note_of(place), place) or place.startswith(f"{node}/")
 
 
 PATHS = st.sampled_from(["a.md", "b.md", "c.md", "d/e.md"])
