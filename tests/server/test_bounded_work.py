@@ -1,0 +1,254 @@
+"""No reading call does more work in a workspace with ten times as many notes.
+
+Each reading operation of the table is called in two workspaces of one generator, right after a
+save, so that nothing is remembered from an earlier call. Work is counted, not timed: steps and rows
+of SQLite, opened files, bytes of the answer (`tests/growing`). An operation whose work grows stands
+in `GROWING` with the reason; a call that no longer grows must leave `GROWING`.
+
+To measure a method while you mend it: `pytest -n 0 -s tests/server/test_bounded_work.py -k
+task.ready` prints its work in both workspaces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from memsyncd.config import Config, SyncConfig
+from memsyncd.engine import scheduler, workspaces
+from memsyncd.engine.workspace import Workspace
+from memsyncd.operations.notes.declare import MemoryParams
+from memsyncd.operations.signals.declare import SignalSendParams
+from memsyncd.operations.table import OPERATIONS
+from memsyncd.store import connection
+from tests.growing import GROUP, Work, WorkCounter, name_note, name_word, write_notes
+from tests.server.test_handlers import HandlersBench
+
+N_SMALL, N_LARGE = 60, 600
+MOST = 2.5
+"""A call that does more than so many times the work grows with the workspace."""
+N_TRIES = 3
+NOTE = name_note(12)
+WORD, GROUP_WORD = name_word(12), name_word(90_001)
+SECTION = f"{NOTE}#note-12/part-1-of-12"
+
+# How the reading operations are called, by the name of the operation and a word for the case. Each
+# answer is bounded by the parameters, or by the sections of one task, topic, note or keyword.
+CALLS: dict[str, dict[str, Any]] = {
+    "status": {},
+    "workspace.list": {},
+    "doctor": {},
+    "problems": {},
+    "metrics": {},
+    "search": {"query": WORD},
+    "search several words": {"query": f"{WORD} {GROUP_WORD} cache"},
+    "search by tag": {"query": "cache", "filters": {"tag": ["group-tag-1"]}},
+    "search by task": {"query": "cache", "filters": {"task": ["T-1"]}},
+    "search for nothing": {"query": f"{WORD} cache", "filters": {"tag": ["nowhere"]}},
+    "search for a common word": {"query": "cache"},
+    "context": {},
+    "context of a question": {"query": f"{WORD} {GROUP_WORD}"},
+    "recall by keywords": {"keywords": ["key-1"]},
+    "recall by topic": {"topic": "topic-1"},
+    "recall by kind": {"kind": "decision"},
+    "memory view of a note": {"command": "view", "path": "/memories/areas/area-1/note-12.md"},
+    "memory view of the folder": {"command": "view", "path": "/memories"},
+    "validate": {"path": NOTE},
+    "get": {"anchor": SECTION},
+    "render": {"path": NOTE},
+    "list": {},
+    "list of a note with sections": {"path": NOTE, "sections": True},
+    "list by tag": {"tag": "group-tag-1"},
+    "list by kind": {"kind": "decision"},
+    "list by worth": {"sort": "decay", "sections": True},
+    "links": {"limit": 5},
+    "links of a note": {"path": NOTE},
+    "similar": {"anchor": SECTION, "limit": 5},
+    "patterns": {"workspace": "*"},
+    "duplicates": {"limit": 5},
+    "stats": {},
+    "stats by tag": {"by": ["tag"], "limit": 5},
+    "stats of a task": {"filters": {"task": ["T-1"]}},
+    "access.stats": {"limit": 5},
+    "sources": {},
+    "history": {"limit": 5},
+    "history of a note": {"path": NOTE, "limit": 5},
+    "diff": {"path": NOTE},
+    "topic.list": {"limit": 5},
+    "topic.list by recency": {"limit": 5, "sort": "recency"},
+    "topic.get": {"topic": NOTE},
+    "field.history": {"topic": NOTE, "field": "Part 1 of 12", "limit": 5},
+    "task.ready": {"limit": 5},
+    "task.ready of a task": {"task": "T-1", "limit": 5},
+    "task.list": {"task": "T-1"},
+    "task.list of all tasks": {},
+    "task.context": {"task": "T-1"},
+    "session.list": {"limit": 5},
+    "session.resume": {"session": "S-1"},
+    "triage": {"limit": 5},
+    "profile": {"limit": 5},
+    "signal.inbox": {"agent": "a-1", "limit": 5},
+    "signal.outbox": {"limit": 5},
+}
+# These read everything by their purpose: `records.backup` and `memory.export` copy it, `sync` scans
+# the disk. `memory.import` reads the user's file.
+WHOLE = {"records.backup", "memory.export", "sync", "memory.import"}
+
+WALKS = "walks all sections"
+NAMES_ALL = "the answer names everything, because it has no limit"
+MATCHES = "bm25 reads each passage that has one of the words"
+EXPIRED = "looks up all sections that are past their expiry"
+GROWING: dict[str, str] = {
+    "doctor": WALKS,
+    "problems": "looks for the kinds of all sections",
+    "search": EXPIRED,
+    "search several words": MATCHES,
+    "search by tag": EXPIRED,
+    "search by task": "walks the sections of all tasks",
+    "search for nothing": "tries the filter without the words, and walks all sections for it",
+    "search for a common word": MATCHES,
+    "context": "walks all sections, and names all that it leaves out",
+    "recall by topic": WALKS,
+    "recall by kind": "reads the notes of all sections of the kind",
+    "memory view of the folder": NAMES_ALL,
+    "list": NAMES_ALL,
+    "list by tag": "reads the tags of all sections",
+    "list by kind": NAMES_ALL,
+    "list by worth": NAMES_ALL,
+    "similar": MATCHES,
+    "patterns": WALKS,
+    "duplicates": "compares all sections",
+    "stats": WALKS,
+    "stats by tag": WALKS,
+    "stats of a task": WALKS,
+    "access.stats": "sorts all sections that were recalled",
+    "topic.list": WALKS,
+    "topic.list by recency": WALKS,
+    "task.ready": "reads the texts of all sections of tasks before the limit",
+    "task.ready of a task": "walks the sections of all tasks",
+    "task.list": "walks the sections of all tasks",
+    "task.list of all tasks": NAMES_ALL,
+    "task.context": "names all sections that it leaves out",
+    "session.list": "reads all sections of sessions before the limit",
+    "session.resume": "walks the sections of all tasks",
+    "triage": "reads the texts of all sections with the tag before the limit",
+    "profile": "walks the sections of all lifecycles",
+    "signal.inbox": "compares all unread signals with each other",
+}
+"""The calls whose work grows with the workspace, each with the reason."""
+
+
+class Grown:
+    """A home with one workspace, and the counter of its work."""
+
+    def __init__(
+        self, folder: Path, n_notes: int, runner: asyncio.Runner, counter: WorkCounter
+    ) -> None:
+        self._counter = counter
+        self._runner = runner
+        self._n_saves = 0
+        self._root = folder / "notes"
+        self._root.mkdir(parents=True)
+        write_notes(self._root, n_notes)
+        self._bench, self._workspace = runner.run(self._open(folder, n_notes))
+
+    async def _open(self, folder: Path, n_notes: int) -> tuple[HandlersBench, Workspace]:
+        bench = HandlersBench(folder, Config(sync=SyncConfig(reconcile_s=86_400)))
+        bench.workspaces.scheduler.checks.stop(0)
+        workspace = await bench.add(self._root)
+        anchors = [name_note(number) + "#" for number in range(n_notes)]
+        bench.workspaces.note_accesses(workspace, anchors, session="S-1")
+        bench.workspaces._store_accesses(workspace)
+        for number in range(n_notes // GROUP):
+            params = SignalSendParams(content=f"signal {number}", agents=["a-1"], client="a-2")
+            await bench.ask("signal.send", params)
+        change = MemoryParams(
+            command="insert",
+            path=f"/{NOTE.replace('.memories', 'memories')}",
+            insert_line=3,
+            insert_text="It was changed.\n",
+        )
+        await bench.ask("memory", change)
+        return bench, workspace
+
+    async def _call(self, method: str, params: dict[str, Any]) -> Any:
+        operation = OPERATIONS[method]
+        return await self._bench.ask(method, msgspec.convert(params, operation.params))
+
+    async def _save(self) -> None:
+        """Save a note, and wait until that is indexed and recorded.
+
+        Its text stays, because each new text would make FTS5 look at one more place for each word.
+        """
+        self._n_saves += 1
+        text = f"---\nrating: {self._n_saves}\n---\n\n# Saved\n\nThe text stays.\n"
+        (self._root / ".memories/saved.md").write_text(text)
+        await asyncio.wrap_future(self._bench.workspaces.scheduler.scan(self._workspace))
+        while self._bench.workspaces.scheduler._worker.is_busy:  # noqa: ASYNC110  no event tells it
+            await asyncio.sleep(0.001)
+
+    def measure(self, method: str, params: dict[str, Any]) -> Work:
+        """Return the work of a call right after a save. Its modules have been imported before."""
+
+        async def run() -> Work:
+            await self._call(method, params)
+            await self._save()
+            with self._counter.counting() as work:
+                result = await self._call(method, params)
+            work.bytes = len(msgspec.json.encode(result))
+            return work
+
+        return self._runner.run(run())
+
+    def close(self) -> None:
+        self._bench.close()
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Grown, Grown]]:
+    counter = WorkCounter()
+    with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner, counter.watch():
+        # Nothing else may read or write beside a call that is measured.
+        patch.setattr(scheduler, "TIDY_AFTER_S", 86_400.0)
+        patch.setattr(workspaces, "FLUSH_S", 86_400.0)
+        # No call is interrupted and begun again, so that the work does not depend on the time.
+        patch.setattr(connection, "set_deadline", lambda *_: None)
+        small, large = (
+            Grown(tmp_path_factory.mktemp(f"of-{n_notes}"), n_notes, runner, counter)
+            for n_notes in (N_SMALL, N_LARGE)
+        )
+        yield small, large
+        small.close()
+        large.close()
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_a_reading_call_does_no_more_work_in_a_larger_workspace(
+    case: str, homes: tuple[Grown, Grown]
+) -> None:
+    method = case.split(maxsplit=1)[0]
+    for _ in range(N_TRIES):
+        small, large = (home.measure(method, CALLS[case]) for home in homes)
+        growth = small.compare(large)
+        print(f"\n{case}: {growth:.1f} times: {small.describe()}\n  and {large.describe()}")
+        if (growth > MOST) == (case in GROWING):
+            break  # otherwise other work may have come between, and it is measured again
+    if case in GROWING:
+        assert growth > MOST, f"take {case!r} out of GROWING: its work no longer grows"
+    else:
+        assert growth <= MOST
+
+
+def test_each_reading_operation_says_how_it_is_called() -> None:
+    reading = {
+        name
+        for name, operation in OPERATIONS.items()
+        if (operation.reads or operation.reads_if) and name not in WHOLE
+    }
+    assert sorted(reading - {case.split(maxsplit=1)[0] for case in CALLS}) == []
+    assert sorted(GROWING.keys() - CALLS.keys()) == []
