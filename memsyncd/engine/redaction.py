@@ -112,14 +112,6 @@ def redact_sections(sections: Mapping[int, HitSection]) -> Mapping[int, HitSecti
     return {number: redact_section(section, show) for number, section in sections.items()}
 
 
-def read_redacted_titles(
-    reader: Reader, ids: Iterable[int], config: Config
-) -> Mapping[int, SectionTitle]:
-    """Read anchors and redacted headings and kinds of sections, by their numbers."""
-    titles = read_section_titles(reader, ids)
-    return _redact_titles(titles) if must_redact(reader, config) else titles
-
-
 def _redact_titles(titles: Mapping[int, SectionTitle]) -> Mapping[int, SectionTitle]:
     show = cache(redact)
     return {

@@ -30,7 +30,13 @@ from memsyncd.core.search.federation import (
     compare_raw_scores,
     find_repeated,
 )
-from memsyncd.core.search.passages import Matcher, choose_shown, find_matches, highlight
+from memsyncd.core.search.passages import (
+    Matcher,
+    TextWords,
+    find_text_words,
+    highlight,
+    strip_title,
+)
 from memsyncd.core.search.plan import PlannedTerm, SearchPlan
 from memsyncd.core.search.query import Form, Term
 from memsyncd.core.search.ranking import (
@@ -65,11 +71,7 @@ from memsyncd.engine.plan import (
     read_query,
     spare_commands,
 )
-from memsyncd.engine.redaction import (
-    read_redacted_titles,
-    redact_sections,
-    redact_texts,
-)
+from memsyncd.engine.redaction import redact_sections, redact_texts
 from memsyncd.engine.relations import complete_hits, make_related_reader
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
@@ -77,7 +79,7 @@ from memsyncd.operations.fields import SectionPlace
 from memsyncd.operations.search.declare import Hit, SearchAnswer, SearchParams
 from memsyncd.operations.sections import Sort
 from memsyncd.store.candidates import HURRIED
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import Reader, estimate_bytes
 from memsyncd.store.search import MATCHES_PER_LOOKUP, PassageWords, find_holding, read_words
 from memsyncd.store.sections import (
     HitSection,
@@ -211,7 +213,7 @@ def search_part(
         if has_problem(reader, PROMPT_INJECTION):
             hits = [replace(hit, mark=_find_mark(hit, config)) for hit in hits]
         if any(passage.spans for passage in passages):
-            hits = _name_sections(reader, hits, passages, config)
+            hits = _name_sections(reader, plan, hits, passages)
     valuation = make_valuation(config, plan.now_s, plan.accesses)
     if params.explain:
         hits = [
@@ -234,21 +236,21 @@ def search_part(
 
 
 def _name_sections(
-    reader: Reader, hits: Sequence[Hit], passages: Sequence[Passage], config: Config
+    reader: Reader, plan: SearchPlan, hits: Sequence[Hit], passages: Sequence[Passage]
 ) -> list[Hit]:
     """Add to each hit of several sections their names and lines."""
     joined = {section for passage in passages for section in passage.spans}
-    titles = read_redacted_titles(reader, joined, config)
+    sections = _read_shown_sections(reader, plan, joined)
     return [
         replace(
             hit,
             sections=[
                 SectionPlace(
-                    anchor=titles[section].anchor,
+                    anchor=sections[section].anchor,
                     path=hit.path,
                     start_line=span.start,
                     end_line=span.end,
-                    heading=list(titles[section].heading),
+                    heading=list(sections[section].heading),
                 )
                 for section, span in passage.spans.items()
             ],
@@ -342,30 +344,36 @@ def _read_hits(
     if not passages:
         return []
     options = [*map(_list_options, passages)]
-    each = [*chain.from_iterable(options)]
+    each = {chunk: section for some in options for chunk, section in some}
     chunks = [passage.chunks for passage in passages]
-    is_reading = _must_read_words(plan, matched, len(passages))
-    read = [*chain.from_iterable(chunks)] if is_reading else []
+    words: Sequence[PassageWords | None] = [None] * len(chunks)
+    if _must_read_words(plan, matched, len(passages)):
+        texts = read_texts(reader, [*chain.from_iterable(chunks)])
+        words = read_words(reader, texts, chunks)
     related = _find_related(matched, passages)
     patterns = make_patterns(reader, plan, matched.families)
-    is_redacting = plan.is_masking and has_secrets(reader, plan.fingerprint)
-    sections: Mapping[int, HitSection] = read_sections(reader, {section for _, section in each})
-    texts = read_texts(reader, read or [chunk for chunk, _ in each])
-    words = read_words(reader, texts, chunks) if is_reading else [None] * len(chunks)
-    redacted: Mapping[int, str] = texts
-    if is_redacting:
-        redacted = redact_texts(reader, {chunk: texts[chunk] for chunk, _ in each}, config)
-        sections = redact_sections(sections)
-    headings = {number: (section.heading or ("",))[-1] for number, section in sections.items()}
-    choices = [choose_shown(some, redacted, headings) for some in options]
-    bodies = [body for _, body in choices]
-    matches = find_matches(bodies, Matcher(patterns), reader.tokenize_all)
-    snippets = [highlight(body, ranges) for body, ranges in zip(bodies, matches, strict=True)]
+    # The sections that `_name_sections` names are read by the same statement.
+    joined = {section for passage in passages for section in passage.spans}
+    sections = _read_shown_sections(reader, plan, joined.union(each.values()))
+    shown = _read_shown(reader, plan, config, each, sections)
+    choices = [_choose_shown(some, shown) for some in options]
+    words_of_chunks = reader.keep(
+        ("words", _shows_redacted(reader, plan)),
+        [chunk for chunk, _ in choices],
+        partial(_split_shown, reader, shown),
+        estimate_bytes,
+    )
+    matcher = Matcher(patterns)
+    matches = [words_of_chunks[chunk].find(matcher) for chunk, _ in choices]
+    snippets = [
+        highlight(shown[chunk].text, ranges)
+        for (chunk, _), ranges in zip(choices, matches, strict=True)
+    ]
     # A label in place of a secret is not in the index.
     single = {at for at, term in enumerate(patterns) if len(term.words) == 1 >= len(term.spelling)}
     certain = [
-        set() if is_redacting and is_redacted(body) else single.intersection(ranges)
-        for ranges, body in zip(matches, bodies, strict=True)
+        set() if shown[chunk].is_redacted else single.intersection(ranges)
+        for ranges, (chunk, _) in zip(matches, choices, strict=True)
     ]
     sure = [indices - others for indices, others in zip(certain, related, strict=True)]
     indices_of_terms = _find_held(reader, plan, matched, chunks, sure, words)
@@ -378,10 +386,88 @@ def _read_hits(
             matched=[names[index] for index in sorted(indices)],
             related=[names[index] for index in sorted(others - indices)],
         )
-        for passage, (number, _), snippet, indices, others in zip(
+        for passage, (_, number), snippet, indices, others in zip(
             passages, choices, snippets, indices_of_terms, related, strict=True
         )
     ]
+
+
+def _shows_redacted(reader: Reader, plan: SearchPlan) -> str:
+    """Return how answers are redacted: equal for plans that show the same; empty for as it is."""
+    is_redacting = plan.is_masking and has_secrets(reader, plan.fingerprint)
+    return plan.fingerprint if is_redacting else ""
+
+
+def _read_shown_sections(
+    reader: Reader, plan: SearchPlan, ids: Collection[int]
+) -> Mapping[int, HitSection]:
+    """Read the sections of hits by their numbers, redacted if need be; keep them for other
+    searches.
+    """
+    redacting = _shows_redacted(reader, plan)
+
+    def read(missing: Sequence[int]) -> Mapping[int, HitSection]:
+        sections = read_sections(reader, missing)
+        return redact_sections(sections) if redacting else sections
+
+    return reader.keep(("section", redacting), ids, read, lambda _: _SECTION_BYTES)
+
+
+# About what a section of a hit takes.
+_SECTION_BYTES = 1_200
+
+
+class _ShownChunk(NamedTuple):
+    """The text of a chunk that a hit shows: without its heading, unless it has nothing else.
+
+    With `is_redacted`, a label stands in it for a secret.
+    """
+
+    text: str
+    is_heading: bool
+    is_redacted: bool
+
+
+def _read_shown(
+    reader: Reader,
+    plan: SearchPlan,
+    config: Config,
+    chunks: Mapping[int, int],
+    sections: Mapping[int, HitSection],
+) -> Mapping[int, _ShownChunk]:
+    """Read the texts that hits show, by chunk, redacted if need be; keep them for other searches.
+    `chunks` has their sections.
+    """
+    redacting = _shows_redacted(reader, plan)
+
+    def read(missing: Sequence[int]) -> dict[int, _ShownChunk]:
+        texts: Mapping[int, str] = read_texts(reader, missing)
+        if redacting:
+            texts = redact_texts(reader, texts, config)
+        return {chunk: show(chunk, text) for chunk, text in texts.items()}
+
+    def show(chunk: int, text: str) -> _ShownChunk:
+        heading = (sections[chunks[chunk]].heading or ("",))[-1]
+        body = strip_title(text, heading)
+        return _ShownChunk(body or text, not body, bool(redacting) and is_redacted(body or text))
+
+    return reader.keep(("shown", redacting), chunks, read, estimate_bytes)
+
+
+def _choose_shown(
+    options: Sequence[tuple[int, int]], shown: Mapping[int, _ShownChunk]
+) -> tuple[int, int]:
+    """Return the first chunk, with its section, that says more than its heading; if all are only
+    headings, the first.
+    """
+    return next((pair for pair in options if not shown[pair[0]].is_heading), options[0])
+
+
+def _split_shown(
+    reader: Reader, shown: Mapping[int, _ShownChunk], chunks: Sequence[int]
+) -> dict[int, TextWords]:
+    words = find_text_words([shown[chunk].text for chunk in chunks], reader.tokenize_all)
+    return dict(zip(chunks, words, strict=True))
 
 
 # A chunk with more tokens is more than a heading.

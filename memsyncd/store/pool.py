@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, cast
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, cast
 
 import apsw
 import msgspec
@@ -39,10 +40,16 @@ MAX_IDLE = 2
 IDLE_S = 300.0
 # A reader remembers so many values of a sort until the next commit: some hundred kilobytes.
 MEMO_LIMIT = 1_000
+# So many bytes, about, of texts and other values that hits show: the hits of a thousand.
+KEPT_BYTES = 4 * 1024 * 1024
+# About what the key and the place of such a value take.
+ENTRY_BYTES = 300
 # The SQL function for `is_passing`: true if a value meets a comparison with another value.
 META_FUNCTION = "passes_meta"
 
 _encode = msgspec.json.Encoder().encode
+
+T = TypeVar("T")
 
 
 def encode_numbers(numbers: Iterable[int] | Iterable[tuple[int, int]]) -> str:
@@ -112,6 +119,23 @@ class Reader:
             self._is_memo_checked = self._has_snapshot
         return self._memo
 
+    def keep(
+        self,
+        sort: object,
+        numbers: Collection[int],
+        read: Callable[[list[int]], Mapping[int, T]],
+        n_bytes: Callable[[T], int],
+    ) -> dict[int, T]:
+        """Return a value for each of these numbers that has one, such as a row's id; `read` returns
+        the values that are not kept from an earlier call with the same sort.
+
+        Values of this snapshot are kept up to KEPT_BYTES, by the estimate `n_bytes`.
+        """
+        kept = self.memo.get("kept")
+        if kept is None:
+            kept = self.memo["kept"] = _KeptValues()
+        return kept.find(sort, numbers, read, n_bytes)
+
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let all statements of the block see the same committed transaction."""
@@ -162,6 +186,47 @@ class Reader:
             include_offsets=include_offsets,
             include_colocated=False,
         )
+
+
+def estimate_bytes(value: tuple[Any, ...]) -> int:
+    """About the bytes of a tuple of texts, arrays and small values."""
+    return sys.getsizeof(value) + sum(map(sys.getsizeof, value)) + ENTRY_BYTES
+
+
+class _KeptValues:
+    """Values by sort and number. The value that was used longest ago goes first."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[object, int], tuple[Any, int]] = {}
+        self._n_bytes = 0
+
+    def find(
+        self,
+        sort: object,
+        numbers: Collection[int],
+        read: Callable[[list[int]], Mapping[int, T]],
+        n_bytes: Callable[[T], int],
+    ) -> dict[int, T]:
+        values = self._values
+        found: dict[int, T] = {}
+        missing = []
+        for number in numbers:
+            key = sort, number
+            if (entry := values.pop(key, None)) is None:
+                missing.append(number)
+            else:
+                values[key] = entry
+                found[number] = entry[0]
+        if missing:
+            for number, value in read(missing).items():
+                found[number] = value
+                size = n_bytes(value)
+                values[sort, number] = value, size
+                self._n_bytes += size
+            while self._n_bytes > KEPT_BYTES:
+                _, size = values.pop(next(iter(values)))
+                self._n_bytes -= size
+        return found
 
 
 def _mark_held(row: apsw.FTS5ExtensionApi, *_: Any) -> int:

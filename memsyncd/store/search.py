@@ -30,7 +30,7 @@ from memsyncd.core.search.words import (
     space_out,
 )
 from memsyncd.store.filters import compile_filters, compile_match_filters
-from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
+from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers, estimate_bytes
 from memsyncd.store.sections import decode_texts
 
 # --- Candidates -----------------------------------------------------------------------------------
@@ -413,8 +413,12 @@ def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) 
 
 def read_files(reader: Reader, files: Collection[int]) -> dict[int, FileRow]:
     """Return the path and the day of notes, by their numbers."""
-    rows = reader.rows(_FILES, (encode_numbers(files),))
-    return {file: (path, day) for file, path, day in rows}
+
+    def read(missing: Sequence[int]) -> dict[int, FileRow]:
+        rows = reader.rows(_FILES, (encode_numbers(missing),))
+        return {file: (path, day) for file, path, day in rows}
+
+    return reader.keep("files", files, read, estimate_bytes)
 
 
 def find_filtered(

@@ -23,6 +23,7 @@ from memsyncd.operations.notes.declare import GetParams, ListParams
 from memsyncd.operations.notes.read import list_notes, read_place
 from memsyncd.operations.similar.declare import DuplicatesParams
 from memsyncd.operations.similar.run import find_duplicates
+from memsyncd.store import pool
 from memsyncd.store.search import find_candidates
 from memsyncd.store.texts import read_texts
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make
@@ -289,6 +290,39 @@ def test_no_reported_secret_is_ever_shown(bench: Any, lines: list[str], max_toke
     ]
     visible.append(show(bench, "token password word rsa private"))
     assert not any(secret in text for text in visible for secret in (TOKEN, PASSWORD, *KEY_LINES))
+
+
+ANY_WORD = "token password word item rsa private heading is old"
+SAVES = st.tuples(
+    st.sampled_from(["MEMORY.md", ".memories/a.md", ".memories/b.md"]),
+    st.none() | st.lists(LINES, max_size=6).map("\n".join),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    saves=st.lists(st.tuples(SAVES, st.sampled_from([MASKED, UNMASKED])), min_size=2, max_size=5),
+    kept_bytes=st.sampled_from([0, 4_000, pool.KEPT_BYTES]),
+)
+def test_what_a_reader_keeps_changes_no_answer_after_any_save(
+    bench: Any, saves: list[tuple[tuple[str, str | None], Config]], kept_bytes: int
+) -> None:
+    """An answer has the notes as saved last, and masks as configured, though other answers about
+    them were given before.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pool, "KEPT_BYTES", kept_bytes)
+        for (path, text), config in saves:
+            if text is None:
+                (bench.root / path).unlink(missing_ok=True)
+            else:
+                bench.write(path, text)
+            # A sync of everything would have readers forget all.
+            bench.sync(path)
+            warm = [show(bench, ANY_WORD, each) for each in (MASKED, UNMASKED, config)]
+            bench.workspace.readers.release_idle()
+            assert warm == [show(bench, ANY_WORD, each) for each in (MASKED, UNMASKED, config)]
+            assert not any(secret in warm[0] for secret in (TOKEN, PASSWORD, *KEY_LINES))
 
 
 NAMES = f"""---

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, starmap, zip_longest
+from itertools import accumulate, chain, starmap, zip_longest
 from operator import eq, itemgetter
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -325,47 +326,57 @@ class Matcher:
 
     def find(self, tokens: Sequence[Token]) -> dict[int, list[TextRange]]:
         """The ranges of each term in the text, by the term's index."""
-        ranges: dict[int, list[TextRange]] = {}
+        runs = self.find_runs([token[2] for token in tokens])
+        return {
+            index: [(tokens[first][0], tokens[last][1]) for first, last in some]
+            for index, some in runs.items()
+        }
+
+    def find_runs(self, words: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
+        """The first and the last word of each place of a term, by the term's index."""
+        runs: dict[int, list[tuple[int, int]]] = {}
         by_first, prefixes, terms = self._by_first, self._prefixes, self._terms
         if not prefixes and not self.has_phrases:
             # Few words of a text match: the loop takes no step for the others.
-            for start, end, word in [token for token in tokens if token[2] in by_first]:
-                for index in by_first[word]:
-                    ranges.setdefault(terms[index], []).append((start, end))
-            return ranges
-        for at, token in enumerate(tokens):
-            for index in by_first.get(token[2], ()):
-                last = self._find_last(tokens, at, self._patterns[index])
+            for at in [at for at, word in enumerate(words) if word in by_first]:
+                for index in by_first[words[at]]:
+                    runs.setdefault(terms[index], []).append((at, at))
+            return runs
+        for at, word in enumerate(words):
+            for index in by_first.get(word, ()):
+                last = self._find_last(words, at, self._patterns[index])
                 if last is not None:
-                    ranges.setdefault(terms[index], []).append((token[0], last[1]))
+                    runs.setdefault(terms[index], []).append((at, last))
             for prefix, index in prefixes:
-                if token[2].startswith(prefix):
-                    ranges.setdefault(index, []).append((token[0], token[1]))
-        return ranges
+                if word.startswith(prefix):
+                    runs.setdefault(index, []).append((at, at))
+        return runs
 
     def find_terms(self, words: Sequence[str]) -> dict[int, None]:
         """The indices of the terms in a text of these words, in the order of `find`: faster."""
         by_first = self._by_first
         if self._prefixes or self.has_phrases:
-            return dict.fromkeys(self.find([(0, 0, word) for word in words]))
+            return dict.fromkeys(self.find_runs(words))
         matching = [word for word in words if word in by_first]
         return {self._terms[index]: None for word in matching for index in by_first[word]}
 
-    def _find_last(self, tokens: Sequence[Token], at: int, term: TermPattern) -> Token | None:
-        """The last token of a row that begins at `at` and equals the term, else None."""
-        words, end = term.words, at + len(term.words) - 1
+    def _find_last(self, words: Sequence[str], at: int, term: TermPattern) -> int | None:
+        """The last word of a row that begins at `at` and equals the term, else None."""
+        end = at + len(term.words) - 1
         if end == at:
-            return tokens[at]
-        if end >= len(tokens) or any(
-            tokens[at + n][2] != word for n, word in enumerate(words[:-1])
+            return at
+        if end >= len(words) or any(
+            words[at + n] != word for n, word in enumerate(term.words[:-1])
         ):
             return None
-        last = tokens[end]
+        last = term.words[-1]
         return (
-            last
-            if last[2] == words[-1] or (term.is_prefix and last[2].startswith(words[-1]))
-            else None
+            end if words[end] == last or (term.is_prefix and words[end].startswith(last)) else None
         )
+
+
+# 1 for the first byte of a character in UTF-8, 0 for the others.
+_IS_FIRST_BYTE = tuple(int(byte & 0xC0 != 0x80) for byte in range(256))
 
 
 def to_character_ranges(text: str, places: Iterable[TextRange]) -> list[TextRange]:
@@ -373,7 +384,9 @@ def to_character_ranges(text: str, places: Iterable[TextRange]) -> list[TextRang
     if text.isascii():
         return list(places)
     data = text.encode("utf-8", "replace")
-    return [(len(data[:start].decode()), len(data[:end].decode())) for start, end in places]
+    # The number of characters that begin before each byte.
+    counts = [*accumulate(map(_IS_FIRST_BYTE.__getitem__, data), initial=0)]
+    return [(counts[start], counts[end]) for start, end in places]
 
 
 def sort_ranges(places: Iterable[TextRange]) -> list[TextRange]:
@@ -444,73 +457,76 @@ _COMMENT = re.compile(r"\A\s*<!--\s*memory:.*?-->", re.DOTALL)
 _STARS = re.compile(r"\*{2,}")
 
 
-def find_matches(
-    texts: Sequence[str], matcher: Matcher, tokenize: Tokenize
-) -> list[dict[int, list[TextRange]]]:
-    """Return for each text the ranges of the terms in it, in characters, by the term's index: among
-    the tokenizer's words, and among subwords, which are indexed too.
+class TextWords(NamedTuple):
+    """The words of a text as the index has them, with their places: the tokenizer's words, and
+    subwords, which are indexed too.
+
+    Words are joined by blanks, and start and end of each follow one another: a cache keeps many.
     """
+
+    words: str
+    places: array[int]
+    subwords: str
+    subword_places: array[int]
+
+    def find(self, matcher: Matcher) -> dict[int, list[TextRange]]:
+        """Return the ranges of the terms in the text, in characters, by the term's index."""
+        ranges: dict[int, list[TextRange]] = {}
+        for words, places in (
+            (self.words, self.places),
+            (self.subwords, self.subword_places),
+        ):
+            if words:
+                for index, runs in matcher.find_runs(words.split(" ")).items():
+                    ranges.setdefault(index, []).extend(
+                        (places[2 * first], places[2 * last + 1]) for first, last in runs
+                    )
+        return ranges
+
+
+def find_text_words(texts: Sequence[str], tokenize: Tokenize) -> list[TextWords]:
+    """Return the words of each text."""
     folded = [fold_with_places(text) for text in texts]
-    spaced = [space_out(folded_text.text) for folded_text in folded]
+    spaced = [space_out(each.text) for each in folded]
     words = tokenize(spaced)
-    subwords = [_select_subwords(folded_text.text, matcher) for folded_text in folded]
-    joined = [" ".join([word for _, _, word in some]) for some in subwords if some]
-    stems = iter(tokenize(joined) if joined else ())
+    subwords = [find_subword_ranges(each.text) for each in folded]
+    stems = tokenize([" ".join([word for _, _, word in some]) for some in subwords])
     return [
-        _find_ranges(
-            matcher,
-            folded_text,
-            spaced[at],
-            words[at],
-            subwords[at],
-            next(stems) if subwords[at] else (),
-        )
-        for at, folded_text in enumerate(folded)
+        _pack_words(*columns)
+        for columns in zip(folded, spaced, words, subwords, stems, strict=True)
     ]
 
 
-def _select_subwords(text: str, matcher: Matcher) -> list[Token]:
-    every = find_subword_ranges(text)
-    return [every[at] for at in matcher.select([word for _, _, word in every])] if every else []
-
-
-def _find_ranges(
-    matcher: Matcher,
+def _pack_words(
     folded: FoldedText,
     spaced: str,
     words: Sequence[Token],
     subwords: Sequence[Token],
     stems: Sequence[Token],
-) -> dict[int, list[TextRange]]:
-    """Return the ranges of terms in one text: among `words`, which are in bytes of the spaced text,
-    and among `subwords`, whose stems the tokenizer has found.
+) -> TextWords:
+    """Pack the words of one text: `words` are in bytes of the spaced text, `subwords` in characters
+    of the folded text. `stems` are what the tokenizer makes of the subwords.
     """
-    text = folded.text
-    ranges_of = matcher.find(words)
-    if not text.isascii():
-        ranges_of = {
-            index: to_character_ranges(spaced, ranges) for index, ranges in ranges_of.items()
-        }
-    if spaced != text:
-        places = find_spaced_places(text)
-        ranges_of = {
-            index: [(places[start], places[end - 1] + 1) for start, end in ranges]
-            for index, ranges in ranges_of.items()
-        }
-    if subwords and len(stems) == len(subwords):
-        pairs = zip(subwords, stems, strict=True)
-        tokens = [(start, end, stem[2]) for (start, end, _), stem in pairs]
-        for index, ranges in matcher.find(tokens).items():
-            ranges_of[index] = ranges_of.get(index, []) + ranges
-    if not folded.pieces:
-        return ranges_of
-    return {
-        index: list(starmap(folded.find_original, ranges)) for index, ranges in ranges_of.items()
-    }
+    if len(stems) != len(subwords):  # the index has other words than these
+        subwords = stems = ()
+    ranges = to_character_ranges(spaced, [(start, end) for start, end, _ in words])
+    if spaced != folded.text:
+        places = find_spaced_places(folded.text)
+        ranges = [(places[start], places[end - 1] + 1) for start, end in ranges]
+    subword_ranges = [(start, end) for start, end, _ in subwords]
+    if folded.pieces:
+        ranges = [*starmap(folded.find_original, ranges)]
+        subword_ranges = [*starmap(folded.find_original, subword_ranges)]
+    return TextWords(
+        " ".join([word for _, _, word in words]),
+        array("I", chain.from_iterable(ranges)),
+        " ".join([stem for _, _, stem in stems]),
+        array("I", chain.from_iterable(subword_ranges)),
+    )
 
 
 def highlight(text: str, ranges: Mapping[int, Sequence[TextRange]]) -> str:
-    """Render a snippet of `text` around the ranges that `find_matches` found in it."""
+    """Render a snippet of `text` around the ranges that `TextWords.find` found in it."""
     return render_snippet(text, sort_ranges(chain.from_iterable(ranges.values())))
 
 
@@ -553,22 +569,6 @@ def strip_title(text: str, heading: str) -> str:
     if not first.lstrip().startswith("#"):
         rest = _UNDERLINE.sub("", rest, count=1)
     return _COMMENT.sub("", rest, count=1).strip("\n")
-
-
-def choose_shown(
-    options: Sequence[tuple[int, int]], texts: Mapping[int, str], headings: Mapping[int, str]
-) -> tuple[int, str]:
-    """Return the section and the text to show of the first chunk in `options` that says more than
-    its heading; if all are only headings, of the first.
-
-    `options` are chunks with their sections, `texts` by chunk, `headings` by section.
-    """
-    for chunk, section in options:
-        body = strip_title(texts[chunk], headings[section])
-        if body:
-            return section, body
-    chunk, section = options[0]
-    return section, texts[chunk]
 
 
 def _is_title(line: str, heading: str) -> bool:
