@@ -17,6 +17,7 @@ from typing import Final, Literal, NamedTuple, get_args
 import msgspec
 
 _DAY_S = 86_400.0
+_DAY_NS = 86_400_000_000_000
 IMPORTANCE_BY_PRIORITY: Final = {"P0": 2.0, "P1": 1.5, "P2": 1.0, "P3": 0.5}
 USUAL_IMPORTANCE: Final = 0.7
 
@@ -134,6 +135,38 @@ def parse_expiry(text: str) -> str | None:
         return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
     except (ValueError, OverflowError):
         return None
+
+
+def find_moment(updated: str | None, created: str | None, day: str | None, mtime_ns: int) -> int:
+    """Return the first of these texts that is a time, in seconds since 1970; else the day on which
+    the note was saved. A text without a time zone counts as UTC, so that the same note gives the
+    same moment on every machine: sections are ordered by it, and it is right to about a day.
+    """
+    for text in (updated, created, day):
+        if text:
+            try:
+                time = datetime.fromisoformat(text.strip())
+                zone = time if time.tzinfo else time.replace(tzinfo=UTC)
+                return math.floor(zone.timestamp())
+            except (ValueError, OverflowError):
+                continue
+    return mtime_ns // _DAY_NS * int(_DAY_S)
+
+
+_COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
+
+
+def strip_section_comment(text: str) -> str:
+    """Return the text of a section, below its heading, without its comment."""
+    text = text.strip()
+    # Most sections have no comment, and begin with a letter.
+    return _COMMENT.sub("", text, count=1).strip() if "<!--" in text else text
+
+
+def has_text(level: int, text: str) -> bool:
+    """True if a section has a text; front matter is none. `text` is without the heading."""
+    text = strip_section_comment(text)
+    return bool(text) and not (level == 0 and text.startswith("---"))
 
 
 # The garbage collector does not track the values of a note (`gc=False`): a first index makes

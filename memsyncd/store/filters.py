@@ -89,24 +89,39 @@ _IS_EQUAL = {
     for column in ("task", "session", "source", "status", "priority", "lifecycle")
 }
 # A part of a nested source, which is stored as `client: acme; date: 2026-03-01`.
-_IS_SOURCE = (
-    f"({_IS_EQUAL['source']} OR EXISTS (SELECT 1 FROM json_each({{values}})"
-    " WHERE instr(value, '=') AND instr(lower('; ' || s.source || ';'),"
-    " lower('; ' || replace(value, '=', ': ') || ';'))))"
+_IS_PART_OF_SOURCE = (
+    f"(s.source IS NOT NULL AND ({_IS_EQUAL['source']} OR EXISTS (SELECT 1 FROM"
+    " json_each({values}) WHERE instr(value, '=') AND instr(lower('; ' || s.source || ';'),"
+    " lower('; ' || replace(value, '=', ': ') || ';')))))"
 )
 # The topic of a section `s` of a file `f`: its key, else its note's, else the note's title.
-_STATED_TOPIC = (
-    "coalesce(json_extract({from_}.extra, '$.topic'), json_extract({from_}.extra, '$.Topic'))"
-)
-STATED_TOPIC = (
-    f"coalesce({_STATED_TOPIC.format(from_='s')}, nullif({_STATED_TOPIC.format(from_='f')}, ''))"
-)
+STATED_TOPIC = "coalesce(s.topic, f.topic)"
 TOPIC = f"coalesce(nullif({STATED_TOPIC}, ''), f.title)"
-_IS_TOPIC = (
-    f"EXISTS (SELECT 1 FROM json_each({{values}}) WHERE {TOPIC} = value COLLATE NOCASE"
-    f" OR (instr({TOPIC}, ',') AND {META_FUNCTION}({TOPIC}, '=', value)))"
+_TOPIC_OF_FILE = "coalesce(f.topic, f.title)"
+_HAS_TOPIC = (
+    f"EXISTS (SELECT 1 FROM json_each({{{{values}}}}) WHERE {META_FUNCTION}({{topic}}, '=', value))"
 )
-_ALL_TOPICS = f"SELECT DISTINCT {TOPIC} FROM sections s JOIN files f ON f.id = s.file"
+# A topic may be a list of topics. Few topics have a comma, and few sections state an empty topic.
+_IS_TOPIC = (
+    "s.id IN (SELECT s.id FROM json_each({values}) v CROSS JOIN sections s"
+    " WHERE s.topic COLLATE NOCASE = v.value AND s.topic <> '' UNION ALL"
+    " SELECT s.id FROM json_each({values}) v CROSS JOIN files f CROSS JOIN sections s"
+    f" WHERE {_TOPIC_OF_FILE} = v.value COLLATE NOCASE AND s.file = f.id AND s.topic IS NULL"
+    " UNION ALL SELECT s.id FROM sections s JOIN files f ON f.id = s.file"
+    " WHERE s.topic COLLATE NOCASE = '' AND (f.title COLLATE NOCASE IN"
+    f" (SELECT value FROM json_each({{values}})) OR {_HAS_TOPIC.format(topic='f.title')})"
+    " UNION ALL SELECT s.id FROM sections s"
+    f" WHERE instr(s.topic, ',') AND {_HAS_TOPIC.format(topic='s.topic')}"
+    " UNION ALL SELECT s.id FROM files f CROSS JOIN sections s"
+    f" WHERE instr({_TOPIC_OF_FILE}, ',') AND {_HAS_TOPIC.format(topic=_TOPIC_OF_FILE)}"
+    " AND s.file = f.id AND s.topic IS NULL)"
+)
+_ALL_TOPICS = (
+    f"SELECT {_TOPIC_OF_FILE} FROM files f UNION"
+    " SELECT topic FROM sections WHERE topic IS NOT NULL UNION"
+    " SELECT f.title FROM sections s JOIN files f ON f.id = s.file"
+    " WHERE s.topic COLLATE NOCASE = ''"
+)
 _ALL_VALUES = "SELECT DISTINCT {column} FROM sections WHERE {column} IS NOT NULL"
 # A section's own value hides the value of its note.
 _PAIRS = """(
@@ -156,7 +171,10 @@ _SECTION = (
 )
 
 # The beginnings of conditions for which there is an index.
-_INDEXED = tuple(condition.partition("{")[0] for condition in (_KIND, _TAG, _FILE, _BELOW))
+_INDEXED = tuple(
+    condition.partition("{")[0]
+    for condition in (_KIND, _TAG, _FILE, _BELOW, _IS_TOPIC, *_IS_EQUAL.values())
+)
 _INDEXED += tuple(f"({beginning}" for beginning in _INDEXED)
 _BINDING = re.compile(r":(filter_\d+)")
 _JOINED_COLUMN = re.compile(r"\b[sf]\.")
@@ -381,7 +399,7 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
                 ("lifecycle", filters.lifecycles),
             )
         ),
-        (_IS_SOURCE, filters.sources, _find_sources(reader, filters.sources)),
+        (_choose_source(filters.sources), filters.sources, _find_sources(reader, filters.sources)),
         (_IS_TOPIC, filters.topics, _find_equal_folded(reader, _ALL_TOPICS, filters.topics)),
         (_META, equal, equal),
         *((_META, comparison, comparison) for comparison in compared),
@@ -431,6 +449,11 @@ _DAY_0 = date(1970, 1, 1).toordinal()
 
 def _find_values(reader: Reader, column: str, values: Sequence[str]) -> list[str]:
     return _find_equal_folded(reader, _ALL_VALUES.format(column=column), values)
+
+
+def _choose_source(values: Sequence[str]) -> str:
+    """Return the condition for sources: looking up parts of sources takes longer."""
+    return _IS_PART_OF_SOURCE if any(EQUAL in each for each in values) else _IS_EQUAL["source"]
 
 
 def _find_sources(reader: Reader, values: Sequence[str]) -> list[str]:

@@ -41,6 +41,7 @@ from memsyncd.store.rows import (
     change_note,
     drop_note,
     has_lost_secret,
+    move_moments,
     patch_note,
     read_outline,
     read_stat_row,
@@ -379,6 +380,9 @@ class Index:
             case PatchNote():
                 return self._patch(update, rows, counts)
             case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
+                file_id = self._file_id(path)
+                if file_id is not None:
+                    move_moments(self._writer, file_id, stat)
                 self._writer.execute(_TOUCH, (*stat_row(stat), read_at_ns, path))
                 return []
             case DropNote(path=path):

@@ -457,11 +457,13 @@ _RECORDED = (
     "SELECT size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns FROM files WHERE path = ?"
 )
 _STORED = {
-    "file": "SELECT digest, size, lines, title, day, kind, tags, extra FROM files WHERE path = ?",
+    "file": "SELECT digest, size, lines, title, day, kind, tags, topic, extra"
+    " FROM files WHERE path = ?",
     "sections": (
         "SELECT s.slugs, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance,"
         " s.priority, s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.updated,"
-        " s.expires, s.day, s.extra FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
+        " s.expires, s.day, s.topic, s.moment, s.is_empty, s.extra FROM files f"
+        " JOIN sections s ON s.file = f.id WHERE f.path = ?"
     ),
     "tags": (
         "SELECT s.slugs, t.tag FROM files f JOIN sections s ON s.file = f.id"

@@ -406,16 +406,16 @@ def count_keys(reader: Reader, key: str | None = None) -> list[tuple[str, int]]:
 # --- Kinds and topics -----------------------------------------------------------------------------
 
 _CATEGORIES = (
-    "SELECT s.kind, {topic} AS topic, count(*) FROM sections s JOIN files f ON f.id = s.file"
+    "SELECT s.kind, {topic} AS of_topic, count(*) FROM sections s JOIN files f ON f.id = s.file"
     " WHERE s.status IS NOT 'archived' AND EXISTS(SELECT 1 FROM chunks WHERE section = s.id)"
-    " GROUP BY 1, 2 HAVING s.kind IS NOT NULL OR topic IS NOT NULL"
+    " GROUP BY 1, 2 HAVING s.kind IS NOT NULL OR of_topic IS NOT NULL"
 )
 _OF_CATEGORIES = (
     "SELECT c.id, s.id, f.path, s.start_line, s.end_line, s.kind,"
-    " {topic} AS topic, min(c.start_line) FROM sections s JOIN files f ON f.id = s.file"
+    " {topic} AS of_topic, min(c.start_line) FROM sections s JOIN files f ON f.id = s.file"
     " JOIN chunks c ON c.section = s.id WHERE s.status IS NOT 'archived' AND EXISTS("
     "SELECT 1 FROM json_each(?) k WHERE json_extract(k.value, '$[0]') IS s.kind"
-    " AND json_extract(k.value, '$[1]') IS topic)"
+    " AND json_extract(k.value, '$[1]') IS of_topic)"
     " GROUP BY s.id ORDER BY f.mtime_ns DESC, f.path, s.start_line LIMIT ?"
 )
 

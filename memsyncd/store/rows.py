@@ -24,6 +24,8 @@ from memsyncd.core.model import (
     Outline,
     OutlineSection,
     count_tokens,
+    find_moment,
+    has_text,
     parse_expiry,
     path_words,
 )
@@ -41,24 +43,22 @@ _EARLIEST_NS = -(2**61)  # 1896
 
 _FILE = (
     "INSERT INTO files(id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns,"
-    " lines, title, day, kind, tags, extra) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    " lines, title, day, kind, tags, topic, extra) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
     " ON CONFLICT(id) DO UPDATE SET path=excluded.path, digest=excluded.digest,"
     " size=excluded.size, mtime_ns=excluded.mtime_ns, ctime_ns=excluded.ctime_ns,"
     " inode=excluded.inode, device=excluded.device, read_at_ns=excluded.read_at_ns,"
     " lines=excluded.lines, title=excluded.title, day=excluded.day, kind=excluded.kind,"
-    " tags=excluded.tags, extra=excluded.extra"
+    " tags=excluded.tags, topic=excluded.topic, extra=excluded.extra"
 )
 _SECTION_COLUMNS = (
     "file, slugs, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
-    " status, task, session, source, created, updated, expires, day, extra"
+    " status, task, session, source, created, updated, expires, day, topic, moment, is_empty, extra"
 )
-_SECTION = (
-    f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-)
-_SECTION_UPDATE = (
-    f"UPDATE sections SET ({_SECTION_COLUMNS})"
-    " = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
-)
+_SECTION_VALUES = ",".join("?" * len(_SECTION_COLUMNS.split(",")))
+_SECTION = f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,{_SECTION_VALUES})"
+_SECTION_UPDATE = f"UPDATE sections SET ({_SECTION_COLUMNS}) = ({_SECTION_VALUES}) WHERE id = ?"
+_SAVED = "SELECT mtime_ns, day FROM files WHERE id = ?"
+_UNDATED = "SELECT id, updated, created FROM sections WHERE file = ? AND day IS NULL AND moment = ?"
 _TAG = "INSERT OR IGNORE INTO tags(section, tag) VALUES(?,?)"
 _KEYWORD = "INSERT OR IGNORE INTO keywords(section, keyword) VALUES(?,?)"
 _LINK = (
@@ -205,7 +205,7 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
     file_id, ids.file = ids.file, ids.file + 1
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
     section_ids = {}
-    for section, row in zip(note.sections, _make_section_rows(file_id, note), strict=True):
+    for section, row in zip(note.sections, _make_section_rows(file_id, note, stat), strict=True):
         section_ids[section.anchor], ids.section = ids.section, ids.section + 1
         rows.sections.append((section_ids[section.anchor], *row))
     _note_changes(rows, file_id, NO_DETAILS, _collect_details(rows, file_id, note, section_ids))
@@ -233,7 +233,7 @@ def change_note(
     # The file's row is written at once: another note of the transaction may take its former path.
     connection.execute(_FILE, _file_row(file_id, note, stat, read_at_ns))
     details = _delete_details(connection, file_id, _OF_FILE, (file_id,))
-    section_ids, removed, is_parted = _change_sections(connection, ids, file_id, note)
+    section_ids, removed, is_parted = _change_sections(connection, ids, file_id, note, stat)
     _change_text(connection, file_id, note)
     existing = [
         ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
@@ -278,7 +278,8 @@ def patch_note(
         connection.execute(_SHIFT.format(table="sections"), after)
         connection.execute(_SHIFT.format(table="chunks"), after)
     n_moved = connection.changes() if patch.n_shift else 0
-    section_rows = zip(note.sections, _make_section_rows(file_id, note), strict=True)
+    move_moments(connection, file_id, stat)
+    section_rows = zip(note.sections, _make_section_rows(file_id, note, stat), strict=True)
     changed = [(*row, anchors[section.anchor]) for section, row in section_rows]
     connection.executemany(_SECTION_UPDATE, changed)
     plan = _change_chunks(connection, rows, ids, file_id, note, anchors, existing)
@@ -307,6 +308,24 @@ def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
         ),
         problems=frozenset(code for (code,) in problems),
     )
+
+
+def move_moments(connection: apsw.Connection, file_id: int, stat: FileStat) -> None:
+    """Change the moments of the sections of a file that state no time, if it was saved on another
+    day than before. Call it before the file's row is changed.
+    """
+    before: Any = connection.execute(_SAVED, (file_id,)).fetchone()
+    old_ns, day = before
+    new_ns = stat_row(stat)[1]
+    old = find_moment(None, None, day, old_ns)
+    if old == find_moment(None, None, day, new_ns):
+        return
+    rows: list[Any] = connection.execute(_UNDATED, (file_id, old)).fetchall()
+    moments = [
+        (find_moment(updated, created, None, new_ns), section_id)
+        for section_id, updated, created in rows
+    ]
+    connection.executemany("UPDATE sections SET moment = ? WHERE id = ?", moments)
 
 
 def drop_note(connection: apsw.Connection, rows: Rows, file_id: int) -> int:
@@ -439,7 +458,7 @@ def _digest_columns(heading: str, tags: str, text: str) -> bytes:
 
 
 def _change_sections(
-    connection: apsw.Connection, ids: Ids, file_id: int, note: Note
+    connection: apsw.Connection, ids: Ids, file_id: int, note: Note, stat: FileStat
 ) -> tuple[dict[str, int], list[int], bool]:
     """Write sections that are new or differ.
 
@@ -451,7 +470,7 @@ def _change_sections(
     slugs_before = [*existing]
     section_ids: dict[str, int] = {}
     added, changed = [], []
-    for section, row in zip(note.sections, _make_section_rows(file_id, note), strict=True):
+    for section, row in zip(note.sections, _make_section_rows(file_id, note, stat), strict=True):
         old = existing.pop(row[1], None)
         if old is None:
             section_ids[section.anchor], ids.section = ids.section, ids.section + 1
@@ -615,17 +634,21 @@ def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
     return (
         file_id, note.path, note.digest, *stat_row(stat), read_at_ns,
         note.n_lines, note.title, find_note_date(note.path, note.meta), note.meta.kind,
-        to_json_list(note.meta.tags) if note.meta.tags else "", _encode_extra(note.meta.extra),
+        to_json_list(note.meta.tags) if note.meta.tags else "",
+        _find_topic(_list_pairs(note.meta.extra)) or None, _encode_extra(note.meta.extra),
     )  # fmt: skip
 
 
-def _make_section_rows(file_id: int, note: Note) -> Iterator[Row]:
+def _make_section_rows(file_id: int, note: Note, stat: FileStat) -> Iterator[Row]:
     """Yield the columns of each section, without its id."""
     n_path = len(note.path) + 1
     # Most sections have the metadata of the note, so the date is not read again for each of them.
     days: dict[tuple[str | None, int], str | None] = {}
+    moments: dict[tuple[str | None, ...], int] = {}
     of_note = frozenset(note.meta.extra)
     day_of_note = find_stated_date(note.meta)
+    day_of_file, mtime_ns = find_note_date(note.path, note.meta), stat_row(stat)[1]
+    texts = _find_texts(note)
     for section in note.sections:
         meta = section.meta
         key = meta.created, id(meta.extra)
@@ -635,13 +658,33 @@ def _make_section_rows(file_id: int, note: Note) -> Iterator[Row]:
         # A day that the section itself states comes first, then its headings, then its note.
         if day == day_of_note:
             day = find_heading_date(section.heading) or day
+        times = meta.updated, meta.created, day or day_of_file
+        if times not in moments:
+            moments[times] = find_moment(*times, mtime_ns)
+        own = None if meta.extra is note.meta.extra else _list_pairs(meta.extra, beside=of_note)
         yield (
             file_id, section.anchor[n_path:], to_json_list(section.heading), section.level,
             section.start, section.end, meta.kind, meta.importance, meta.priority,
             meta.lifecycle, meta.status, meta.task, meta.session, meta.source, meta.created,
             meta.updated, meta.expires and parse_expiry(meta.expires), day,
-            None if meta.extra is note.meta.extra else _encode_extra(meta.extra, beside=of_note),
+            _find_topic(own) if own else None, moments[times],
+            None if has_text(section.level, texts.get(section.anchor, "")) else 1,
+            _to_json(own) if own else None,
         )  # fmt: skip
+
+
+def _find_texts(note: Note) -> dict[str, str]:
+    """Return the beginning of the text of each section, below its heading, by anchor."""
+    levels = {section.anchor: section.level for section in note.sections}
+    texts: dict[str, str] = {}
+    for chunk in note.chunks:
+        if chunk.anchor not in texts:
+            text = chunk.text
+            texts[chunk.anchor] = text.partition("\n")[2] if levels[chunk.anchor] else text
+        elif texts[chunk.anchor].lstrip()[:4] in ("", "<!--"):
+            # The chunk above has the heading alone, or the beginning of the comment.
+            texts[chunk.anchor] += f"\n{chunk.text}"
+    return texts
 
 
 Pairs = tuple[tuple[str, str], ...]
@@ -650,14 +693,23 @@ Pairs = tuple[tuple[str, str], ...]
 MAX_EXTRA_CHARS = 1000
 
 
-def _encode_extra(extra: Pairs, *, beside: Collection[tuple[str, str]] = ()) -> str | None:
-    """Encode the pairs that are not in `beside`; None if there are none."""
-    pairs = {
+def _encode_extra(extra: Pairs) -> str | None:
+    """Encode the pairs; None if there are none."""
+    return _to_json(_list_pairs(extra)) if extra else None
+
+
+def _list_pairs(extra: Pairs, *, beside: Collection[tuple[str, str]] = ()) -> dict[str, str]:
+    """Return the pairs that are not in `beside`, as they are stored."""
+    return {
         key: strip_links(value[:MAX_EXTRA_CHARS])
         for key, value in extra
         if (key, value) not in beside
     }
-    return _to_json(pairs) if pairs else None
+
+
+def _find_topic(pairs: dict[str, str]) -> str | None:
+    topic = pairs.get("topic")
+    return pairs.get("Topic") if topic is None else topic
 
 
 def to_json_list(words: Sequence[str]) -> str:

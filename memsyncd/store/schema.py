@@ -7,11 +7,13 @@ blocks of lines; a chunk's text is read from its lines. The two FTS5 tables have
 `chunks_fts` has the stems of the words, `chunks_exact` the words as they are written. There are no
 triggers, and a change of a chunk's lines touches neither table. `sections.slugs` is a section's
 anchor without the note's path and the `#`. `extra` has the keys of metadata without a column, in
-JSON; for a section it has only keys in which the section differs from its note. A link can lead
-only to a note that has a name with the same `key`; `links.file` is this note, `links.place` the
-section in it that the link names. A name is stored as `/` if it is the name from the note's path,
-and as empty text if it equals its key. `linking` and `counts` have sums that each commit keeps
-(`store/targets`).
+JSON; for a section it has only keys in which the section differs from its note. `topic` is the
+stated topic: a section's own, if it differs from its note's, and empty text if the section states
+an empty one. `moment` orders sections by age, and `is_empty` is 1 for a section without text; see
+`core/model.find_moment` and `core/model.has_text`. A link can lead only to a note that has a name
+with the same `key`; `links.file` is this note, `links.place` the section in it that the link names.
+A name is stored as `/` if it is the name from the note's path, and as empty text if it equals its
+key. `linking` and `counts` have sums that each commit keeps (`store/targets`).
 
 records.db: numbered migrations that keep everything.
 """
@@ -61,8 +63,11 @@ CREATE TABLE files(
   day TEXT,
   kind TEXT,
   tags TEXT NOT NULL DEFAULT '',
+  topic TEXT,
   extra TEXT
 ) STRICT;
+CREATE INDEX files_by_topic ON files(coalesce(topic, title) COLLATE NOCASE);
+CREATE INDEX files_with_topics ON files(id) WHERE instr(coalesce(topic, title), ',');
 
 CREATE TABLE sections(
   id INTEGER PRIMARY KEY,
@@ -84,10 +89,22 @@ CREATE TABLE sections(
   updated TEXT,
   expires TEXT,
   day TEXT,
+  topic TEXT,
+  moment INTEGER NOT NULL,
+  is_empty INTEGER CHECK (is_empty = 1),
   extra TEXT
 ) STRICT;
 CREATE INDEX sections_by_file ON sections(file);
-CREATE INDEX sections_by_kind ON sections(kind) WHERE kind IS NOT NULL;
+CREATE INDEX sections_by_kind ON sections(kind, importance, moment) WHERE kind IS NOT NULL;
+CREATE INDEX sections_by_task ON sections(task COLLATE NOCASE) WHERE task IS NOT NULL;
+CREATE INDEX sections_by_session ON sections(session COLLATE NOCASE) WHERE session IS NOT NULL;
+CREATE INDEX sections_by_source ON sections(source COLLATE NOCASE) WHERE source IS NOT NULL;
+CREATE INDEX sections_by_status ON sections(status COLLATE NOCASE) WHERE status IS NOT NULL;
+CREATE INDEX sections_by_priority ON sections(priority COLLATE NOCASE) WHERE priority IS NOT NULL;
+CREATE INDEX sections_by_lifecycle ON sections(lifecycle COLLATE NOCASE)
+  WHERE lifecycle IS NOT NULL;
+CREATE INDEX sections_by_topic ON sections(topic COLLATE NOCASE) WHERE topic IS NOT NULL;
+CREATE INDEX sections_with_topics ON sections(id) WHERE instr(topic, ',');
 CREATE INDEX sections_archived ON sections(id) WHERE status = 'archived';
 CREATE INDEX sections_expiring ON sections(expires) WHERE expires IS NOT NULL;
 

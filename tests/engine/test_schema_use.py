@@ -52,6 +52,7 @@ ALL_FILTERS = Filters(
     path=["MEMORY.md"],
     section=["deploy"],
     task=["T-1"],
+    topic=["release"],
     after="2026",
     before="2027",
 )
@@ -61,6 +62,7 @@ UNREAD = {
     "change_sets": ("path", "new_path"),
     # A changed note is compared by these, so that few rows are written.
     "chunks": ("digest",),
+    "sections": ("is_empty", "moment"),
     "workspace": ("created_at",),
 }
 
