@@ -8,7 +8,7 @@ import contextlib
 import heapq
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import groupby, starmap
+from itertools import groupby
 
 from memsyncd.core.markdown.linkgraph import (
     Edge,
@@ -70,9 +70,10 @@ _COUNT = (
     "SELECT coalesce(sum(n), 0) FROM counts WHERE field = ?"
     " AND value IN (SELECT value FROM json_each(?))"
 )
-_ALL = (
-    f"SELECT {_LINK} FROM files f CROSS JOIN sections s ON s.file = f.id"
-    " CROSS JOIN links l ON l.section = s.id ORDER BY f.path, l.line"
+_WITH_KEYS = (
+    "SELECT DISTINCT f.path, l.target, l.kind FROM json_each(?) k"
+    " CROSS JOIN links l ON l.key = k.value AND l.key <> ''"
+    " CROSS JOIN sections s ON s.id = l.section CROSS JOIN files f ON f.id = s.file"
 )
 _NAMED = "SELECT f.path, n.name, n.key FROM names n JOIN files f ON f.id = n.file WHERE n.key = ?"
 _NEAR = (
@@ -207,9 +208,11 @@ class StoredLinks:
                 yield path, sum(n for _, n in same)
 
 
-def read_links(reader: Reader) -> list[Link]:
-    """Return the links of all notes, by path and line."""
-    return list(starmap(Link, reader.rows(_ALL)))
+def read_links_with_keys(reader: Reader, keys: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Return the links whose target has one of these keys: the path of the note, the target and the
+    kind, each once.
+    """
+    return reader.rows(_WITH_KEYS, (json.dumps([*keys]),))
 
 
 NO_SCORES = (0.0, 0.0, 0.0, 0.0, 0.0)

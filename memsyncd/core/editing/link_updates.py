@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from memsyncd.core.editing.sections import UnifiedText, open_text
 from memsyncd.core.markdown.frontmatter import find_front_matter
-from memsyncd.core.markdown.links import LinkTarget, NoteNames, decode_target, find_link_targets
+from memsyncd.core.markdown.links import (
+    LinkTarget,
+    NamedNote,
+    NameIndex,
+    NameTable,
+    NoteNames,
+    decode_target,
+    find_link_targets,
+    list_names,
+    make_key,
+)
 from memsyncd.core.markdown.scanner import split_blocks, split_paragraphs
 from memsyncd.core.paths import NOTE_SUFFIXES, is_plain
 from memsyncd.errors import EditRefused
@@ -21,6 +31,30 @@ _UNSAFE = re.compile(r"[ ()<>%#?\\]")
 _UNSAFE_IN_ANGLES = re.compile(r"[<>#?\\]|%(?=[0-9A-Fa-f]{2})")
 # Signs that may end a YAML text, or escape the next sign.
 _QUOTES = re.compile(r"[\"'\\]")
+
+
+class PathNames:
+    """A `NameIndex` of the names that notes have from their paths alone, in a workspace where the
+    notes `without` are gone and notes at the paths `added` have come.
+    """
+
+    def __init__(self, index: NameIndex, *, without: Collection[str], added: Iterable[str]) -> None:
+        self._index = index
+        self._without = without
+        self._added = NameTable(
+            (make_key(name), path, name) for path in added for name in list_names(path, "")
+        )
+
+    def find_named(self, key: str) -> Sequence[NamedNote]:
+        kept = [
+            (path, name)
+            for path, name in self._index.find_named(key)
+            if path not in self._without and name in list_names(path, "")
+        ]
+        return [*kept, *self._added.find_named(key)]
+
+    def find_keys(self, initial: str) -> Iterable[str]:
+        return [*self._index.find_keys(initial), *self._added.find_keys(initial)]
 
 
 def update_links(

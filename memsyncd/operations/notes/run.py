@@ -9,7 +9,7 @@ refused, unless the note already holds the result of the command.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from memsyncd.core.editing.additions import (
     find_faults,
     raise_faults,
 )
-from memsyncd.core.editing.link_updates import update_links
+from memsyncd.core.editing.link_updates import PathNames, update_links
 from memsyncd.core.editing.memory_tool import (
     MEMORIES,
     EditResult,
@@ -41,8 +41,8 @@ from memsyncd.core.editing.memory_tool import (
     show_memory_path,
 )
 from memsyncd.core.editing.topics import RelationLink, find_relation_faults
-from memsyncd.core.markdown.links import NoteNames
-from memsyncd.core.model import PATH_LINK, Link
+from memsyncd.core.markdown.links import NoteNames, list_names, make_key
+from memsyncd.core.model import PATH_LINK
 from memsyncd.core.paths import (
     MEMORY_FOLDER,
     NotePath,
@@ -101,8 +101,7 @@ from memsyncd.operations.notes.declare import (
     Validation,
 )
 from memsyncd.operations.similar.declare import SimilarSection
-from memsyncd.store.integrity import read_note_paths
-from memsyncd.store.links import read_links
+from memsyncd.store.links import StoredLinks, read_links_with_keys
 from memsyncd.store.lookup import stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import StoredSection, read_problems
@@ -395,40 +394,39 @@ def _update_links(workspace: Workspace, rename: Rename) -> tuple[list[Put], list
     the notes that need a change and must not be written.
     """
     moved = {path.text: rename.new_path(path).text for path in rename.was}
-    with workspace.acquire(LINKS_LIMIT_S) as reader:
-        paths = {*read_note_paths(reader), *moved}
-        links = read_links(reader)
-    # Titles are left out: a link by title stays right, and other programs know only paths, names.
-    before = NoteNames.of((path, "") for path in paths)
-    after = NoteNames.of((moved.get(path, path), "") for path in paths)
     puts: list[Put] = []
     skipped: list[str] = []
-    for path in sorted(_find_linking(links, before, moved)):
-        note = NotePath(path)
-        file = rename.was.get(note) or read_text_file(workspace.scope, note)
-        if file is None:
-            continue
-        data = update_links(path, file.data, moved, before=before, after=after)
-        if data == file.data:
-            continue
-        is_own = resolve(workspace.scope, note).folder == workspace.scope.root
-        if is_own and not workspace.scope.is_read_only(path):
-            way_out = "rename without updating links"
-            puts.append(make_put(workspace.scope, note, data, file, way_out=way_out))
-        else:
-            skipped.append(path)
+    with workspace.acquire(LINKS_LIMIT_S) as reader:
+        index = StoredLinks(reader)
+        # Titles are left out: a link by title stays right, and other programs know only paths.
+        before = NoteNames(PathNames(index, without=moved, added=moved))
+        after = NoteNames(PathNames(index, without=moved, added=moved.values()))
+        for path in sorted(_find_linking(reader, before, moved)):
+            note = NotePath(path)
+            file = rename.was.get(note) or read_text_file(workspace.scope, note)
+            if file is None:
+                continue
+            data = update_links(path, file.data, moved, before=before, after=after)
+            if data == file.data:
+                continue
+            is_own = resolve(workspace.scope, note).folder == workspace.scope.root
+            if is_own and not workspace.scope.is_read_only(path):
+                way_out = "rename without updating links"
+                puts.append(make_put(workspace.scope, note, data, file, way_out=way_out))
+            else:
+                skipped.append(path)
     return puts, skipped
 
 
-def _find_linking(links: Iterable[Link], names: NoteNames, moved: Mapping[str, str]) -> set[str]:
+def _find_linking(reader: Reader, names: NoteNames, moved: Mapping[str, str]) -> set[str]:
     """The notes with links that a rename may change: the renamed notes, and the notes that link to
     them.
     """
+    keys = {make_key(name) for path in moved for name in list_names(path, "")}
     linking = set(moved)
-    for link in links:
-        source = link.anchor.rpartition("#")[0]
-        is_path = link.kind == PATH_LINK
-        if source not in linking and names.find(source, link.target, is_path=is_path) in moved:
+    for source, target, kind in read_links_with_keys(reader, keys):
+        is_path = kind == PATH_LINK
+        if source not in linking and names.find(source, target, is_path=is_path) in moved:
             linking.add(source)
     return linking
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig
-from memsyncd.core.editing.link_updates import update_links
-from memsyncd.core.markdown.links import NoteNames
+from memsyncd.core.editing.link_updates import PathNames, update_links
+from memsyncd.core.markdown.links import NameTable, NoteNames, list_names, make_key
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import PATH_LINK
 from memsyncd.core.paths import parse_note_path
@@ -220,7 +220,20 @@ def test_every_link_leads_to_the_same_note_after_any_renaming(data: st.DataObjec
     text = (f"---\n{front}---\n" if front else "") + "\n\n".join(links) + "\n"
     before = NoteNames.of((path, "") for path in paths)
     after = NoteNames.of((moved.get(path, path), "") for path in paths)
-    updated = update_links(source, text.encode(), moved, before=before, after=after)
+    # An index has titles besides, which other programs do not know.
+    titles = data.draw(st.lists(st.sampled_from(["a", "b c", ""]), min_size=6, max_size=6))
+    titled = NameTable(
+        (make_key(name), path, name)
+        for path, title in zip(paths, titles, strict=False)
+        for name in list_names(path, title)
+    )
+    updated = update_links(
+        source,
+        text.encode(),
+        moved,
+        before=NoteNames(PathNames(titled, without=moved, added=moved)),
+        after=NoteNames(PathNames(titled, without=moved, added=moved.values())),
+    )
 
     def resolve(path: str, content: bytes, names: NoteNames) -> list[str | None]:
         note = parse_note(parse_note_path(path), content, POLICY)
