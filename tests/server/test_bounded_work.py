@@ -1,4 +1,4 @@
-"""No reading call does more work in a workspace with ten times as many notes.
+"""No reading call does more work in a workspace with ten times as many notes, and no write.
 
 Each reading operation of the table is called in two workspaces of one generator, right after a
 save, so that nothing is remembered from an earlier call. Work is counted, not timed: steps and rows
@@ -34,6 +34,7 @@ MOST = 2.5
 """A call that does more than so many times the work grows with the workspace."""
 N_TRIES = 3
 NOTE = name_note(12)
+AREA = "/memories/areas/area-1"
 WORD, GROUP_WORD = name_word(12), name_word(90_001)
 SECTION = f"{NOTE}#note-12/part-1-of-12"
 
@@ -56,22 +57,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "recall by keywords": {"keywords": ["key-1"]},
     "recall by topic": {"topic": "topic-1"},
     "recall by kind": {"kind": "decision"},
-    "memory view of a note": {"command": "view", "path": "/memories/areas/area-1/note-12.md"},
+    "memory view of a note": {"command": "view", "path": f"{AREA}/note-12.md"},
     "memory view of the folder": {"command": "view", "path": "/memories"},
-    "memory rename of a linked note": {
-        "command": "rename",
-        "old_path": "/memories/areas/area-1/note-12.md",
-        "new_path": "/memories/other.md",
-        "update_links": True,
-        "dry_run": True,
-    },
-    "memory rename of a linked folder": {
-        "command": "rename",
-        "old_path": "/memories/areas/area-1",
-        "new_path": "/memories/other",
-        "update_links": True,
-        "dry_run": True,
-    },
     "validate": {"path": NOTE},
     "get": {"anchor": SECTION},
     "render": {"path": NOTE},
@@ -205,14 +192,22 @@ class Grown:
         while self._bench.workspaces.scheduler._worker.is_busy:  # noqa: ASYNC110  no event tells it
             await asyncio.sleep(0.001)
 
-    def measure(self, method: str, params: dict[str, Any]) -> Work:
-        """Return the work of a call right after a save. Its modules have been imported before."""
+    def measure(
+        self, method: str, params: dict[str, Any], inverse: dict[str, Any] | None = None
+    ) -> Work:
+        """Return the work of a call right after a save. Its modules have been imported before: it
+        is called twice, and `inverse` takes the first call back.
+        """
 
         async def run() -> Work:
             await self._call(method, params)
+            if inverse is not None:
+                await self._call(method, inverse)
             await self._save()
             with self._counter.counting() as work:
                 result = await self._call(method, params)
+            if inverse is not None:
+                await self._call(method, inverse)
             work.bytes = len(msgspec.json.encode(result))
             return work
 
@@ -265,3 +260,33 @@ def test_each_reading_operation_says_how_it_is_called() -> None:
     }
     assert sorted(reading - {case.split(maxsplit=1)[0] for case in CALLS}) == []
     assert sorted(GROWING.keys() - CALLS.keys()) == []
+
+
+def rename(old: str, new: str) -> dict[str, Any]:
+    return {"command": "rename", "old_path": old, "new_path": new, "update_links": True}
+
+
+INSERT = {
+    "command": "insert",
+    "path": f"{AREA}/note-12.md",
+    "insert_line": 3,
+    "insert_text": "A.\n",
+}
+# Each write with the call that takes it back.
+WRITES = {
+    "a note is renamed": (
+        rename(f"{AREA}/note-12.md", f"{AREA}/other.md"),
+        rename(f"{AREA}/other.md", f"{AREA}/note-12.md"),
+    ),
+    "a folder is renamed": (rename(AREA, "/memories/other"), rename("/memories/other", AREA)),
+    "a line is added": (INSERT, INSERT),
+}
+
+
+@pytest.mark.parametrize("case", WRITES)
+def test_a_write_does_no_more_work_in_a_larger_workspace(
+    case: str, homes: tuple[Grown, Grown]
+) -> None:
+    small, large = (home.measure("memory", *WRITES[case]) for home in homes)
+    print(f"\n{case}: {small.describe()}\n  and {large.describe()}")
+    assert small.compare(large) <= MOST
