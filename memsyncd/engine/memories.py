@@ -6,12 +6,13 @@ with all sections beneath it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.editing.sections import SECTION_LEVEL, find_sections_bytes
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.paths import NotePath
@@ -19,26 +20,50 @@ from memsyncd.core.search.filters import Filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NoteNotFound
 from memsyncd.files.read import read_text_file
-from memsyncd.store.lookup import StoredNote, stream_sections
+from memsyncd.store.lookup import (
+    OutlinedSection,
+    find_anchors_among,
+    find_first_anchors,
+    read_outlines,
+    stream_sections,
+)
 from memsyncd.store.sections import StoredSection
 
 PLAN_LIMIT_S = 10.0
 
 
-class Memory(msgspec.Struct, frozen=True):
-    """A section with the sections beneath it, in a note as indexed."""
+Section = TypeVar("Section", OutlinedSection, StoredSection)
+Section_co = TypeVar("Section_co", OutlinedSection, StoredSection, covariant=True)
 
-    note: StoredNote
-    sections: tuple[StoredSection, ...]
+
+class NoteWithSections(Protocol[Section_co]):
+    """A note as indexed, with all of its sections by line."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def sections(self) -> tuple[Section_co, ...]: ...
+
+
+class Memory(msgspec.Struct, Generic[Section], frozen=True):
+    """A section with the sections beneath it, in the note with this digest as indexed."""
+
+    path: str
+    digest: str
+    sections: tuple[Section, ...]
     is_whole: bool = False
     """All of the note."""
 
     @property
-    def head(self) -> StoredSection:
+    def head(self) -> Section:
         return self.sections[0]
 
 
-def list_memories(notes: Sequence[StoredNote]) -> Iterator[Memory]:
+def list_memories(notes: Iterable[NoteWithSections[Section]]) -> Iterator[Memory[Section]]:
     """Yield the memories of notes. Text before the first heading, and a title, are no memories."""
     for note in notes:
         sections = note.sections
@@ -47,11 +72,11 @@ def list_memories(notes: Sequence[StoredNote]) -> Iterator[Memory]:
             head, after = sections[at], _find_end(sections, at)
             is_title = any(section.level <= SECTION_LEVEL for section in sections[at + 1 : after])
             if head.level and not is_title:
-                yield Memory(note, sections[at:after])
+                yield Memory(note.path, note.digest, sections[at:after])
             at = at + 1 if is_title else after
 
 
-def _find_end(sections: Sequence[StoredSection], at: int) -> int:
+def _find_end(sections: Sequence[Section], at: int) -> int:
     """Return where the sections beneath the one at `at` end."""
     head, beneath = sections[at], f"{sections[at].anchor}/"
     after = at + 1
@@ -62,7 +87,9 @@ def _find_end(sections: Sequence[StoredSection], at: int) -> int:
     return after
 
 
-def list_named(notes: Sequence[StoredNote], anchors: Sequence[str]) -> Iterator[Memory]:
+def list_named(
+    notes: Iterable[NoteWithSections[Section]], anchors: Iterable[str]
+) -> Iterator[Memory[Section]]:
     """Yield the named sections, each with all beneath it. Raises NoteNotFound for a section
     that is missing.
     """
@@ -73,7 +100,7 @@ def list_named(notes: Sequence[StoredNote], anchors: Sequence[str]) -> Iterator[
         for at in positions:
             if at >= done:
                 done = _find_end(note.sections, at)
-                yield Memory(note, note.sections[at:done])
+                yield Memory(note.path, note.digest, note.sections[at:done])
         named -= {note.sections[at].anchor for at in positions}
     if named:
         hint = "list sections with: memsyncd list --sections"
@@ -93,18 +120,44 @@ def find_anchors(workspace: Workspace, filters: Filters, *, path: str | None = N
         return {section.anchor for section in sections}
 
 
+def read_first_memories(
+    workspace: Workspace,
+    filters: Filters,
+    kinds: Mapping[str, KindDefaults],
+    *,
+    limit: int,
+    accessed: Sequence[str] = (),
+) -> list[Memory[OutlinedSection]]:
+    """Return the memories of the sections that pass the filters, each with all beneath it. Of more
+    than `limit` sections, these are the most important and latest ones, and the `accessed` ones.
+    """
+    importances = {name: kind.importance for name, kind in kinds.items()}
+    importances[""] = find_kind({}, None).importance
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        anchors, are_all = find_first_anchors(reader, filters, importances, limit=limit)
+        named = set(anchors)
+        if not are_all:
+            named |= {*find_anchors_among(reader, filters, accessed)} & {*accessed}
+        notes = read_outlines(reader, named)
+        # A section beneath another one that passes belongs to its memory.
+        passing = named
+        if not are_all:
+            passing = {*find_anchors_among(reader, filters, named)}
+    return [memory for memory in list_named(notes, passing) if memory.head.anchor in named]
+
+
 def find_paths(anchors: Iterable[str] | None) -> set[str] | None:
     """Return the paths of the notes of sections; None, which stands for all, for None."""
     return None if anchors is None else {anchor.rpartition("#")[0] for anchor in anchors}
 
 
-def read_memory(workspace: Workspace, memory: Memory) -> str | None:
+def read_memory(workspace: Workspace, memory: Memory[Section]) -> str | None:
     """Read the text of a memory from the disk as it is now; None if it is not there any more."""
-    path = memory.note.path
+    path = memory.path
     file = read_text_file(workspace.scope, NotePath(path))
     if file is None:
         return None
-    if digest_bytes(file.data) == memory.note.digest:
+    if digest_bytes(file.data) == memory.digest:
         lines = decode_note(path, file.data).lines
         return "\n".join(lines[memory.head.span.start - 1 : memory.sections[-1].span.end])
     places = find_sections_bytes(path, file.data)

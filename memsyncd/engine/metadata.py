@@ -22,6 +22,7 @@ from memsyncd.core.search.words import suggest_words
 from memsyncd.engine.clock import find_local_day
 from memsyncd.operations.notes.declare import SectionInfo
 from memsyncd.operations.sections import FoundSection, Sort
+from memsyncd.store.lookup import OutlinedSection
 from memsyncd.store.sections import StoredMeta, StoredSection
 
 NO_META = StoredMeta(
@@ -208,12 +209,15 @@ class DatedSection(NamedTuple):
     mtime_ns: int
 
 
-def find_stored_day(section: StoredMeta | DatedSection) -> str:
+Dated = StoredMeta | DatedSection | OutlinedSection
+
+
+def find_stored_day(section: Dated) -> str:
     """Return the day of a section, else the day on which its note was saved."""
     return section.day or str(find_local_day(section.mtime_ns / 1e9))
 
 
-def find_stored_moment_s(section: StoredMeta | DatedSection) -> float:
+def find_stored_moment_s(section: Dated) -> float:
     """Return when a section was updated, else created, since 1970."""
     return find_moment_s(section.updated, section.created, find_stored_day(section))
 

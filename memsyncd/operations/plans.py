@@ -44,13 +44,14 @@ from memsyncd.operations.upkeep.declare import (
     Upkept,
 )
 from memsyncd.store.lookup import StoredNote, by_path, stream_notes
+from memsyncd.store.sections import StoredSection
 
 Act = Literal["archive", "restore", "cleanup", "topic.archive", "topic.restore"]
 _RESTORING = frozenset(("restore", "topic.restore"))
 PROJECT = "project"
 Verdict = tuple[Literal["change", "retain", "skip"], str]
 """Whether a memory changes, stays or cannot change, and the reason."""
-Judge = Callable[[Memory], Verdict | None]
+Judge = Callable[[Memory[StoredSection]], Verdict | None]
 """Judges a memory; returns None if the request does not select it."""
 
 
@@ -72,16 +73,16 @@ def plan_notes(
     skips a note with a protected memory.
     """
 
-    def judge(memory: Memory) -> Verdict:
+    def judge(memory: Memory[StoredSection]) -> Verdict:
         if act == "topic.restore":
             return "change", "named"
         refusal = find_protection(memory, config)
         return ("skip", refusal) if refusal else ("change", "named")
 
-    def list_whole(notes: Sequence[StoredNote]) -> Iterator[Memory]:
+    def list_whole(notes: Sequence[StoredNote]) -> Iterator[Memory[StoredSection]]:
         for note in notes:
             if note.sections:
-                yield Memory(note, note.sections, is_whole=True)
+                yield Memory(note.path, note.digest, note.sections, is_whole=True)
 
     return make_plan(workspace, act, judge, valuation, list_whole, paths)
 
@@ -116,11 +117,11 @@ def make_upkeep_decision(
     return decide
 
 
-def value_memory(memory: Memory, valuation: Valuation) -> float:
+def value_memory(memory: Memory[StoredSection], valuation: Valuation) -> float:
     return round(valuation.compute(memory.head).score, 4)
 
 
-def find_protection(memory: Memory, config: Config) -> str:
+def find_protection(memory: Memory[StoredSection], config: Config) -> str:
     """Return why a memory is not archived: it is protected, or archived already. Empty if it may be
     archived.
     """
@@ -139,7 +140,7 @@ def make_plan(
     act: Act,
     judge: Judge,
     valuation: Valuation,
-    select: Callable[[Sequence[StoredNote]], Iterator[Memory]],
+    select: Callable[[Sequence[StoredNote]], Iterator[Memory[StoredSection]]],
     among: Collection[str] | None,
 ) -> Planned:
     """Make a plan of the memories that `select` takes from the notes `among`; None means all notes.
@@ -156,7 +157,7 @@ def make_plan(
             continue
         item = _describe(memory, verdict[1], valuation)
         if verdict[0] == "change":
-            path = NotePath(memory.note.path)
+            path = NotePath(memory.path)
             changes.setdefault(path, []).append(_MemoryChange(item, memory))
         else:
             listed[verdict[0]].append(item)
@@ -180,7 +181,7 @@ def make_plan(
 
 class _MemoryChange(msgspec.Struct, frozen=True):
     item: UpkeepItem
-    memory: Memory
+    memory: Memory[StoredSection]
 
     def list_anchors(self, act: Act) -> list[str]:
         """Return the anchors of the sections that the act changes."""
@@ -203,11 +204,11 @@ def _digest_plan(act: Act, puts: Sequence[Put]) -> str:
     return digest_bytes(json.dumps([act, notes]).encode())
 
 
-def _describe(memory: Memory, reason: str, valuation: Valuation) -> UpkeepItem:
+def _describe(memory: Memory[StoredSection], reason: str, valuation: Valuation) -> UpkeepItem:
     head, score = memory.head, value_memory(memory, valuation)
     return UpkeepItem(
         anchor=head.anchor,
-        path=memory.note.path,
+        path=memory.path,
         start_line=head.span.start,
         end_line=memory.sections[-1].span.end,
         heading=list(head.heading),
@@ -229,7 +230,7 @@ def _change_note(
     if resolve(scope, path).folder != scope.root or scope.is_read_only(path.text):
         return None, {change.item.anchor: "its note is read only" for change in changes}
     file = read_text_file(scope, path)
-    if file is None or file.digest != changes[0].memory.note.digest:
+    if file is None or file.digest != changes[0].memory.digest:
         hint = "try again once it is indexed"
         raise Conflict(f"{path.text} was saved a moment ago", hint=hint)
     anchors = {change.item.anchor: change.list_anchors(act) for change in changes}

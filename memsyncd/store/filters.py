@@ -43,7 +43,11 @@ MAX_LISTED_CHUNKS = 2_000
 # Longer conditions are not remembered.
 MAX_KEY_CHARACTERS = 500
 _N_PASSING = "SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {condition} LIMIT :most)"
-_HAS_EXPIRED = "{s}expires <= iif({s}expires LIKE '%Z', :now_utc, :now_local)"
+# The first comparison limits the walk of an index.
+_HAS_EXPIRED = (
+    "{s}expires <= max(:now_utc, :now_local)"
+    " AND {s}expires <= iif({s}expires LIKE '%Z', :now_utc, :now_local)"
+)
 _IS_ARCHIVED = "status = 'archived'"
 _IS_EXPIRED = f"expires IS NOT NULL AND {_HAS_EXPIRED.format(s='')}"
 _WHAT_EXISTS = (

@@ -96,8 +96,15 @@ def stream_notes(
         bindings = (files,)
     allowed, named = compile_section_filters(reader, filters)
     is_narrow = bool(allowed) and not filters.is_hiding_alone
-    hiding = {row[0] for row in reader.rows(_HAVE_ARCHIVED)} if allowed and not is_narrow else set()
-    if files is None and not (has_sections or is_narrow):
+    if is_narrow:
+        selected, named = _select_sections(allowed, named, files, has_task=has_task)
+        with reader.stream(f"SELECT {SECTION_COLUMNS} {selected}", named) as sections:
+            for file, group in itertools.groupby(sections, itemgetter(0)):
+                of_note = tuple(map(make_section, group))
+                yield _note(reader.rows(f"{_FILES} WHERE id = ?", (file,))[0], of_note)
+        return
+    hiding = {row[0] for row in reader.rows(_HAVE_ARCHIVED)} if allowed else set()
+    if files is None and not has_sections:
         files = encode_numbers(sorted(hiding))
     selected, named = _select_sections(allowed, named, files, has_task=has_task)
     with (
@@ -106,13 +113,14 @@ def stream_notes(
     ):
         # Notes and sections are both in the order of files, and each section is in such a note.
         groups = itertools.groupby(sections, itemgetter(0))
-        file, group = next(groups, (None, ()))
+        none: tuple[None, Iterator[Any]] = None, iter(())
+        file, group = next(groups, none)
         for row in rows:
-            of_note: tuple[StoredSection, ...] = ()
+            of_note = ()
             if file == row[0]:
                 of_note = tuple(map(make_section, group))
-                file, group = next(groups, (None, ()))
-            if of_note or not (is_narrow or row[0] in hiding):
+                file, group = next(groups, none)
+            if of_note or row[0] not in hiding:
                 yield _note(row, of_note)
 
 
@@ -131,6 +139,116 @@ def stream_sections(
     selected, bindings = _select_sections(*compile_section_filters(reader, filters), files)
     with reader.stream(f"SELECT {columns} {selected}", bindings) as rows:
         yield map(fields._make, rows)
+
+
+class OutlinedSection(NamedTuple):
+    """A section without its heading and most of its metadata: its place, and the values that order
+    it. The fields are as in `StoredSection`; `is_empty` is as in the schema.
+    """
+
+    anchor: str
+    level: int
+    span: Span
+    kind: str | None
+    importance: float | None
+    updated: str | None
+    created: str | None
+    day: str | None
+    mtime_ns: int
+    is_empty: bool
+
+
+class OutlinedNote(NamedTuple):
+    """A note with the outlines of all of its sections."""
+
+    path: str
+    digest: str
+    sections: tuple[OutlinedSection, ...]
+
+
+_OUTLINES = (
+    f"SELECT f.path, f.digest, {ANCHOR}, s.level, s.start_line, s.end_line, s.kind, s.importance,"
+    " s.updated, s.created, coalesce(s.day, f.day), f.mtime_ns, s.is_empty FROM json_each(?) v"
+    " CROSS JOIN files f ON f.path = v.value CROSS JOIN sections s ON s.file = f.id"
+    " ORDER BY f.path, s.start_line"
+)
+_ANCHORS = f"SELECT {ANCHOR} {FROM_SECTIONS}"
+_ANCHORS_AMONG = (
+    f"SELECT {ANCHOR} FROM json_each(:paths) v CROSS JOIN files f ON f.path = v.value"
+    " CROSS JOIN sections s ON s.file = f.id"
+)
+# The sections of one kind in the order of an index: each part is sorted by what follows.
+_PARTS_OF_KIND = (
+    "s.importance > :rank ORDER BY s.importance DESC, s.moment DESC",
+    "s.importance = :rank ORDER BY s.moment DESC",
+    "s.importance IS NULL ORDER BY s.moment DESC",
+    "s.importance < :rank ORDER BY s.importance DESC, s.moment DESC",
+)
+
+
+def read_outlines(reader: Reader, anchors: Iterable[str]) -> list[OutlinedNote]:
+    """Read the notes of these sections, by path."""
+    rows = reader.rows(_OUTLINES, (_encode_paths(anchors),))
+    return [
+        OutlinedNote(path, digest, tuple(map(_outline, group)))
+        for (path, digest), group in itertools.groupby(rows, itemgetter(0, 1))
+    ]
+
+
+def _outline(row: tuple[Any, ...]) -> OutlinedSection:
+    _, _, anchor, level, start, end, kind, importance, updated, created, day, mtime_ns, empty = row
+    span = Span(start, end)
+    stated = kind, importance, updated, created, day, mtime_ns
+    return OutlinedSection(anchor, level, span, *stated, is_empty=empty == 1)
+
+
+def _encode_paths(anchors: Iterable[str]) -> str:
+    return json.dumps(sorted({anchor.rpartition("#")[0] for anchor in anchors}))
+
+
+def find_first_anchors(
+    reader: Reader, filters: Filters, importances: Mapping[str, float], *, limit: int
+) -> tuple[list[str], bool]:
+    """Return the sections that pass the filters, and whether these are all. Of more than `limit`,
+    these are the most important and latest ones, in no order.
+
+    `importances` has the importance of kinds, for sections that state none, and that of other kinds
+    by an empty name.
+    """
+    condition, named = compile_section_filters(reader, filters)
+    bindings: dict[str, Any] = {**named, "most": limit + 1}
+    where = f" WHERE {condition or 1}"
+    anchors = [row[0] for row in reader.rows(f"{_ANCHORS}{where} LIMIT :most", bindings)]
+    if len(anchors) <= limit:
+        return anchors, True
+    bindings["most"] = limit
+    rest = importances[""]
+    kinds = {kind.lower() for each in filters.chain() for kind in each.kinds}
+    if not kinds:
+        bindings |= {"ranks": json.dumps(importances), "rest": rest}
+        order = "coalesce(s.importance, :ranks ->> s.kind, :rest) DESC, s.moment DESC"
+        rows = reader.rows(f"{_ANCHORS}{where} ORDER BY {order} LIMIT :most", bindings)
+        return [row[0] for row in rows], False
+    ranked: list[tuple[float, int, str]] = []
+    for kind in kinds:
+        rank = importances.get(kind, rest)
+        bound = {**bindings, "of_kind": kind, "rank": rank}
+        for part in _PARTS_OF_KIND:
+            ranked += reader.rows(
+                f"SELECT coalesce(s.importance, :rank), s.moment, {ANCHOR} {FROM_SECTIONS}"
+                f"{where} AND s.kind = :of_kind AND {part} LIMIT :most",
+                bound,
+            )
+    ranked.sort(key=itemgetter(0, 1), reverse=True)
+    return [anchor for _, _, anchor in ranked[:limit]], False
+
+
+def find_anchors_among(reader: Reader, filters: Filters, anchors: Iterable[str]) -> list[str]:
+    """Return all sections of the notes of these sections that pass the filters."""
+    condition, bindings = compile_section_filters(reader, filters)
+    bound = {**bindings, "paths": _encode_paths(anchors)}
+    statement = f"{_ANCHORS_AMONG} WHERE {condition or 1}"
+    return [row[0] for row in reader.rows(statement, bound)]
 
 
 def _select_sections(

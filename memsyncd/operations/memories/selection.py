@@ -67,8 +67,8 @@ def select_memories(
     selected: dict[str, Selected] = {}
     for memory in list_memories(notes):
         if memory.head.anchor in passing:
-            path = memory.note.path
-            before = selected.get(path, Selected((), memory.note.digest))
+            path = memory.path
+            before = selected.get(path, Selected((), memory.digest))
             selected[path] = before._replace(anchors=(*before.anchors, memory.head.anchor))
     return selected
 

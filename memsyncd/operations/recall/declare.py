@@ -80,7 +80,8 @@ class Recalled(Result, frozen=True, kw_only=True):
     """The most important first, then the last accessed or updated."""
     tokens: int
     left_out: int
-    """The number of found memories for which the budget has no room."""
+    """The number of found memories for which the budget has no room. Only the 500 most important
+    sections that pass the filters are compared and counted."""
     freshness: Freshness | None = None
     query_problems: list[str] = msgspec.field(default_factory=list)
     """As in the result of `search`, if words were searched for."""

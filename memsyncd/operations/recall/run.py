@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,21 +13,19 @@ from memsyncd.core.editing.kinds import find_importance
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import QUARTERS_PER_TOKEN, count_tokens
 from memsyncd.core.search.context import shorten
-from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.accesses import find_accesses
 from memsyncd.engine.marking import mark_text
 from memsyncd.engine.memories import (
     PLAN_LIMIT_S,
     Memory,
-    find_anchors,
-    find_paths,
     list_memories,
     list_named,
+    read_first_memories,
     read_memory,
 )
 from memsyncd.engine.metadata import describe_meta, find_stored_moment_s
 from memsyncd.engine.plan import NOTHING_TO_SAY, RunOptions, complete_filters, describe_query
-from memsyncd.engine.redaction import redact_notes
+from memsyncd.engine.redaction import must_redact, redact_section
 from memsyncd.engine.relations import (
     Contradictions,
     RelatedReader,
@@ -41,11 +40,15 @@ from memsyncd.operations.recall.declare import Recalled, RecalledMemory, RecallP
 from memsyncd.operations.search.declare import SearchParams, list_anchors
 from memsyncd.operations.sections import Filters
 from memsyncd.store.accesses import AccessCount
-from memsyncd.store.lookup import StoredNote, stream_notes
+from memsyncd.store.lookup import OutlinedNote, OutlinedSection, read_outlines
+from memsyncd.store.sections import read_section
 
 # The most memories that are read from the disk for an answer, and that words find.
 N_READ = 200
 N_FOUND = 50
+# The most sections whose order is compared.
+N_RANKED = 500
+Outlined = Memory[OutlinedSection]
 # The comment of a section below its heading; the answer has its fields.
 _COMMENT = re.compile(
     r"\A([^\n]*\n(?:[ ]{0,3}(?:=+|-+)[ \t]*\n)?)\s*<!--\s*memory:.*?-->[ \t]*\n?", re.DOTALL
@@ -71,80 +74,104 @@ def recall(
         raise BadRequest("recall: there is no criterion", hint=hint)
     times = accessed or {}
     options = RunOptions(now_s=now_s, accesses={key: access.count for key, access in times.items()})
-    stage, anchors, request = _find_stage(workspace, config, params, options)
-    notes = _read_notes_of(workspace, config, anchors)
-    # A save that was indexed meanwhile may have removed memories.
-    indexed = {section.anchor for note in notes for section in note.sections}
-    named = list_named(notes, [anchor for anchor in anchors if anchor in indexed])
-    memories = [memory for memory in named if not _is_front_matter(workspace, memory)]
+    found = _find_stage(workspace, config, params, options, [*times])
+    memories = [memory for memory in found.memories if not _is_front_matter(workspace, memory)]
 
-    def order(memory: Memory) -> tuple[object, ...]:
+    def order(memory: Outlined) -> tuple[object, ...]:
         head = memory.head
         last = times.get(head.anchor)
         last_s = last.last_at_s if last else find_stored_moment_s(head)
         importance = find_importance(config.kinds, head.kind, head.importance)
-        return -importance, -last_s, memory.note.path, head.span.start
+        return -importance, -last_s, memory.path, head.span.start
 
     memories.sort(key=order)
     origins: dict[str, dict[str, str]] = {}
     if params.follow:
         memories, origins = _follow(workspace, config, params, memories, now_s)
     places = {memory.head.anchor: at for at, memory in enumerate(memories)}
-    if stage == "words":  # the best match gets its room before more important memories
-        memories.sort(key=lambda memory: anchors[0] not in _list_anchors(memory))
-    filled = [*_fill(workspace, config, params, memories, now_s)]
-    filled.sort(key=lambda memory: places[memory.anchor])
-    recalled = _complete(workspace, filled, origins)
+    if found.best is not None:  # the best match gets its room before more important memories
+        memories.sort(key=lambda memory: found.best not in _list_anchors(memory))
+    filled = sorted(
+        _fill(workspace, config, params, memories), key=lambda text: places[text.head.anchor]
+    )
+    recalled = _describe(workspace, config, filled, origins, now_s)
     return Recalled(
         workspace=workspace.id,
-        stage=stage,
+        stage=found.stage,
         memories=recalled,
         tokens=sum(memory.tokens for memory in recalled),
         left_out=len(memories) - len(recalled),
-        **(describe_query(request, now_s) if request else NOTHING_TO_SAY),
+        **(describe_query(found.request, now_s) if found.request else NOTHING_TO_SAY),
     )
 
 
-def _is_front_matter(workspace: Workspace, memory: Memory) -> bool:
+class _Stage(NamedTuple):
+    """The first stage with memories. The stage of words has the request of the search, and its best
+    match.
+    """
+
+    stage: RecallStage | None
+    memories: list[Outlined]
+    request: SearchParams | None = None
+    best: str | None = None
+
+
+class _Text(NamedTuple):
+    """The text of a memory as the answer shows it."""
+
+    head: OutlinedSection
+    path: str
+    end_line: int
+    text: str
+    n_tokens: int
+
+
+def _is_front_matter(workspace: Workspace, memory: Outlined) -> bool:
     """True for the lines before the first heading if they are front matter alone: no memory."""
-    if memory.head.level:
+    if memory.head.level or not memory.head.is_empty:
         return False
     return _FRONT_MATTER.fullmatch(read_memory(workspace, memory) or "") is not None
 
 
-def _list_anchors(memory: Memory) -> list[str]:
+def _list_anchors(memory: Outlined) -> list[str]:
     return [section.anchor for section in memory.sections]
 
 
-def _read_notes_of(
-    workspace: Workspace, config: Config, anchors: Iterable[str]
-) -> list[StoredNote]:
-    """Read the notes of these sections with all of their sections, redacted if need be."""
+def _read_notes_of(workspace: Workspace, anchors: Iterable[str]) -> list[OutlinedNote]:
+    """Read the notes of these sections with the outlines of all of their sections."""
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        notes = stream_notes(reader, among=find_paths(anchors), filters=EVERYTHING)
-        return list(redact_notes(reader, notes, config))
+        return read_outlines(reader, anchors)
 
 
 def _find_stage(
-    workspace: Workspace, config: Config, params: RecallParams, options: RunOptions
-) -> tuple[RecallStage | None, list[str], SearchParams | None]:
-    """Return the first stage with memories, their anchors, and the parameters of the search for
-    words if there was one.
-    """
+    workspace: Workspace,
+    config: Config,
+    params: RecallParams,
+    options: RunOptions,
+    accessed: Sequence[str],
+) -> _Stage:
     for stage, narrowed in _list_stages(params):
         filters = complete_filters(params.filters, config, options.now_s, options.accesses)
         for narrower in narrowed:
             filters = filters.join(complete_filters(narrower, config, options.now_s))
-        passing = find_anchors(workspace, filters)
-        if passing:
-            return stage, [*passing], None
+        memories = read_first_memories(
+            workspace, filters, config.kinds, limit=N_RANKED, accessed=accessed[:N_RANKED]
+        )
+        if memories:
+            return _Stage(stage, memories)
     text = params.text.strip() or " ".join(params.keywords)
     if not text:
-        return None, [], None
+        return _Stage(None, [])
     request = SearchParams(query=text, limit=N_FOUND, filters=params.filters)
     answer = search([workspace], request, config, options)
     anchors = list(dict.fromkeys(anchor for hit in answer.hits for anchor in list_anchors(hit)))
-    return ("words" if anchors else None), anchors, request
+    if not anchors:
+        return _Stage(None, [], request)
+    notes = _read_notes_of(workspace, anchors)
+    # A save that was indexed meanwhile may have removed memories.
+    indexed = {section.anchor for note in notes for section in note.sections}
+    named = [*list_named(notes, indexed.intersection(anchors))]
+    return _Stage("words", named, request, anchors[0])
 
 
 def _list_stages(params: RecallParams) -> Iterator[tuple[RecallStage, list[Filters]]]:
@@ -164,9 +191,9 @@ def _follow(
     workspace: Workspace,
     config: Config,
     params: RecallParams,
-    memories: Sequence[Memory],
+    memories: Sequence[Outlined],
     now_s: float,
-) -> tuple[list[Memory], dict[str, dict[str, str]]]:
+) -> tuple[list[Outlined], dict[str, dict[str, str]]]:
     """Put the memories to which relations lead right behind the memory that has the relations. Also
     return the origin of each, `relation` and `related_to`, by anchor.
     """
@@ -186,10 +213,10 @@ def _follow(
     leading = {anchor for each in ways.values() for _, anchors in each for anchor in anchors}
     by_anchor = {
         section.anchor: memory
-        for memory in [*list_memories(_read_notes_of(workspace, config, leading)), *memories]
+        for memory in [*list_memories(_read_notes_of(workspace, leading)), *memories]
         for section in memory.sections
     }
-    ordered: dict[str, Memory] = {}
+    ordered: dict[str, Outlined] = {}
     origins: dict[str, dict[str, str]] = {}
     for memory in memories:
         head = memory.head.anchor
@@ -204,37 +231,54 @@ def _follow(
     return [*ordered.values()], origins
 
 
-def _complete(
+def _describe(
     workspace: Workspace,
-    memories: Sequence[RecalledMemory],
+    config: Config,
+    filled: Sequence[_Text],
     origins: Mapping[str, Mapping[str, str]],
+    now_s: float,
 ) -> list[RecalledMemory]:
-    """Add to memories the relation that led to them, and their contradictions."""
-    with workspace.acquire(PLAN_LIMIT_S) as reader:
-        contradictions = find_contradictions(reader, [memory.anchor for memory in memories])
+    """Describe the memories that are still indexed, each with the relation that led to it, and its
+    contradictions.
+    """
     none = Contradictions([], [], [], [], "")
-    return [
-        replace(
-            memory,
-            **origins.get(memory.anchor, {}),
-            **contradictions.get(memory.anchor, none)._asdict(),
-        )
-        for memory in memories
-    ]
+    recalled: list[RecalledMemory] = []
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        contradictions = find_contradictions(reader, [each.head.anchor for each in filled])
+        is_masking = must_redact(reader, config)
+        for text in filled:
+            anchor = text.head.anchor
+            stored = read_section(reader, anchor)
+            if stored is None:
+                continue
+            section = redact_section(stored[1]) if is_masking else stored[1]
+            recalled.append(
+                RecalledMemory(
+                    anchor=anchor,
+                    path=text.path,
+                    start_line=text.head.span.start,
+                    end_line=text.end_line,
+                    heading=list(section.heading),
+                    mark=mark_text(text.text, "the text below", config),
+                    text=text.text,
+                    tokens=text.n_tokens,
+                    relation=origins[anchor]["relation"] if anchor in origins else None,
+                    related_to=origins[anchor]["related_to"] if anchor in origins else None,
+                    **describe_meta(section, config.kinds, now_s),
+                    **contradictions.get(anchor, none)._asdict(),
+                )
+            )
+    return recalled
 
 
 def _fill(
-    workspace: Workspace,
-    config: Config,
-    params: RecallParams,
-    memories: Sequence[Memory],
-    now_s: float,
-) -> Iterator[RecalledMemory]:
+    workspace: Workspace, config: Config, params: RecallParams, memories: Sequence[Outlined]
+) -> Iterator[_Text]:
     """Yield the memories that the budget holds, in their order; the first is cut if need be."""
     left = params.max_tokens
     is_first = True
-    for n_read, memory in enumerate(memories):
-        if n_read == N_READ:
+    for memory in memories[:N_READ]:
+        if left == 0:
             return
         text = read_memory(workspace, memory)
         if text is None:
@@ -248,18 +292,7 @@ def _fill(
         if n_tokens > left:
             continue
         left -= n_tokens
-        head = memory.head
-        yield RecalledMemory(
-            anchor=head.anchor,
-            path=memory.note.path,
-            start_line=head.span.start,
-            end_line=memory.sections[-1].span.end,
-            heading=list(head.heading),
-            mark=mark_text(text, "the text below", config),
-            text=text,
-            tokens=n_tokens,
-            **describe_meta(head, config.kinds, now_s),
-        )
+        yield _Text(memory.head, memory.path, memory.sections[-1].span.end, text, n_tokens)
 
 
 # --- the operation ------------------------------------------------------------------------------

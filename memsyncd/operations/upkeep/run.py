@@ -75,7 +75,7 @@ def plan_archive(
     if below is None and not _is_selecting(params):
         below = config.memory.archive_below
 
-    def judge(memory: Memory) -> Verdict | None:
+    def judge(memory: Memory[StoredSection]) -> Verdict | None:
         if selected is not None and memory.head.anchor not in selected:
             return None
         refusal = find_protection(memory, config)
@@ -101,7 +101,7 @@ def plan_restore(
         raise BadRequest("restore takes no `below`", hint="name anchors, a path or filters")
     selected = _select_anchors(workspace, config, params, valuation)
 
-    def judge(memory: Memory) -> Verdict | None:
+    def judge(memory: Memory[StoredSection]) -> Verdict | None:
         has_archived = any(section.status == ARCHIVED for section in memory.sections)
         is_selected = selected is None or memory.head.anchor in selected
         return ("change", "named") if has_archived and is_selected else None
@@ -118,7 +118,7 @@ def plan_cleanup(
     """
     limits_s = {"ephemeral": config.memory.ephemeral_s, "session": config.memory.session_s}
 
-    def judge(memory: Memory) -> Verdict | None:
+    def judge(memory: Memory[StoredSection]) -> Verdict | None:
         head = memory.head
         limit_s = limits_s.get(head.lifecycle or "")
         score = value_memory(memory, valuation)
@@ -154,7 +154,9 @@ def _find_expiring(workspace: Workspace) -> set[str]:
         return {path for path, lifecycle, expires in sections if lifecycle or expires}
 
 
-def _select(anchors: Sequence[str]) -> Callable[[Sequence[StoredNote]], Iterator[Memory]]:
+def _select(
+    anchors: Sequence[str],
+) -> Callable[[Sequence[StoredNote]], Iterator[Memory[StoredSection]]]:
     """Return a function that selects the named memories of notes, or every memory."""
     return (lambda notes: list_named(notes, anchors)) if anchors else list_memories
 
@@ -210,7 +212,7 @@ def make_promote_decision(
         additions: list[Addition] = []
         for memory in memories:
             source, heading = memory.head.anchor, memory.head.heading
-            is_in_note = memory.note.path == path.text
+            is_in_note = memory.path == path.text
             anchor = source if is_in_note else find_promoted(present, source, tag)
             if anchor is None:
                 additions.append(_make_addition(workspace, memory, tag))
@@ -239,7 +241,7 @@ def make_promote_decision(
     return decide
 
 
-def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memory]:
+def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memory[StoredSection]]:
     if params.anchor is not None:
         passing = {params.anchor}
     else:
@@ -257,8 +259,8 @@ def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memo
     return memories
 
 
-def _make_addition(workspace: Workspace, memory: Memory, tag: str) -> Addition:
-    head, path = memory.head, memory.note.path
+def _make_addition(workspace: Workspace, memory: Memory[StoredSection], tag: str) -> Addition:
+    head, path = memory.head, memory.path
     text = read_memory(workspace, memory)
     if text is None:
         hint = "try again once it is indexed"
