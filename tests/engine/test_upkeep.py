@@ -426,14 +426,14 @@ def test_topic_and_kind_answer_where_no_keyword_does_then_words(fragments: Any) 
 def test_a_section_that_leaves_the_index_during_a_recall_is_left_out(
     fragments: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream_notes = recall_module.stream_notes
+    read_memory = recall_module.read_memory
 
-    def read_later(*arguments: Any, **named: Any) -> Any:
+    def read_later(*arguments: Any) -> Any:
         fragments.write(".memories/fragments.md", FRAGMENTS.replace("## Pool", "## Sockets"))
         fragments.sync()
-        return stream_notes(*arguments, **named)
+        return read_memory(*arguments)
 
-    monkeypatch.setattr(recall_module, "stream_notes", read_later)
+    monkeypatch.setattr(recall_module, "read_memory", read_later)
     assert name(ask(fragments, keywords=["pool"])) == ["Style"]
 
 
