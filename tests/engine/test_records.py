@@ -286,6 +286,7 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
         await wait_for(lambda: first.is_recorded and not workspaces.count_jobs())
         (root / "MEMORY.md").write_text("two\n")
         await asyncio.wrap_future(workspaces.scheduler.sync(first))
+        await wait_for(lambda: first.is_recorded and not workspaces.count_jobs())
         root.rename(root.with_name("after"))
         second = workspaces.add(str(root.with_name("after")))
         await wait_for(lambda: second.is_recorded and not workspaces.count_jobs())

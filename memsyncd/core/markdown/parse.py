@@ -256,12 +256,12 @@ def make_chunks(
 
 
 def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) -> str:
-    """The title in the front matter, else the first heading, else the `name` of an agent's memory
-    (a note with a `description`), else the file's name without its suffix.
+    """The title in the front matter, else the first heading of level 1, else the `name` of an agent's
+    memory (a note with a `description`), else the file's name without its suffix.
     """
     stated = dict(meta.extra)
     title = stated.get("title", "").strip() or next(
-        (raw.heading[-1] for raw in raw_sections if raw.heading and raw.heading[-1]), ""
+        (raw.heading[-1] for raw in raw_sections if raw.level == 1 and raw.heading[-1]), ""
     )
     if not title and "description" in stated:
         title = stated.get("name", "").strip()

@@ -119,6 +119,12 @@ def test_an_empty_note_has_no_sections_and_the_title_of_its_file() -> None:
     assert (note.sections, note.chunks, note.problems) == ((), (), ())
 
 
+def test_a_note_is_called_by_its_title_else_by_its_file() -> None:
+    assert parse("## Depth\n\nThe pond is deep.\n").title == "note"
+    assert parse("## Depth\n\n# Pond\n").title == "Pond"
+    assert parse("---\ntitle: Ponds\n---\n\n# Pond\n").title == "Ponds"
+
+
 def test_a_heading_goes_with_the_first_block_under_it() -> None:
     note = parse("# Heading\n\n" + "word " * 95 + "\n\nmore")
     assert [(chunk.span.start, chunk.span.end) for chunk in note.chunks] == [(1, 3), (5, 5)]
