@@ -99,7 +99,7 @@ def match_words(reader: Reader, plan: SearchPlan, n_chunks: int, limit: int) -> 
         candidates = NO_CHUNKS
     else:
         candidates = _find_chunks(reader, plan, n_chunks, limit, counts, families)
-    candidates, runs = _find_runs(reader, plan, candidates, n_chunks)
+    candidates, runs = _find_runs(reader, plan, candidates, n_chunks, limit)
     if candidates.rows and plan.pending is None and len(candidates.rows) <= FIRST_READ:
         candidates = _read_rest(candidates)
     return MatchedWords(candidates, counts, families, runs)
@@ -235,10 +235,11 @@ WORD_WEIGHT = 2.0
 
 
 def _find_runs(
-    reader: Reader, plan: SearchPlan, candidates: FoundChunks, n_chunks: int
+    reader: Reader, plan: SearchPlan, candidates: FoundChunks, n_chunks: int, limit: int
 ) -> tuple[FoundChunks, Mapping[int, float]]:
     """Return the found chunks, with chunks that hold the whole question in a row, and the gains of
-    chunks from words in a row, or from the single word of a question.
+    chunks from words in a row, or from the single word of a question. All chunks of the question
+    were found if they are fewer than `limit`.
     """
     if not (candidates.rows and plan.terms):
         return candidates, NO_GAINS
@@ -249,11 +250,15 @@ def _find_runs(
     [(term, *_), *others] = plan.terms
     if not others and term.form is Form.WORD and len(term.words) == 1:
         # This follows the runs, because it reads the exact words of all found chunks.
-        candidates, holding = _find_exact_word(reader, plan, candidates)
         [n_matching] = count_matching(reader, [plan.match], most=n_chunks)
+        if n_matching <= HOLDING_CHUNKS and len(candidates.rows) < limit:
+            candidates, holding = _read_exact_word(candidates)
+        else:
+            candidates, holding = _find_exact_word(reader, plan, candidates)
+            # The exact form of a common word may be rare: then it scores more than its stem.
+            exact = (candidates.exact or NO_GAINS).values()
+            most += DEFAULT_RANKING.exact * max(exact, default=0.0)
         gains = dict.fromkeys(holding, WORD_WEIGHT * (K1 + 1) * compute_idf(n_chunks, n_matching))
-        # The exact form of a common word may be rare: then it scores more than its stem.
-        most += DEFAULT_RANKING.exact * max((candidates.exact or NO_GAINS).values(), default=0.0)
     for chunk, run in counted.items():
         if run > 0.0:
             gains[chunk] = gains.get(chunk, 0.0) + RUN_WEIGHT * most * run
@@ -286,14 +291,17 @@ def _find_exact_word(
     numbers of these.
     """
     holding = find_exact(reader, plan.match, most=HOLDING_CHUNKS)
-    if holding:
-        candidates = _add_rows(reader, plan, candidates, holding)
-    else:  # the word is in no chunk, or in many
-        candidates = candidates._replace(
-            exact=candidates.read_exact([row[0] for row in candidates.rows])
-        )
-        holding = [*(candidates.exact or ())]
-    return candidates, holding
+    if not holding:  # the word is in no chunk, or in many
+        return _read_exact_word(candidates)
+    return _add_rows(reader, plan, candidates, holding), holding
+
+
+def _read_exact_word(candidates: FoundChunks) -> tuple[FoundChunks, Sequence[int]]:
+    """Return the found chunks with their scores by exact words, and the numbers of the chunks that
+    have one.
+    """
+    exact = candidates.read_exact([row[0] for row in candidates.rows])
+    return candidates._replace(exact=exact), [*exact]
 
 
 def _find_strongest(rows: Sequence[ChunkRow]) -> list[ChunkRow]:
