@@ -32,6 +32,7 @@ from memsyncd.engine.plan import acquire
 from memsyncd.engine.redaction import is_secret_word
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
+from memsyncd.store.filters import compile_match_filters
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (
     MAX_COUNTED,
@@ -44,7 +45,7 @@ from memsyncd.store.lookup import (
     find_similar_words,
     find_words_by_first_letter,
 )
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import MEMO_LIMIT, Reader
 from memsyncd.store.search import find_filtered, is_matching
 
 # Problems of files and folders, which may hold the answer.
@@ -60,10 +61,14 @@ MAX_SHOWN_CHARS = 48
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is no hit. `did_you_mean` is a similar query that finds something."""
+    """Why there is no hit. `did_you_mean` is a similar query that finds something.
+
+    With `is_of_words` the index has no word of the query: a note that is not read yet may have it.
+    """
 
     why: str
     did_you_mean: str | None = None
+    is_of_words: bool = False
 
 
 def explain_nothing(workspaces: Sequence[Workspace], plan: SearchPlan) -> Explanation:
@@ -104,24 +109,57 @@ def _join_reasons(explanations: Sequence[tuple[str, Explanation]], *, n_more: in
 def _explain_one(reader: Reader, workspace: Workspace, plan: SearchPlan) -> Explanation:
     if workspace.condition.counts.files == 0:
         return Explanation(why=explain_empty_index(workspace))
-    match = compile_query(plan.query)
-    if not match:
-        _check_time(plan)
-        return Explanation(why=_explain_filters_alone(reader, plan))
-    n_matching = count_matches(reader, match)
-    if n_matching and count_matches(reader, match, plan.filters):
-        # The search and its explanation may see two generations of the index.
-        if any(workspace.id == workspace_id for workspace_id, _ in plan.absent):
-            return Explanation(why="the only notes that match were deleted just now")
-        return Explanation(why="what matches was indexed just now: ask again")
-    if n_matching:
-        _check_time(plan)
-        return Explanation(why=_explain_filters(reader, match, n_matching, plan.filters))
-    explanation = _explain_words(reader, plan)
+    # A program that waits for a note asks again and again.
+    explained: dict[_Key, Explanation] = reader.memo.setdefault("explained", {})
+    key = _make_key(reader, plan)
+    explanation = explained.get(key) if key else None
+    if explanation is None:
+        match = compile_query(plan.query)
+        n_matching = count_matches(reader, match) if match else 0
+        if n_matching and count_matches(reader, match, plan.filters):
+            # The search and its explanation may see two generations of the index.
+            if any(workspace.id == workspace_id for workspace_id, _ in plan.absent):
+                return Explanation(why="the only notes that match were deleted just now")
+            return Explanation(why="what matches was indexed just now: ask again")
+        explanation = _explain_snapshot(reader, plan, match, n_matching)
+        if key:
+            if len(explained) >= MEMO_LIMIT:
+                explained.clear()
+            explained[key] = explanation
+    if not explanation.is_of_words:
+        return explanation
     unread = (_explain_unread(workspace), _explain_skipped(workspace))
     return replace(
         explanation, why="; ".join(reason for reason in (explanation.why, *unread) if reason)
     )
+
+
+# The query as typed, its filters without the time, the same compiled with the time, and how an
+# index is made as configured.
+_Key = tuple[str, Filters, str, tuple[object, ...], str]
+
+
+def _make_key(reader: Reader, plan: SearchPlan) -> _Key | None:
+    """Return all that an explanation depends on besides the index; None for filters that are more
+    than a list of values.
+    """
+    filters = plan.filters
+    if filters.and_ or filters.exclude or filters.find_tier or plan.query.commands:
+        return None
+    compiled, bindings = compile_match_filters(reader, filters)
+    timeless = replace(filters, now_s=0.0)
+    return plan.text, timeless, compiled, tuple(bindings.values()), plan.fingerprint
+
+
+def _explain_snapshot(reader: Reader, plan: SearchPlan, match: str, n_matching: int) -> Explanation:
+    """Explain why no passage passes the filters, of which `n_matching` match the words alone."""
+    if not match:
+        _check_time(plan)
+        return Explanation(why=_explain_filters_alone(reader, plan))
+    if n_matching:
+        _check_time(plan)
+        return Explanation(why=_explain_filters(reader, match, n_matching, plan.filters))
+    return replace(_explain_words(reader, plan), is_of_words=True)
 
 
 def _check_time(plan: SearchPlan) -> None:

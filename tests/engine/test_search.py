@@ -140,9 +140,15 @@ def test_a_hurried_search_explains_a_miss_if_that_takes_no_time(filled: Any) -> 
     for query in ("missing42", "missing42 v1.9.7", '"missing42 x1"', "missing42 -redis"):
         assert ask(filled, query, is_hurried=True) == ask(filled, query)
     for query in ("kind:missing", "redis kind:missing"):
-        assert ask(filled, query).why_empty
         with pytest.raises(NotFresh):
             ask(filled, query, is_hurried=True)
+        explained = ask(filled, query)
+        assert explained.why_empty
+        # An explanation is made once a generation.
+        assert ask(filled, query, is_hurried=True) == explained
+    filled.write(".memories/missing.md", "---\nkind: missing\n---\nredis\n")
+    filled.sync(".memories/missing.md")
+    assert ask(filled, "redis kind:missing", is_hurried=True).hits
 
 
 def test_several_workspaces_answer_as_one(filled: Any, make_bench: Callable[..., Any]) -> None:
