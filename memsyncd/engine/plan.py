@@ -56,9 +56,10 @@ from memsyncd.store.texts import read_texts
 
 Asked = TypeVar("Asked", SearchParams, ContextParams)
 # Processor time for finding in a hurried search, and for its explanation. A search that is stopped
-# has to run again. Other processes that take the cores must not stop it, so its limit in real time
-# is longer.
-HURRIED_CPU_S = 0.006
+# has to run again: the number of its matches decides whether it begins, and the limit is only for
+# filters that take long. Other processes that take the cores must not stop it, so its limit in real
+# time is longer.
+HURRIED_CPU_S = 0.012
 # The signs of exclusions and comparisons.
 _DEPENDS = re.compile("[-<>]")
 

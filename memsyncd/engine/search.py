@@ -138,6 +138,7 @@ def join_parts(
     answer = merge_parts(parts, plan, params, config)
     if answer is not None and not _lacks_words(answer, plan):
         return answer
+    plan = next((part.plan for part in parts if part.plan.is_hurried), plan)
     reason = explain_nothing(workspaces, plan)
     if answer is not None:
         return replace(answer, did_you_mean=reason.did_you_mean)
@@ -164,7 +165,7 @@ class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
 
     `counts` is None in a search of one workspace, which needs none. `valuation` has the accesses of
     this workspace. `semantic_shares` are shares of the hits' scores, `nearest` is the highest
-    cosine of a hit.
+    cosine of a hit. `plan` has the limits of the search, which hold for its explanation as well.
     """
 
     workspace_name: str
@@ -176,6 +177,7 @@ class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
     counts: TermCounts | None
     nearest: float
     vectors: UsedVectors
+    plan: SearchPlan
 
 
 def search_part(
@@ -232,6 +234,7 @@ def search_part(
         vectors=matched.vectors,
         valuation=valuation,
         counts=merged_counts,
+        plan=plan,
     )
 
 

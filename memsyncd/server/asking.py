@@ -189,27 +189,39 @@ class Asker:
         end_s = call.arrived_s + call.limit_s
         if self._clock.now_s() >= end_s:
             raise overdue_error()
+        is_embedded = prepare_vectors(call.workspaces, call.params.query, call.options.now_s)
         may_try = (
             bool(call.workspaces)
+            and not is_embedded  # the vector process may take milliseconds
             and _is_quick(call)
             and self._loop_turns.may_try(call.session, n_own)
         )
-        answer = self._try_on_loop(call) if may_try else None
         if not may_try:
-            prepare_vectors(call.workspaces, call.params.query, call.options.now_s)
-        if answer is None:
             return self._ask_in_thread(call, end_s)
+        answer = self._try_on_loop(call)
+        if isinstance(answer, _Begun):
+            return self._ask_in_thread(call, end_s, answer.finish)
         return self._make_result(call, answer, self._describe_freshness(call))
 
-    def _try_on_loop(self, call: Asked) -> msgspec.Struct | None:
-        """Answer on the event loop; None if the time for this is not enough."""
+    def _try_on_loop(self, call: Asked) -> msgspec.Struct | _Begun:
+        """Answer a question to one workspace on the event loop. If there is too much to look up
+        for this, return the question as far as it was read.
+        """
+        steps = _start(call)
+        read, answer = _begin(steps)
+        if read is None:
+            return answer  # type: ignore[no-any-return]
+        [workspace] = call.workspaces
+        begun = _Begun(call, steps, read, workspace)
         # The limit is only for SQLite; exceeding it here is no failure yet.
         hurried = RunOptions(now_s=call.options.now_s, timeout_s=LOOP_BUDGET_S, is_hurried=True)
         try:
             with self._loop_turns.trying(call.session):
-                return _answer_alone(replace(call, options=hurried))
+                part = WorkspacePart(workspace=workspace, value=read(workspace, hurried))
+                begun.has_found = True
+                return _finish(steps, [part])
         except NotFresh:
-            return None
+            return begun
         except StoreFailed as failure:
             self._workspaces.scheduler.report_damage(failure)
             raise
@@ -238,9 +250,11 @@ class Asker:
         start_s = call.arrived_s if call.params.timeout_ms else self._clock.now_s()
         return await self._ask_in_thread(call, start_s + limit_s)
 
-    async def _ask_in_thread(self, call: Asked, end_s: float) -> msgspec.Struct:
+    async def _ask_in_thread(
+        self, call: Asked, end_s: float, answer_begun: Callable[[], msgspec.Struct] | None = None
+    ) -> msgspec.Struct:
         read_freshness = self._watch_freshness(call)
-        answer = await self._in_thread(partial(_answer_alone, call), end_s)
+        answer = await self._in_thread(answer_begun or partial(_answer_alone, call), end_s)
         return self._make_result(call, answer, read_freshness())
 
     # --- several workspaces ---
@@ -349,6 +363,27 @@ def _finish(
         answer: msgspec.Struct = end.value
         return answer
     raise AssertionError("a question asks each workspace once")
+
+
+class _Begun(msgspec.Struct, eq=False):
+    """A question to one workspace that was begun on the event loop and needs more time.
+
+    With `has_found` the read has ended, but the answer takes longer: there is no hit, and finding
+    out why takes milliseconds.
+    """
+
+    call: Asked
+    steps: Questions[Any, msgspec.Struct]
+    read: Callable[[Workspace, RunOptions], Any]
+    workspace: Workspace
+    has_found: bool = False
+
+    def finish(self) -> msgspec.Struct:
+        """Answer the question, in a thread."""
+        if self.has_found:
+            return _answer_alone(self.call)
+        value = self.read(self.workspace, self.call.options)
+        return _finish(self.steps, [WorkspacePart(workspace=self.workspace, value=value)])
 
 
 def _answer_alone(call: Asked) -> msgspec.Struct:

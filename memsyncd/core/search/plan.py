@@ -108,6 +108,11 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     def is_absent(self, workspace_id: str, path: str) -> bool:
         return (workspace_id, path) in self.absent
 
+    def hurry(self, timeout_s: float) -> SearchPlan:
+        """Return the plan of a hurried search, which may take this time."""
+        relaxed = self.relaxed.hurry(timeout_s) if self.relaxed else None
+        return replace(self, is_hurried=True, timeout_s=timeout_s, relaxed=relaxed)
+
     def spare(self, chunks: Sequence[int]) -> SearchPlan:
         """Return the plan that excludes none of these chunks."""
         must_not = self.must_not._replace(spared=chunks)

@@ -5,21 +5,19 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.plan import (
     RunOptions,
     add_accesses,
     describe_query,
     make_search_plan,
+    must_prepare,
     needs_accesses,
     read_query,
 )
 from memsyncd.engine.search import SearchPart, join_parts, search_part
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import NotFresh
 from memsyncd.operations.call import JoinedCall, Questions
 from memsyncd.operations.search.declare import SearchAnswer, SearchParams, list_anchors
-from memsyncd.store.candidates import HURRIED
 
 # Each hit takes time to read, even if it was found fast.
 MAX_QUICK_HITS = 20
@@ -29,14 +27,13 @@ def is_quick(params: SearchParams, config: Config) -> bool:
     """True if most such searches are so short that the event loop may try them."""
     n_hits = params.limit or config.search.max_results
     is_ordered = params.sort != "relevance" or bool(params.follow)
-    return n_hits <= MAX_QUICK_HITS and not is_ordered and not needs_accesses(params)
+    is_known = not needs_accesses(params) and not must_prepare(params)
+    return n_hits <= MAX_QUICK_HITS and not is_ordered and is_known
 
 
 def answer_search(call: JoinedCall, params: SearchParams) -> Questions[SearchPart, SearchAnswer]:
     """Search each workspace, and join the hits of all."""
     config, workspaces, options = call.config, call.workspaces, call.options
-    if options.is_hurried and prepare_vectors(workspaces, params.query, options.now_s):
-        raise NotFresh(HURRIED)  # the vector process may take milliseconds
     if len(workspaces) == 1:
         options = add_accesses(workspaces[0], params, options)
     request, options = read_query(workspaces, params, config, options)
@@ -44,7 +41,9 @@ def answer_search(call: JoinedCall, params: SearchParams) -> Questions[SearchPar
 
     def read(workspace: Workspace, limits: RunOptions) -> SearchPart:
         own_plan = plan
-        if limits is not call.options:
+        if limits.is_hurried:
+            own_plan = plan.hurry(limits.limit_s(request, config))
+        elif limits is not call.options:
             limits = replace(
                 add_accesses(workspace, request, limits),
                 within=call.list_shared(workspace),
