@@ -44,6 +44,7 @@ from memsyncd.core.search.passages import (
     WeighTexts,
     compute_rarities,
     find_start_place,
+    limit_start_chunks,
     order_start_chunks,
     select_passages,
     weigh_texts,
@@ -88,8 +89,9 @@ from memsyncd.operations.context.declare import (
 from memsyncd.operations.sections import MOST_LEFT_OUT, Sort, describe_contradictions
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import FoundFamily, count_matching, find_start_chunks
+from memsyncd.store.search import FoundFamily, count_matching
 from memsyncd.store.sections import count_blank_lines_before
+from memsyncd.store.starts import StartPolicy, find_start_chunks
 
 MATCH = "match"
 RELATED = "related"
@@ -102,6 +104,9 @@ N_READ = 200
 # lies together. Measured on chats and documents: the first 500 tokens contain half a point more of
 # the evidence.
 NOTE_FACTOR = 2.0
+# The most and the fewest candidates of each reason for the start of a session. A context of 50,000
+# tokens holds some 500 chunks; hardly any label and text have fewer tokens than the last number.
+N_START_CHUNKS, LEAST_START_CHUNKS, LEAST_CHUNK_TOKENS = 600, 100, 20
 # Few chunks have fewer tokens: a budget divided by this is more chunks than a block can show.
 MIN_CHUNK_TOKENS = 50
 SortKey = tuple[object, ...]
@@ -117,8 +122,8 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     """The offer of one workspace to a block, within the whole budget, best first.
 
     `parts` describe the included lines, in order of the block. `raw_hits` and `counts` belong to a
-    query whose block is merged with others. In a linked worktree, shown paths begin with `root` if
-    they are not relative to that worktree.
+    query whose block is merged with others. `n_further` counts candidates that were not read. In a
+    linked worktree, shown paths begin with `root` if they are not relative to that worktree.
     """
 
     entry: Entry
@@ -127,11 +132,16 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     raw_hits: Sequence[RawHit] = ()
     counts: TermCounts | None = None
     n_unranked: int = 0
+    n_further: int = 0
     vectors: UsedVectors = NO_VECTORS
     why_empty: str | None = None
     root: str = ""
     keys: Sequence[SortKey] = ()
     """The keys by which the parts get their room, if the request names an order."""
+
+    @property
+    def n_left_out(self) -> int:
+        return len(self.block.omitted) + self.n_further
 
 
 def offer_context(
@@ -167,11 +177,9 @@ def offer_context(
         if has_words:
             matching = _find_matching(shows, workspace, plan, budget)
         else:
-            matching, n_empty = _find_start(shows, workspace, plan, is_user_wide=is_user_wide)
-        chunks = matching.chunks
-        keys: Mapping[str, SortKey] = {}
-        if params.sort != "relevance":
-            chunks, keys = _sort_chunks(shows, workspace, chunks, params.sort, plan)
+            most = _limit_tokens(params, budget)
+            matching, n_empty = _find_start(shows, workspace, plan, most, is_user_wide)
+        chunks, keys = _sort_chunks(shows, workspace, matching.chunks, params.sort, plan)
         related = make_related_reader(reader, config, plan, workspace.entry.id, plan.now_s)
         chunks, relations = _follow(shows, chunks, params.follow, related, budget)
         chunks = _add_contradictions(reader, chunks, relations)
@@ -189,6 +197,7 @@ def offer_context(
         raw_hits=raw_hits,
         counts=counts,
         n_unranked=matching.n_unranked,
+        n_further=matching.n_further,
         vectors=matching.vectors,
         why_empty=why_empty,
         root=workspace.entry.root if is_elsewhere else "",
@@ -207,6 +216,8 @@ def _sort_chunks(
     Chunks that match a query are only shown in this order, and have no keys.
     """
     config = shows.config
+    if sort == "relevance":
+        return chunks, {}
     order = find_order(sort, make_valuation(config, plan.now_s, plan.accesses))
     sections = shows.read_sections({number for number, _ in chunks})
     keys: dict[str, SortKey] = {}
@@ -256,6 +267,13 @@ def _list_keys(block: ContextBlock, keys_of: Mapping[str, SortKey]) -> list[Sort
 def _share_budget(params: ContextParams, share: float) -> Budget:
     max_bytes = params.max_bytes and int(params.max_bytes * share)
     return Budget(max_tokens=int(params.max_tokens * share), max_bytes=max_bytes)
+
+
+def _limit_tokens(params: ContextParams, budget: Budget) -> int | None:
+    """Return the tokens for which a session start needs chunks; None if it needs all of them, to
+    sort them.
+    """
+    return budget.max_tokens if params.sort == "relevance" else None
 
 
 def _is_for_all(chunk: ContextChunk) -> bool:
@@ -312,7 +330,7 @@ def merge_offers(
         tokens=block.n_tokens,
         included=[places[each.chunk.anchor].describe(each) for each in block.included],
         left_out=omitted,
-        n_left_out=len(block.omitted) + sum(len(offer.block.omitted) for offer in offers),
+        n_left_out=len(block.omitted) + sum(offer.n_left_out for offer in offers),
         unranked=sum(offer.n_unranked for offer in offers),
         why_empty=None if block.text else "; ".join(reasons) or NO_ROOM,
         **describe_vectors([offer.vectors for offer in offers]),
@@ -326,7 +344,7 @@ def _answer_alone(offer: ContextOffer) -> ContextAnswer:
         tokens=offer.block.n_tokens,
         included=list(offer.parts),
         left_out=_list_left_out(offer),
-        n_left_out=len(offer.block.omitted),
+        n_left_out=offer.n_left_out,
         unranked=offer.n_unranked,
         why_empty=offer.why_empty,
         **describe_vectors([offer.vectors]),
@@ -565,7 +583,8 @@ def _add_contradictions(
 
 class _Matching(NamedTuple):
     """The best matching lines, the number of matching chunks that were not ranked, the ranked
-    chunks as found, the use of vectors, and the function that reads unread chunks.
+    chunks as found, the use of vectors, the function that reads unread chunks, and the number of
+    further chunks for the start of a session.
     """
 
     chunks: list[FoundChunk]
@@ -573,6 +592,7 @@ class _Matching(NamedTuple):
     passages: Sequence[ScoredPassage]
     vectors: UsedVectors = NO_VECTORS
     read: ReadChunks = list
+    n_further: int = 0
 
 
 NOTHING_MATCHES = _Matching([], 0, ())
@@ -658,42 +678,57 @@ def _make_text_scorer(
 
 
 def _find_start(
-    shows: ShownReader, workspace: Workspace, plan: SearchPlan, *, is_user_wide: bool
+    shows: ShownReader,
+    workspace: Workspace,
+    plan: SearchPlan,
+    most: int | None,
+    is_user_wide: bool,
 ) -> tuple[_Matching, int]:
-    """Return the chunks of a session start, and how many say nothing and are left out."""
-    chunks, n_empty = _find_start_chunks(shows, workspace, plan)
-    if is_user_wide:
-        chunks = [pair for pair in chunks if _is_for_all(pair[1])]
-    return NOTHING_MATCHES._replace(chunks=chunks), n_empty
-
-
-def _find_start_chunks(
-    shows: ShownReader, workspace: Workspace, plan: SearchPlan
-) -> tuple[list[FoundChunk], int]:
-    """Return the chunks of a session start, and how many say nothing and are left out."""
+    """Return the chunks of a session start, and how many say nothing and are left out. With `most`,
+    there are as many chunks as a block of so many tokens can show, and `n_further` counts others.
+    """
     config = shows.config
     kinds = {name: kind.importance for name, kind in config.kinds.items()}
-    starts = find_start_chunks(
-        shows.reader, plan.filters, kinds, other=OTHER_KINDS.importance, pin_at=config.memory.pin_at
-    )
+    limit = N_START_CHUNKS
+    if most is not None:
+        limit = min(N_START_CHUNKS, max(LEAST_START_CHUNKS, most // LEAST_CHUNK_TOKENS))
+    policy = StartPolicy(kinds=kinds, other=OTHER_KINDS.importance, pin_at=config.memory.pin_at)
+    starts = find_start_chunks(shows.reader, plan.filters, policy, limit=limit)
     visible = [chunk for chunk in starts if (workspace.id, chunk.path) not in plan.absent]
-    read = _read_chunks(shows, [(chunk, chunk.reason) for chunk in visible])
-    chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}
+    ordered = order_start_chunks(visible)
+    kept = ordered if most is None else limit_start_chunks(ordered, most)
+    chunks, n_empty = _read_start_chunks(shows, ordered, kept)
+    if is_user_wide:
+        chunks = [pair for pair in chunks if _is_for_all(pair[1])]
+    n_further = 0 if is_user_wide else len(ordered) - len(kept)
+    return NOTHING_MATCHES._replace(chunks=chunks, n_further=n_further), n_empty
+
+
+def _read_start_chunks(
+    shows: ShownReader,
+    ordered: Sequence[tuple[StartChunk, float]],
+    kept: Sequence[tuple[StartChunk, float]],
+) -> tuple[list[FoundChunk], int]:
+    """Read the texts of the chunks that were kept of all; return how many say nothing and are left
+    out.
+    """
+    described = _describe_chunks(shows, [(chunk, chunk.reason) for chunk, _ in ordered])
     parents = {
         (chunk.path, chunk.heading[:depth])
-        for _, chunk in read
+        for _, chunk in described
         for depth in range(len(chunk.heading))
     }
+    numbers = {chunk.chunk for chunk, _ in kept}
+    unread = [pair for pair in described if pair[1].unread in numbers]
+    read = _make_chunk_reader(shows, [(chunk, chunk.reason) for chunk, _ in kept])
+    texts = read([chunk for _, chunk in unread])
     # Chunks without information must not take room from others.
-    useful = [start for start in visible if _is_informative(chunks[start.chunk][1], parents)]
     placed = [
-        (
-            start.section,
-            replace(chunks[start.chunk][1], place=find_start_place(start), share=share),
-        )
-        for start, share in order_start_chunks(useful)
+        (start.section, replace(chunk, place=find_start_place(start), share=share))
+        for chunk, (start, share) in zip(texts, kept, strict=True)
+        if _is_informative(chunk, parents)
     ]
-    return placed, len(visible) - len(useful)
+    return placed, len(kept) - len(placed)
 
 
 def _is_informative(chunk: ContextChunk, parents: Collection[tuple[str, tuple[str, ...]]]) -> bool:

@@ -42,6 +42,7 @@ from memsyncd.store.rows import (
     drop_note,
     has_lost_secret,
     move_moments,
+    move_standings,
     patch_note,
     read_outline,
     read_stat_row,
@@ -383,6 +384,7 @@ class Index:
                 file_id = self._file_id(path)
                 if file_id is not None:
                     move_moments(self._writer, file_id, stat)
+                    move_standings(self._writer, file_id, stat)
                 self._writer.execute(_TOUCH, (*stat_row(stat), read_at_ns, path))
                 return []
             case DropNote(path=path):

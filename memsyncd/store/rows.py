@@ -19,6 +19,8 @@ from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_r
 from memsyncd.core.digest import digest_to_bytes
 from memsyncd.core.markdown.links import list_names, make_key
 from memsyncd.core.model import (
+    ARCHIVED,
+    Meta,
     Note,
     NotePatch,
     Outline,
@@ -36,6 +38,9 @@ from memsyncd.store.targets import LinkChanges, forget_links, pack_name, settle_
 from memsyncd.store.texts import inflate, make_blocks
 
 Row = tuple[Any, ...]
+
+PINNED_TAG = "pinned"
+NO_STANDING = ("", None, None, False)
 
 _INT_MAX = 2**63 - 1
 _WRAP = 2**64
@@ -60,6 +65,12 @@ _SECTION_UPDATE = f"UPDATE sections SET ({_SECTION_COLUMNS}) = ({_SECTION_VALUES
 _SAVED = "SELECT mtime_ns, day FROM files WHERE id = ?"
 _UNDATED = "SELECT id, updated, created FROM sections WHERE file = ? AND day IS NULL AND moment = ?"
 _TAG = "INSERT OR IGNORE INTO tags(section, tag) VALUES(?,?)"
+_STANDING = "INSERT OR IGNORE INTO standings(mark, kind, importance, is_archived) VALUES(?,?,?,?)"
+_STANDING_FILE = (
+    "INSERT OR IGNORE INTO standing_files(file, mtime_ns, standing)"
+    " SELECT ?, ?, id FROM standings WHERE mark = ? AND coalesce(kind, '') = coalesce(?, '')"
+    " AND coalesce(importance, -1) = coalesce(?, -1) AND is_archived = ?"
+)
 _KEYWORD = "INSERT OR IGNORE INTO keywords(section, keyword) VALUES(?,?)"
 _LINK = (
     "INSERT INTO links(section, line, target, heading, relation, kind, key) VALUES(?,?,?,?,?,?,?)"
@@ -135,6 +146,8 @@ class Rows(msgspec.Struct):
     files: list[Row] = msgspec.field(default_factory=list)
     sections: list[Row] = msgspec.field(default_factory=list)
     tags: list[Row] = msgspec.field(default_factory=list)
+    standings: set[Row] = msgspec.field(default_factory=set)
+    standing_files: list[Row] = msgspec.field(default_factory=list)
     keywords: list[Row] = msgspec.field(default_factory=list)
     links: list[Row] = msgspec.field(default_factory=list)
     names: list[Row] = msgspec.field(default_factory=list)
@@ -160,8 +173,9 @@ class Rows(msgspec.Struct):
         self.changed.clear()
         _delete_chunks(connection, self.deleted)
         self.deleted.clear()
-        tables = (
+        tables: tuple[tuple[list[Row] | set[Row], *tuple[str, ...]], ...] = (
             (self.files, _FILE), (self.sections, _SECTION), (self.tags, _TAG),
+            (self.standings, _STANDING), (self.standing_files, _STANDING_FILE),
             (self.keywords, _KEYWORD), (self.links, _LINK),
             (self.names, _NAME), (self.blocks, _BLOCK), (self.problems, _PROBLEM),
             (self.secrets, _SENSITIVE_LINES), (self.texts, _TEXT),
@@ -209,6 +223,7 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
         section_ids[section.anchor], ids.section = ids.section, ids.section + 1
         rows.sections.append((section_ids[section.anchor], *row))
     _note_changes(rows, file_id, NO_DETAILS, _collect_details(rows, file_id, note, section_ids))
+    _collect_standings(rows, file_id, note, stat)
     rows.texts.extend((file_id, *block) for block in make_blocks(note.text, note.n_lines))
     _collect_chunks(rows, ids, file_id, note, section_ids)
     return len(note.chunks)
@@ -245,6 +260,8 @@ def change_note(
         connection.executemany("DELETE FROM sections WHERE id = ?", keys)
     new_details = _collect_details(rows, file_id, note, section_ids)
     _note_changes(rows, file_id, details, new_details, is_moved=is_moved, is_parted=is_parted)
+    connection.execute("DELETE FROM standing_files WHERE file = ?", (file_id,))
+    _collect_standings(rows, file_id, note, stat)
     return plan
 
 
@@ -286,6 +303,9 @@ def patch_note(
     _patch_text(connection, file_id, patch)
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
     _note_changes(rows, file_id, details, _collect_details(rows, file_id, note, anchors))
+    # The standings of the other sections of the file stay.
+    move_standings(connection, file_id, stat)
+    _collect_standings(rows, file_id, note, stat)
     return plan, n_moved
 
 
@@ -326,6 +346,12 @@ def move_moments(connection: apsw.Connection, file_id: int, stat: FileStat) -> N
         for section_id, updated, created in rows
     ]
     connection.executemany("UPDATE sections SET moment = ? WHERE id = ?", moments)
+
+
+def move_standings(connection: apsw.Connection, file_id: int, stat: FileStat) -> None:
+    """Change the time with which the standings of a file are listed."""
+    statement = "UPDATE standing_files SET mtime_ns = ? WHERE file = ?"
+    connection.execute(statement, (stat_row(stat)[1], file_id))
 
 
 def drop_note(connection: apsw.Connection, rows: Rows, file_id: int) -> int:
@@ -584,6 +610,29 @@ def _note_changes(
         changes.parted.add(file_id)
     if old.has_links or new.has_links:
         changes.linking.add(file_id)
+
+
+def _collect_standings(rows: Rows, file_id: int, note: Note, stat: FileStat) -> None:
+    standings = {
+        standing
+        for section in note.sections
+        if (standing := _find_standing(section.meta)) != NO_STANDING
+    }
+    mtime_ns = stat_row(stat)[1]
+    rows.standings |= standings
+    rows.standing_files.extend((file_id, mtime_ns, *standing) for standing in standings)
+
+
+def _find_standing(meta: Meta) -> tuple[str, str | None, float | None, bool]:
+    """Return the values that decide whether a section is worth knowing without a question."""
+    if any(tag.lower() == PINNED_TAG for tag in meta.tags):
+        mark = "pinned"
+    else:
+        mark = "project" if meta.lifecycle == "project" else ""
+    is_archived = meta.status == ARCHIVED
+    if not mark and meta.kind is None and meta.importance is None:
+        return NO_STANDING
+    return mark, meta.kind, meta.importance, is_archived
 
 
 def _list_names(note: Note) -> Sequence[str]:

@@ -69,6 +69,8 @@ CREATE TABLE files(
 CREATE INDEX files_by_topic ON files(coalesce(topic, title) COLLATE NOCASE);
 CREATE INDEX files_with_topics ON files(id) WHERE instr(coalesce(topic, title), ',');
 
+CREATE INDEX files_by_time ON files(mtime_ns);
+
 CREATE TABLE sections(
   id INTEGER PRIMARY KEY,
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
@@ -114,6 +116,24 @@ CREATE TABLE tags(
   PRIMARY KEY (section, tag)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tags_by_tag ON tags(tag COLLATE NOCASE);
+
+CREATE TABLE standings(
+  id INTEGER PRIMARY KEY,
+  mark TEXT NOT NULL CHECK (mark IN ('', 'project', 'pinned')),
+  kind TEXT,
+  importance REAL CHECK (importance BETWEEN 0 AND 1),
+  is_archived INTEGER NOT NULL CHECK (is_archived IN (0, 1))
+) STRICT;
+CREATE UNIQUE INDEX standings_once
+  ON standings(mark, coalesce(kind, ''), coalesce(importance, -1), is_archived);
+
+CREATE TABLE standing_files(
+  file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
+  standing INTEGER NOT NULL REFERENCES standings(id),
+  mtime_ns INTEGER NOT NULL,
+  PRIMARY KEY (file, standing)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX standing_files_by_time ON standing_files(standing, mtime_ns);
 
 CREATE TABLE keywords(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,

@@ -14,10 +14,8 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
-from memsyncd.core.model import Span, path_words
-from memsyncd.core.paths import MEMORY_FILE
+from memsyncd.core.model import path_words
 from memsyncd.core.search.filters import Filters
-from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.plan import NOTHING_EXCLUDED, Excluded
 from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, RankingFeatures
 from memsyncd.core.search.words import (
@@ -589,86 +587,3 @@ def read_ranking_features(reader: Reader, chunks: Iterable[int]) -> dict[int, Ra
         row[0]: RankingFeatures(importance=row[1], kind=row[2], day=row[3], saved_s=row[4] / 1e9)
         for row in rows
     }
-
-
-# --- Session start --------------------------------------------------------------------------------
-
-PINNED_TAG = "pinned"
-N_RECENT_NOTES = 20
-# The most chunks of each reason: a context of 50,000 tokens holds some 500 chunks.
-N_START_CHUNKS = 600
-
-_START_CHUNKS = """
-WITH allowed(id, file, section) AS MATERIALIZED (
-  SELECT id, file, section FROM chunks WHERE 1 {allowed}
-),
-recent(file) AS MATERIALIZED (
-  SELECT id FROM files WHERE id IN (SELECT file FROM allowed)
-  ORDER BY mtime_ns DESC, path LIMIT :n_notes
-),
-sorted AS (
-  SELECT a.id, a.section, a.file, CASE
-    WHEN s.importance >= :pin_at
-      OR a.section IN (SELECT section FROM tags WHERE tag = :pinned_tag COLLATE NOCASE)
-      THEN 'pinned'
-    WHEN f.path = :memory_file THEN 'MEMORY.md'
-    WHEN (SELECT value FROM json_each(:kinds) WHERE key = s.kind) >= :pin_at THEN 'important'
-    WHEN s.lifecycle = 'project' THEN 'project'
-    WHEN a.file IN (SELECT file FROM recent) THEN 'recent' END AS reason,
-    coalesce(
-      s.importance, (SELECT value FROM json_each(:kinds) WHERE key = s.kind), :other
-    ) AS weight, f.path, f.mtime_ns
-  FROM allowed a JOIN sections s ON s.id = a.section JOIN files f ON f.id = a.file
-),
-numbered AS (
-  SELECT r.*, c.start_line, c.end_line, c.tokens, row_number() OVER (
-    PARTITION BY r.reason
-    ORDER BY iif(r.reason IN ('important', 'project'), -r.weight, 0), r.mtime_ns DESC, r.path,
-      c.start_line, c.id
-  ) AS number
-  FROM sorted r JOIN chunks c ON c.id = r.id WHERE r.reason IS NOT NULL
-)
-SELECT id, section, path, start_line, end_line, tokens, reason, weight, mtime_ns
-FROM numbered WHERE number <= :n_chunks
-"""
-
-
-def find_start_chunks(
-    reader: Reader,
-    filters: Filters,
-    kinds: Mapping[str, float],
-    *,
-    other: float,
-    pin_at: float,
-) -> list[StartChunk]:
-    """Return chunks for the context of a session start: pinned (by tag or importance), in
-    MEMORY.md, of an important kind, of lifecycle `project`, or of the notes saved last. They have
-    no particular order.
-
-    `kinds` has the importance of sections that state none, `other` counts for all other kinds. A
-    section whose stated importance is at least `pin_at` is pinned; a kind with this importance is
-    important.
-    """
-    allowed, bindings = compile_filters(reader, filters)
-    named = {
-        "n_notes": N_RECENT_NOTES,
-        "n_chunks": N_START_CHUNKS,
-        "pinned_tag": PINNED_TAG,
-        "pin_at": pin_at,
-        "other": other,
-        "memory_file": MEMORY_FILE,
-        "kinds": json.dumps(dict(kinds)),
-    }
-    return [
-        StartChunk(
-            chunk=row[0],
-            section=row[1],
-            path=row[2],
-            span=Span(row[3], row[4]),
-            n_tokens=row[5],
-            reason=cast("StartReason", row[6]),
-            weight=row[7],
-            modified_ns=row[8],
-        )
-        for row in reader.rows(_START_CHUNKS.format(allowed=allowed), {**named, **bindings})
-    ]

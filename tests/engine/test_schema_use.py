@@ -33,6 +33,7 @@ kind: decision
 tags: [ops]
 task: T-1
 created: 2026-03-01
+importance: 0.95
 pinned: true
 ---
 # Deploy

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import apsw
 import pytest
@@ -12,17 +11,14 @@ from memsyncd.errors import NotFresh
 from memsyncd.store.filters import MAX_LISTED_CHUNKS, compile_filters, compile_match_filters
 from memsyncd.store.index import Index, PutNote
 from memsyncd.store.search import (
-    N_RECENT_NOTES,
-    N_START_CHUNKS,
     N_TIES,
     count_matching,
     find_candidates,
     find_holding,
-    find_start_chunks,
     is_matching,
     read_words,
 )
-from memsyncd.store.sections import count_blank_lines_before, read_sections
+from memsyncd.store.sections import read_sections
 from memsyncd.store.texts import read_texts
 
 Put = Callable[..., PutNote]
@@ -310,165 +306,3 @@ def test_a_broad_filter_that_checks_each_match_finds_what_a_listed_one_finds(
             ]
             assert results[0] == results[1]
             assert len(results[0]) == (1 if is_listed else n_notes)
-
-
-# --- the start of a session -----------------------------------------------------------------------
-
-
-def find_start(index: Index, filters: Filters = NO_FILTERS) -> list[tuple[str, str]]:
-    with index.pool.acquire(5) as reader:
-        return sorted(
-            (f"{chunk.path}:{chunk.span.start}", chunk.reason)
-            for chunk in find_start_chunks(reader, filters, {}, other=0.5, pin_at=0.9)
-        )
-
-
-@pytest.fixture
-def dated(index: Index, put: Callable[..., Any]) -> Index:
-    index.apply(
-        [
-            put(
-                "MEMORY.md",
-                "# One\nalpha\n\n# Two\n<!-- memory: {tags: [Pinned]} -->\nbeta\n",
-                tick=1,
-            ),
-            put(".memories/weighty.md", "---\nimportance: 0.9\n---\nheavy\n", tick=2),
-            put(".memories/light.md", "---\nimportance: 0.89\n---\nlight\n", tick=3),
-            put(
-                ".memories/project.md",
-                "---\nlifecycle: project\nkind: profile\n---\nthe project\n",
-                tick=4,
-            ),
-            put(
-                ".memories/gone.md",
-                "---\nstatus: archived\ntags: [pinned]\n---\nlong ago\n",
-                tick=99,
-            ),
-        ]
-    )
-    return index
-
-
-def test_each_chunk_has_the_first_reason_that_holds(dated: Index) -> None:
-    chunks = find_start(dated)
-    assert [(place, reason) for place, reason in chunks if place.startswith("MEMORY")] == [
-        ("MEMORY.md:1", "MEMORY.md"),
-        ("MEMORY.md:4", "pinned"),
-    ]
-    assert {
-        (place.partition(":")[0], reason)
-        for place, reason in chunks
-        if not place.startswith("MEMORY")
-    } == {
-        (".memories/weighty.md", "pinned"),
-        (".memories/light.md", "recent"),
-        (".memories/project.md", "project"),
-    }
-
-
-def test_archived_sections_are_returned_only_if_requested(dated: Index) -> None:
-    assert not [place for place, _ in find_start(dated) if "gone" in place]
-    assert {
-        place.partition(":")[0] for place, _ in find_start(dated, Filters(is_archived=True))
-    } == {".memories/gone.md"}
-
-
-def test_filters_apply_to_the_session_start_too(dated: Index) -> None:
-    assert {
-        place.partition(":")[0] for place, _ in find_start(dated, Filters(kinds=("profile",)))
-    } == {".memories/project.md"}
-    assert {place for place, _ in find_start(dated, Filters(paths=("MEMORY.md",)))} == {
-        "MEMORY.md:1",
-        "MEMORY.md:4",
-    }
-
-
-def test_only_the_notes_saved_last_are_recent(index: Index, put: Callable[..., Any]) -> None:
-    index.apply(
-        [put(f".memories/{i:03}.md", f"note {i}\n", tick=i) for i in range(N_RECENT_NOTES + 5)]
-    )
-    recent = [place for place, _ in find_start(index)]
-    assert len(recent) == N_RECENT_NOTES
-    assert recent[0] == ".memories/005.md:1"
-
-
-def test_filters_apply_before_recent_notes_are_counted(
-    index: Index, put: Callable[..., Any]
-) -> None:
-    old = put(".memories/old.md", "---\nkind: decision\n---\nold\n", tick=1)
-    index.apply(
-        [
-            old,
-            *(
-                put(f".memories/{i:03}.md", f"note {i}\n", tick=i)
-                for i in range(2, N_RECENT_NOTES + 5)
-            ),
-        ]
-    )
-    assert find_start(index, Filters(kinds=("decision",)))
-    assert not [place for place, _ in find_start(index) if "old" in place]
-
-
-def test_each_reason_has_a_limit(index: Index, put: Callable[..., Any]) -> None:
-    paragraphs = "\n\n".join(
-        f"paragraph {i} is as long as a chunk may be, or nearly, give or take a word"
-        for i in range(N_START_CHUNKS + 50)
-    )
-    index.apply([put("MEMORY.md", paragraphs), put(".memories/new.md", "new\n", tick=2)])
-    reasons = [reason for _, reason in find_start(index)]
-    assert (reasons.count("MEMORY.md"), reasons.count("recent")) == (N_START_CHUNKS, 1)
-
-
-def test_blank_lines_between_chunks_are_counted(index: Index, put: Callable[..., Any]) -> None:
-    paragraph = (
-        "words enough for a chunk of its own, whatever else there is, so that none is joined to it"
-    )
-    index.apply(
-        [put("MEMORY.md", f"{paragraph}\n\n{paragraph}\n\n\n{paragraph}\n# Next\n\nword\n")]
-    )
-    with index.pool.acquire(5) as reader:
-        lines = dict(reader.rows("SELECT id, start_line FROM chunks"))
-        sections = [row[0] for row in reader.rows("SELECT id FROM sections")]
-        results = {
-            lines[chunk]: n for chunk, n in count_blank_lines_before(reader, sections).items()
-        }
-    assert results == {3: 1, 6: 2}
-
-
-def test_counts_are_remembered_until_the_next_commit(index: Index, put: Put) -> None:
-    index.apply([put("MEMORY.md", "redis")])
-    with index.pool.acquire(5) as reader:
-        assert count_matching(reader, ['"redis"'], most=10) == [1]
-        memo = reader.memo
-        assert count_matching(reader, ['"redis"', '"disk"'], most=10) == [1, 0]
-        assert reader.memo is memo
-        assert memo["chunks_fts"] == {'"redis"': (1, 10), '"disk"': (0, 10)}
-        index.apply([put(".memories/a.md", "redis disk")])
-        # The snapshot has the former notes.
-        assert count_matching(reader, ['"redis"'], most=10) == [1]
-    with index.pool.acquire(5) as again:
-        assert again is reader
-        assert count_matching(again, ['"redis"', '"disk"'], most=10) == [2, 1]
-        assert count_matching(again, ['"redis"'], most=1) == [1]
-        assert count_matching(again, ['"redis"'], most=10, is_exact=True) == [2]
-
-
-def test_a_count_that_reached_its_limit_is_counted_further(filled: Index) -> None:
-    n_redis = len(find(filled, '"redis"'))
-    with filled.pool.acquire(5) as reader:
-        assert count_matching(reader, ['"redis"'], most=2) == [2]
-        assert count_matching(reader, ['"redis"'], most=100) == [n_redis]
-        assert count_matching(reader, ['"redis"'], most=2) == [2]
-
-
-def test_counts_are_right_where_more_would_be_remembered_than_may_be(
-    filled: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    n_redis = len(find(filled, '"redis"'))
-    monkeypatch.setattr("memsyncd.store.search.MEMO_LIMIT", 2)
-    with filled.pool.acquire(5) as reader:
-        for words in (["redis", "hot"], ["redis", "nowhere"], ["nowhere", "hot", "redis"], ["hot"]):
-            counts = {"redis": n_redis, "hot": 1, "nowhere": 0}
-            expected = [counts[word] for word in words]
-            assert count_matching(reader, [f'"{word}"' for word in words], most=100) == expected
-            assert len(reader.memo["chunks_fts"]) <= max(2, len(words))

@@ -23,7 +23,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, starmap, zip_longest
+from itertools import accumulate, chain, groupby, starmap, zip_longest
 from operator import eq, itemgetter
 from typing import Final, Literal, NamedTuple
 
@@ -215,6 +215,8 @@ _WEIGHED: Final = ("pinned", "important", "project")
 MEMORY_SHARE = 0.5
 LASTING_SHARE = 0.75
 _SHARES: Final[Mapping[StartReason, float]] = {"MEMORY.md": MEMORY_SHARE, "recent": 1.0}
+# So many times the tokens of a block are read for each share, and at least so many chunks.
+SPARE_ROOM, LEAST_READ_CHUNKS = 1.5, 60
 # An estimate of the tokens in a label; the exact number is unknown before the block is filled.
 LABEL_TOKENS = 25
 
@@ -235,14 +237,35 @@ class StartChunk(msgspec.Struct, frozen=True, kw_only=True):
     modified_ns: int
 
 
+def sort_start_chunks(chunks: Iterable[StartChunk]) -> list[StartChunk]:
+    """Return the chunks, the most important first."""
+    return sorted(chunks, key=_start_order)
+
+
 def order_start_chunks(chunks: Iterable[StartChunk]) -> list[tuple[StartChunk, float]]:
     """The chunks, the most important first, each with the share of the block that it and the chunks
     before it may fill.
     """
     return [
-        (chunk, _SHARES.get(chunk.reason, LASTING_SHARE))
-        for chunk in sorted(chunks, key=_start_order)
+        (chunk, _SHARES.get(chunk.reason, LASTING_SHARE)) for chunk in sort_start_chunks(chunks)
     ]
+
+
+def limit_start_chunks(
+    ordered: Iterable[tuple[StartChunk, float]], max_tokens: int
+) -> list[tuple[StartChunk, float]]:
+    """Return the chunks of each share that a block of `max_tokens` can show, and some more, because
+    a block leaves out chunks that say nothing or the same as others.
+    """
+    kept: list[tuple[StartChunk, float]] = []
+    for _, of_share in groupby(ordered, key=itemgetter(1)):
+        n_tokens = 0
+        for number, (chunk, share) in enumerate(of_share):
+            if n_tokens >= SPARE_ROOM * max_tokens and number >= LEAST_READ_CHUNKS:
+                break
+            n_tokens += chunk.n_tokens
+            kept.append((chunk, share))
+    return kept
 
 
 def find_start_place(chunk: StartChunk) -> tuple[int, float]:
