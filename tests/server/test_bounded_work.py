@@ -113,7 +113,6 @@ GROWING: dict[str, str] = {
     "search by task": "walks the sections of all tasks",
     "search for nothing": "tries the filter without the words, and walks all sections for it",
     "search for a common word": MATCHES,
-    "context": "walks all sections, and names all that it leaves out",
     "recall by kind": "reads the notes of all sections of the kind",
     "memory view of the folder": NAMES_ALL,
     "list": NAMES_ALL,
