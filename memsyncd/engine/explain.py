@@ -32,14 +32,13 @@ from memsyncd.engine.plan import acquire
 from memsyncd.engine.redaction import is_secret_word
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
+from memsyncd.store.counts import META, name_meta_field
 from memsyncd.store.filters import compile_match_filters
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (
     MAX_COUNTED,
-    count_keys,
-    count_kinds,
     count_matches,
-    count_tags,
+    count_values,
     find_matching_kinds,
     find_matching_tags,
     find_similar_words,
@@ -358,13 +357,15 @@ def _name_unknown(reader: Reader, related_to: Sequence[str]) -> str:
 def _find_similar(reader: Reader, filters: Filters) -> list[str]:
     """Return existing kinds, tags or notes that are similar to a filter without hits."""
     if filters.kinds:
-        return _find_similar_values(filters.kinds, count_kinds(reader))
+        return _find_similar_values(filters.kinds, count_values(reader, "kind"))
     if filters.tags:
-        return _find_similar_values(filters.tags, count_tags(reader))
+        return _find_similar_values(filters.tags, count_values(reader, "tag"))
     if filters.metas:
         return _find_similar_metas(reader, filters.metas)
     if filters.keys:
-        return [f"has:{key}" for key in _find_similar_values(filters.keys, count_keys(reader))]
+        return [
+            f"has:{key}" for key in _find_similar_values(filters.keys, count_values(reader, META))
+        ]
     if filters.related_to:
         names = StoredLinks(reader).names
         targets = [value.rpartition("=")[2] for value in filters.related_to]
@@ -381,14 +382,16 @@ def _find_similar_metas(reader: Reader, metas: Sequence[str]) -> list[str]:
     """Return existing keys, or values of these keys, similar to keys of filters `meta:`."""
     similar: list[str] = []
     for condition in filter(None, map(parse_condition, metas[:MAX_LOOKED_UP_WORDS])):
-        keys = count_keys(reader)
+        keys = count_values(reader, META)
         if condition.key.casefold() not in {key.casefold() for key, _ in keys}:
             similar += (
                 f"meta:{key}{condition.sign}{_quote(condition.value)}"
                 for key in _find_similar_values([condition.key], keys)
             )
         elif condition.sign == EQUAL:
-            values = _find_similar_values([condition.value], count_keys(reader, condition.key))
+            values = _find_similar_values(
+                [condition.value], count_values(reader, name_meta_field(condition.key))
+            )
             similar += (f"meta:{condition.key}={_quote(value)}" for value in values)
     return similar
 

@@ -49,7 +49,8 @@ from memsyncd.operations.context.declare import ContextParams
 from memsyncd.operations.notes.declare import ListParams
 from memsyncd.operations.search.declare import SearchParams
 from memsyncd.store.candidates import HURRIED
-from memsyncd.store.lookup import count_keys
+from memsyncd.store.counts import META
+from memsyncd.store.lookup import count_values
 from memsyncd.store.pool import MEMO_LIMIT, Reader
 from memsyncd.store.search import find_best_matching, find_matching_among, find_rows
 from memsyncd.store.texts import read_texts
@@ -229,12 +230,10 @@ def _read_comparisons(
     """
     if not list_compared_keys(params.query):
         return params
-    if options.is_hurried:
-        raise NotFresh(HURRIED)  # the keys are in all notes
     keys: set[str] = set()
     for workspace in workspaces:
         with workspace.acquire(options.limit_s(params, config)) as reader:
-            keys.update(fold_value(key) for key, _ in count_keys(reader))
+            keys.update(fold_value(key) for key, _ in count_values(reader, META))
     return replace(params, query=name_comparisons(params.query, keys))
 
 

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import add, sub
 from pathlib import Path
 from typing import assert_never
@@ -32,6 +32,7 @@ from memsyncd.store.connection import (
     transaction,
     translating_errors,
 )
+from memsyncd.store.counts import CountChanges, find_month
 from memsyncd.store.integrity import SUFFIX, CheckState, Ending, FileGuard, Tampering, measure_file
 from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.rows import (
@@ -81,6 +82,7 @@ _KNOWN = "SELECT path, size, mtime_ns, ctime_ns, inode, device, read_at_ns FROM 
 _TOUCH = (
     "UPDATE files SET size=?, mtime_ns=?, ctime_ns=?, inode=?, device=?, read_at_ns=? WHERE path=?"
 )
+_SAVED = "SELECT mtime_ns FROM files WHERE id = ?"
 _COUNT = (
     "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM sections),"
     " (SELECT count(*) FROM chunks), (SELECT count(*) FROM problems)"
@@ -325,11 +327,14 @@ class Index:
         The generation increases if a note's content, path or existence has changed.
         """
         self._wal_pages.checkpoint(MOST_WAL_PAGES)
-        rows, paths, ids_before = Rows(), [], replace(self._ids)
+        paths, ids_before = [], replace(self._ids)
         counts_before, unmerged_before = self.counts, self._unmerged
         counts = {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}
         try:
             with transaction(self._writer):
+                counting = CountChanges(self._writer)
+                counting.advance(_find_time_s(updates))
+                rows = Rows(counts=counting)
                 for update in updates:
                     paths += self._apply_one(update, rows, counts)
                 rows.flush(self._writer)
@@ -383,6 +388,7 @@ class Index:
             case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
                 file_id = self._file_id(path)
                 if file_id is not None:
+                    self._recount_touched(rows, file_id, stat)
                     move_moments(self._writer, file_id, stat)
                     move_standings(self._writer, file_id, stat)
                 self._writer.execute(_TOUCH, (*stat_row(stat), read_at_ns, path))
@@ -392,10 +398,19 @@ class Index:
                 if file_id is None:
                     return []
                 self.counts -= self._begin_change(rows, file_id, "")
+                _subtract(rows, file_id)
                 counts["deleted"] += drop_note(self._writer, rows, file_id)
                 return [path]
             case _:
                 assert_never(update)
+
+    def _recount_touched(self, rows: Rows, file_id: int, stat: FileStat) -> None:
+        """Count the sections of a note anew if it was saved in another month."""
+        mtime_ns = self._writer.execute(_SAVED, (file_id,)).get
+        if find_month(mtime_ns) != find_month(stat_row(stat)[1]):
+            rows.begin_change(self._writer, file_id)
+            _subtract(rows, file_id)
+            rows.recounted.add(file_id)
 
     def _put(self, update: PutNote, rows: Rows, counts: dict[str, int]) -> list[str]:
         note, old_path = update.note, update.moved_from
@@ -414,6 +429,8 @@ class Index:
             counts["upserted"] += add_note(rows, self._ids, note, update.stat, update.read_at_ns)
             return [note.path]
         self.counts -= self._begin_change(rows, file_id, note.text)
+        _subtract(rows, file_id)
+        rows.recounted.add(file_id)
         plan = change_note(
             self._writer, rows, self._ids, file_id, note, update.stat, update.read_at_ns
         )
@@ -635,6 +652,17 @@ def _remove(path: Path) -> None:
             return
         names = (f"{path}.aside-{number}" for number in itertools.count(1))
         path.rename(next(name for name in names if not os.path.lexists(name)))
+
+
+def _subtract(rows: Rows, file_id: int) -> None:
+    if rows.counts is not None:
+        rows.counts.subtract_stored(file_id)
+
+
+def _find_time_s(updates: Iterable[Update]) -> float:
+    """Return when the latest of the notes was read, 0 if none was."""
+    notes = (each for each in updates if isinstance(each, PutNote | PatchNote | TouchNote))
+    return max((note.read_at_ns / 1e9 for note in notes), default=0.0)
 
 
 def _recorded(row: Sequence[int | str]) -> tuple[str, Recorded]:

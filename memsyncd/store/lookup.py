@@ -14,6 +14,15 @@ import msgspec
 
 from memsyncd.core.model import Span
 from memsyncd.core.search.filters import Filters, fold_value, split_list
+from memsyncd.store.counts import (
+    BYTES,
+    LARGEST,
+    META,
+    SIZES,
+    TOTAL,
+    KeptCounts,
+    name_meta_field,
+)
 from memsyncd.store.filters import (
     STATED_TOPIC,
     TOPIC,
@@ -303,15 +312,6 @@ _MATCHING_TAGS = (
     f"SELECT tag, count(*) AS n FROM tags WHERE section IN ({_MATCHED})"
     " GROUP BY tag ORDER BY n DESC, tag LIMIT :values"
 )
-_KINDS = (
-    "SELECT kind, count(*) AS n FROM sections WHERE kind IS NOT NULL"
-    " GROUP BY kind ORDER BY n DESC, kind LIMIT ?"
-)
-_PLACES_OF_KINDS = (
-    "SELECT s.kind, count(*), min(f.path) FROM sections s JOIN files f ON f.id = s.file"
-    " WHERE s.kind IS NOT NULL GROUP BY s.kind ORDER BY s.kind LIMIT ?"
-)
-_TAGS = "SELECT tag, count(*) AS n FROM tags GROUP BY tag ORDER BY n DESC, tag LIMIT ?"
 
 
 def count_matches(
@@ -336,19 +336,12 @@ def find_matching_tags(reader: Reader, match: str) -> list[str]:
     return _find_values(reader, _MATCHING_TAGS, match)
 
 
-def count_kinds(reader: Reader) -> list[tuple[str, int]]:
-    """Return the commonest kinds of all sections, each with its number."""
-    return reader.rows(_KINDS, (MAX_COUNTED,))
-
-
-def find_places_of_kinds(reader: Reader) -> list[tuple[str, int, str]]:
-    """Return each kind, the number of its sections, and the first note that has it."""
-    return reader.rows(_PLACES_OF_KINDS, (MAX_COUNTED,))
-
-
-def count_tags(reader: Reader) -> list[tuple[str, int]]:
-    """Return the commonest tags of all sections, each with its number."""
-    return reader.rows(_TAGS, (MAX_COUNTED,))
+def count_values(reader: Reader, field: str) -> list[tuple[str, int]]:
+    """Return the commonest values of a field of `store/counts` in all sections, each with its
+    number of sections.
+    """
+    counts = KeptCounts(reader).list(field, most=MAX_COUNTED)
+    return [(value, n_sections) for value, n_sections, _ in counts if value is not None]
 
 
 def _find_values(reader: Reader, statement: str, match: str) -> list[str]:
@@ -429,14 +422,10 @@ _TAGGED = (
     " ON t.section = s.id"
 )
 _BY_DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
-# The most keys or values of free metadata that are compared with a mistyped key or value.
-MAX_VALUES = 10_000
-# The sizes of groups, in powers of 4 from 1,024 bytes: `0-1 KiB`, `1-4 KiB`.
-_SIZES = ((1, "0-1"), (4, "1-4"), (16, "4-16"), (64, "16-64"), (256, "64-256"))
 _BY_SIZE = (
     "CASE "
-    + " ".join(f"WHEN f.size < {most * 1024} THEN '{name} KiB'" for most, name in _SIZES)
-    + " ELSE 'over 256 KiB' END"
+    + " ".join(f"WHEN f.size < {most} THEN '{name}'" for most, name in SIZES)
+    + f" ELSE '{LARGEST}' END"
 )
 # Groups that are not columns: the value, and the order of the values.
 _GROUPS = {
@@ -461,8 +450,18 @@ def count_sections(
     reader: Reader, filters: Filters, groups: Sequence[str], *, most: int
 ) -> SectionCounts:
     """Count the sections that pass the filters, by columns of sections, tag, month, size, `meta`
-    or `meta:KEY`.
+    or `meta:KEY`. Without filters, the counts that each commit keeps are read.
     """
+    hides = not filters.includes_archived, not filters.includes_expired
+    if filters.is_hiding_alone and hides[0] == hides[1]:
+        return _read_kept(KeptCounts(reader, filters.now_s if hides[0] else None), groups, most)
+    return count_passing(reader, filters, groups, most=most)
+
+
+def count_passing(
+    reader: Reader, filters: Filters, groups: Sequence[str], *, most: int
+) -> SectionCounts:
+    """As `count_sections`, by reading the sections that pass the filters."""
     source, bindings = _FROM_ALL, {}
     condition, named = compile_section_filters(reader, filters)
     if condition:
@@ -472,7 +471,7 @@ def count_sections(
     counts = {}
     for group in groups:
         name, _, key = group.partition(":")
-        if name == META_GROUP:
+        if name == META:
             counts[group] = count_pairs(reader, source, bindings, key or None, most=most)
             continue
         value, order = _GROUPS.get(group, (f"s.{group}", "n DESC, value"))
@@ -484,6 +483,16 @@ def count_sections(
     return SectionCounts(n_sections, n_notes, n_bytes, counts)
 
 
+def _read_kept(kept: KeptCounts, groups: Sequence[str], most: int) -> SectionCounts:
+    counts = {}
+    for group in groups:
+        name, _, key = group.partition(":")
+        field = name_meta_field(key) if name == META and key else group
+        counts[group] = kept.list(field, most=most)
+    n_bytes, _ = kept.read(BYTES)
+    return SectionCounts(*kept.read(TOTAL), n_bytes, counts)
+
+
 # --- Keys and values of free metadata -------------------------------------------------------------
 
 _ALL_PAIRS = (
@@ -491,7 +500,6 @@ _ALL_PAIRS = (
     " coalesce(s.extra, '{{}}'))) e WHERE e.value <> '' {limit}"
 )
 _OF_KEY = "AND e.key = :key COLLATE NOCASE"
-META_GROUP = "meta"
 
 
 def count_pairs(
@@ -511,14 +519,6 @@ def count_pairs(
     counts: list[tuple[str | None, int, int]] = []
     counts += ((word, len(sections), len(files)) for word, sections, files in groups.values())
     return sorted(counts, key=lambda count: (-count[1], count[0]))[:most]
-
-
-def count_keys(reader: Reader, key: str | None = None) -> list[tuple[str, int]]:
-    """Return the commonest keys of free metadata, or values of a key, each with its number of
-    sections.
-    """
-    counts = count_pairs(reader, _FROM_ALL, {}, key, most=MAX_VALUES)
-    return [(word, n_sections) for word, n_sections, _ in counts if word]
 
 
 # --- Kinds and topics -----------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from memsyncd.core.model import (
     NotePatch,
     Outline,
     OutlineSection,
+    Section,
     count_tokens,
     find_moment,
     has_text,
@@ -34,6 +35,15 @@ from memsyncd.core.model import (
 from memsyncd.core.search.dates import find_heading_date, find_note_date, find_stated_date
 from memsyncd.core.search.filters import split_list, strip_links
 from memsyncd.core.search.words import MarkBlanker, SubwordFinder, fold, space_out
+from memsyncd.store.counts import (
+    COLUMNS,
+    SECTION_FACTS,
+    CountChanges,
+    NoteFacts,
+    SectionFacts,
+    find_month,
+    find_size,
+)
 from memsyncd.store.targets import LinkChanges, forget_links, pack_name, settle_links
 from memsyncd.store.texts import inflate, make_blocks
 
@@ -46,9 +56,13 @@ _INT_MAX = 2**63 - 1
 _WRAP = 2**64
 _EARLIEST_NS = -(2**61)  # 1896
 
+_FILE_COLUMNS = (
+    "id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, day,"
+    " kind, tags, topic, extra"
+)
+_FILE_VALUES = ",".join("?" * len(_FILE_COLUMNS.split(",")))
 _FILE = (
-    "INSERT INTO files(id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns,"
-    " lines, title, day, kind, tags, topic, extra) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    f"INSERT INTO files({_FILE_COLUMNS}) VALUES({_FILE_VALUES})"
     " ON CONFLICT(id) DO UPDATE SET path=excluded.path, digest=excluded.digest,"
     " size=excluded.size, mtime_ns=excluded.mtime_ns, ctime_ns=excluded.ctime_ns,"
     " inode=excluded.inode, device=excluded.device, read_at_ns=excluded.read_at_ns,"
@@ -59,6 +73,12 @@ _SECTION_COLUMNS = (
     "file, slugs, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
     " status, task, session, source, created, updated, expires, day, topic, moment, is_empty, extra"
 )
+_COUNTED_COLUMNS = [
+    _SECTION_COLUMNS.split(", ").index(name) for name in (*COLUMNS, "day", "expires", "extra")
+]
+_COUNTED_OF_FILE = [
+    _FILE_COLUMNS.split(", ").index(name) for name in ("path", "size", "mtime_ns", "day", "extra")
+]
 _SECTION_VALUES = ",".join("?" * len(_SECTION_COLUMNS.split(",")))
 _SECTION = f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,{_SECTION_VALUES})"
 _SECTION_UPDATE = f"UPDATE sections SET ({_SECTION_COLUMNS}) = ({_SECTION_VALUES}) WHERE id = ?"
@@ -100,6 +120,8 @@ _CHUNKS_OF_LINES = (
 )
 _OF_FILE = "file = ?"
 _DELETE_OF_SECTIONS = "DELETE FROM {table} WHERE section IN (SELECT id FROM sections WHERE {where})"
+_FACTS_OF_LINES = f"SELECT {SECTION_FACTS} FROM sections s WHERE {_OF_LINES}"
+_NOTE_FACTS = "SELECT path, size, mtime_ns, day, extra FROM files WHERE id = ?"
 _OUTLINE = (
     "SELECT slugs, heading, level, start_line FROM sections WHERE file = ? ORDER BY start_line"
 )
@@ -140,7 +162,8 @@ class Rows(msgspec.Struct):
     """Rows to insert, in a list for each table. The flush has an order that foreign keys allow.
 
     The chunks in `deleted` are deleted first. `changed` are existing files for which rows were
-    collected: the rows must be flushed before such a file is read.
+    collected: the rows must be flushed before such a file is read. `facts` are what new notes are
+    counted by; the changed files in `recounted` are counted after the flush.
     """
 
     files: list[Row] = msgspec.field(default_factory=list)
@@ -160,6 +183,9 @@ class Rows(msgspec.Struct):
     deleted: list[int] = msgspec.field(default_factory=list)
     changed: set[int] = msgspec.field(default_factory=set)
     leading: LinkChanges = msgspec.field(default_factory=LinkChanges)
+    facts: list[tuple[NoteFacts, list[SectionFacts]]] = msgspec.field(default_factory=list)
+    recounted: set[int] = msgspec.field(default_factory=set)
+    counts: CountChanges | None = None
 
     def begin_change(self, connection: apsw.Connection, file_id: int) -> None:
         """Flush if rows of this file were collected. Call it before reading and changing a file."""
@@ -188,6 +214,14 @@ class Rows(msgspec.Struct):
                     connection.executemany(statement, rows)
                 rows.clear()
         settle_links(connection, self.leading, last_link)
+        if self.counts is not None:
+            for note, sections in self.facts:
+                self.counts.add(note, sections)
+            for file_id in self.recounted:
+                self.counts.add_stored(file_id)
+            self.counts.write()
+        self.facts.clear()
+        self.recounted.clear()
 
 
 class Ids(msgspec.Struct):
@@ -218,10 +252,12 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
     """Collect the rows of a new note; return the number of chunks."""
     file_id, ids.file = ids.file, ids.file + 1
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
-    section_ids = {}
+    section_ids, facts = {}, []
     for section, row in zip(note.sections, _make_section_rows(file_id, note, stat), strict=True):
         section_ids[section.anchor], ids.section = ids.section, ids.section + 1
         rows.sections.append((section_ids[section.anchor], *row))
+        facts.append(_find_facts(section, row))
+    rows.facts.append((_find_note_facts(rows.files[-1]), facts))
     _note_changes(rows, file_id, NO_DETAILS, _collect_details(rows, file_id, note, section_ids))
     _collect_standings(rows, file_id, note, stat)
     rows.texts.extend((file_id, *block) for block in make_blocks(note.text, note.n_lines))
@@ -281,6 +317,7 @@ def patch_note(
     note = patch.note
     lines = (file_id, patch.start, patch.old_after)
     section_ids = dict(connection.execute(_SECTION_IDS, lines))
+    _count_patch(connection, rows, file_id, patch, stat)
     anchors = {f"{note.path}#{slugs}": row_id for slugs, row_id in section_ids.items()}
     if anchors.keys() != {section.anchor for section in note.sections}:
         raise AssertionError("a patch names other sections than the index has")
@@ -307,6 +344,45 @@ def patch_note(
     move_standings(connection, file_id, stat)
     _collect_standings(rows, file_id, note, stat)
     return plan, n_moved
+
+
+def _count_patch(
+    connection: apsw.Connection, rows: Rows, file_id: int, patch: NotePatch, stat: FileStat
+) -> None:
+    """Count a note that is about to be patched. Most patches change nothing by which it is counted
+    but its size.
+    """
+    if rows.counts is None:
+        return
+    lines = (file_id, patch.start, patch.old_after)
+    old = sorted(map(SectionFacts._make, connection.execute(_FACTS_OF_LINES, lines)), key=repr)
+    section_rows = zip(
+        patch.note.sections, _make_section_rows(file_id, patch.note, stat), strict=True
+    )
+    new = sorted((_find_facts(section, row) for section, row in section_rows), key=repr)
+    [row_before] = connection.execute(_NOTE_FACTS, (file_id,))
+    note_before = NoteFacts._make(row_before)
+    note = _find_note_facts(_file_row(file_id, patch.note, stat, 0))
+    groups = [
+        (find_month(each.mtime_ns), find_size(each.size), each.day, each.extra)
+        for each in (note_before, note)
+    ]
+    if old == new and groups[0] == groups[1]:
+        rows.counts.add_bytes(file_id, note.size - note_before.size)
+    else:
+        rows.counts.subtract_stored(file_id)
+        rows.recounted.add(file_id)
+
+
+def _find_facts(section: Section, row: Row) -> SectionFacts:
+    """Return what a section with this row, without its id, is counted by."""
+    tags = section.meta.tags
+    joined = "\x1f".join(sorted({*tags})) if tags else None
+    return SectionFacts._make((*(row[at] for at in _COUNTED_COLUMNS), joined))
+
+
+def _find_note_facts(row: Row) -> NoteFacts:
+    return NoteFacts(*(row[at] for at in _COUNTED_OF_FILE))
 
 
 def read_outline(connection: apsw.Connection, path: str) -> Outline | None:

@@ -13,7 +13,7 @@ an empty one. `moment` orders sections by age, and `is_empty` is 1 for a section
 `core/model.find_moment` and `core/model.has_text`. A link can lead only to a note that has a name
 with the same `key`; `links.file` is this note, `links.place` the section in it that the link names.
 A name is stored as `/` if it is the name from the note's path, and as empty text if it equals its
-key. `linking` and `counts` have sums that each commit keeps (`store/targets`).
+key. `linking` (`store/targets`) and `counts` (`store/counts`) have sums that each commit keeps.
 
 records.db: numbered migrations that keep everything.
 """
@@ -174,8 +174,14 @@ CREATE TABLE counts(
   field TEXT NOT NULL,
   value TEXT NOT NULL,
   n INTEGER NOT NULL,
+  n_notes INTEGER NOT NULL DEFAULT 0,
+  n_all INTEGER NOT NULL DEFAULT 0,
+  n_notes_all INTEGER NOT NULL DEFAULT 0,
+  first TEXT,
   PRIMARY KEY (field, value)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX counts_by_n ON counts(field, n DESC, value);
+CREATE INDEX counts_by_n_all ON counts(field, n_all DESC, value);
 
 CREATE TABLE names(
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,

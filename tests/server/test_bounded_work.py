@@ -106,7 +106,6 @@ MATCHES = "bm25 reads each passage that has one of the words"
 EXPIRED = "looks up all sections that are past their expiry"
 GROWING: dict[str, str] = {
     "doctor": WALKS,
-    "problems": "looks for the kinds of all sections",
     "search": EXPIRED,
     "search several words": MATCHES,
     "search by tag": EXPIRED,
@@ -121,8 +120,6 @@ GROWING: dict[str, str] = {
     "similar": MATCHES,
     "patterns": WALKS,
     "duplicates": "compares all sections",
-    "stats": WALKS,
-    "stats by tag": WALKS,
     "stats of a task": WALKS,
     "access.stats": "sorts all sections that were recalled",
     "topic.list": WALKS,

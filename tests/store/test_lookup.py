@@ -13,9 +13,8 @@ from memsyncd.store.index import DropNote, Index, PutNote
 from memsyncd.store.lookup import (
     StoredNote,
     by_path,
-    count_kinds,
     count_matches,
-    count_tags,
+    count_values,
     find_matching_kinds,
     find_matching_tags,
     find_similar_words,
@@ -232,8 +231,8 @@ def test_kinds_and_tags_of_matches_are_listed_by_frequency(tagged: Index) -> Non
 
 def test_all_kinds_and_tags_are_listed_by_frequency(tagged: Index) -> None:
     with tagged.pool.acquire(5) as reader:
-        assert count_kinds(reader)[:2] == [("decision", 3), ("error", 2)]
-        assert [tag for tag, _ in count_tags(reader)] == ["ops", "auth"]
+        assert count_values(reader, "kind")[:2] == [("decision", 3), ("error", 2)]
+        assert [tag for tag, _ in count_values(reader, "tag")] == ["ops", "auth"]
 
 
 # --- similar words --------------------------------------------------------------------------------

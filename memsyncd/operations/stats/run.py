@@ -34,7 +34,8 @@ from memsyncd.operations.stats.declare import (
     ValueCount,
 )
 from memsyncd.store.accesses import Recalls, SectionKey
-from memsyncd.store.lookup import META_GROUP, count_sections
+from memsyncd.store.counts import META
+from memsyncd.store.lookup import count_sections
 from memsyncd.store.sections import read_anchors
 
 # How long a job may wait for a reader of the index.
@@ -55,8 +56,8 @@ def compute_stats(
     """
     for group in params.by:
         name, colon, key = group.partition(":")
-        if not (key.strip() if colon and name == META_GROUP else group in (*GROUPS, META_GROUP)):
-            hint = f"use one of {', '.join(GROUPS)}, {META_GROUP} or {META_GROUP}:KEY"
+        if not (key.strip() if colon and name == META else group in (*GROUPS, META)):
+            hint = f"use one of {', '.join(GROUPS)}, {META} or {META}:KEY"
             raise BadRequest(f"sections are not counted by {group[:40]}", hint=hint)
     filters = complete_filters(params.filters, config, now_s, accesses)
     with workspace.acquire(READ_LIMIT_S) as reader:

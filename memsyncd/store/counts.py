@@ -1,0 +1,390 @@
+"""Keep in index.db how many sections and notes have each value of their metadata, and read this.
+
+A row of `counts` has four numbers for a value of a field: `n` sections and `n_notes` notes without
+archived and expired sections, and `n_all` and `n_notes_all` with them. A commit adds the numbers of
+the notes that it writes, and subtracts the numbers that they had. Which sections have expired
+depends on the time: `n` and `n_notes` hold for the moment `counted_s` in `meta`, which a commit
+moves to its own time. A question at another time corrects them by the notes with a section that has
+expired in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import apsw
+import msgspec
+
+from memsyncd.core.model import ARCHIVED
+from memsyncd.core.search.filters import fold_value, split_list
+from memsyncd.store.pool import Reader
+
+COLUMNS = ("kind", "task", "session", "source", "priority", "lifecycle", "status")
+"""The columns of sections that are fields by themselves."""
+TOTAL, BYTES = "total", "bytes"
+META = "meta"
+NO_VALUE = "\0"
+"""Stands for sections without a value. No text of a note has this sign."""
+# The sizes of groups, in powers of 4 from 1,024 bytes: `0-1 KiB`, `1-4 KiB`.
+SIZES = tuple((most * 1024, f"{most // 4}-{most} KiB") for most in (1, 4, 16, 64, 256))
+LARGEST = "over 256 KiB"
+# The spellings of a value whose case does not count. The spelling without capitals has no row.
+_SPELLING = "spelling:"
+
+Key = tuple[str, str]
+ValueNumbers = tuple[int, int, int, int]
+Sums = dict[Key, ValueNumbers]
+Execute = Callable[[str, tuple[Any, ...]], Iterable[tuple[Any, ...]]]
+
+SECTION_FACTS = (
+    f"{', '.join(f's.{name}' for name in COLUMNS)}, s.day, s.expires, s.extra,"
+    " (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
+)
+_NOTE = "SELECT path, size, mtime_ns, day, extra FROM files WHERE id = ?"
+_SECTIONS = f"SELECT {SECTION_FACTS} FROM sections s WHERE s.file = ?"
+_EXPIRING = "SELECT DISTINCT file FROM sections WHERE expires > ? AND expires <= ?"
+_COUNTED = "SELECT value FROM meta WHERE key = 'counted_s'"
+_PUT_COUNTED = "INSERT OR REPLACE INTO meta(key, value) VALUES('counted_s', ?)"
+_ADD = (
+    "INSERT INTO counts(field, value, n, n_notes, n_all, n_notes_all) VALUES(?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT(field, value) DO UPDATE SET n = n + excluded.n,"
+    " n_notes = n_notes + excluded.n_notes, n_all = n_all + excluded.n_all,"
+    " n_notes_all = n_notes_all + excluded.n_notes_all"
+)
+_FIRST = "SELECT first FROM counts WHERE field = 'kind' AND value = ?"
+_PUT_FIRST = "UPDATE counts SET first = ? WHERE field = 'kind' AND value = ?"
+_FIND_FIRST = (
+    "UPDATE counts SET first = (SELECT min(f.path) FROM sections s JOIN files f ON f.id = s.file"
+    " WHERE s.kind = ?1) WHERE field = 'kind' AND value = ?1"
+)
+_HAS_VISIBLE = (
+    "SELECT EXISTS(SELECT 1 FROM sections WHERE file = ? AND status IS NOT 'archived'"
+    " AND (expires IS NULL OR expires > iif(expires LIKE '%Z', ?, ?)))"
+)
+_DROP_EMPTY = "DELETE FROM counts WHERE field = ? AND value = ? AND n_all = 0"
+
+_decode = msgspec.json.Decoder(dict[str, str]).decode
+
+
+class SectionFacts(NamedTuple):
+    """What a section is counted by, in the order of `SECTION_FACTS`. `extra` is JSON, `tags` are
+    sorted and have a separator between them.
+    """
+
+    kind: str | None
+    task: str | None
+    session: str | None
+    source: str | None
+    priority: str | None
+    lifecycle: str | None
+    status: str | None
+    day: str | None
+    expires: str | None
+    extra: str | None
+    tags: str | None
+
+
+class NoteFacts(NamedTuple):
+    """What the sections of a note are counted by."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    day: str | None
+    extra: str | None
+
+
+class Moment(NamedTuple):
+    """A time, as texts that are compared with expiries: in UTC and in local time."""
+
+    utc: str
+    local: str
+
+    @classmethod
+    def at(cls, now_s: float) -> Moment:
+        utc = datetime.fromtimestamp(now_s, UTC).replace(tzinfo=None)
+        local = datetime.fromtimestamp(now_s)  # noqa: DTZ006  days and times of people
+        return cls(f"{utc.isoformat(timespec='seconds')}Z", local.isoformat(timespec="seconds"))
+
+    def has_expired(self, expires: str | None) -> bool:
+        return expires is not None and expires <= (self.utc if expires[-1:] == "Z" else self.local)
+
+
+# --- one note -----------------------------------------------------------------------------------
+
+
+def count_note(note: NoteFacts, sections: Iterable[SectionFacts], moment: Moment) -> Sums:
+    """Return the numbers that a note adds to `counts`."""
+    visible: Counter[Key] = Counter()
+    every: Counter[Key] = Counter()
+    # Most sections of a note are alike.
+    for section, n in Counter(sections).items():
+        keys = _list_keys(note, section)
+        every.update(dict.fromkeys(keys, n))
+        if section.status != ARCHIVED and not moment.has_expired(section.expires):
+            visible.update(dict.fromkeys(keys, n))
+    sums = {key: (visible[key], int(key in visible), n, 1) for key, n in every.items()}
+    if every:
+        sums[BYTES, ""] = (note.size if visible else 0, 0, note.size, 0)
+    return sums
+
+
+def _list_keys(note: NoteFacts, section: SectionFacts) -> set[Key]:
+    keys = {(name, value or NO_VALUE) for name, value in zip(COLUMNS, section, strict=False)}
+    day = section.day or note.day
+    keys.add(("month", day[:7] if day else find_month(note.mtime_ns)))
+    keys.add(("size", find_size(note.size)))
+    keys.add((TOTAL, ""))
+    keys.update(_list_tag_keys(section.tags))
+    keys.update(_list_meta_keys(note.extra, section.extra))
+    return keys
+
+
+def find_month(mtime_ns: int) -> str:
+    """Return the month of a time: `2026-03`."""
+    try:
+        return time.strftime("%Y-%m", time.localtime(mtime_ns // 1_000_000_000))
+    except (OverflowError, OSError, ValueError):
+        return NO_VALUE
+
+
+def find_size(size: int) -> str:
+    return next((name for most, name in SIZES if size < most), LARGEST)
+
+
+@lru_cache(maxsize=256)
+def _list_tag_keys(tags: str | None) -> tuple[Key, ...]:
+    """A tag counts for the tags in which it is nested, as in the filter."""
+    keys: dict[Key, None] = {}
+    for tag in tags.split("\x1f") if tags else ():
+        outer = tag
+        while outer:
+            keys.update(_spell("tag", fold_ascii(outer), outer))
+            outer = outer.rpartition("/")[0].rstrip("/") if "/" in outer[1:] else ""
+    return tuple(keys) or (("tag", NO_VALUE),)
+
+
+@lru_cache(maxsize=256)
+def _list_meta_keys(of_note: str | None, own: str | None) -> tuple[Key, ...]:
+    pairs = _decode(of_note) if of_note else {}
+    if own:
+        pairs = {**pairs, **_decode(own)}
+    keys: dict[Key, None] = {}
+    for key, value in pairs.items():
+        if value:
+            keys.update(_spell(META, fold_value(key), key))
+            for word in split_list(value):
+                keys.update(_spell(name_meta_field(key), fold_value(word), word))
+    return tuple(keys)
+
+
+def _spell(field: str, folded: str, text: str) -> dict[Key, None]:
+    keys: dict[Key, None] = {(field, folded): None}
+    if text != folded:
+        keys[f"{_SPELLING}{field}", f"{folded}\x1f{text}"] = None
+    return keys
+
+
+def name_meta_field(key: str) -> str:
+    """Return the field that counts the values of a key of free metadata."""
+    return f"{META}:{fold_value(key)}"
+
+
+def fold_ascii(text: str) -> str:
+    """As SQLite's NOCASE."""
+    return (
+        text.lower()
+        if text.isascii()
+        else "".join(char.lower() if char.isascii() else char for char in text)
+    )
+
+
+def read_note_counts(execute: Execute, file_id: int, moments: Sequence[Moment]) -> list[Sums]:
+    """Return the numbers of a note as indexed, at each of the moments."""
+    note, sections = _read_facts(execute, file_id)
+    return [count_note(note, sections, moment) for moment in moments]
+
+
+def _read_facts(execute: Execute, file_id: int) -> tuple[NoteFacts, list[SectionFacts]]:
+    [note] = execute(_NOTE, (file_id,))
+    return NoteFacts(*note), [SectionFacts(*row) for row in execute(_SECTIONS, (file_id,))]
+
+
+# --- commits ------------------------------------------------------------------------------------
+
+
+class CountChanges:
+    """Collects the changes of counts of a transaction."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._sums: dict[Key, list[int]] = {}
+        self._paths: dict[str, tuple[set[str], set[str]]] = {}
+        """The notes that had each kind, and the notes that have it now."""
+        self._moment_s = float(connection.execute(_COUNTED).get or 0.0)
+        self.moment = Moment.at(self._moment_s)
+
+    def advance(self, now_s: float) -> None:
+        """Let all counts hold for a later time. Call it before notes change."""
+        before, self._moment_s = self.moment, max(now_s, self._moment_s)
+        self.moment = Moment.at(self._moment_s)
+        if self.moment == before:
+            return
+        for file_id in _find_expiring(self._connection.execute, before, self.moment):
+            moments = before, self.moment
+            old, new = read_note_counts(self._connection.execute, file_id, moments)
+            self._add(new, 1)
+            self._add(old, -1)
+
+    def add(self, note: NoteFacts, sections: Iterable[SectionFacts]) -> None:
+        """Add the numbers of a note."""
+        sums = count_note(note, sections, self.moment)
+        self._add(sums, 1)
+        self._note_kinds(sums, note.path, is_gained=True)
+
+    def add_stored(self, file_id: int) -> None:
+        """Add the numbers of a note as it is in the database."""
+        self.add(*_read_facts(self._connection.execute, file_id))
+
+    def subtract_stored(self, file_id: int) -> None:
+        """Subtract the numbers of a note that is about to change."""
+        note, sections = _read_facts(self._connection.execute, file_id)
+        sums = count_note(note, sections, self.moment)
+        self._add(sums, -1)
+        self._note_kinds(sums, note.path, is_gained=False)
+
+    def add_bytes(self, file_id: int, n_bytes: int) -> None:
+        """Count a note that has become longer, but is counted by nothing else than before."""
+        is_visible = self._connection.execute(_HAS_VISIBLE, (file_id, *self.moment)).get
+        self._add({(BYTES, ""): (n_bytes if is_visible else 0, 0, n_bytes, 0)}, 1)
+
+    def write(self) -> None:
+        changed = [
+            (field, value, *numbers)
+            for (field, value), numbers in self._sums.items()
+            if any(numbers)
+        ]
+        self._connection.executemany(_ADD, changed)
+        gone = [key for key, numbers in self._sums.items() if numbers[2] < 0]
+        self._connection.executemany(_DROP_EMPTY, gone)
+        self._sums.clear()
+        for kind, (lost, gained) in self._paths.items():
+            first = self._connection.execute(_FIRST, (kind,)).get
+            if first is None or (first in lost and first not in gained):
+                self._connection.execute(_FIND_FIRST, (kind,))
+            elif gained:
+                self._connection.execute(_PUT_FIRST, (min(first, *gained), kind))
+        self._paths.clear()
+        self._connection.execute(_PUT_COUNTED, (repr(self._moment_s),))
+
+    def _add(self, sums: Mapping[Key, ValueNumbers], sign: int) -> None:
+        for key, numbers in sums.items():
+            before = self._sums.setdefault(key, [0, 0, 0, 0])
+            for at, number in enumerate(numbers):
+                before[at] += sign * number
+
+    def _note_kinds(self, sums: Sums, path: str, *, is_gained: bool) -> None:
+        for field, value in sums:
+            if field == "kind" and value != NO_VALUE:
+                self._paths.setdefault(value, (set(), set()))[is_gained].add(path)
+
+
+def _find_expiring(execute: Execute, one: Moment, other: Moment) -> Iterator[int]:
+    first, last = sorted((one, other))
+    for (file_id,) in [*execute(_EXPIRING, (min(first), max(last)))]:
+        yield file_id
+
+
+# --- questions ----------------------------------------------------------------------------------
+
+_PLACES = (
+    "SELECT value, n_all, first FROM counts WHERE field = 'kind' AND first IS NOT NULL"
+    " ORDER BY value LIMIT ?"
+)
+_TOP = "SELECT value, {n}, {notes} FROM counts WHERE field = ? AND {n} > 0 ORDER BY {order} LIMIT ?"
+_ROW = "SELECT n, n_notes, n_all, n_notes_all FROM counts WHERE field = ? AND value = ?"
+_SPELLINGS = (
+    "SELECT value, n_all FROM counts WHERE field = ? AND value > ? AND value < ?"
+    " ORDER BY n_all DESC, value"
+)
+_ORDERS = {"month": "value DESC"}
+
+
+class KeptCounts:
+    """The counts in one snapshot of an index, without the sections that are archived or have
+    expired at `now_s`; of all sections without `now_s`.
+    """
+
+    def __init__(self, reader: Reader, now_s: float | None = None) -> None:
+        self._reader = reader
+        self._is_all = now_s is None
+        self._changed: dict[Key, list[int]] = {}
+        """The differences between the time of the counts and `now_s`."""
+        if now_s is None:
+            return
+        rows = reader.rows(_COUNTED)
+        moments = Moment.at(float(rows[0][0]) if rows else 0.0), Moment.at(now_s)
+        if moments[0] == moments[1]:
+            return
+        for file_id in _find_expiring(reader.rows, *moments):
+            then, now = read_note_counts(reader.rows, file_id, moments)
+            for key, numbers in now.items():
+                changed = self._changed.setdefault(key, [0, 0])
+                for at in (0, 1):
+                    changed[at] += numbers[at] - then[key][at]
+
+    def read(self, field: str, value: str = "") -> tuple[int, int]:
+        """Return the numbers of sections and notes of one value."""
+        rows = self._reader.rows(_ROW, (field, value))
+        n, n_notes, n_all, n_notes_all = rows[0] if rows else (0, 0, 0, 0)
+        if self._is_all:
+            return n_all, n_notes_all
+        more, more_notes = self._changed.get((field, value), (0, 0))
+        return n + more, n_notes + more_notes
+
+    def list(self, field: str, *, most: int) -> list[tuple[str | None, int, int]]:
+        """Return the commonest values of a field with their numbers of sections and notes. Months
+        and sizes keep their order.
+        """
+        corrected = [value for name, value in self._changed if name == field]
+        n, notes = ("n_all", "n_notes_all") if self._is_all else ("n", "n_notes")
+        order = _ORDERS.get(field, f"{n} DESC, value")
+        limit = most + len(corrected)
+        rows = self._reader.rows(_TOP.format(n=n, notes=notes, order=order), (field, limit))
+        counts = {value: (n_sections, n_notes) for value, n_sections, n_notes in rows}
+        counts |= {value: self.read(field, value) for value in corrected}
+        present = [(value, *numbers) for value, numbers in counts.items() if numbers[0]]
+        if field == "size":
+            order_of_sizes = [*(name for _, name in SIZES), LARGEST]
+            present.sort(key=lambda row: order_of_sizes.index(row[0]))
+        elif field == "month":
+            present.sort(key=lambda row: row[0], reverse=True)
+        else:
+            present.sort(key=lambda row: (-row[1], row[0]))
+        return [
+            (self._find_spelling(field, value), n_sections, n_notes)
+            for value, n_sections, n_notes in present[:most]
+        ]
+
+    def _find_spelling(self, field: str, value: str) -> str | None:
+        """Return the commonest spelling of a value whose case does not count."""
+        if value == NO_VALUE:
+            return None
+        if field != "tag" and not field.startswith(META):
+            return value
+        bounds = (f"{_SPELLING}{field}", f"{value}\x1f", f"{value}\x20")
+        spellings = self._reader.rows(_SPELLINGS, bounds)
+        n_folded = self._reader.rows(_ROW, (field, value))[0][2] - sum(n for _, n in spellings)
+        if not spellings or n_folded >= spellings[0][1]:
+            return value
+        return str(spellings[0][0])[len(value) + 1 :]
+
+
+def find_places_of_kinds(reader: Reader, *, most: int) -> list[tuple[str, int, str]]:
+    """Return each kind, the number of its sections, and the first note that has it."""
+    return reader.rows(_PLACES, (most,))
