@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.guard.injection import NO_WARNINGS, GuardPolicy, find_warnings
+from memsyncd.core.guard.injection import (
+    NO_WARNINGS,
+    PROMPT_INJECTION,
+    SECRET,
+    GuardPolicy,
+    find_warnings,
+)
 from memsyncd.core.markdown.decode import Decoded, decode_note
 from memsyncd.core.markdown.frontmatter import (
     NO_FRONT_MATTER,
@@ -318,7 +324,10 @@ def find_conflicts(path: str, decoded: Decoded) -> list[Problem]:
 # Problems that `rechunk_note` finds again, because it looks for them in the whole text. It cannot
 # find the other problems outside of the sections that it parses.
 _WHOLE_PROBLEMS = frozenset(
-    ("bom", "nul", "not_utf8", "cr_line_ends", "long_line", "conflict_markers")
+    (
+        *("bom", "nul", "not_utf8", "cr_line_ends", "long_line", "conflict_markers"),
+        *(SECRET, PROMPT_INJECTION),
+    )
 )
 
 
