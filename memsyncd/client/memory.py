@@ -78,8 +78,12 @@ if TYPE_CHECKING:
 
 def _complete(answer: dict[str, Any]) -> dict[str, Any]:
     # A daemon that was started before an update does not send the newer fields.
-    n_left_out = len(answer.get("left_out", ()))
-    return {"query_problems": [], "excluded": [], "n_left_out": n_left_out, **answer}
+    newer: dict[str, Any] = {
+        "n_left_out": len(answer.get("left_out", ())),
+        "task": None,
+        "signals": [],
+    }
+    return {"query_problems": [], "excluded": [], **newer, **answer}
 
 
 class Hits(list["Hit"]):
@@ -120,6 +124,7 @@ class ContextBlock(str):
     """Markdown for a prompt. It is empty if nothing is relevant; then `why_empty` gives the reason.
 
     `included` and `left_out` list sections, best first; `left_out` has the best 20 of `n_left_out`.
+    `task` is the task that the block is about, `signals` the numbers of unread signals in it.
     `tokens` is the size of the text, counted as 4 characters a token.
     """
 
@@ -130,6 +135,8 @@ class ContextBlock(str):
         "left_out",
         "n_left_out",
         "query_problems",
+        "signals",
+        "task",
         "tokens",
         "why_empty",
         "workspaces",
@@ -141,6 +148,8 @@ class ContextBlock(str):
     left_out: list[LeftOutPart]
     n_left_out: int
     why_empty: str | None
+    task: str | None
+    signals: list[int]
     query_problems: list[str]
     excluded: list[str]
     freshness: Freshness
@@ -354,6 +363,8 @@ class Memsyncd(GeneratedMethods):
         heading: str | None = None,
         mark: bool = True,
         follow: Words = (),
+        profile: bool = False,
+        agent: str | None = None,
         user: bool = True,
         workspaces: WorkspaceNames = None,
         track_access: bool = True,
@@ -365,16 +376,23 @@ class Memsyncd(GeneratedMethods):
         """Return markdown for a prompt, of at most `max_tokens` (2000 by default). Its first line
         is `heading` (`## Prior Knowledge` by default). It is empty if nothing is relevant.
 
-        Without a query, the block is the context for the start of a session. If the text tries to
-        instruct its reader, a line below the heading says so, unless `mark` is False. Each section
-        of the block counts as recalled, unless `track_access` is False. `follow` names relations;
-        the sections that they lead to are included, too. `user=False` leaves out the user-wide
-        workspace. `workspaces`, `wait` and `timeout_s` are as in `search`.
+        Without a query, the block is the context for the start of a session. With the name of a
+        `task` or `session`, or with `profile`, it begins with their memories, and with the unread
+        signals to them and to `agent`; a list of tasks or sessions is a filter. If the text tries
+        to instruct its reader, a line below the heading says so, unless `mark` is False. Each
+        section of the block counts as recalled, unless `track_access` is False. `follow` names
+        relations; the sections that they lead to are included, too. `user=False` leaves out the
+        user-wide workspace. `workspaces`, `wait` and `timeout_s` are as in `search`.
         """
         size = {"max_tokens": max_tokens, "max_bytes": max_bytes}
+        about = {name: filters.get(name) for name in ("task", "session")}
+        names = {name: value for name, value in about.items() if isinstance(value, str)}
         params = {
             "query": query,
             **size,
+            **names,
+            "profile": profile or None,
+            "agent": agent,
             "heading": heading,
             "mark": None if mark else False,
             "follow": convert_words(follow),
@@ -383,7 +401,9 @@ class Memsyncd(GeneratedMethods):
             "track_access": track_access,
             "sort": sort,
             "caller_session": self._session,
-            "filters": convert_filters(filters),
+            "filters": convert_filters(
+                {name: value for name, value in filters.items() if name not in names}
+            ),
             **convert_wait(is_wanted=wait),
         }
         return ContextBlock(self._connection.ask("context", params, time_s=timeout_s))

@@ -608,7 +608,8 @@ class ContextPart(RelatedMeta):
 
     workspace: str
     # `match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project`, `recent` or
-    # `related`, if a relation was followed to it.
+    # `related`, if a relation was followed to it; for memories of the project, a task or a session
+    # `profile`, `checkpoint`, `summary`, `discovery`, `ready`, `task` or `session`.
     reason: str
     # A relation that was followed to this section.
     relation: str | None
@@ -643,6 +644,10 @@ class ContextAnswer(TypedDict):
     why_empty: str | None
     # How many parts are left out in all.
     n_left_out: int
+    # The task that the block is about; the session may have named it.
+    task: str | None
+    # The numbers of the unread signals. They stay unread until they are acknowledged.
+    signals: list[int]
     # As in the result of `search`.
     semantic: Literal["off", "partial", "ready"]
     semantic_pending: int
@@ -682,7 +687,8 @@ class Recalled(TypedDict):
     # The most important first, then the last accessed or updated.
     memories: list[RecalledMemory]
     tokens: int
-    # The number of found memories for which the budget has no room.
+    # The number of found memories for which the budget has no room. Only the 500 most important
+    # sections that pass the filters are compared and counted.
     left_out: int
     freshness: Freshness | None
     # As in the result of `search`, if words were searched for.
@@ -1369,15 +1375,14 @@ class TaskSections(TypedDict):
     tasks: list[WorkGroup]
 
 
-class TaskContext(TypedDict):
-    """Profile, summaries, task and discoveries, in this order. The same notes always give the same
-    text.
+class MemoryBlock(TypedDict):
+    """A block as `context` makes it, of the memories of a task or session alone. The same notes
+    always give the same text.
     """
 
     workspace: str
-    # Empty if the task has no section and the project no profile.
+    # Empty if there is no memory of it, and no signal.
     text: str
-    bytes: int
     # The anchors of the sections in the text.
     included: list[str]
     # The anchors of the first 20 sections for which there was no room, or whose text or promotion
@@ -1385,6 +1390,12 @@ class TaskContext(TypedDict):
     left_out: list[str]
     # How many sections are left out in all.
     n_left_out: int
+
+
+class TaskContext(MemoryBlock):
+    """Profile, summaries, task and discoveries, in this order."""
+
+    bytes: int
 
 
 class TaskSummary(TypedDict):
@@ -1412,16 +1423,10 @@ class SessionList(TypedDict):
     n_sessions: int
 
 
-class SessionBlock(TypedDict):
-    workspace: str
-    # Task, unread signals, last checkpoint, summary, open discoveries, and sections to work on.
-    text: str
+class SessionBlock(MemoryBlock):
+    """Unread signals, last checkpoint, summary, open discoveries, and sections to work on."""
+
     task: str | None
-    included: list[str]
-    # The anchors of the first 20 sections that are left out.
-    left_out: list[str]
-    # How many sections are left out in all.
-    n_left_out: int
     # The numbers of the unread signals. They stay unread until they are acknowledged.
     signals: list[int]
 

@@ -7,16 +7,16 @@ fit the budget. All reads see the same committed generation of the index.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import OTHER_KINDS
-from memsyncd.core.model import count_tokens
+from memsyncd.core.model import QUARTERS_PER_TOKEN, count_tokens
 from memsyncd.core.search.context import (
     SAME,
     Budget,
@@ -24,9 +24,8 @@ from memsyncd.core.search.context import (
     ContextChunk,
     ContextLines,
     ReadChunks,
-    build_context_block,
+    build_block,
     count_title_lines,
-    put_copies_behind,
 )
 from memsyncd.core.search.federation import (
     FoundLines,
@@ -62,7 +61,6 @@ from memsyncd.engine.candidates import (
     rank,
 )
 from memsyncd.engine.explain import explain_empty_index, explain_nothing
-from memsyncd.engine.marking import list_marks
 from memsyncd.engine.metadata import describe_meta, describe_metas, find_order, make_valuation
 from memsyncd.engine.plan import (
     RunOptions,
@@ -78,6 +76,7 @@ from memsyncd.engine.relations import (
     make_related_reader,
 )
 from memsyncd.engine.search import describe_vectors
+from memsyncd.engine.work import WorkMemories, WorkReader, WorkRequest
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.first_notes import is_first_text
 from memsyncd.operations.context.declare import (
@@ -118,6 +117,12 @@ USER_LABEL = "user-wide"
 NO_ROOM = "the budget has no room for a single line: ask with a larger one"
 
 
+NO_MEMORIES = WorkMemories((), {})
+# As long as other chunks need it, memories of the project, task and session take no more of the
+# room than this share.
+MEMORY_SHARE = 0.6
+
+
 class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     """The offer of one workspace to a block, within the whole budget, best first.
 
@@ -129,6 +134,7 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     entry: Entry
     block: ContextBlock
     parts: Sequence[ContextPart]
+    memories: WorkMemories = NO_MEMORIES
     raw_hits: Sequence[RawHit] = ()
     counts: TermCounts | None = None
     n_unranked: int = 0
@@ -162,12 +168,9 @@ def offer_context(
     """
     params, options = read_query([workspace], params, config, options)
     plan = make_search_plan(params, config, options, _make_ranking())
-    # The user-wide workspace's part has neither heading nor mark of its own.
-    labels = replace(params, heading="", mark=False) if is_user_wide else params
     has_words = not is_user_wide and _has_words(plan)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
-    n_empty, matching, counts = 0, NOTHING_MATCHES, None
-    raw_hits, why_empty = list[RawHit](), None
+    counts, raw_hits = None, list[RawHit]()
     if has_words:
         plan = begin_vectors(workspace, plan)
     with workspace.acquire(plan.timeout_s) as reader:
@@ -175,34 +178,61 @@ def offer_context(
         if has_words and plan.query.commands:
             plan = spare_commands(reader, plan)
         if has_words:
-            matching = _find_matching(shows, workspace, plan, budget)
+            matching, n_empty = _find_matching(shows, workspace, plan, budget), 0
         else:
             most = _limit_tokens(params, budget)
             matching, n_empty = _find_start(shows, workspace, plan, most, is_user_wide)
-        chunks, keys = _sort_chunks(shows, workspace, matching.chunks, params.sort, plan)
-        related = make_related_reader(reader, config, plan, workspace.entry.id, plan.now_s)
-        chunks, relations = _follow(shows, chunks, params.follow, related, budget)
-        chunks = _add_contradictions(reader, chunks, relations)
-        block = _build_block([chunk for _, chunk in chunks], budget, labels, config, matching.read)
+        chunks, relations, keys = _complete(shows, workspace, matching.chunks, params, plan, budget)
+        block = build_block(
+            [chunk for _, chunk in chunks],
+            budget,
+            # The user-wide workspace's part has neither heading nor mark of its own.
+            heading="" if is_user_wide else params.heading,
+            is_marked=_is_marked(params, config) and not is_user_wide,
+            read=matching.read,
+        )
+        memories = read_memories(WorkReader(reader, config, plan.now_s), workspace, params)
         if has_words and is_merged:
             counts = count_terms(reader, plan, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, plan, matching, block, relations)
         parts = _read_included(shows, workspace, chunks, block, plan.now_s, relations)
-    if not block.text and not is_user_wide:
-        why_empty = NO_ROOM if chunks else _explain(workspace, plan, n_empty, has_words=has_words)
+    why = NO_ROOM if chunks else _explain(workspace, plan, n_empty, has_words=has_words)
     return ContextOffer(
         entry=workspace.entry,
         block=block,
         parts=parts,
+        memories=memories,
         raw_hits=raw_hits,
         counts=counts,
         n_unranked=matching.n_unranked,
         n_further=matching.n_further,
         vectors=matching.vectors,
-        why_empty=why_empty,
+        why_empty=None if block.text or is_user_wide else why,
         root=workspace.entry.root if is_elsewhere else "",
         keys=_list_keys(block, keys) if keys else (),
     )
+
+
+def _is_marked(params: ContextParams, config: Config) -> bool:
+    return params.mark and config.guard.has_instructions
+
+
+def _complete(
+    shows: ShownReader,
+    workspace: Workspace,
+    chunks: list[FoundChunk],
+    params: ContextParams,
+    plan: SearchPlan,
+    budget: Budget,
+) -> tuple[list[FoundChunk], Relations, Mapping[str, SortKey]]:
+    """Order the chunks as the request wants, and add the sections that relations lead to. Return
+    the keys of the order, too.
+    """
+    reader, config = shows.reader, shows.config
+    chunks, keys = _sort_chunks(shows, workspace, chunks, params.sort, plan)
+    related = make_related_reader(reader, config, plan, workspace.entry.id, plan.now_s)
+    chunks, relations = _follow(shows, chunks, params.follow, related, budget)
+    return _add_contradictions(reader, chunks, relations), relations, keys
 
 
 def _sort_chunks(
@@ -288,30 +318,30 @@ def merge_offers(
     params: ContextParams,
     config: Config,
     user_wide: ContextOffer | None = None,
+    news: str = "",
 ) -> ContextAnswer:
-    """Build one block of the offers of workspaces. `user_wide` is shown last, but gets its room, at
-    most a quarter, first. If the best part of the answer has no room then, it comes first.
+    """Build one block of the offers of workspaces, with `news` at its top. `user_wide` is shown
+    last, but gets its room, at most a quarter, first. If the best part of the answer has no room
+    then, it comes first.
 
     Each workspace's own order is kept. Labels name the workspaces if there are several.
     """
     is_alone = len(offers) == 1 and not offers[0].root
     added = [] if user_wide is None else [*range(len(user_wide.parts))]
-    if is_alone and not added:
+    is_working = bool(news) or any(offer.memories.chunks for offer in offers)
+    if is_alone and not added and not is_working:
         return _answer_alone(offers[0])
-    least = 1 / USER_SHARE if added else 0.0
     of_user = [_place(user_wide, at, len(offers), USER_LABEL) for at in added if user_wide]
-    own = [
-        _place(offers[at], number, at, offers[at].entry.name if len(offers) > 1 else "")
-        for at, number in _leave_out_repeated(offers, _order_lines(offers))
-    ]
-    # Each workspace has its share of the room that the user-wide workspace leaves.
-    own = [placed_part.limit(least + (1 - least) * placed_part.chunk.share) for placed_part in own]
-    own.sort(key=lambda placed_part: placed_part.chunk.share)
-    placed = [*(each.limit(least) for each in of_user), *own]
-    n_added = len(of_user)
-    budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
-    block = _build_block([each.chunk for each in placed], budget, params, config, n_added=n_added)
-    places = {each.chunk.anchor: each for each in placed}
+    placed = _place_offers(offers, of_user, params.heading if is_working else "")
+    block = build_block(
+        [each.chunk for each in placed],
+        Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes),
+        heading="" if is_working else params.heading,
+        news=news,
+        is_marked=_is_marked(params, config),
+        n_added=len(of_user),
+    )
+    places = {each.chunk.anchor: each for each in reversed(placed)}
     omitted = [
         places[each.chunk.anchor].describe_left_out(
             replace(each, reason=f"{SAME} {places[each.same_as].part.anchor}")
@@ -333,8 +363,34 @@ def merge_offers(
         n_left_out=len(block.omitted) + sum(offer.n_left_out for offer in offers),
         unranked=sum(offer.n_unranked for offer in offers),
         why_empty=None if block.text else "; ".join(reasons) or NO_ROOM,
+        task=next((offer.memories.task for offer in offers if offer.memories.task), None),
         **describe_vectors([offer.vectors for offer in offers]),
     )
+
+
+def _place_offers(
+    offers: Sequence[ContextOffer], of_user: Sequence[_Placed], part: str
+) -> list[_Placed]:
+    """Return the chunks of all offers, behind those of the user-wide workspace, in the order of
+    filling. `part` is the heading of all but the memories.
+    """
+    least = 1 / USER_SHARE if of_user else 0.0
+    labels = [offer.entry.name if len(offers) > 1 else "" for offer in offers]
+    own = [
+        _place(offers[at], number, at, labels[at])
+        for at, number in _leave_out_repeated(offers, _order_lines(offers))
+    ]
+    memories = [
+        placed_part
+        for offer, label in zip(offers, labels, strict=True)
+        for placed_part in _place_memories(offer, label)
+    ]
+    # Each workspace has its share of the room that the user-wide workspace and memories leave.
+    most = least + (1 - least) * (MEMORY_SHARE if own else 1) if memories else least
+    placed = [each.limit(least + (most - least) * each.chunk.share) for each in memories]
+    placed += [each.limit(most + (1 - most) * each.chunk.share).show_in(part) for each in own]
+    placed.sort(key=lambda placed_part: placed_part.chunk.share)
+    return [*(each.limit(least).show_in(part) for each in of_user), *placed]
 
 
 def _answer_alone(offer: ContextOffer) -> ContextAnswer:
@@ -347,6 +403,7 @@ def _answer_alone(offer: ContextOffer) -> ContextAnswer:
         n_left_out=offer.n_left_out,
         unranked=offer.n_unranked,
         why_empty=offer.why_empty,
+        task=offer.memories.task,
         **describe_vectors([offer.vectors]),
     )
 
@@ -402,6 +459,9 @@ class _Placed(NamedTuple):
     def limit(self, share: float) -> _Placed:
         return self._replace(chunk=replace(self.chunk, share=share))
 
+    def show_in(self, part: str) -> _Placed:
+        return self._replace(chunk=replace(self.chunk, part=" ".join(part.split())))
+
     def describe(self, lines: ContextLines) -> ContextPart:
         return replace(self.part, start_line=lines.span.start, end_line=lines.span.end)
 
@@ -421,57 +481,51 @@ def _place(offer: ContextOffer, number: int, group: int, label: str) -> _Placed:
     if len(texts) == chunk.span.n_lines:  # the lines of a giant line are unknown
         text = "\n".join(texts[: lines.span.n_lines])
         chunk = replace(chunk, span=lines.span, text=text)
-    # Two workspaces may have the same anchors.
-    anchor = f"{offer.entry.id}\n{label}\n{chunk.anchor}"
-    path = f"{offer.root}/{chunk.path}" if offer.root else chunk.path
-    chunk = replace(chunk, anchor=anchor, path=path, group=group, workspace=label)
-    return _Placed(chunk, offer.parts[number])
+    return _Placed(_label(offer, replace(chunk, group=group), label), offer.parts[number])
 
 
-def _build_block(
-    chunks: Sequence[ContextChunk],
-    budget: Budget,
-    params: ContextParams,
-    config: Config,
-    read: ReadChunks = list,
-    n_added: int = 0,
-) -> ContextBlock:
-    """Build a block, with a mark if it needs one. `n_added` chunks come before the first chunk that
-    answers the question. This chunk is shown even if the added chunks, the heading or the whole
-    mark must be left out for it.
-    """
-    chunks = put_copies_behind(chunks)
-    best = chunks[n_added] if n_added < len(chunks) else None
-    orders = [chunks]
-    if best is not None and (n_added or best.share < 1):
-        others = (*chunks[:n_added], *chunks[n_added + 1 :])
-        orders.append([replace(best, share=1.0), *others])
-
-    def build(*headings: str) -> ContextBlock:
-        tries = (
-            build_context_block(order, budget, heading=heading, read=read)
-            for heading in headings
-            for order in orders
-        )
-        first = next(tries)
-        if best is None or _shows(first, best):
-            return first
-        return next((block for block in tries if _shows(block, best)), first)
-
-    heading = " ".join(params.heading.split())
-    block = build(heading, "")
-    marks = list_marks(block.text, config) if params.mark else []
-    if not marks:
-        return block
-    # The mark takes its room from the notes, so that the whole keeps within the budget.
-    return build(*(f"{top}\n\n{mark}".lstrip() for mark in marks for top in (heading, "")))
+def _place_memories(offer: ContextOffer, label: str) -> Iterator[_Placed]:
+    """Yield the memories of an offer as a block of several workspaces shows them."""
+    for chunk in offer.memories.chunks:
+        section = asdict(offer.memories.sections[chunk.anchor].section)
+        del section["text"]
+        part = ContextPart(workspace=offer.entry.id, reason=chunk.reason, **section)
+        yield _Placed(_label(offer, chunk, label), part)
 
 
-def _shows(block: ContextBlock, chunk: ContextChunk) -> bool:
-    """True if a block has text of a chunk, in its section or in a section that says the same."""
-    place = (chunk.anchor, chunk.span.start)
-    said = [*block.included, *(part for part in block.omitted if part.same_as)]
-    return any((lines.chunk.anchor, lines.span.start) == place for lines in said)
+def _label(offer: ContextOffer, chunk: ContextChunk, label: str) -> ContextChunk:
+    """Label a chunk of a workspace. Two workspaces may have the same anchors."""
+    before = f"{offer.entry.id}\n{label}\n"
+    memory = chunk.memory
+    if memory and memory.source:
+        memory = memory._replace(source=before + memory.source)
+    return replace(
+        chunk,
+        anchor=before + chunk.anchor,
+        path=f"{offer.root}/{chunk.path}" if offer.root else chunk.path,
+        workspace=label,
+        memory=memory,
+    )
+
+
+# --- memories of the project, a task or a session -------------------------------------------------
+
+
+def read_memories(work: WorkReader, workspace: Workspace, params: ContextParams) -> WorkMemories:
+    """Read the memories that a request names: all of its task and session, and the profile."""
+    if not (params.task or params.session or params.profile):
+        return NO_MEMORIES
+    request = WorkRequest(
+        task=params.task,
+        session=params.session,
+        has_profile=params.profile or bool(params.task),
+        is_resuming=bool(params.task or params.session),
+        is_whole=bool(params.task or params.session),
+        is_by_decay=params.sort == "decay",
+        filters=params.filters,
+    )
+    max_bytes = params.max_bytes or params.max_tokens * QUARTERS_PER_TOKEN
+    return work.read_memories(workspace, request, max_bytes=max_bytes)
 
 
 def _read_included(

@@ -8,7 +8,7 @@ hit or a recalled memory has the warning as a field. Text that is read in order 
 from __future__ import annotations
 
 from memsyncd.config import Config
-from memsyncd.operations.sections import SHORT_MARK, mark_warning
+from memsyncd.operations.sections import mark_warning
 
 
 def find_warning(text: str, config: Config) -> str:
@@ -21,14 +21,6 @@ def find_warning(text: str, config: Config) -> str:
     from memsyncd.core.guard.injection import describe_injections
 
     return describe_injections(text)
-
-
-def list_marks(text: str, config: Config) -> list[str]:
-    """Return the lines that may mark a block with this text, the preferred line first; the last is
-    for a block without room for the others. Empty if the text needs no mark.
-    """
-    warning = find_warning(text, config)
-    return [mark_warning(warning, "a note quoted below"), SHORT_MARK] if warning else []
 
 
 def mark_text(text: str, what: str, config: Config) -> str:

@@ -7,14 +7,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.paths import has_wildcard, is_note_name
-from memsyncd.core.search.tasks import TaskItem
+from memsyncd.core.search.context import ContextChunk
+from memsyncd.core.search.tasks import (
+    PROJECT,
+    ItemValue,
+    TaskItem,
+    list_memory_parts,
+    make_memory_chunks,
+)
 from memsyncd.core.upkeep import DISCOVERED_FROM
-from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.accesses import count_accesses
+from memsyncd.engine.metadata import describe_meta, make_valuation
 from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.relations import find_relations
@@ -52,6 +61,30 @@ def reading_work(workspace: Workspace, config: Config, now_s: float) -> Iterator
         yield WorkReader(reader, config, now_s)
 
 
+class WorkRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The project, task and session that a block is about. `list_memory_parts` says which parts it
+    has. The most valuable of each part comes first by decay, else the latest.
+    """
+
+    task: str | None = None
+    session: str | None = None
+    has_profile: bool = False
+    is_resuming: bool = False
+    is_whole: bool = False
+    is_by_decay: bool = False
+    filters: Filters = Filters()
+
+
+class WorkMemories(NamedTuple):
+    """The memories of a request as chunks of a block, in the order of filling, with the sections as
+    an answer describes them, and the task, which the session may have named.
+    """
+
+    chunks: Sequence[ContextChunk]
+    sections: WorkSections
+    task: str | None = None
+
+
 class WorkReader(NamedTuple):
     """Reads memories from one snapshot of an index."""
 
@@ -73,7 +106,9 @@ class WorkReader(NamedTuple):
             lines = read_note_text(reader, note.path).split("\n")
             for section in note.sections:
                 first = section.span.start - 1 + bool(section.level)
-                body = _COMMENT.sub("", "\n".join(lines[first : section.span.end]), count=1).strip()
+                text = "\n".join(lines[first : section.span.end])
+                text = _COMMENT.sub(_keep_lines, text, count=1).rstrip()
+                body = text.lstrip()
                 if not body or (section.level == 0 and body.startswith("---")):
                     continue
                 described = TaskSection(
@@ -85,7 +120,9 @@ class WorkReader(NamedTuple):
                     text=redact(body) if is_masking else body,
                     **describe_meta(section, config.kinds, self.now_s),
                 )
-                memories[described.anchor] = WorkSection(_make_item(described), described)
+                above = text[: len(text) - len(body)].count("\n")
+                item = _make_item(described, first + 1 + above)
+                memories[described.anchor] = WorkSection(item, described)
         if has_relation(reader, BLOCKED_BY):
             return self._add_linked_blockers(memories)
         return memories
@@ -96,9 +133,7 @@ class WorkReader(NamedTuple):
         """Read the sections that pass any of the filters, and the sections of everything that
         blocks them.
         """
-        memories: dict[str, WorkSection] = {}
-        for filters in selected:
-            memories |= self.read(filters, has_task=has_task)
+        memories = self.read_all(*selected, has_task=has_task)
         names = sorted({name for memory in memories.values() for name in memory.item.blocked_by})
         for at in range(0, len(names), MAX_VALUES):
             part = names[at : at + MAX_VALUES]
@@ -114,6 +149,54 @@ class WorkReader(NamedTuple):
                 if filters.path or filters.task or filters.section:
                     memories = self.read(filters) | memories
         return memories
+
+    def read_memories(
+        self, workspace: Workspace, request: WorkRequest, *, max_bytes: int
+    ) -> WorkMemories:
+        """Read the memories of a request. Without a task, the latest section of the session that
+        states a task names it.
+        """
+        task, session = request.task, request.session
+
+        def select(**own: list[str]) -> Filters:
+            return replace(request.filters, **own)
+
+        own = self.read(select(session=[session])) if session else {}
+        if session and not task:
+            latest = max(
+                (memory.item for memory in own.values() if memory.item.task),
+                key=lambda item: (item.time, item.path, item.start_line),
+                default=None,
+            )
+            task = latest.task if latest else None
+        selected = [select(task=[task])] if task else []
+        if own:
+            selected.append(select(session=[session] if session else []))
+        read = self.read_with_blockers if request.is_resuming else self.read_all
+        sections = read(*selected)
+        lasting = self.read(select(lifecycle=[PROJECT])) if request.has_profile else {}
+        every = lasting | sections
+        value: ItemValue | None = None
+        if request.is_by_decay:
+            valuation = make_valuation(self.config, self.now_s, count_accesses(workspace))
+            value = lambda item: valuation.compute(every[item.anchor].section).score  # noqa: E731
+        parts = list_memory_parts(
+            list_items(sections),
+            list_items(lasting),
+            task=task,
+            session=session,
+            is_resuming=request.is_resuming,
+            is_whole=request.is_whole,
+            value=value,
+        )
+        return WorkMemories(make_memory_chunks(parts, max_bytes=max_bytes), every, task)
+
+    def read_all(self, *selected: Filters, has_task: bool = False) -> dict[str, WorkSection]:
+        """Read the sections that pass any of the filters."""
+        sections: dict[str, WorkSection] = {}
+        for filters in selected:
+            sections |= self.read(filters, has_task=has_task)
+        return sections
 
     def _add_linked_blockers(self, memories: WorkSections) -> dict[str, WorkSection]:
         """Add to each section the sections and notes that block it by its typed links."""
@@ -137,7 +220,12 @@ class WorkReader(NamedTuple):
         ]
 
 
-def _make_item(section: TaskSection) -> TaskItem:
+def _keep_lines(comment: re.Match[str]) -> str:
+    """Return only the ends of lines of a comment, so that the others keep their numbers."""
+    return "\n" * comment[0].count("\n")
+
+
+def _make_item(section: TaskSection, body_line: int) -> TaskItem:
     kind = (section.kind or "").lower()
     stated = "; ".join(f"{key}: {value}" for key, value in section.meta.items())
     return TaskItem(
@@ -145,6 +233,7 @@ def _make_item(section: TaskSection) -> TaskItem:
         path=section.path,
         start_line=section.start_line,
         end_line=section.end_line,
+        body_line=body_line,
         heading=section.heading[-1] if section.heading else section.path,
         # People and agents also read the metadata of a checkpoint.
         body=section.text,

@@ -186,3 +186,8 @@ class JoinedCall(Protocol):
 
     def note_accesses(self, sections: Iterable[tuple[str, str]]) -> None:
         """Count an access of sections, each by its workspace's id and its anchor."""
+
+    def run_job(self, workspace: Workspace, job: JobFactory[T]) -> T:
+        """Run a job on the worker, and wait for its result. Raises Busy if its turn does not
+        come.
+        """

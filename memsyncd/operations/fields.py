@@ -139,6 +139,10 @@ FIELD_DOCS: dict[str, str] = {
 Heading = Annotated[str, msgspec.Meta(max_length=200)]
 
 
+TaskName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+"""The name of a task or a session."""
+
+
 Tags = Annotated[list[Word], msgspec.Meta(max_length=32)]
 
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
+from memsyncd.core.model import QUARTERS_PER_TOKEN
+from memsyncd.core.search.context import shorten
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.worker import Job
@@ -22,6 +24,10 @@ from memsyncd.operations.signals.declare import (
 )
 from memsyncd.store.records import StoredSignal
 
+# A longer signal is cut.
+SIGNAL_BYTES = 300
+# Signals take at most this share of a block.
+SIGNAL_SHARE = 0.25
 READER_HINT = "name an agent, a session or a task"
 
 
@@ -79,3 +85,20 @@ def describe_signal(stored: StoredSignal, config: Config, *, has_receipts: bool)
         receipts=[SignalReceipt(reader=reader, at=at_s) for reader, at_s in receipts],
         claimed_by=stored.claimed_by,
     )
+
+
+def render_news(signals: Sequence[Signal], max_bytes: int) -> str:
+    """Return the unread signals as the part of a block of `max_bytes`: as many as have room; empty
+    for none.
+    """
+    lines = ["## Signals"]
+    left = int(max_bytes * SIGNAL_SHARE) - len(lines[0])
+    for signal in signals:
+        text = " ".join(signal.content.split())
+        line = f"- {signal.id} {signal.type} from {signal.sender}: {text}"
+        line = shorten(line, QUARTERS_PER_TOKEN * SIGNAL_BYTES, SIGNAL_BYTES)
+        if len(line.encode()) >= left:
+            break
+        lines.append(line)
+        left -= len(line.encode()) + 1
+    return "\n".join(lines) if len(lines) > 1 else ""

@@ -26,10 +26,11 @@ from memsyncd.config import Config
 from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.plan import RunOptions, must_prepare
+from memsyncd.engine.scheduler import JobFactory, Scheduler
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
-from memsyncd.errors import BadRequest, MemsyncdError, NotFresh, StoreFailed
+from memsyncd.errors import BadRequest, Busy, MemsyncdError, NotFresh, StoreFailed
 from memsyncd.operations.call import Questions, WorkspacePart
 from memsyncd.operations.fields import Freshness
 from memsyncd.operations.operation import Operation, load_function
@@ -83,6 +84,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     config: Config
     options: RunOptions
     arrived_s: float
+    scheduler: Scheduler
     accessed: list[tuple[str, str]] = msgspec.field(default_factory=list)
 
     @property
@@ -107,6 +109,15 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     def note_accesses(self, sections: Iterable[tuple[str, str]]) -> None:
         self.accessed.extend(sections)
+
+    def run_job(self, workspace: Workspace, job: JobFactory[T]) -> T:
+        future = self.scheduler.run(workspace, job)
+        try:
+            return future.result(self.limit_s)
+        except TimeoutError:
+            future.cancel()
+            hint = "retry in a moment; see the running work: memsyncd status"
+            raise Busy("the signals could not be read in time", hint=hint) from None
 
 
 class Asker:
@@ -144,6 +155,7 @@ class Asker:
             config=self._workspaces.config,
             options=RunOptions(now_s=self._clock.wall_s()),
             arrived_s=request_arrival_s(self._clock),
+            scheduler=self._workspaces.scheduler,
         )
         if call.is_several:
             return self._ask_several(call)

@@ -9,6 +9,8 @@ import pytest
 
 from memsyncd.client.memory import Memsyncd
 from memsyncd.errors import BadRequest, NoteNotFound
+from tests.daemon.test_change_a_memory import run
+from tests.daemon.test_mcp import connect
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Place
@@ -61,22 +63,69 @@ def test_nothing_to_resume_is_an_empty_text_and_nobody_is_an_error(
             other.checkpoint("Nothing.")
 
 
-def test_the_context_of_a_task_is_in_order_within_its_bytes_and_counted(memory: Memsyncd) -> None:
+def test_one_context_has_the_memories_of_project_task_and_session_and_other_notes(
+    place: Place, memory: Memsyncd
+) -> None:
+    source = memory.add(
+        "The pool needs a limit of twenty sockets.", kind="discovery", task="WU-2", session="s2"
+    )
+    memory.promote(anchor=source["anchor"], tag="pattern")
+    memory.summarize_task("WU-2", dry_run=False)
     memory.add("We use hexagonal architecture.", kind="decision", lifecycle="project")
-    memory.add("Half of it is done.", kind="summary", task="WU-2")
-    memory.add("Sockets leak.", kind="discovery", task="WU-2")
-    memory.checkpoint("Completed criteria 1-3.", task="WU-2")
+    memory.add("Define the ports.", task="WU-2", priority="P1")
+    memory.checkpoint("Criteria 1-3 are met.", task="WU-2", session="s2")
+    memory.send_signal("WU-0 is done", type="completion", task="WU-2")
+    memory.add("Postgres gives up after nine seconds.", note="other.md")
+    words = ["context", "postgres", "--task", "WU-2", "--session", "s2", "--profile"]
+    text = run(place, *words)["text"]
+    with connect(place.home.socket_path) as agent:
+        agent.send("notifications/memsyncd/bind", is_notice=True, workspace=str(place.root))
+        asked = {"query": "postgres", "task": "WU-2", "session": "s2", "profile": True}
+        answer, is_error = agent.use("memory_context", **asked)
+        assert not is_error
+        assert answer.endswith(text)
+        whole, _ = agent.use("memory_agent", action="context", task="WU-2")
+        assert whole.startswith(memory.task_context("WU-2", track_access=False)["text"])
+    block = memory.context("postgres", task="WU-2", session="s2", profile=True)
+    assert block == text
+    assert (block.task, len(block.signals)) == ("WU-2", 1)
+    wanted = [
+        "## Signals",
+        "WU-0 is done",
+        "## Project profile",
+        "hexagonal",
+        "## Last checkpoint",
+        "Criteria 1-3 are met.",
+        "## Ready",
+        "Define the ports.",
+        "## Prior Knowledge",
+        "nine seconds",
+    ]
+    places = [text.find(part) for part in wanted]
+    assert -1 not in places
+    assert places == sorted(places)
+    # A fact stands in it once, although it was promoted and summarised.
+    assert text.count("twenty sockets") == 1
+    reasons = {part["anchor"]: part["reason"] for part in block.included}
+    assert {"profile", "checkpoint", "ready", "match"} <= {*reasons.values()}
+    counts = {row["anchor"] for row in memory.access_stats()["counts"]}
+    assert {*reasons} <= counts
+    for n in (100, 150, 300):
+        small = memory.context("postgres", task="WU-2", max_tokens=n, max_bytes=4 * n)
+        assert small.tokens <= n
+        assert "nine seconds" in small
+    # Each part by itself, and the older names, are made in the same way.
+    assert "hexagonal" in memory.context(profile=True)
+    assert memory.context(session="s2").task == "WU-2"
     found = memory.task_context("WU-2")
     titles = [line for line in found["text"].splitlines() if line.startswith("## ")]
-    assert titles == ["## Project profile", "## Summaries", "## Task WU-2", "## Discoveries"]
+    # The project's profile has all that the summary says.
+    assert titles == ["## Project profile", "## Task WU-2"]
     assert found["bytes"] == len(found["text"].encode()) <= 4096
-    assert memory.task_context("WU-2", track_access=False) == found
-    counts = {row["anchor"] for row in memory.access_stats()["counts"]}
-    assert set(found["included"]) <= counts
     small = memory.task_context("WU-2", max_bytes=200)
     assert small["bytes"] <= 200
     assert small["left_out"]
-    assert len(small["left_out"]) == small["n_left_out"]
+    assert small["n_left_out"] >= len(small["left_out"])
 
 
 def test_the_context_of_a_task_is_ordered_by_decay_on_request(memory: Memsyncd) -> None:
@@ -87,7 +136,7 @@ def test_the_context_of_a_task_is_ordered_by_decay_on_request(memory: Memsyncd) 
 
     def list_said(sort: Literal["recency", "decay"]) -> list[str]:
         lines = memory.task_context("WU-7", sort=sort)["text"].splitlines()
-        return [line.rpartition(") ")[2] for line in lines if line.startswith("- ")]
+        return [line for line in lines if line and not line.startswith("#")]
 
     assert list_said("recency") == [
         "A young rule.", "An important old rule.", "A young thought.", "An urgent old thought.",

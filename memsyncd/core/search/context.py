@@ -11,7 +11,10 @@ and its label may be shortened. So a note of one long line always has a part in 
 leaves room for others; the very first chunk is always shown.
 
 A chunk whose heading and text are in the block already is omitted; `ContextLines.same_as` names the
-section that says the same. A conflict copy of a note comes after the note itself.
+section that says the same. So is a chunk of which a memory of the block is a promotion, or has the
+whole text. A conflict copy of a note comes after the note itself.
+
+Chunks may belong to parts, whose headings the block shows.
 
 `passages` decides which chunks come first.
 """
@@ -28,6 +31,7 @@ from msgspec.structs import replace
 
 from memsyncd.core.model import QUARTERS_PER_TOKEN, Span, count_quarters, count_tokens
 from memsyncd.core.paths import find_copied, show_path
+from memsyncd.operations.sections import SHORT_MARK, mark_warning
 
 # --- Filling a budget -----------------------------------------------------------------------------
 
@@ -59,13 +63,25 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int | None = None
 
 
+class MemoryFacts(NamedTuple):
+    """The facts about a whole section that tells a fact: the words of its label behind the heading,
+    the anchor of the section that it was promoted from, and whether it is shown even if other
+    sections mention it, because somebody works on it.
+    """
+
+    marks: str = ""
+    source: str = ""
+    is_work: bool = False
+
+
 class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk that may go into a context; `reason` says why.
 
     `heading` is the breadcrumb of its section, `anchor` unique among sections. `n_blanks_before` is
     the number of blank lines right before it that belong to no chunk. Sections are shown in the
     order of their groups, places, paths and lines. The label shows `workspace`, and `relation` to
-    other sections, if they are not empty.
+    other sections, if they are not empty. `part` is the heading of the part of the block, of
+    which a group may have several; empty for none. `memory` is None for a piece of a section.
 
     `share` limits the chunk and the chunks before it to a part of the budget, above 0 and up to 1.
 
@@ -85,6 +101,8 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     group: int = 0
     workspace: str = ""
     relation: str = ""
+    part: str = ""
+    memory: MemoryFacts | None = None
     share: float = 1.0
     unread: int = 0
 
@@ -117,21 +135,89 @@ class ContextBlock(msgspec.Struct, frozen=True, kw_only=True):
     omitted: tuple[ContextLines, ...]
 
 
+def build_block(
+    chunks: Sequence[ContextChunk],
+    budget: Budget,
+    *,
+    heading: str = "",
+    news: str = "",
+    is_marked: bool = True,
+    read: ReadChunks = list,
+    n_added: int = 0,
+) -> ContextBlock:
+    """Build a block, with a mark if it needs one. `n_added` chunks come before the first chunk that
+    answers the question. This chunk is shown even if the added chunks, the heading or the whole
+    mark must be left out for it. `news` is always shown, below the mark, even alone.
+    """
+    chunks = put_copies_behind(chunks)
+    best = chunks[n_added] if n_added < len(chunks) else None
+    orders = [chunks]
+    if best is not None and (n_added or best.share < 1):
+        others = (*chunks[:n_added], *chunks[n_added + 1 :])
+        orders.append([replace(best, share=1.0), *others])
+
+    def is_good(block: ContextBlock) -> bool:
+        return bool(block.text) if best is None else _shows(block, best)
+
+    def build(*marks: str) -> ContextBlock:
+        tries = (
+            build_context_block(
+                order,
+                budget,
+                heading=_BETWEEN.join(filter(None, (first_line, mark, news))),
+                read=read,
+                has_news=bool(news),
+            )
+            for mark in marks
+            for first_line in dict.fromkeys((" ".join(heading.split()), ""))
+            for order in orders
+        )
+        first = next(tries)
+        if is_good(first):
+            return first
+        return next(filter(is_good, tries), first)
+
+    block = build("")
+    marks = _list_marks(block.text) if is_marked else []
+    # The mark takes its room from the notes, so that the whole keeps within the budget.
+    return build(*marks) if marks else block
+
+
+def _list_marks(text: str) -> list[str]:
+    """Return the lines that may mark a block with this text, the preferred line first; the last is
+    for a block without room for the others. Empty if the text needs no mark.
+    """
+    # The patterns are compiled at their first use.
+    from memsyncd.core.guard.injection import describe_injections
+
+    warning = describe_injections(text)
+    return [mark_warning(warning, "a note quoted below"), SHORT_MARK] if warning else []
+
+
+def _shows(block: ContextBlock, chunk: ContextChunk) -> bool:
+    """True if a block has text of a chunk, in its section or in a section that says the same."""
+    place = (chunk.anchor, chunk.span.start)
+    said = [*block.included, *(part for part in block.omitted if part.same_as)]
+    return any((lines.chunk.anchor, lines.span.start) == place for lines in said)
+
+
 def build_context_block(
     chunks: Sequence[ContextChunk],
     budget: Budget,
     *,
     heading: str = CONTEXT_HEADING,
     read: ReadChunks = list,
+    has_news: bool = False,
 ) -> ContextBlock:
     """Fill the budget with `chunks`, best first, under a heading, which may be empty.
 
-    `read` is called for unread chunks, when they are tried.
+    `read` is called for unread chunks, when they are tried. With `has_news`, the heading alone is a
+    block, if nothing else is.
     """
     chunks = put_copies_behind(chunks)
     filling = _Filling(budget, heading, chunks, read)
     filling.fill()
-    text = filling.render()
+    text = filling.render() or (heading if has_news and filling.has_room else "")
     included = tuple(filling.included.values())
     return ContextBlock(
         text=text,
@@ -176,6 +262,51 @@ _NO_TEXT = _Text("", 0, 0)
 _Said = tuple[tuple[str, ...], tuple[str, ...]]
 
 
+# The line that names the source of a promotion.
+SOURCE_LINE = re.compile(r"^[ \t]*[-*+] discovered_from \[\[[^\]\n]*\]\][ \t]*$", re.MULTILINE)
+# A shorter text may be in another one by chance.
+LEAST_TOLD_WORDS = 4
+_CITATION = re.compile(r"\(\S+:\d+\)\s*$")
+_ANY_WORD = re.compile(r"\w+")
+
+
+class Told:
+    """The facts that the memories of a block tell."""
+
+    def __init__(self) -> None:
+        self._promotions: dict[str, str] = {}
+        self._words: dict[str, str] = {}
+
+    def find(self, chunk: ContextChunk, lines: Sequence[str]) -> str:
+        """Return the anchor of the memory that is a promotion of a chunk's section, or has all of
+        its lines; empty if there is none. Work is shown even if other memories mention it.
+        """
+        if chunk.anchor in self._promotions:
+            return self._promotions[chunk.anchor]
+        if not self._words or (chunk.memory and chunk.memory.is_work):
+            return ""
+        # Each line of a summary is a fact, with a citation behind it.
+        facts = lines if chunk.kind == "summary" else [" ".join(lines)]
+        texts = [_list_all_words(_CITATION.sub("", fact)) for fact in facts]
+        if sum(text.count(" ") - 1 for text in texts) < LEAST_TOLD_WORDS:
+            return ""
+        tellers = [
+            next((own for own, words in self._words.items() if text in words), "") for text in texts
+        ]
+        return tellers[0] if all(tellers) else ""
+
+    def add(self, chunk: ContextChunk, text: str) -> None:
+        """Add a memory, and its text as the block shows it."""
+        if chunk.memory and chunk.memory.source:
+            self._promotions[chunk.memory.source] = chunk.anchor
+        self._words[chunk.anchor] = _list_all_words(text)
+
+
+def _list_all_words(text: str) -> str:
+    """The words of a text, in lower case, with a blank before and behind each."""
+    return f" {' '.join(_ANY_WORD.findall(text.lower()))} "
+
+
 class _Filling(msgspec.Struct):
     """A block while it is filled: the excerpt of each section, by anchor, and its rendered text.
 
@@ -204,6 +335,8 @@ class _Filling(msgspec.Struct):
     _cut_within: set[int] = msgspec.field(default_factory=set)
     _said: dict[_Said, str] = msgspec.field(default_factory=dict)
     _known: dict[int, ContextChunk] = msgspec.field(default_factory=dict)
+    _parts: set[str] = msgspec.field(default_factory=set)
+    _told: Told = msgspec.field(default_factory=Told)
     _n_at_once: int = 0
     _top: _Text = _NO_TEXT
 
@@ -269,6 +402,8 @@ class _Filling(msgspec.Struct):
         placed = _place_lines(chunk)
         said = (chunk.heading, tuple(filter(None, map(str.strip, placed.values()))))
         anchor = self._said.get(said, chunk.anchor)
+        if anchor == chunk.anchor:
+            anchor = self._told.find(chunk, said[1]) or anchor
         if anchor != chunk.anchor and any(said):
             self.same[at] = anchor
             return {}
@@ -298,6 +433,8 @@ class _Filling(msgspec.Struct):
             )
             said = tuple(filter(None, map(str.strip, _place_lines(chunk).values())))
             self._said.setdefault((chunk.heading, said), chunk.anchor)
+            if chunk.memory and chunk.anchor in self.texts:
+                self._told.add(chunk, self.texts[chunk.anchor].text)
             self.is_closed = not is_whole and not is_bounded
         return is_whole
 
@@ -323,9 +460,19 @@ class _Filling(msgspec.Struct):
     def render(self) -> str:
         if not self.texts:
             return ""
-        in_order = sorted(self.excerpts, key=lambda anchor: self.excerpts[anchor].order)
-        texts = (self.texts[anchor].text for anchor in in_order if anchor in self.texts)
-        return _BETWEEN.join(filter(None, (self.heading, *texts)))
+        every = sorted(self.excerpts, key=lambda anchor: self.excerpts[anchor].order)
+        in_order = filter(self.texts.__contains__, every)
+        texts = [self.heading]
+        for part, anchors in groupby(in_order, key=lambda anchor: self.excerpts[anchor].chunk.part):
+            texts += [part, *(self.texts[anchor].text for anchor in anchors)]
+        return _BETWEEN.join(filter(None, texts))
+
+    @property
+    def has_room(self) -> bool:
+        """True if the block is within its budget."""
+        return self.quarters <= self.max_quarters + len(_BETWEEN) and (
+            self.max_bytes is None or self.n_bytes <= self.max_bytes + len(_BETWEEN)
+        )
 
     def _current_excerpt(self, chunk: ContextChunk) -> Excerpt:
         """The excerpt of the chunk's section without the chunk."""
@@ -342,7 +489,7 @@ class _Filling(msgspec.Struct):
         if self._is_ample or chunk.anchor in self.texts:
             return True
         label = _render_label(chunk, [Span(chunk.span.start, chunk.span.start)])
-        return self._has_room(chunk.anchor, _Text.of(label))
+        return self._has_room(chunk, _Text.of(label))
 
     def _may_fit(self, chunk: ContextChunk, fresh: Mapping[int, str]) -> bool:
         """False if not even the first line of a chunk fits: then no cut of the chunk does.
@@ -373,11 +520,14 @@ class _Filling(msgspec.Struct):
             self.excerpts[anchor] = excerpt
             return True
         text = _Text.of(render_excerpt(excerpt))
-        if not self._has_room(anchor, text):
+        if not self._has_room(excerpt.chunk, text):
             return False
         if anchor in self.texts:
             self._remove(self.texts[anchor])
         self._add(text)
+        if part := self._new_part(excerpt.chunk):
+            self._parts.add(part.text)
+            self._add(part)
         self.excerpts[anchor], self.texts[anchor] = excerpt, text
         above = anchor.rpartition("/")[0]
         while "#" in above:
@@ -387,11 +537,19 @@ class _Filling(msgspec.Struct):
             above = above.rpartition("/")[0]
         return True
 
-    def _has_room(self, anchor: str, text: _Text) -> bool:
+    def _new_part(self, chunk: ContextChunk) -> _Text | None:
+        """The heading of a chunk's part, if the block does not have it yet."""
+        return _Text.of(chunk.part) if chunk.part and chunk.part not in self._parts else None
+
+    def _has_room(self, chunk: ContextChunk, text: _Text) -> bool:
+        """True if there is room for this text of a chunk's section."""
         quarters, n_bytes = self.quarters + text.quarters, self.n_bytes + text.n_bytes
-        if anchor in self.texts:
-            quarters -= self.texts[anchor].quarters + len(_BETWEEN)
-            n_bytes -= self.texts[anchor].n_bytes + len(_BETWEEN)
+        if before := self.texts.get(chunk.anchor):
+            quarters -= before.quarters + len(_BETWEEN)
+            n_bytes -= before.n_bytes + len(_BETWEEN)
+        if part := self._new_part(chunk):
+            quarters += part.quarters + len(_BETWEEN)
+            n_bytes += part.n_bytes + len(_BETWEEN)
         return quarters <= self.max_quarters and (
             self.max_bytes is None or n_bytes <= self.max_bytes
         )
@@ -435,7 +593,7 @@ class _Filling(msgspec.Struct):
             )
 
         n_ends = _largest_fitting(
-            len(ends), lambda n: self._has_room(anchor, _Text.of(render_excerpt(cut(n))))
+            len(ends), lambda n: self._has_room(before.chunk, _Text.of(render_excerpt(cut(n))))
         )
         return ends[n_ends - 1] if n_ends and self._put(anchor, cut(n_ends)) else None
 
@@ -453,7 +611,7 @@ class _Filling(msgspec.Struct):
             n_characters = _largest_fitting(
                 len(text) - 1,
                 lambda n, label=label: self._has_room(  # type: ignore[misc]
-                    anchor, _Text.of(render_excerpt(cut(n, label)))
+                    label.chunk, _Text.of(render_excerpt(cut(n, label)))
                 ),
             )
             if n_characters >= min(len(text) - 1, LEAST_CHARACTERS):
@@ -576,9 +734,9 @@ class Excerpt(msgspec.Struct, frozen=True):
     label_limits: tuple[int, int] | None = None
 
     @property
-    def order(self) -> tuple[int, tuple[int, float], str, int]:
+    def order(self) -> tuple[int, str, tuple[int, float], str, int]:
         chunk = self.chunk
-        return chunk.group, chunk.place, chunk.path, min(self.lines)
+        return chunk.group, chunk.part, chunk.place, chunk.path, min(self.lines)
 
     @property
     def is_label(self) -> bool:
@@ -670,8 +828,8 @@ def _render_label(
     words = ["###"]
     if name:
         words.append(name)
-    if of.kind:
-        words.append(f"({show_path(of.kind)})")
+    if marks := of.memory.marks if of.memory else of.kind:
+        words.append(f"({show_path(marks)})")
     if len(words) > 1:
         words.append("·")
     words += [f"[{show_path(label)}]" for label in (of.workspace, of.relation) if label]

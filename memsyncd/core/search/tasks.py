@@ -1,4 +1,6 @@
-"""Order the memories of a task, render them within a number of bytes, and summarise them.
+"""Order the memories of a task or session, and summarise them.
+
+`context` makes a block of them.
 
 Everything is decided by the sections alone, so that the same notes give the same text.
 """
@@ -9,10 +11,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from memsyncd.core.model import ARCHIVED
+from memsyncd.core.model import ARCHIVED, QUARTERS_PER_TOKEN, Span
+from memsyncd.core.search.context import SOURCE_LINE, ContextChunk, MemoryFacts, shorten
 
 FINISHED = frozenset({"done", "closed", "resolved", "fixed", "cancelled", "wontfix"})
 CLOSED = FINISHED | {ARCHIVED}
@@ -23,30 +27,28 @@ ENDED = "done"
 RECORDS = frozenset({"session", "checkpoint", "summary"})
 LAST_PRIORITY = "P9"
 PROJECT = "project"
-# A longer entry is cut, so that one memory does not take the room of all.
+# A longer memory is cut, so that it does not take the room of all: to this part of the room, and at
+# least to so many bytes.
+ENTRY_SHARE = 8
 ENTRY_BYTES = 600
-LEAST_BYTES = 60
+PROFILE_SHARE = 0.5
+_OWN_PARTS = ("checkpoint", "summary", "discovery")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n\s*\n|\n(?=\s*[-*+] )")
 _WORD = re.compile(r"\w{3,}")
-# The line that names the source of a promotion.
-_SOURCE_LINE = re.compile(r"^[ \t]*[-*+] discovered_from \[\[[^\]\n]*\]\][ \t]*$", re.MULTILINE)
-# A shorter text may be in another one by chance.
-LEAST_TOLD_WORDS = 4
-_CITATION = re.compile(r"\(\S+:\d+\)\s*$")
-_ANY_WORD = re.compile(r"\w+")
 _LIST_MARK = re.compile(r"^[-*+>#\s]+")
 
 
 class TaskItem(msgspec.Struct, frozen=True, kw_only=True):
     """A section, with the metadata that tasks need. `time` is when it was created, in ISO form;
     `stated` is further metadata to show behind its text. `source` is the anchor of the section that
-    it was promoted from.
+    it was promoted from. `body` begins in the line `body_line`.
     """
 
     anchor: str
     path: str
     start_line: int
     end_line: int
+    body_line: int
     heading: str
     body: str
     kind: str
@@ -65,21 +67,11 @@ class TaskItem(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fact(self) -> str:
         """The text on one line, without the line that names its source."""
-        return " ".join(_SOURCE_LINE.sub("", self.body).split())
+        return " ".join(SOURCE_LINE.sub("", self.body).split())
 
     @property
     def is_open(self) -> bool:
         return self.status not in CLOSED
-
-
-class TaskGroup(msgspec.Struct, frozen=True):
-    """Sections beneath one heading of a block, best first; they take `share` of its bytes at
-    most.
-    """
-
-    title: str
-    items: Sequence[TaskItem]
-    share: float = 1.0
 
 
 class WorkItems(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,14 +86,6 @@ class WorkItems(msgspec.Struct, frozen=True, kw_only=True):
     last: str
     tasks: Sequence[str]
     is_ended: bool
-
-
-class TaskBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """A block of markdown, and the anchors of the sections that it includes and leaves out."""
-
-    text: str
-    included: tuple[str, ...]
-    left_out: tuple[str, ...]
 
 
 ItemValue = Callable[[TaskItem], float]
@@ -192,160 +176,104 @@ def group_by(items: Iterable[TaskItem], read_name: Callable[[TaskItem], str]) ->
     return sorted(groups, key=lambda group: group.last, reverse=True)
 
 
-def group_for_task(
-    items: Sequence[TaskItem], task: str, value: ItemValue | None = None
-) -> tuple[TaskGroup, ...]:
-    """Return profile, summaries, task and discoveries, each by `value`, else the latest first."""
-    own = [item for item in items if item.task == task]
-    lasting = [item for item in items if item.task != task]
-    return (
-        TaskGroup("Project profile", order_profile(lasting, value), 0.5),
-        TaskGroup(
-            "Summaries",
-            _order([own_section for own_section in own if own_section.kind == "summary"], value),
-        ),
-        TaskGroup(
-            f"Task {task}",
-            _order(
-                [
-                    own_section
-                    for own_section in own
-                    if own_section.kind not in ("summary", "discovery")
-                ],
-                value,
-            ),
-        ),
-        TaskGroup(
-            "Discoveries",
-            _order([own_section for own_section in own if own_section.kind == "discovery"], value),
-        ),
-    )
-
-
-def group_for_session(
-    items: Sequence[TaskItem], *, task: str | None, session_anchors: Collection[str]
-) -> tuple[TaskGroup, ...]:
-    """Return the groups that restore an agent: the last checkpoint, open discoveries and ready
-    sections, of a task or of the session's own sections.
+class WorkPart(NamedTuple):
+    """Sections beneath one heading of a block, best first. `reason` says in an answer why they are
+    there; they take `share` of the room at most, until all others have had their turn.
     """
-    own = [item for item in items if item.anchor in session_anchors or (task and item.task == task)]
-    checkpoints = _order(
-        [own_section for own_section in own if own_section.kind == "checkpoint"], None
-    )
-    summaries = _order([own_section for own_section in own if own_section.kind == "summary"], None)
-    discoveries = [
-        own_section
-        for own_section in own
-        if own_section.kind == "discovery" and own_section.is_open
+
+    title: str
+    reason: str
+    items: Sequence[TaskItem]
+    share: float = 1.0
+
+
+def list_memory_parts(
+    items: Sequence[TaskItem],
+    lasting: Sequence[TaskItem] = (),
+    *,
+    task: str | None = None,
+    session: str | None = None,
+    is_resuming: bool = False,
+    is_whole: bool = False,
+    value: ItemValue | None = None,
+) -> list[WorkPart]:
+    """Return the parts of a block about a project, whose sections are `lasting`, and a task or
+    session, each by `value`, else the latest first. A section may be in several.
+
+    With `is_resuming`, the parts have what an agent needs to go on; with `is_whole`, all other
+    sections, too.
+    """
+    own = [
+        item
+        for item in items
+        if (task and item.task == task) or (session and item.session == session)
     ]
-    tasks = {own_section.task for own_section in own if own_section.task}
-    ready = [section for name in sorted(tasks) for section in find_ready(items, name)[0]]
-    return (
-        TaskGroup("Last checkpoint", checkpoints[:1]),
-        TaskGroup("Summary", summaries[:1]),
-        TaskGroup("Open discoveries", _order(discoveries, None)),
-        TaskGroup("Ready", [section for section in ready if section.kind != "discovery"]),
-    )
+    kinds: dict[str, list[TaskItem]] = {}
+    for item in _order(own, value):
+        kinds.setdefault(item.kind if item.kind in _OWN_PARTS else "", []).append(item)
+    checkpoints, summaries, discoveries = (kinds.get(kind, []) for kind in _OWN_PARTS)
+    profile = order_profile([item for item in lasting if not task or item.task != task], value)
+    parts = [WorkPart("Project profile", "profile", profile, PROFILE_SHARE)]
+    if is_resuming:
+        parts.append(WorkPart("Last checkpoint", "checkpoint", _order(checkpoints, None)[:1]))
+    parts.append(WorkPart("Summaries", "summary", summaries if is_whole else summaries[:1]))
+    if is_resuming:
+        tasks = sorted({item.task for item in own if item.task})
+        ready = [item for name in tasks for item in find_ready(items, name)[0]]
+        opened = [item for item in discoveries if item.is_open]
+        parts += [
+            WorkPart("Open discoveries", "discovery", opened),
+            WorkPart("Ready", "ready", [item for item in ready if item.kind != "discovery"]),
+        ]
+    if is_whole:
+        others = _order([*checkpoints, *kinds.get("", [])], value)
+        title = f"Task {task}" if task else f"Session {session}"
+        parts += [
+            WorkPart(title, "task" if task else "session", others),
+            WorkPart("Discoveries", "discovery", discoveries),
+        ]
+    return parts
 
 
-# --- blocks -------------------------------------------------------------------------------------
-
-
-def render_block(groups: Iterable[TaskGroup], *, max_bytes: int, top: str = "") -> TaskBlock:
-    """Render groups in their order, at most `max_bytes` of UTF-8; empty if no section fits.
-
-    `top` comes first, if anything follows it or if it says something by itself. A fact stands in it
-    once: a section is left out if the block has its promotion or the whole of its text.
+def make_memory_chunks(parts: Iterable[WorkPart], *, max_bytes: int) -> list[ContextChunk]:
+    """Return the sections of the parts as chunks of a block of `max_bytes`, in the order of
+    filling: a part with less than all of the room comes first. They come before other chunks in the
+    block.
     """
-    lines = [top] if top else []
-    room = max_bytes - len(top.encode())
-    included: list[str] = []
-    left_out: list[str] = []
-    told = _Told()
-    for group in groups:
-        title = f"## {group.title}"
-        # Its title, and the blank line above.
-        left = min(room, int(max_bytes * group.share)) - len(title.encode()) - 3
-        entries: list[str] = []
-        for item in group.items:
-            entry = "" if told.holds(item) else _render_entry(item, left)
-            if entry:
-                entries.append(entry)
-                told.add(item, entry)
-                left -= len(entry.encode()) + 1
-            (included if entry else left_out).append(item.anchor)
-        if entries:
-            text = "\n".join((title, *entries))
-            room -= len(text.encode()) + 2
-            lines.append(text)
-    text = "\n\n".join(lines)
-    return TaskBlock(
-        text=f"{text}\n" if text and len(text.encode()) < max_bytes else "",
-        included=tuple(included),
-        left_out=tuple(left_out),
-    )
+    parts = [*parts]
+    chunks = [
+        _make_chunk(item, part, group, rank, max(ENTRY_BYTES, max_bytes // ENTRY_SHARE))
+        for group, part in enumerate(parts, -len(parts))
+        for rank, item in enumerate(part.items)
+    ]
+    return sorted(chunks, key=lambda chunk: chunk.share)
 
 
-class _Told:
-    """The facts that a block has."""
-
-    def __init__(self) -> None:
-        self._sources: set[str] = set()
-        self._facts: set[tuple[str, str]] = set()
-        self._entries: list[str] = []
-
-    def holds(self, item: TaskItem) -> bool:
-        """True if the block has a promotion of a section, its heading and text, or a text that
-        includes its own. Work is shown even if other sections mention it.
-        """
-        if item.anchor in self._sources or (item.heading, item.fact) in self._facts:
-            return True
-        if item.priority or item.status:
-            return False
-        # Each line of a summary is a fact, with a citation behind it.
-        lines = item.body.splitlines() if item.kind == "summary" else [item.fact]
-        texts = [_list_all_words(_CITATION.sub("", line)) for line in lines if line.strip()]
-        if sum(text.count(" ") - 1 for text in texts) < LEAST_TOLD_WORDS:
-            return False
-        return all(any(text in entry for entry in self._entries) for text in texts)
-
-    def add(self, item: TaskItem, entry: str) -> None:
-        """Add a section, and its entry as the block shows it."""
-        if item.source:
-            self._sources.add(item.source)
-        if item.fact:
-            self._facts.add((item.heading, item.fact))
-        self._entries.append(_list_all_words(entry))
-
-
-def _list_all_words(text: str) -> str:
-    """The words of a text, in lower case, with a blank before and behind each."""
-    return f" {' '.join(_ANY_WORD.findall(text.lower()))} "
-
-
-def _render_entry(item: TaskItem, room: int) -> str:
-    """One line, cut to the room; empty if there is too little."""
-    marks = ", ".join(filter(None, (item.time[:10], item.kind, item.priority, item.status)))
-    place = f"- {item.path}:{item.start_line}-{item.end_line} ({marks})"
-    text = " ".join(filter(None, (item.fact, f"({item.stated})" if item.stated else "")))
+def _make_chunk(
+    item: TaskItem, part: WorkPart, group: int, rank: int, max_bytes: int
+) -> ContextChunk:
+    body = SOURCE_LINE.sub("", item.body).rstrip()
+    lines = shorten(body, QUARTERS_PER_TOKEN * max_bytes, max_bytes).split("\n")
+    if item.stated:
+        lines[-1] = f"{lines[-1]} ({item.stated})".strip()
+    above = [""] * (item.body_line - item.start_line)
     # A memory without a summary has the beginning of its text as its heading.
-    is_repeated = text.startswith(item.heading.removesuffix("…"))
-    head = place if is_repeated else f"{place} {item.heading}"
-    line = f"{head}{' ' if is_repeated else ': '}{text}" if text else head
-    limit = min(room, ENTRY_BYTES)
-    if len(line.encode()) <= limit:
-        return line
-    if limit < LEAST_BYTES or limit < len(head.encode()) + 4:
-        return ""
-    return cut_text(line, limit)
-
-
-def cut_text(text: str, max_bytes: int) -> str:
-    """Cut a text between words to at most `max_bytes`, with `…` at its end."""
-    if len(text.encode()) <= max_bytes:
-        return text
-    kept = text.encode()[: max_bytes - len("…".encode())].decode(errors="ignore")
-    return (kept.rpartition(" ")[0] or kept) + "…"
+    is_repeated = item.fact.startswith(item.heading.removesuffix("…"))
+    marks = ", ".join(filter(None, (item.time[:10], item.kind, item.priority, item.status)))
+    return ContextChunk(
+        path=item.path,
+        anchor=item.anchor,
+        heading=() if is_repeated else (item.heading,),
+        kind=item.kind or None,
+        span=Span(item.start_line, item.start_line + len(above) + len(lines) - 1),
+        text="\n".join((*above, *lines)),
+        reason=part.reason,
+        place=(0, float(rank)),
+        group=group,
+        part=f"## {part.title}",
+        memory=MemoryFacts(marks, item.source, is_work=bool(item.priority or item.status)),
+        share=part.share,
+    )
 
 
 # --- summaries ----------------------------------------------------------------------------------
@@ -361,7 +289,7 @@ def summarize(items: Sequence[TaskItem], *, max_bytes: int) -> str:
     sentences = [
         (item, " ".join(_LIST_MARK.sub("", part).split()))
         for item in items
-        for part in _SENTENCE_END.split(_SOURCE_LINE.sub("", item.body))
+        for part in _SENTENCE_END.split(SOURCE_LINE.sub("", item.body))
     ]
     counts = Counter(word for _, text in sentences for word in _list_words(text))
     scored = [(_score(text, counts), at) for at, (_, text) in enumerate(sentences) if text]

@@ -10,8 +10,10 @@ from memsyncd.operations.fields import (
     Freshness,
     Result,
     SectionPlace,
+    TaskName,
     TimeoutMs,
     TrackedParams,
+    Word,
     WorkspaceNames,
 )
 from memsyncd.operations.operation import (
@@ -47,6 +49,18 @@ class ContextParams(TrackedParams, frozen=True, kw_only=True):
     query: str = ""
     """The subject; without one, the context of a new session: MEMORY.md, pinned notes, preferences
     and errors, the project's profile, recent notes."""
+    task: TaskName | None = None
+    """Begin with the memories of this task: the profile, the last checkpoint, summaries, what can
+    be worked on, discoveries and all others. They get at most three fifths of the room as long as
+    other notes need it. A fact stands in the block once, however often it was promoted or
+    summarised."""
+    session: TaskName | None = None
+    """Begin with the memories of this session, and of the task that it names last."""
+    profile: bool = False
+    """Begin with what holds for the whole project: the sections whose lifecycle is `project`."""
+    agent: Word | None = None
+    """Show the unread signals to this agent, the session and the task at the top. They are shown if
+    a single workspace answers, and stay unread."""
     workspace: WorkspaceNames = None
     max_tokens: MaxTokens = 2000
     """The most tokens, from 100 to 50,000. Four characters count as a token, and so does each
@@ -79,7 +93,8 @@ class ContextPart(RelatedMeta, frozen=True, kw_only=True):
     workspace: str
     reason: str
     """`match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project`, `recent` or
-    `related`, if a relation was followed to it."""
+    `related`, if a relation was followed to it; for memories of the project, a task or a session
+    `profile`, `checkpoint`, `summary`, `discovery`, `ready`, `task` or `session`."""
     relation: str | None = None
     """A relation that was followed to this section."""
     related_to: str | None = None
@@ -113,6 +128,10 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
     why_empty: str | None
     n_left_out: int = 0
     """How many parts are left out in all."""
+    task: str | None = None
+    """The task that the block is about; the session may have named it."""
+    signals: list[int] = msgspec.field(default_factory=list)
+    """The numbers of the unread signals. They stay unread until they are acknowledged."""
     semantic: SemanticState = "off"
     """As in the result of `search`."""
     semantic_pending: int = 0
@@ -153,12 +172,14 @@ OPERATIONS = (
             ),
             arguments=(
                 ToolArgument("query", "The task or question."),
+                ToolArgument("task", "Begin with its memories; also session, profile=true."),
                 ToolArgument("max_tokens", "2000 by default."),
                 KIND_ARGUMENT,
                 TAG_ARGUMENT,
                 FOLLOW_ARGUMENT,
                 WORKSPACES_ARGUMENT,
             ),
+            accepts=("session", "profile", "agent"),
             is_read_only=True,
         ),
         text="context.text:render_context",
@@ -178,6 +199,7 @@ OPERATIONS = (
             examples=(
                 "memsyncd context",
                 "memsyncd context why postgres --max-tokens 500",
+                "memsyncd context --task WU-123 --max-tokens 1000",
                 "memsyncd context --kind decision --heading '## Decisions so far'",
             ),
         ),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from msgspec.structs import replace
 
+from memsyncd.core.model import QUARTERS_PER_TOKEN
 from memsyncd.engine.context import ContextOffer, merge_offers, offer_context
 from memsyncd.engine.plan import (
     RunOptions,
@@ -16,6 +20,8 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import WorkspaceNotFound
 from memsyncd.operations.call import JoinedCall, Questions
 from memsyncd.operations.context.declare import ContextAnswer, ContextParams
+from memsyncd.operations.inbox import read_inbox, render_news
+from memsyncd.operations.signals.declare import Signal, SignalInboxParams
 
 
 def answer_context(
@@ -32,9 +38,10 @@ def answer_context(
         commands = find_commands(workspaces, params, call.config, call.options)
 
     def read(workspace: Workspace, options: RunOptions) -> ContextOffer:
+        is_user_wide = workspace is user_wide
         return offer_context(
             workspace,
-            params,
+            replace(params, task=None, session=None, profile=False) if is_user_wide else params,
             call.config,
             replace(
                 add_accesses(workspace, params, options),
@@ -42,7 +49,7 @@ def answer_context(
                 commands=commands,
             ),
             is_merged=is_merged,
-            is_user_wide=workspace is user_wide,
+            is_user_wide=is_user_wide,
             is_elsewhere=call.is_linked(workspace),
         )
 
@@ -53,7 +60,27 @@ def answer_context(
         raise errors[0]
     added = next((part.value for part in parts if part.workspace is user_wide), None)
     offers = [part.value for part in own if part.value is not None]
-    answer = merge_offers(offers, params, call.config, added)
+    signals = _read_signals(call, params, offers)
+    max_bytes = params.max_bytes or params.max_tokens * QUARTERS_PER_TOKEN
+    answer = merge_offers(offers, params, call.config, added, render_news(signals, max_bytes))
     if params.track_access:
         call.note_accesses([(part.workspace, part.anchor) for part in answer.included])
-    return replace(answer, **describe_query(params, call.options.now_s))
+    return replace(
+        answer,
+        signals=[signal.id for signal in signals],
+        **describe_query(params, call.options.now_s),
+    )
+
+
+def _read_signals(
+    call: JoinedCall, params: ContextParams, offers: Sequence[ContextOffer]
+) -> Sequence[Signal]:
+    """Return the unread signals to the agent, the session and the task of a single workspace."""
+    if len(offers) != 1:
+        return ()
+    inbox = SignalInboxParams(
+        agent=params.agent, session=params.session, task=offers[0].memories.task
+    )
+    if not inbox.addresses:
+        return ()
+    return call.run_job(call.workspaces[0], partial(read_inbox, params=inbox)).signals

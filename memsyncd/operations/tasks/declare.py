@@ -11,6 +11,7 @@ from memsyncd.operations.fields import (
     Limit,
     Name,
     Result,
+    TaskName,
     TrackedParams,
     Values,
     Word,
@@ -35,7 +36,6 @@ from memsyncd.operations.operation import (
 from memsyncd.operations.sections import FoundSection
 
 BlockBytes = Annotated[int, msgspec.Meta(ge=200, le=1_000_000)]
-TaskName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class TaskSection(FoundSection, frozen=True, kw_only=True):
@@ -122,15 +122,14 @@ class TaskContextParams(TrackedParams, frozen=True, kw_only=True):
     workspace: Name | None = None
 
 
-class TaskContext(Result, frozen=True, kw_only=True):
-    """Profile, summaries, task and discoveries, in this order. The same notes always give the same
-    text.
+class MemoryBlock(Result, frozen=True, kw_only=True):
+    """A block as `context` makes it, of the memories of a task or session alone. The same notes
+    always give the same text.
     """
 
     workspace: str
     text: str
-    """Empty if the task has no section and the project no profile."""
-    bytes: int
+    """Empty if there is no memory of it, and no signal."""
     included: list[str]
     """The anchors of the sections in the text."""
     left_out: list[str]
@@ -138,6 +137,12 @@ class TaskContext(Result, frozen=True, kw_only=True):
     the block has already."""
     n_left_out: int
     """How many sections are left out in all."""
+
+
+class TaskContext(MemoryBlock, frozen=True, kw_only=True):
+    """Profile, summaries, task and discoveries, in this order."""
+
+    bytes: int
 
 
 class TaskSummarizeParams(WriteParams, frozen=True, kw_only=True):
@@ -215,16 +220,10 @@ class SessionResumeParams(WorkspaceParams, frozen=True, kw_only=True):
     """Begin the text with a warning if it tries to instruct its reader."""
 
 
-class SessionBlock(Result, frozen=True, kw_only=True):
-    workspace: str
-    text: str
-    """Task, unread signals, last checkpoint, summary, open discoveries, and sections to work on."""
+class SessionBlock(MemoryBlock, frozen=True, kw_only=True):
+    """Unread signals, last checkpoint, summary, open discoveries, and sections to work on."""
+
     task: str | None
-    included: list[str]
-    left_out: list[str]
-    """The anchors of the first 20 sections that are left out."""
-    n_left_out: int
-    """How many sections are left out in all."""
     signals: list[int]
     """The numbers of the unread signals. They stay unread until they are acknowledged."""
 
@@ -286,9 +285,9 @@ AGENT_TOOL = Tool(
     title="Sessions and signals",
     description=(
         "Go on where a session ended, and talk to other agents. start, checkpoint, end: record "
-        "the progress of a task or session; resume: what to know after the context was cleared; "
-        "recall: by keywords, topic, kind; send, inbox, outbox, ack: signals. Later calls may "
-        "leave out task and session."
+        "progress; resume: what to know after a clear; context: all of a task; recall: by "
+        "keywords, topic, kind; send, inbox, outbox, ack: signals. Later calls may leave out task "
+        "and session."
     ),
     arguments=(
         ToolArgument("action", "The action.", is_required=True),
@@ -297,11 +296,11 @@ AGENT_TOOL = Tool(
         ToolArgument("session", "For send: to it."),
         ToolArgument("agent", "Your own name; for send: to it."),
         ToolArgument("all", "For send: to everybody.", "everyone"),
-        ToolArgument("type", "Of a signal, such as question."),
-        ToolArgument("key", "For send: sent only once with it."),
+        ToolArgument("type", "Of a signal."),
+        ToolArgument("key", "For send: sent once with it."),
         ToolArgument("signals", "For ack: their numbers."),
         ToolArgument("claim", "For ack: nobody else gets them."),
-        ToolArgument("keywords", "For recall: any of them.", splits_words=True),
+        ToolArgument("keywords", "For recall.", splits_words=True),
         ToolArgument("topic", "For recall."),
         ToolArgument("kind", "For recall."),
         TOOL_WORKSPACE,
@@ -375,6 +374,8 @@ OPERATIONS = (
         errors=READS,
         route="GET /v1/tasks/context",
         reads=True,
+        tool=ToolAction(tool=AGENT_TOOL, name="context", fields={"task": "task"}),
+        text="tasks.text:render_memories",
         command=Command(
             words="task context",
             summary="print profile, summaries, task and discoveries for a prompt",
@@ -531,7 +532,7 @@ OPERATIONS = (
             name="resume",
             fields={"task": "task", "session": "session", "agent": "agent"},
         ),
-        text="tasks.text:render_session",
+        text="tasks.text:render_memories",
         command=Command(
             words="session resume",
             summary="print what restores an agent after its context was cleared",

@@ -14,30 +14,22 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.core.search.context import Budget, build_block
 from memsyncd.core.search.tasks import (
     CLOSED,
     ENDED,
     FINISHED,
-    ItemValue,
-    TaskBlock,
-    TaskGroup,
     TaskItem,
     WorkItems,
-    cut_text,
     find_ready,
     group_by,
-    group_for_session,
-    group_for_task,
     order_profile,
-    render_block,
     summarize,
 )
-from memsyncd.engine.accesses import count_accesses
-from memsyncd.engine.marking import list_marks
-from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.work import (
     CHECKPOINT,
-    WorkSection,
+    WorkMemories,
+    WorkRequest,
     WorkSections,
     list_items,
     list_sections,
@@ -46,7 +38,7 @@ from memsyncd.engine.work import (
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.call import Call
 from memsyncd.operations.fields import AddedSection
-from memsyncd.operations.inbox import read_inbox
+from memsyncd.operations.inbox import read_inbox, render_news
 from memsyncd.operations.notes.declare import Added
 from memsyncd.operations.sections import MOST_LEFT_OUT, Filters
 from memsyncd.operations.signals.declare import Signal, SignalInboxParams
@@ -74,10 +66,7 @@ from memsyncd.operations.tasks.declare import (
     WorkGroup,
 )
 
-SIGNAL_BYTES = 300
 SUMMARY_CHARS = 60
-# Signals take at most this share of a session's block.
-SIGNAL_SHARE = 0.25
 
 
 # --- tasks --------------------------------------------------------------------------------------
@@ -142,42 +131,50 @@ async def make_context(call: Call, params: TaskContextParams) -> TaskContext:
 
 
 def build_task_context(call: Call, params: TaskContextParams) -> TaskContext:
-    sections: dict[str, WorkSection] = {}
-    with reading_work(call.workspace, call.config, call.now_s) as work:
-        for own in (Filters(lifecycle=["project"]), Filters(task=[params.task])):
-            sections |= work.read(replace(own, include_archived=params.include_archived))
-    value = _value_by_decay(call, sections) if params.sort == "decay" else None
-    groups = group_for_task(list_items(sections), params.task, value)
-    block = _render_marked(call, groups, params)
-    return TaskContext(
-        workspace=call.workspace.id,
-        text=block.text,
-        bytes=len(block.text.encode()),
-        included=list(block.included),
-        left_out=list(block.left_out[:MOST_LEFT_OUT]),
-        n_left_out=len(block.left_out),
+    request = WorkRequest(
+        task=params.task,
+        has_profile=True,
+        is_whole=True,
+        is_by_decay=params.sort == "decay",
+        filters=Filters(include_archived=params.include_archived),
     )
+    block = _build_block(call, _read_memories(call, request, params), params)
+    return TaskContext(**block, bytes=len(block["text"].encode()))
 
 
-def _render_marked(
+def _read_memories(
+    call: Call, request: WorkRequest, params: TaskContextParams | SessionResumeParams
+) -> WorkMemories:
+    with reading_work(call.workspace, call.config, call.now_s) as work:
+        return work.read_memories(call.workspace, request, max_bytes=params.max_bytes)
+
+
+def _build_block(
     call: Call,
-    groups: Sequence[TaskGroup],
+    memories: WorkMemories,
     params: TaskContextParams | SessionResumeParams,
-    top: str = "",
-) -> TaskBlock:
-    """Render a block, which begins with a warning if it tries to instruct its reader."""
-    plain = block = render_block(groups, max_bytes=params.max_bytes, top=top)
-    for mark in list_marks(plain.text, call.config) if params.mark else ():
-        marked = "\n\n".join(filter(None, (mark, top)))
-        block = render_block(groups, max_bytes=params.max_bytes, top=marked)
-        if bool(block.included) == bool(plain.included):
-            break
-    return block
-
-
-def _value_by_decay(call: Call, sections: WorkSections) -> ItemValue:
-    valuation = make_valuation(call.config, call.now_s, count_accesses(call.workspace))
-    return lambda item: valuation.compute(sections[item.anchor].section).score
+    heading: str = "",
+    news: str = "",
+) -> dict[str, Any]:
+    """Build the block of memories alone; return the fields of `MemoryBlock`."""
+    block = build_block(
+        memories.chunks,
+        # No text has more tokens than bytes.
+        Budget(max_tokens=params.max_bytes, max_bytes=params.max_bytes),
+        heading=heading,
+        news=news,
+        is_marked=params.mark and call.config.guard.has_instructions,
+    )
+    included = dict.fromkeys(lines.chunk.anchor for lines in block.included)
+    every = dict.fromkeys(chunk.anchor for chunk in memories.chunks)
+    left_out = [anchor for anchor in every if anchor not in included]
+    return {
+        "workspace": call.workspace.id,
+        "text": block.text,
+        "included": list(included),
+        "left_out": left_out[:MOST_LEFT_OUT],
+        "n_left_out": len(left_out),
+    }
 
 
 async def add_checkpoint(call: Call, params: CheckpointParams) -> Added:
@@ -392,63 +389,32 @@ async def end_session(call: Call, params: SessionEndParams) -> Added:
 
 
 async def resume_session(call: Call, params: SessionResumeParams) -> SessionBlock:
-    """Return the block, with the unread signals to the agent, the session and its task."""
-    await call.open()
-    block = await call.read(partial(build_session_block, call, params))
-    inbox = SignalInboxParams(agent=params.agent, session=params.session, task=block.task)
-    box = await call.run_job(partial(read_inbox, params=inbox), is_write=True)
-    if not box.signals:
-        return block
-    return await call.read(partial(build_session_block, call, params, box.signals))
-
-
-def build_session_block(
-    call: Call, params: SessionResumeParams, signals: Sequence[Signal] = ()
-) -> SessionBlock:
-    """Build the block that restores an agent after its context was cleared. Raises BadRequest if
-    neither a session nor a task is named.
+    """Return the block that restores an agent after its context was cleared, with the unread
+    signals to the agent, the session and its task. Raises BadRequest if neither a session nor a
+    task is named.
     """
     if params.session is None and params.task is None:
         raise BadRequest("nothing to resume is named", hint="name a session or a task")
-    of_session = Filters(session=[params.session] if params.session else [])
-    with reading_work(call.workspace, call.config, call.now_s) as work:
-        own = work.read(of_session) if params.session is not None else {}
-        latest = max(
-            (memory.item for memory in own.values() if memory.item.task),
-            key=lambda item: (item.time, item.path, item.start_line),
-            default=None,
-        )
-        task = params.task or (latest.task if latest else None)
-        selected = [Filters(task=[task])] if task else []
-        if own:
-            selected.append(of_session)
-        sections = work.read_with_blockers(*selected)
-    rendered = _render_signals(signals, int(params.max_bytes * SIGNAL_SHARE))
-    names = [f"task {task}" if task else "", f"session {params.session}" if params.session else ""]
-    top = f"# Resuming {', '.join(filter(None, names))}{rendered}"
-    groups = group_for_session(list_items(sections), task=task, session_anchors=own)
-    block = _render_marked(call, groups, params, top)
-    is_empty = not (block.included or signals)
-    return SessionBlock(
-        workspace=call.workspace.id,
-        text="" if is_empty else block.text,
-        task=task,
-        included=list(block.included),
-        left_out=list(block.left_out[:MOST_LEFT_OUT]),
-        n_left_out=len(block.left_out),
-        signals=[signal.id for signal in signals],
-    )
+    await call.open()
+    memories = await call.read(partial(read_session, call, params))
+    inbox = SignalInboxParams(agent=params.agent, session=params.session, task=memories.task)
+    box = await call.run_job(partial(read_inbox, params=inbox), is_write=True)
+    return await call.read(partial(build_session_block, call, params, memories, box.signals))
 
 
-def _render_signals(signals: Sequence[Signal], room: int) -> str:
-    """Return the unread signals as lines below a heading, as many as fit into `room` bytes."""
-    lines = ["\n\n## Signals"]
-    left = room - len(lines[0])
-    for signal in signals:
-        text = " ".join(signal.content.split())
-        line = cut_text(f"- {signal.id} {signal.type} from {signal.sender}: {text}", SIGNAL_BYTES)
-        if len(line.encode()) >= left:
-            break
-        lines.append(line)
-        left -= len(line.encode()) + 1
-    return "\n".join(lines) if len(lines) > 1 else ""
+def read_session(call: Call, params: SessionResumeParams) -> WorkMemories:
+    request = WorkRequest(task=params.task, session=params.session, is_resuming=True)
+    return _read_memories(call, request, params)
+
+
+def build_session_block(
+    call: Call,
+    params: SessionResumeParams,
+    memories: WorkMemories,
+    signals: Sequence[Signal] = (),
+) -> SessionBlock:
+    names = {"task": memories.task, "session": params.session}
+    title = ", ".join(f"{word} {name}" for word, name in names.items() if name)
+    news = render_news(signals, params.max_bytes)
+    block = _build_block(call, memories, params, f"# Resuming {title}", news)
+    return SessionBlock(**block, task=memories.task, signals=[signal.id for signal in signals])

@@ -6,8 +6,8 @@ from memsyncd.operations.search.text import FindWarning
 from memsyncd.operations.tasks import declare as tasks
 
 
-def render_session(block: tasks.SessionBlock, _find_warning: FindWarning) -> str:
-    """Return the block that restores an agent. It has its warning already, if it needs one."""
+def render_memories(block: tasks.MemoryBlock, _find_warning: FindWarning) -> str:
+    """Return the block of a task or session. It has its warning already, if it needs one."""
     return block.text or "There is nothing to resume yet; keep progress with checkpoint."
 
 

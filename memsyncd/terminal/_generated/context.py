@@ -25,6 +25,10 @@ def make_context() -> Command:
             Argument("query", "[QUERY…]", "the subject; without one, the context of a new session", field="query"),
         ),
         options=(
+            Option("--task ID", "begin with the memories of this task: the profile, the last checkpoint, summaries, what can be worked on, discoveries and all others", field="task"),
+            Option("--session ID", "begin with the memories of this session, and of the task that it names last", field="session"),
+            Option("--profile", "begin with what holds for the whole project: the sections whose lifecycle is project", field="profile"),
+            Option("--agent NAME", "show the unread signals to this agent, the session and the task at the top", field="agent"),
             Option("-n --max-tokens N", "the most tokens, from 100 to 50,000 (default 2000)", field="max_tokens"),
             Option("--max-bytes N", "the most bytes of the block", field="max_bytes"),
             Option("--sort S", "the order in which the block shows sections: relevance (default), decay, importance, priority, recency or file", choices=("relevance", "decay", "importance", "priority", "recency", "file"), field="sort"),
@@ -38,8 +42,6 @@ def make_context() -> Command:
             Option("--tag T…", "only with this tag or keyword", field="filters.tag"),
             Option("--path P…", "only this note, folder or glob", field="filters.path"),
             Option("--section TEXT…", "only below this heading or anchor", field="filters.section"),
-            Option("--task ID…", "only of this task", field="filters.task"),
-            Option("--session ID…", "only of this session", field="filters.session"),
             Option("--source TEXT…", "only from this source", field="filters.source"),
             Option("--topic TEXT…", "only of this topic", field="filters.topic"),
             Option("--priority P…", "only of this priority, P0 to P3", field="filters.priority"),
@@ -60,6 +62,6 @@ def make_context() -> Command:
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
             JSON,
         ),
-        examples=("memsyncd context", "memsyncd context why postgres --max-tokens 500", "memsyncd context --kind decision --heading '## Decisions so far'"),
+        examples=("memsyncd context", "memsyncd context why postgres --max-tokens 500", "memsyncd context --task WU-123 --max-tokens 1000", "memsyncd context --kind decision --heading '## Decisions so far'"),
         keeps_exclusions=True,
     )

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from memsyncd.core.search.context import Budget, ContextBlock, build_context_block
 from memsyncd.core.search.tasks import (
     ENDED,
     FINISHED,
     TaskItem,
     find_ready,
     group_by,
-    group_for_task,
+    list_memory_parts,
+    make_memory_chunks,
     order_profile,
-    render_block,
     summarize,
 )
 
@@ -24,6 +27,7 @@ def make(anchor: str, **fields: object) -> TaskItem:
         "path": "tasks.md",
         "start_line": 1,
         "end_line": 3,
+        "body_line": 2,
         "heading": anchor,
         "body": f"Text of {anchor}.",
         "kind": "note",
@@ -36,6 +40,20 @@ def make(anchor: str, **fields: object) -> TaskItem:
         "time": "2026-03-01",
     }
     return TaskItem(anchor=anchor, **{**given_fields, **fields})  # type: ignore[arg-type]
+
+
+def build(items: list[TaskItem], max_bytes: int = 4096, **wanted: Any) -> ContextBlock:
+    """Build the block of a task and of the sections about the whole project."""
+    wanted = {"is_whole": True, **wanted}
+    parts = list_memory_parts(items, items, task="T", **wanted)
+    chunks = make_memory_chunks(parts, max_bytes=max_bytes)
+    return build_context_block(
+        chunks, Budget(max_tokens=max_bytes, max_bytes=max_bytes), heading=""
+    )
+
+
+def list_included(block: ContextBlock) -> list[str]:
+    return [*dict.fromkeys(lines.chunk.anchor for lines in block.included)]
 
 
 def test_ready_sections_are_ordered_by_priority_and_then_age() -> None:
@@ -95,45 +113,58 @@ def test_the_groups_of_a_task_are_in_their_order_and_newest_first_or_by_value() 
         make("lasting", task="", lifecycle="project", importance=0.6),
         make("lasting2", task="", lifecycle="project", importance=0.9),
     ]
-    groups = group_for_task(items, "T")
-    assert [[item.anchor for item in group.items] for group in groups] == [
+    every = {"task": "T", "is_whole": True}
+    parts = list_memory_parts(items, items, **every)
+    assert [[item.anchor for item in part.items] for part in parts] == [
         ["lasting2", "lasting"],
         ["sum"],
         ["new", "old"],
         ["found"],
     ]
-    by_value = group_for_task(
-        items, "T", value=lambda each: -len(each.anchor) - ("w" in each.anchor)
+    by_value = list_memory_parts(
+        items, items, **every, value=lambda each: -len(each.anchor) - ("w" in each.anchor)
     )
     assert [item.anchor for item in by_value[2].items] == ["old", "new"]
 
 
 ITEMS = st.lists(
     st.builds(
-        lambda n, kind, body, lifecycle: make(
-            f"a{n}", start_line=n, kind=kind, body=body, lifecycle=lifecycle
+        lambda n, kind, body, lifecycle, source: make(
+            f"a{n}",
+            start_line=n,
+            body_line=n + 1,
+            kind=kind,
+            body=body,
+            lifecycle=lifecycle,
+            source=source,
         ),
         st.integers(1, 50),
         st.sampled_from(["note", "summary", "discovery", "checkpoint"]),
         st.text(max_size=900),
         st.sampled_from([None, "project"]),
+        st.sampled_from(["", "a1", "a2"]),
     ),
     max_size=12,
     unique_by=lambda each: each.anchor,
 )
 
 
-@given(ITEMS, st.integers(200, 3000), st.randoms())
+@given(ITEMS, st.integers(200, 3000), st.booleans(), st.randoms())
 def test_a_block_is_within_its_bytes_and_names_each_section_whatever_their_order(
-    items: list[TaskItem], max_bytes: int, random: object
+    items: list[TaskItem], max_bytes: int, is_resuming: bool, random: object
 ) -> None:
-    block = render_block(group_for_task(items, "T"), max_bytes=max_bytes)
+    block = build(items, max_bytes, is_resuming=is_resuming)
     assert len(block.text.encode()) <= max_bytes
-    assert sorted({*block.included, *block.left_out}) == sorted({item.anchor for item in items})
+    named = {lines.chunk.anchor for lines in (*block.included, *block.omitted)}
+    assert named == {item.anchor for item in items}
     assert bool(block.text) == bool(block.included)
+    # A section is left out for another only if the block has that one.
+    assert {lines.same_as for lines in block.omitted} - {""} <= {*list_included(block)}
+    titles = [line for line in block.text.splitlines() if line.startswith("## ")]
+    assert len(titles) == len({*titles})
     shuffled = [*items]
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert render_block(group_for_task(shuffled, "T"), max_bytes=max_bytes) == block
+    assert build(shuffled, max_bytes, is_resuming=is_resuming) == block
 
 
 @given(ITEMS, st.integers(0, 2000))
@@ -167,20 +198,23 @@ def test_a_heading_that_begins_the_text_is_shown_once() -> None:
         ),
         make("c", heading="Summary", body="Pool is full.", priority="P2"),
         make("d", heading="", body="No heading.", priority="P3"),
-        make("e", heading="Alone", body=""),
     ]
-    text = render_block(group_for_task(items, "T"), max_bytes=4096).text
-    assert [line.partition(") ")[2] for line in text.splitlines() if line.startswith("- ")] == [
-        "Pool is full since noon",
-        "A long sentence about pools.",
-        "Summary: Pool is full.",
-        "No heading.",
-        "Alone",
+    labels = [
+        (label.removeprefix("### ").partition(" · ")[0].partition("(")[0].strip(), said)
+        for label, _, said in (
+            text.partition("\n") for text in build(items).text.split("\n\n") if text[:3] == "###"
+        )
+    ]
+    assert labels == [
+        ("", "Pool is full\nsince noon"),
+        ("", "A long sentence about pools."),
+        ("Summary", "Pool is full."),
+        ("", "No heading."),
     ]
 
 
 def test_nothing_gives_an_empty_block_profile_and_summary() -> None:
-    assert render_block(group_for_task([], "T"), max_bytes=4096).text == ""
+    assert build([]).text == ""
     assert order_profile([]) == []
     assert summarize([], max_bytes=100) == ""
 
@@ -190,10 +224,8 @@ LINK = "- discovered_from [[tasks.md#Pool]]"
 
 
 def render(*items: TaskItem, max_bytes: int = 4096) -> tuple[str, tuple[str, ...]]:
-    block = render_block(group_for_task(items, "T"), max_bytes=max_bytes)
-    assert {*block.included}.isdisjoint(block.left_out)
-    assert {*block.included, *block.left_out} == {item.anchor for item in items}
-    return block.text, block.included
+    block = build([*items], max_bytes)
+    return block.text, tuple(list_included(block))
 
 
 def test_a_fact_stands_in_a_block_once_however_often_it_was_promoted_or_summarised() -> None:
@@ -238,17 +270,9 @@ def test_what_a_cut_entry_does_not_show_is_not_left_out() -> None:
     assert render(summary, item)[1] == ("sum", "own")
 
 
-def test_a_source_without_room_for_its_promotion_is_shown() -> None:
-    source = make("tasks.md#pool", heading="Pool", body=POOL)
-    promoted = replace(
-        source, anchor="p" * 70, path="p" * 70, task="", lifecycle="project", source=source.anchor
-    )
-    assert render(source, promoted, max_bytes=180)[1] == (source.anchor,)
-
-
 def test_the_metadata_of_a_checkpoint_is_shown_and_not_summarised() -> None:
     item = make("one", heading="Ports", body="The ports are defined.", stated="milestone: ports")
-    assert "defined. (milestone: ports)\n" in render(item)[0]
+    assert "defined. (milestone: ports)" in render(item)[0]
     assert summarize([item], max_bytes=500) == "- The ports are defined. (tasks.md:1)\n"
     linked = replace(item, body=f"The ports are defined.\n\n{LINK}")
     assert summarize([linked], max_bytes=500) == "- The ports are defined. (tasks.md:1)\n"
