@@ -175,9 +175,8 @@ def offer_context(
         plan = begin_vectors(workspace, plan)
     with workspace.acquire(plan.timeout_s) as reader:
         shows = ShownReader.of(reader, plan, config)
-        if has_words and plan.query.commands:
-            plan = spare_commands(reader, plan)
         if has_words:
+            plan = spare_commands(reader, plan) if plan.query.commands else plan
             matching, n_empty = _find_matching(shows, workspace, plan, budget), 0
         else:
             most = _limit_tokens(params, budget)
