@@ -62,9 +62,11 @@ if TYPE_CHECKING:
         Got,
         Hit,
         LeftOutPart,
+        Listing,
         MemoryCommand,
         MemoryResult,
         NewSection,
+        NoteInfo,
         Signal,
         Sort,
         SyncReport,
@@ -342,7 +344,7 @@ class Memsyncd(GeneratedMethods):
         was saved last comes first.
         """
         notes = sorted(
-            self._connection.ask("list", {"kind": kind})["notes"],
+            self._list_notes({"kind": kind}),
             key=lambda note: (-note["modified_at"], note["path"]),
         )
         sections = [
@@ -412,8 +414,18 @@ class Memsyncd(GeneratedMethods):
         """Count all sections, or the sections of a kind or with a tag. A note's title counts as a
         section.
         """
-        notes = self._connection.ask("list", {"kind": kind, "tag": tag})["notes"]
+        notes = self._list_notes({"kind": kind, "tag": tag})
         return sum(len(note["sections"]) for note in notes)
+
+    def _list_notes(self, params: dict[str, Any]) -> Iterator[NoteInfo]:
+        """Yield the notes of all pages."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page: Listing = self._connection.ask(
+                "list", params | {"limit": 1000, "cursor": cursor or None}
+            )
+            yield from page["notes"]
+            cursor = page["cursor"]
 
     # --- tasks and signals ---
 

@@ -854,6 +854,8 @@ class NoteInfo(TypedDict):
 class Listing(TypedDict):
     workspace: str
     notes: list[NoteInfo]
+    # Send it to get the notes that follow; null if there are none.
+    cursor: str | None
     freshness: Freshness
 
 

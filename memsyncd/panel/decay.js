@@ -14,8 +14,8 @@ const TIERS = ["hot", "warm", "cold"];
 export class DecayView extends View {
   /** @param {Record<string, string[]>} filters @param {AbortSignal} signal @returns {Promise<any[]>} */
   async list(filters, signal) {
-    const found = await this.ask("list", { explain: true, sort: "decay", filters }, signal);
-    return found.notes.flatMap((/** @type {any} */ note) => note.sections.map((/** @type {any} */ one) => ({ ...one, path: note.path })))
+    const notes = await this.listNotes({ explain: true, sort: "decay", filters }, signal);
+    return notes.flatMap((/** @type {any} */ note) => note.sections.map((/** @type {any} */ one) => ({ ...one, path: note.path })))
       .sort((/** @type {any} */ one, /** @type {any} */ other) => (other.explain?.decay_score ?? 0) - (one.explain?.decay_score ?? 0));
   }
 

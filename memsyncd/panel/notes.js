@@ -84,8 +84,7 @@ export class NotesView extends View {
 
   /** @param {AbortSignal} [signal] */
   async list(signal) {
-    const found = await this.ask("list", { sections: false }, signal);
-    this.notes = found.notes;
+    this.notes = await this.listNotes({ sections: false }, signal);
     this.listedWorkspace = this.place.workspace;
     this.showTree();
   }

@@ -121,6 +121,21 @@ export class View extends HTMLElement {
     return call(method, { workspace: this.place.workspace, ...params }, signal);
   }
 
+  /**
+   * List the notes of all pages.
+   * @param {Record<string, unknown>} params @param {AbortSignal} [signal] @returns {Promise<any[]>}
+   */
+  async listNotes(params, signal) {
+    const notes = [];
+    let cursor = null;
+    do {
+      const page = await this.ask("list", { ...params, limit: 1000, cursor }, signal);
+      notes.push(...page.notes);
+      cursor = page.cursor;
+    } while (cursor);
+    return notes;
+  }
+
   /** @param {string} view @param {Record<string, string | number | null | undefined>} [values] */
   href(view, values) {
     return makeHref(view, this.place.workspace, values);

@@ -674,7 +674,9 @@ FIELDS: dict[str, dict[str, str]] = {
         'filters': 'Expired sections are listed, too; archived sections with `archived` or `include_archived`.',
         'sort': 'Sections within their notes, and notes by their first section.',
         'explain': 'Show the decay of each section with its factors, and its tier.',
-        'sections': 'False leaves the sections out of the notes: the list of a large vault is short then.',
+        'sections': 'False leaves the sections out of the notes.',
+        'limit': 'The most notes of one answer. An answer of several megabytes has fewer.',
+        'cursor': 'The `cursor` of an answer, to get the notes that follow.',
     },
     'SectionInfo': {
         'kind': 'The kind of memory, one word such as `decision`.',
@@ -706,6 +708,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     'Listing': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'cursor': 'Send it to get the notes that follow; null if there are none.',
     },
     'SelectParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

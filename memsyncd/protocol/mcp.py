@@ -450,27 +450,22 @@ def describe_capabilities(*, is_modern: bool) -> dict[str, Any]:
     return capabilities if is_modern else {**capabilities, "logging": {}}
 
 
-def cut_page(
-    items: list[tuple[str, dict[str, Any]]], cursor: str | None, size: int
-) -> tuple[list[dict[str, Any]], str | UnsetType]:
-    """Return one page of items, and the cursor of the next page. `items` are pairs of key and item,
-    sorted by key.
-
-    A cursor holds the last key of its page, so items may come and go between pages. Raises
-    BadRequest for a cursor that this function did not make.
+def make_cursor(key: str) -> str:
+    """Return the cursor of a page whose last item has this key, so that items may come and go
+    between pages.
     """
-    if cursor is not None:
-        try:
-            last = base64.b64decode(cursor.encode("ascii"), b"-_", validate=True).decode("utf-8")
-        except (UnicodeError, binascii.Error, ValueError):
-            hint = "send `nextCursor` as it was received, or none to begin"
-            raise BadRequest("this cursor is not valid", hint=hint) from None
-        items = [item for item in items if item[0] > last]
-    page = items[:size]
-    if len(items) <= size:
-        return [item for _, item in page], UNSET
-    following = base64.urlsafe_b64encode(page[-1][0].encode("utf-8", "replace")).decode("ascii")
-    return [item for _, item in page], following
+    return base64.urlsafe_b64encode(key.encode("utf-8", "replace")).decode("ascii")
+
+
+def read_cursor(cursor: str | None) -> str | None:
+    """Return the key of a cursor; None without one. Raises BadRequest for any other text."""
+    if cursor is None:
+        return None
+    try:
+        return base64.b64decode(cursor.encode("ascii"), b"-_", validate=True).decode("utf-8")
+    except (UnicodeError, binascii.Error, ValueError):
+        hint = "send `nextCursor` as it was received, or none to begin"
+        raise BadRequest("this cursor is not valid", hint=hint) from None
 
 
 # --- URIs of notes ----------------------------------------------------------------------------

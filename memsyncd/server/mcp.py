@@ -36,6 +36,7 @@ from memsyncd.operations.fields import NoParams, Params, WorkspaceParams
 from memsyncd.operations.notes import declare as memory
 from memsyncd.operations.notes.declare import GetParams, ListParams, NoteInfo
 from memsyncd.operations.operation import Operation
+from memsyncd.operations.pages import NotePlace, encode_cursor
 from memsyncd.operations.search import declare as search
 from memsyncd.operations.search.text import FindWarning
 from memsyncd.operations.sections import mark_warning
@@ -58,6 +59,8 @@ MAX_SUBSCRIPTIONS = 256
 """The most notes that one connection may subscribe to."""
 PAGE_SIZE = 100
 MAX_COMPLETIONS = 100
+N_COMPLETED = 1000
+"""Notes whose paths and headings can complete an argument."""
 PROGRESS_S = 1.0
 """Time between two reports of progress to a client that wants them."""
 DISK_WAIT_MS, BUSY_WAIT_MS = 2000, 500
@@ -483,13 +486,27 @@ class McpConnection:
     # --- resources
 
     async def _list_resources(self, request: mcp.McpRequest) -> mcp.McpResult:
-        items: list[tuple[str, dict[str, Any]]] = []
-        for workspace in await self._find_scope():
-            listing = await self._ask("list", ListParams(workspace=workspace.id))
-            items += [_describe_note(workspace, note) for note in listing.notes]
-        items.sort(key=lambda item: item[0])
-        page, following = mcp.cut_page(items, request.params.cursor, PAGE_SIZE)
-        return mcp.ResourceList(resources=page, next_cursor=following)
+        after = mcp.read_cursor(request.params.cursor)
+        name, path = mcp.parse_uri(after) if after else ("", "")
+        resources: list[dict[str, Any]] = []
+        scope = sorted(await self._find_scope(), key=lambda workspace: workspace.name)
+        for workspace in scope:
+            if workspace.name < name:
+                continue
+            left = PAGE_SIZE - len(resources)
+            if not left:
+                cursor = mcp.make_cursor(resources[-1]["uri"])
+                return mcp.ResourceList(resources=resources, next_cursor=cursor)
+            place = NotePlace(path if workspace.name == name else "")
+            params = ListParams(
+                workspace=workspace.id, sections=False, limit=left, cursor=encode_cursor(place)
+            )
+            listing = await self._ask("list", params)
+            resources += [_describe_note(workspace, note) for note in listing.notes]
+            if listing.cursor is not None:
+                cursor = mcp.make_cursor(resources[-1]["uri"])
+                return mcp.ResourceList(resources=resources, next_cursor=cursor)
+        return mcp.ResourceList(resources=resources)
 
     def _list_templates(self, _request: mcp.McpRequest) -> mcp.McpResult:
         return mcp.TemplateList(resource_templates=mcp.TEMPLATES)
@@ -675,7 +692,8 @@ class McpConnection:
             status = await self._find_workspace(named)
         except WorkspaceNotFound:
             return []
-        listing = await self._ask("list", ListParams(workspace=status.id))
+        params = ListParams(workspace=status.id, sections=argument == "query", limit=N_COMPLETED)
+        listing = await self._ask("list", params)
         if argument == "path":
             return [note.path for note in listing.notes]
         sections = [section for note in listing.notes for section in note.sections]
@@ -695,14 +713,12 @@ def _tag(stream: Stream) -> dict[str, Any]:
     return {mcp.SUBSCRIPTION_ID: stream.id}
 
 
-def _describe_note(
-    workspace: operations.WorkspaceStatus, note: NoteInfo
-) -> tuple[str, dict[str, Any]]:
+def _describe_note(workspace: operations.WorkspaceStatus, note: NoteInfo) -> dict[str, Any]:
     uri = mcp.make_uri(workspace.name, note.path)
     described: dict[str, Any] = {"uri": uri, "name": note.path, "mimeType": "text/markdown"}
     if note.title:
         described["title"] = note.title
-    return uri, {**described, "size": note.size_bytes}
+    return {**described, "size": note.size_bytes}
 
 
 def _unknown_resource(error: MemsyncdError, uri: str, *, is_modern: bool) -> MemsyncdError:

@@ -59,6 +59,10 @@ _COLUMNS = {
     "day": "coalesce(s.day, f.day)",
     "mtime_ns": "f.mtime_ns",
 }
+_OF_FILES = (
+    "FROM json_each(:of_files) v CROSS JOIN sections s ON s.file = v.value"
+    " CROSS JOIN files f ON f.id = s.file"
+)
 _HAVE_ARCHIVED = "SELECT DISTINCT file FROM sections WHERE status = 'archived'"
 
 
@@ -106,25 +110,29 @@ def stream_notes(
     allowed, named = compile_section_filters(reader, filters)
     is_narrow = bool(allowed) and not filters.is_hiding_alone
     if is_narrow:
-        selected, named = _select_sections(allowed, named, files, has_task=has_task)
+        selected, named = _select_sections(
+            allowed, named, files, has_task=has_task, is_by_file=among is not None
+        )
         with reader.stream(f"SELECT {SECTION_COLUMNS} {selected}", named) as sections:
             for file, group in itertools.groupby(sections, itemgetter(0)):
                 of_note = tuple(map(make_section, group))
                 yield _note(reader.rows(f"{_FILES} WHERE id = ?", (file,))[0], of_note)
         return
-    hiding = {row[0] for row in reader.rows(_HAVE_ARCHIVED)} if allowed else set()
-    if files is None and not has_sections:
+    among_files = " AND file IN (SELECT value FROM json_each(?))" if bindings else ""
+    rows = reader.rows(f"{_HAVE_ARCHIVED}{among_files}", bindings) if allowed else []
+    hiding = {row[0] for row in rows}
+    if not has_sections:
         files = encode_numbers(sorted(hiding))
     selected, named = _select_sections(allowed, named, files, has_task=has_task)
     with (
         reader.stream(f"SELECT {SECTION_COLUMNS} {selected}", named) as sections,
-        reader.stream(f"{_FILES}{where} ORDER BY id", bindings) as rows,
+        reader.stream(f"{_FILES}{where} ORDER BY id", bindings) as notes,
     ):
         # Notes and sections are both in the order of files, and each section is in such a note.
         groups = itertools.groupby(sections, itemgetter(0))
         none: tuple[None, Iterator[Any]] = None, iter(())
         file, group = next(groups, none)
-        for row in rows:
+        for row in notes:
             of_note = ()
             if file == row[0]:
                 of_note = tuple(map(make_section, group))
@@ -148,6 +156,100 @@ def stream_sections(
     selected, bindings = _select_sections(*compile_section_filters(reader, filters), files)
     with reader.stream(f"SELECT {columns} {selected}", bindings) as rows:
         yield map(fields._make, rows)
+
+
+# --- Pages of notes -------------------------------------------------------------------------------
+
+# Of so many sections that pass filters, all notes are sorted. Of more, notes are tried by path.
+MAX_SORTED = 2_000
+_IS_DIVIDED = "EXISTS(SELECT 1 FROM sections WHERE file = f.id AND status = 'archived')"
+_PASSES = (
+    "EXISTS(SELECT 1 FROM sections s INDEXED BY sections_by_file WHERE s.file = f.id{allowed})"
+)
+_N_SECTIONS = f"SELECT count(*) FROM (SELECT 1 {FROM_SECTIONS} WHERE {{condition}} LIMIT :most)"
+_RANK = "coalesce(s.importance, :ranks ->> s.kind, :rest)"
+_DAY_OF = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
+# The keys of sections, the smallest first. The key of a note is the smallest one of its sections.
+_KEYS = {
+    "importance": f"-{_RANK}",
+    "priority": f"10 * coalesce(substr(s.priority, 2), 9) - {_RANK}",
+    "recency": f"-julianday({_DAY_OF})",
+    "decay": (
+        "-exp(min(0, s.moment - :now) / (coalesce(:half_lives ->> s.kind, :half_life) * 86400.0))"
+        " * (1 + ln(1 + coalesce((SELECT n FROM accessed WHERE anchor = f.path || '#' || s.slugs),"
+        f" 0)) / 10) * coalesce(:priorities ->> s.priority, {_RANK} / :usual)"
+    ),
+}
+_ACCESSED = (
+    "WITH accessed(anchor, n) AS MATERIALIZED (SELECT key, value FROM json_each(:accesses)) "
+)
+# Notes without sections come first.
+_FIRST_KEY = "-1e9"
+
+
+class PageOrder(NamedTuple):
+    """The order of a page: the name of a key in `_KEYS`, the bindings of these keys, and the place
+    after which the page begins: the key and the path of a note. Without a name, by path.
+    """
+
+    name: str | None = None
+    bindings: Mapping[str, Any] = {}
+    after: tuple[float, str] | None = None
+
+
+def find_page(
+    reader: Reader, filters: Filters, order: PageOrder, *, path: str | None, limit: int
+) -> list[tuple[str, float]]:
+    """Return the paths of the notes that `stream_notes` would yield, in this order, at most
+    `limit`; each with its key.
+    """
+    condition, named = compile_section_filters(reader, filters)
+    is_narrow = bool(condition) and not filters.is_hiding_alone
+    bindings: dict[str, Any] = {**named, **order.bindings, "limit": limit, "most": MAX_SORTED + 1}
+    limits = []
+    if path is not None:
+        limits.append("f.id IN (SELECT value FROM json_each(:of_files))")
+        bindings["of_files"] = encode_numbers(find_file_ids(reader, [path]))
+    after = ""
+    if order.after is not None:
+        bindings["after_key"], bindings["after"] = order.after
+        after = "(k, f.path) > (:after_key, :after)" if order.name else "f.path > :after"
+    if order.name:
+        source = FROM_SECTIONS
+        limits += [condition] if is_narrow else []
+        if not is_narrow:
+            passing = f" AND {condition}" if condition else ""
+            source = f"FROM files f LEFT JOIN sections s ON s.file = f.id{passing}"
+            limits += [f"(s.id IS NOT NULL OR NOT {_IS_DIVIDED})"] if condition else []
+        statement = (
+            f"{_ACCESSED}SELECT f.path, coalesce(min({_KEYS[order.name]}), {_FIRST_KEY}) AS k"
+            f" {source}{_where(limits)} GROUP BY f.id {f'HAVING {after}' if after else ''}"
+            " ORDER BY k, f.path LIMIT :limit"
+        )
+        return reader.rows(statement, bindings)
+    limits += [after] if after else []
+    if is_narrow and _is_sortable(reader, condition, bindings):
+        limits.append(condition)
+        statement = f"SELECT DISTINCT f.path {FROM_SECTIONS}{_where(limits)}"
+    else:
+        passes = _PASSES.format(allowed=f" AND {condition}" if condition else "")
+        if condition:
+            limits.append(passes if is_narrow else f"({passes} OR NOT {_IS_DIVIDED})")
+        statement = f"SELECT f.path FROM files f{_where(limits)}"
+    rows = reader.rows(f"{statement} ORDER BY f.path LIMIT :limit", bindings)
+    return [(path, 0.0) for (path,) in rows]
+
+
+def _is_sortable(reader: Reader, condition: str, bindings: dict[str, Any]) -> bool:
+    statement = _N_SECTIONS.format(condition=condition)
+    return bool(reader.rows(statement, bindings)[0][0] <= MAX_SORTED)
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+# --- Outlines -------------------------------------------------------------------------------------
 
 
 class OutlinedSection(NamedTuple):
@@ -261,17 +363,28 @@ def find_anchors_among(reader: Reader, filters: Filters, anchors: Iterable[str])
 
 
 def _select_sections(
-    allowed: str, bindings: Bindings, files: str | None, *, has_task: bool = False
+    allowed: str,
+    bindings: Bindings,
+    files: str | None,
+    *,
+    has_task: bool = False,
+    is_by_file: bool = False,
 ) -> tuple[str, Bindings]:
-    """Return the part of a statement after its columns, and its bindings."""
+    """Return the part of a statement after its columns, and its bindings. `is_by_file` says that
+    the files are few, so that their sections are read rather than all that pass.
+    """
     conditions = [allowed] if allowed else []
-    if files is not None:
+    source = FROM_SECTIONS
+    if files is not None and is_by_file:
+        source = _OF_FILES
+        bindings = {**bindings, "of_files": files}
+    elif files is not None:
         conditions.append("s.file IN (SELECT value FROM json_each(:of_files))")
         bindings = {**bindings, "of_files": files}
     if has_task:
         conditions.append("s.task IS NOT NULL")
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"{FROM_SECTIONS} {where} ORDER BY s.file, s.start_line", bindings
+    return f"{source} {where} ORDER BY s.file, s.start_line", bindings
 
 
 def _note(row: tuple[Any, ...], sections: tuple[StoredSection, ...]) -> StoredNote:

@@ -114,7 +114,7 @@ class EngineUnderTest:
         try:
             return {
                 note.path: note.digest
-                for note in list_notes(self._workspace, Config(), ListParams())
+                for note in list_notes(self._workspace, Config(), ListParams()).notes
             }
         except MemsyncdError as failure:
             return {"": failure.message}

@@ -85,7 +85,7 @@ def test_every_answer_has_the_metadata_of_a_section_over_that_of_its_note(filled
     assert get(filled, anchor=SECTION) == OF_SECTION
     assert get(filled, path="MEMORY.md", start_line=21) == OF_SECTION
     assert get(filled, path="MEMORY.md") == OF_NOTE
-    [note] = list_notes(filled.workspace, SEARCH_POLICY, ListParams(), now_s=NOW_S)
+    [note] = list_notes(filled.workspace, SEARCH_POLICY, ListParams(), now_s=NOW_S).notes
     assert [read_meta(section) for section in note.sections] == [OF_NOTE, OF_NOTE, OF_SECTION]
     built = build_block(filled.workspace, "takes", now_s=NOW_S)
     assert [read_meta(piece) for piece in built.included] == [OF_SECTION]
@@ -174,7 +174,7 @@ def test_secrets_in_metadata_are_redacted_where_it_is_shown(bench: Any) -> None:
     )
     bench.sync()
     [hit] = search_in([bench.workspace], "plain").hits
-    [note] = list_notes(bench.workspace, SEARCH_POLICY, ListParams())
+    [note] = list_notes(bench.workspace, SEARCH_POLICY, ListParams()).notes
     built = build_block(bench.workspace, "plain")
     for answer in (hit, note, built.included[0]):
         text = msgspec.json.encode(answer).decode()
@@ -339,7 +339,7 @@ def test_notes_are_listed_by_metadata_with_expired_and_without_archived_ones(man
     save_days(many)
 
     def names(**params: Any) -> list[str]:
-        listed = list_notes(many.workspace, SEARCH_POLICY, ListParams(**params), now_s=NOW_S)
+        listed = list_notes(many.workspace, SEARCH_POLICY, ListParams(**params), now_s=NOW_S).notes
         return [note.path.rpartition("/")[2] for note in listed]
 
     every = {"MEMORY.md", *OTHERS}
@@ -405,7 +405,7 @@ def decaying(bench: Any) -> Any:
 
 def list_decay(bench: Any, now_s: float = NOW_S, **more: Any) -> dict[str, Any]:
     params = ListParams(explain=True, **more)
-    listed = list_notes(bench.workspace, SEARCH_POLICY, params, now_s=now_s)
+    listed = list_notes(bench.workspace, SEARCH_POLICY, params, now_s=now_s).notes
     return {section.heading[-1]: section for note in listed for section in note.sections}
 
 

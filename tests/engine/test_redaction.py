@@ -206,7 +206,7 @@ QUERIES = ("", "token password key shell runner database", "path:hosts.md", "rsa
 def assert_nothing_leaks(bench: Any) -> None:
     visible = [build(bench, query, max_tokens=9000) for query in QUERIES]
     visible += [show(bench, query) for query in QUERIES]
-    visible.append(str(list_notes(bench.workspace, MASKED, ListParams())))
+    visible.append(str(list_notes(bench.workspace, MASKED, ListParams()).notes))
     assert "[masked: private key]" in str(visible)
     leaked = [
         secret
@@ -347,7 +347,7 @@ def test_no_section_name_contains_a_secret_and_its_anchor_finds_it(bench: Any) -
     bench.sync()
     answer = search_in([bench.workspace], "maple elder larch", MASKED)
     assert {tag for hit in answer.hits for tag in hit.tags} == {"tree", "[masked: API key]"}
-    notes = list_notes(bench.workspace, MASKED, ListParams())
+    notes = list_notes(bench.workspace, MASKED, ListParams()).notes
     block = build_block(bench.workspace, "maple elder", MASKED)
     problems = find_problems(bench.workspace)
     empty_reason = [
@@ -361,7 +361,7 @@ def test_no_section_name_contains_a_secret_and_its_anchor_finds_it(bench: Any) -
         read, _ = read_place(bench.workspace, GetParams(anchor=hit.anchor), now_ns=0)
         assert hit.path == "MEMORY.md"
         assert hit.start_line <= read.start_line <= hit.end_line or hit.anchor == "MEMORY.md#"
-    assert API_KEY in str(list_notes(bench.workspace, UNMASKED, ListParams()))
+    assert API_KEY in str(list_notes(bench.workspace, UNMASKED, ListParams()).notes)
     assert search_in([bench.workspace], f"maple tag:{API_KEY}", MASKED).hits
 
 
@@ -372,7 +372,7 @@ def test_near_copies_and_notes_without_their_sections_show_no_secret(bench: Any)
     bench.sync()
     options = RunOptions(now_s=1.0)
     duplicates = find_duplicates(bench.workspace, DuplicatesParams(), MASKED, options)
-    notes = list_notes(bench.workspace, MASKED, ListParams(sections=False, sort="recency"))
+    notes = list_notes(bench.workspace, MASKED, ListParams(sections=False, sort="recency")).notes
     assert (duplicates.n_groups, len(notes)) == (1, 2)
     for answer in (duplicates, notes):
         assert API_KEY not in str(answer)

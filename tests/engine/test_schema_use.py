@@ -152,7 +152,7 @@ def ask(bench: Bench) -> None:
             search_in([workspace], query, bench.config, filters=filters)
             build_block(workspace, query, filters=filters)
     build_block(workspace)
-    [note, *_] = list_notes(workspace, SEARCH_POLICY, ListParams(kind="decision", tag="ops"))
+    [note, *_] = list_notes(workspace, SEARCH_POLICY, ListParams(kind="decision", tag="ops")).notes
     read_place(workspace, GetParams(anchor=note.sections[0].anchor), now_ns=1)
     find_links(workspace, SEARCH_POLICY, LinksParams(path="MEMORY.md"))
     find_links(workspace, SEARCH_POLICY, LinksParams(dangling=True))

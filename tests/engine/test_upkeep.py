@@ -123,13 +123,13 @@ def test_archived_memories_are_left_out_by_default(log: Any) -> None:
     hidden = {"Stale", "Fresh", "Warm", "Gone"}
     assert find(log) == {"Decided", "Failure"}
     assert hidden <= find(log, filters=Filters(include_archived=True))
-    listed = list_notes(log.workspace, Config(), ListParams(), now_s=NOW_S)
+    listed = list_notes(log.workspace, Config(), ListParams(), now_s=NOW_S).notes
     shown = {section.heading[-1] for note in listed for section in note.sections}
     assert not shown & hidden
     assert "Part of Warm" not in shown
     assert "about the Stale" not in build_block(log.workspace, now_s=NOW_S).text
     every = ListParams(filters=Filters(include_archived=True))
-    listed = list_notes(log.workspace, Config(), every, now_s=NOW_S)
+    listed = list_notes(log.workspace, Config(), every, now_s=NOW_S).notes
     assert hidden <= {section.heading[-1] for note in listed for section in note.sections}
 
 
@@ -286,7 +286,7 @@ def test_a_memory_is_promoted_with_its_text_a_tag_and_a_link_to_its_source(runs:
     text = runs.files()[".memories/project.md"].decode()
     assert "Three retries are enough." in text
     assert "With a pause between them." in text
-    listed = list_notes(runs.workspace, Config(), ListParams(path=".memories/project.md"))
+    listed = list_notes(runs.workspace, Config(), ListParams(path=".memories/project.md")).notes
     section = next(section for section in listed[0].sections if section.anchor == promoted.anchor)
     assert (section.lifecycle, section.kind, section.tags) == (
         "project", "summary", ["pattern", "redis"],

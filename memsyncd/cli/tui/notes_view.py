@@ -52,6 +52,7 @@ from memsyncd.terminal.terminal import clean_line
 MAX_BLOCKS = 600
 MAX_NESTING = 12
 N_LINKS = 200
+PAGE_NOTES = 1000
 # A layout that is not arranged after so many refreshes of the screen never will be.
 MAX_REFRESHES = 20
 CONTEXT_ROWS = 3
@@ -443,11 +444,22 @@ class NotesView(View):
         await asyncio.sleep(pause_s)
         with self.showing_errors():
             workspace = self.session.workspace
-            answer = await self.ask("list", sections=False, workspace=workspace)
-            folders = await asyncio.to_thread(build_folders, answer["notes"])
+            notes: list[Any] = []
+            cursor: str | None = ""
+            while cursor is not None:
+                answer = await self.ask(
+                    "list",
+                    sections=False,
+                    workspace=workspace,
+                    limit=PAGE_NOTES,
+                    cursor=cursor or None,
+                )
+                notes += answer["notes"]
+                cursor = answer["cursor"]
+            folders = await asyncio.to_thread(build_folders, notes)
             self._listed = workspace
             self._fill(folders)
-            if not answer["notes"]:
+            if not notes:
                 self.show_notice([("no notes yet: write one with `memsyncd remember TEXT`", "")])
 
     def _fill(self, folders: Folder) -> None:

@@ -274,6 +274,9 @@ class Rendered(Result, frozen=True, kw_only=True):
     html: str
 
 
+NoteLimit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+
+
 class ListParams(WorkspaceParams, frozen=True, kw_only=True):
     path: Name | None = None
     kind: Name | None = None
@@ -286,7 +289,11 @@ class ListParams(WorkspaceParams, frozen=True, kw_only=True):
     explain: bool = False
     """Show the decay of each section with its factors, and its tier."""
     sections: bool = True
-    """False leaves the sections out of the notes: the list of a large vault is short then."""
+    """False leaves the sections out of the notes."""
+    limit: NoteLimit = 100
+    """The most notes of one answer. An answer of several megabytes has fewer."""
+    cursor: Name | None = None
+    """The `cursor` of an answer, to get the notes that follow."""
 
 
 class SectionInfo(SectionMeta, frozen=True, kw_only=True):
@@ -317,6 +324,8 @@ class NoteInfo(Result, frozen=True, kw_only=True):
 class Listing(Result, frozen=True, kw_only=True):
     workspace: str
     notes: list[NoteInfo]
+    cursor: str | None
+    """Send it to get the notes that follow; null if there are none."""
     freshness: Freshness
 
 

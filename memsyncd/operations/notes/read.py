@@ -7,17 +7,19 @@ still agree, so that its caller can sync the note and read again. Nothing here w
 from __future__ import annotations
 
 import contextlib
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults, find_kind
 from memsyncd.core.markdown.decode import decode_note
-from memsyncd.core.model import Span
+from memsyncd.core.model import IMPORTANCE_BY_PRIORITY, USUAL_IMPORTANCE, Span
 from memsyncd.core.paths import NOTE_SUFFIXES, NotePath, parse_note_path
 from memsyncd.core.search.filters import Filters
 from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, find_stored_section, suggest_note
@@ -32,7 +34,7 @@ from memsyncd.engine.metadata import (
 from memsyncd.engine.plan import RunOptions, add_accesses, complete_filters
 from memsyncd.engine.redaction import redact_notes
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, NoteNotFound, make_reply_error
+from memsyncd.errors import BadRequest, NoteNotFound, TooLarge, make_reply_error
 from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.operations.call import Call
 from memsyncd.operations.notes.declare import (
@@ -45,7 +47,8 @@ from memsyncd.operations.notes.declare import (
     RenderParams,
     SectionInfo,
 )
-from memsyncd.store.lookup import StoredNote, stream_notes
+from memsyncd.operations.pages import NotePlace, decode_cursor, encode_cursor
+from memsyncd.store.lookup import PageOrder, StoredNote, find_page, stream_notes
 from memsyncd.store.pool import MEMO_LIMIT, Reader
 from memsyncd.store.sections import (
     StoredSection,
@@ -103,31 +106,52 @@ async def render(call: Call, params: RenderParams) -> Rendered:
 async def list_all(call: Call, params: ListParams) -> Listing:
     """List notes; in a linked worktree also the notes that it shares, by absolute paths."""
     workspace, shared = await call.open(), call.shared
+    owners = [] if shared is None else [await call.open(shared.owner)]
+    listed = [workspace, *owners]
+    read_freshness = call.watch_freshness(*owners)
 
-    def read(listed: Workspace) -> list[NoteInfo]:
-        options = add_accesses(listed, params, RunOptions(now_s=call.now_s))
+    def read(place: NotePlace, limit: int, max_bytes: int) -> NotePage:
+        options = add_accesses(listed[place.part], params, RunOptions(now_s=place.now_s))
         return list_notes(
-            listed,
+            listed[place.part],
             call.config,
-            params,
-            now_s=options.now_s,
+            replace(params, limit=limit),
+            now_s=place.now_s,
             accesses=options.accesses,
-            max_bytes=call.max_reply_bytes,
+            max_bytes=max_bytes,
+            after=place,
         )
 
-    if shared is None:
-        read_freshness = call.watch_freshness()
-        notes = await call.read(partial(read, workspace))
-        return Listing(workspace=workspace.id, notes=notes, freshness=read_freshness())
-    owner = await call.open(shared.owner)
-    read_freshness = call.watch_freshness(owner)
-    notes = await call.read(partial(read, workspace))
-    notes += [
-        name_absolutely(owner.entry.root, note)
-        for note in await call.read(partial(read, owner))
-        if shared.has(note.path)
-    ]
-    return Listing(workspace=workspace.id, notes=notes, freshness=read_freshness())
+    place = decode_cursor(params.cursor) or NotePlace("")
+    place = replace(place, now_s=place.now_s or call.now_s, part=min(place.part, len(listed) - 1))
+    notes: list[NoteInfo] = []
+    cursor = None
+    max_bytes = call.max_reply_bytes // 2
+    while len(notes) < params.limit:
+        limit = params.limit - len(notes)
+        try:
+            page = await call.read(partial(read, place, limit, max_bytes))
+        except TooLarge:
+            if not notes:
+                raise
+            break
+        max_bytes -= page.n_bytes
+        if place.part and shared is not None:
+            root = listed[place.part].entry.root
+            notes += [name_absolutely(root, each) for each in page.notes if shared.has(each.path)]
+        else:
+            notes += page.notes
+        if page.after is None and place.part + 1 == len(listed):
+            cursor = None
+            break
+        if page.after is None:
+            place = NotePlace("", now_s=place.now_s, part=place.part + 1)
+        else:
+            place = replace(page.after, now_s=place.now_s, part=place.part)
+        cursor = encode_cursor(place)
+        if page.after is not None and len(page.notes) < limit:
+            break
+    return Listing(workspace=workspace.id, notes=notes, cursor=cursor, freshness=read_freshness())
 
 
 # --- parts of a note ------------------------------------------------------------------------------
@@ -236,6 +260,14 @@ def _cut_span(
     return Span(start, max(start, min(params.end_line or whole.end, n_lines)))
 
 
+class NotePage(NamedTuple):
+    """Some notes of a list, their size as JSON, and the place of the last one if more follow."""
+
+    notes: list[NoteInfo]
+    n_bytes: int
+    after: NotePlace | None
+
+
 def list_notes(
     workspace: Workspace,
     config: Config,
@@ -244,26 +276,29 @@ def list_notes(
     now_s: float = 0.0,
     accesses: Mapping[str, int] = NO_ACCESSES,
     max_bytes: float = math.inf,
-) -> list[NoteInfo]:
-    """List notes with their sections, also expired sections.
+    after: NotePlace | None = None,
+) -> NotePage:
+    """List notes with their sections, also expired sections; a page of at most `params.limit` notes
+    that follow the place `after`.
 
-    Raises TooLarge as soon as they take more than `max_bytes` as JSON: notes are read and described
-    one by one, so that no more is in memory.
+    A page ends before its notes take more than `max_bytes` as JSON: notes are described one by one,
+    so that no more is in memory. Raises TooLarge if its first note takes more.
     """
     valuation = make_valuation(config, now_s, accesses)
     filters = _list_filters(params, config, now_s, accesses)
     order = find_order(params.sort, valuation)
-    # Sections are read if the answer shows them, or if the order of the notes depends on them.
-    has_sections = params.sections or order is not None
-    listed: list[tuple[list[tuple[object, ...]], NoteInfo]] = []
+    page_order = PageOrder()
+    if order is not None:
+        page_order = PageOrder(params.sort, _bind_keys(valuation))
+    if after is not None and after.path:
+        page_order = page_order._replace(after=(after.key, after.path))
+    notes: list[NoteInfo] = []
     n_bytes = 0
-    with (
-        workspace.acquire(READ_LIMIT_S) as reader,
-        contextlib.closing(
-            stream_notes(reader, path=params.path, filters=filters, has_sections=has_sections)
-        ) as stream,
-    ):
-        for stored in redact_notes(reader, stream, config, has_sections=params.sections):
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        places = find_page(reader, filters, page_order, path=params.path, limit=params.limit + 1)
+        paths = [path for path, _ in places[: params.limit]]
+        listed = _stream_in_order(reader, paths, filters, has_sections=params.sections)
+        for stored in redact_notes(reader, listed, config, has_sections=params.sections):
             note = _make_note_info(stored, config.kinds, now_s)
             if params.explain:
                 note.sections[:] = [
@@ -271,16 +306,49 @@ def list_notes(
                 ]
             if order is not None:
                 note.sections.sort(key=order)
-            listed.append(
-                ([order(section) for section in note.sections[:1]] if order else [], note)
-            )
             if not params.sections:
                 note.sections.clear()
-            n_bytes += len(_to_json(note)) + len(",")
-            if n_bytes > max_bytes:
-                raise make_reply_error(int(max_bytes))
-    listed.sort(key=lambda pair: (pair[0], pair[1].path))
-    return [note for _, note in listed]
+            n_of_note = len(_to_json(note)) + len(",")
+            if n_bytes + n_of_note > max_bytes:
+                if not notes:
+                    raise make_reply_error(int(max_bytes))
+                break
+            n_bytes += n_of_note
+            notes.append(note)
+    if len(notes) == len(places):
+        return NotePage(notes, n_bytes, None)
+    path, key = places[len(notes) - 1]
+    return NotePage(notes, n_bytes, NotePlace(path, key))
+
+
+# So many notes are in memory at once.
+PORTION = 20
+
+
+def _stream_in_order(
+    reader: Reader, paths: Sequence[str], filters: Filters, *, has_sections: bool
+) -> Iterator[StoredNote]:
+    """Yield the notes at these paths in their order."""
+    for at in range(0, len(paths), PORTION):
+        part = paths[at : at + PORTION]
+        stored = stream_notes(reader, among=part, filters=filters, has_sections=has_sections)
+        notes = {note.path: note for note in stored}
+        yield from (notes[path] for path in part if path in notes)
+
+
+def _bind_keys(valuation: Valuation) -> dict[str, Any]:
+    """Return the bindings of the keys of a sorted page."""
+    kinds, rest = valuation.kinds, find_kind({}, None)
+    return {
+        "now": valuation.now_s,
+        "ranks": json.dumps({name: kind.importance for name, kind in kinds.items()}),
+        "rest": rest.importance,
+        "half_lives": json.dumps({name: kind.half_life for name, kind in kinds.items()}),
+        "half_life": rest.half_life,
+        "priorities": json.dumps(IMPORTANCE_BY_PRIORITY),
+        "usual": USUAL_IMPORTANCE,
+        "accesses": json.dumps(dict(valuation.accesses)),
+    }
 
 
 _to_json = msgspec.json.Encoder().encode

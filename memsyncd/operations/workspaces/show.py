@@ -140,7 +140,7 @@ def show_removed(_answer: dict[str, Any], args: Args, console: Console) -> None:
 def list_workspaces_or_notes(args: Args, console: Console) -> int:
     """List workspaces; or the notes of a workspace, if an option concerns notes."""
     # A filter or a workspace applies to notes only, so it implies --notes.
-    is_filtered = {"filters", "sort", "explain"} & args.params.keys()
+    is_filtered = {"filters", "sort", "explain", "limit", "cursor"} & args.params.keys()
     if args.notes or args.sections or is_filtered or args.workspace:
         if args.names:
             hint = "leave --names out, or what concerns notes"
@@ -171,7 +171,8 @@ def _list_notes(args: Args, console: Console) -> int:
         filters=filters or None,
         sort=args.sort,
         explain=args.explain or None,
-        # An answer cannot have all sections of a large vault.
+        limit=args.params.get("limit"),
+        cursor=args.params.get("cursor"),
         sections=None if args.sections or args.json else False,
     )
     return show_answer(answer, args, console, _show_notes, found="notes")
@@ -215,6 +216,8 @@ def _show_notes(answer: dict[str, Any], args: Args, console: Console) -> None:
                 terminal.print(_render_section(section, paint).rstrip())
     if not notes:
         terminal.report("no notes")
+    if answer.get("cursor"):
+        terminal.report(f"there are more; add: --cursor {answer['cursor']}")
 
 
 def _render_note(note: dict[str, Any], root: str, cwd: str) -> list[str]:

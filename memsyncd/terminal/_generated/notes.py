@@ -242,6 +242,8 @@ def make_list() -> Command:
         options=(
             Option("--sort S", "by decay, importance, priority, recency or file: relevance, decay, importance, priority, recency or file (default)", choices=("relevance", "decay", "importance", "priority", "recency", "file"), field="sort"),
             Option("--explain", "show the decay of each section with its factors, and its tier", field="explain"),
+            Option("-n --limit N", "the most notes of one answer (default 100)", field="limit"),
+            Option("--cursor TEXT", "the cursor of an answer, to get the notes that follow", field="cursor"),
             Option("--names", "print only the names of the workspaces"),
             Option("--notes", "list the notes of a workspace"),
             Option("--sections", "list notes with their sections"),
