@@ -972,17 +972,23 @@ class GeneratedMethods(Closing):
         *topics: str,
         dry_run: bool = True,
         plan: str | None = None,
+        limit: int = 100,
+        offset: int = 0,
     ) -> types.Upkept:
         """Archive whole topics: searches leave them out then.
 
         `topics`: Notes by their path, their name in the memory folder, their title or an alias.
         `dry_run`: Change nothing, and answer with the changes that would be made.
         `plan`: Carry out only this plan, by the digest that a dry run returned.
+        `limit`: Name at most so many memories of each list; the plan has all of them.
+        `offset`: Leave out the first so many memories of each list.
         """
         params: dict[str, Any] = {
             "topics": [*topics] or None,
             "dry_run": dry_run,
             "plan": plan,
+            "limit": limit,
+            "offset": offset,
         }
         answer: types.Upkept = self._connection.write("topic.archive", params)
         return answer
@@ -992,17 +998,23 @@ class GeneratedMethods(Closing):
         *topics: str,
         dry_run: bool = True,
         plan: str | None = None,
+        limit: int = 100,
+        offset: int = 0,
     ) -> types.Upkept:
         """Restore archived topics, byte for byte.
 
         `topics`: Notes by their path, their name in the memory folder, their title or an alias.
         `dry_run`: Change nothing, and answer with the changes that would be made.
         `plan`: Carry out only this plan, by the digest that a dry run returned.
+        `limit`: Name at most so many memories of each list; the plan has all of them.
+        `offset`: Leave out the first so many memories of each list.
         """
         params: dict[str, Any] = {
             "topics": [*topics] or None,
             "dry_run": dry_run,
             "plan": plan,
+            "limit": limit,
+            "offset": offset,
         }
         answer: types.Upkept = self._connection.write("topic.restore", params)
         return answer
@@ -1444,6 +1456,8 @@ class GeneratedMethods(Closing):
         *anchors: str,
         dry_run: bool = True,
         plan: str | None = None,
+        limit: int = 100,
+        offset: int = 0,
         path: str | None = None,
         filters: Filters | None = None,
         below: float | None = None,
@@ -1455,6 +1469,8 @@ class GeneratedMethods(Closing):
         `anchors`: Memories by their anchors.
         `dry_run`: Change nothing, and answer with the changes that would be made.
         `plan`: Carry out only this plan, by the digest that a dry run returned.
+        `limit`: Name at most so many memories of each list; the plan has all of them.
+        `offset`: Leave out the first so many memories of each list.
         `path`: Only this note, folder or glob.
         `filters`: Only sections that pass these.
         `below`: Only memories whose decay is below this; if nothing else selects memories, by
@@ -1464,6 +1480,8 @@ class GeneratedMethods(Closing):
             "anchors": [*anchors] or None,
             "dry_run": dry_run,
             "plan": plan,
+            "limit": limit,
+            "offset": offset,
             "path": path,
             "filters": convert_filters(filters or {}),
             "below": below,
@@ -1476,6 +1494,8 @@ class GeneratedMethods(Closing):
         *anchors: str,
         dry_run: bool = True,
         plan: str | None = None,
+        limit: int = 100,
+        offset: int = 0,
         path: str | None = None,
         filters: Filters | None = None,
     ) -> types.Upkept:
@@ -1484,6 +1504,8 @@ class GeneratedMethods(Closing):
         `anchors`: Memories by their anchors.
         `dry_run`: Change nothing, and answer with the changes that would be made.
         `plan`: Carry out only this plan, by the digest that a dry run returned.
+        `limit`: Name at most so many memories of each list; the plan has all of them.
+        `offset`: Leave out the first so many memories of each list.
         `path`: Only this note, folder or glob.
         `filters`: Only sections that pass these.
         """
@@ -1491,6 +1513,8 @@ class GeneratedMethods(Closing):
             "anchors": [*anchors] or None,
             "dry_run": dry_run,
             "plan": plan,
+            "limit": limit,
+            "offset": offset,
             "path": path,
             "filters": convert_filters(filters or {}),
         }
@@ -1502,17 +1526,23 @@ class GeneratedMethods(Closing):
         *,
         dry_run: bool = True,
         plan: str | None = None,
+        limit: int = 100,
+        offset: int = 0,
         below: float | None = None,
     ) -> types.Upkept:
         """Archive memories past their time: expired, ephemeral and session memories.
 
         `dry_run`: Change nothing, and answer with the changes that would be made.
         `plan`: Carry out only this plan, by the digest that a dry run returned.
+        `limit`: Name at most so many memories of each list; the plan has all of them.
+        `offset`: Leave out the first so many memories of each list.
         `below`: Also archive memories whose decay is below this.
         """
         params: dict[str, Any] = {
             "dry_run": dry_run,
             "plan": plan,
+            "limit": limit,
+            "offset": offset,
             "below": below,
         }
         answer: types.Upkept = self._connection.write("cleanup", params)

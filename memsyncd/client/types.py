@@ -1284,9 +1284,14 @@ class UpkeepItem(SectionPlace):
 
 
 class Upkept(Written):
-    """A plan, and whether it was carried out."""
+    """A plan, and whether it was carried out; `offset` and `limit` choose which memories of each
+    list are named.
+    """
 
     is_applied: bool
+    # Their numbers in the history, in order: a plan is carried out 100 notes at a time.
+    # `change_set` is the last one.
+    change_sets: list[int]
     # The digest of the plan, for the parameter `plan`.
     plan: str
     archived: list[UpkeepItem]
@@ -1295,6 +1300,12 @@ class Upkept(Written):
     retained: list[UpkeepItem]
     # Selected memories that cannot be changed, each with the reason.
     skipped: list[UpkeepItem]
+    # How many memories change in all. A memory that is not named may turn out to be one that cannot
+    # be changed, because its note has not been tried yet.
+    n_archived: int
+    n_restored: int
+    n_retained: int
+    n_skipped: int
 
 
 class FieldAppended(WrittenSection):

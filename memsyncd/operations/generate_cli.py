@@ -214,6 +214,8 @@ def _render_action(
         words.append(f"fixed={_render(command.fixed)}")
     if operation.shape is Shape.DAEMON:
         words.append("is_wide=True")
+    if command.is_long:
+        words.append("is_long=True")
     if places:
         words.append(f"places={_render(places)}")
     return f"call_operation({', '.join(words)})"

@@ -121,6 +121,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     printed."""
     found: str = ""
     """Fields of the answer, separated by spaces; the command returns 1 if all of them are empty."""
+    is_long: bool = False
+    """True if it may take minutes: it has no time limit of its own, and draws the progress that
+    `status` tells. Ctrl-C ends the work."""
     action: str = ""
     """The function in `show` that carries out the command, if it is more than one call."""
     filter_prefix: str = ""

@@ -1,15 +1,19 @@
 """Plan to archive or restore memories, and answer with the plan or carry it out.
 
-A plan names the memories that change, that stay and that cannot change, and it has a digest. It is
-computed from the index and the notes. To carry out a plan makes one change set. It is refused if
-the client names a digest and the plan, computed again, has another.
+A plan counts the memories that change, that stay and that cannot change, names a page of each, and
+has a digest. It is computed from the index alone, some notes at a time, so that it may take long:
+it ends when its client leaves, and saves and other reads go on meanwhile. Only the notes of the
+page that is shown are read from the disk, to tell which of their memories cannot be changed.
+
+To carry out a plan makes one change set for each NOTES_PER_EDIT notes; saves are indexed between
+them. It is refused if the client names a digest and the plan, computed again, has another.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Literal
+from functools import partial
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -43,23 +47,107 @@ from memsyncd.operations.upkeep.declare import (
     UpkeepPlan,
     Upkept,
 )
+from memsyncd.store.integrity import read_note_paths
 from memsyncd.store.lookup import StoredNote, by_path, stream_notes
 from memsyncd.store.sections import StoredSection
 
+StoredMemory = Memory[StoredSection]
 Act = Literal["archive", "restore", "cleanup", "topic.archive", "topic.restore"]
 _RESTORING = frozenset(("restore", "topic.restore"))
 PROJECT = "project"
 Verdict = tuple[Literal["change", "retain", "skip"], str]
 """Whether a memory changes, stays or cannot change, and the reason."""
-Judge = Callable[[Memory[StoredSection]], Verdict | None]
+Judge = Callable[[StoredMemory], Verdict | None]
 """Judges a memory; returns None if the request does not select it."""
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan for the client, and the new bytes of each note."""
+NOTES_PER_READ = NOTES_PER_EDIT = 100
+"""So many notes are judged in one read of the index, and changed in one change set."""
 
-    plan: UpkeepPlan
-    puts: tuple[Put, ...]
+
+class Page(NamedTuple):
+    """The part of each list of a plan that an answer shows."""
+
+    offset: int = 0
+    limit: int = 100
+
+    def has(self, at: int) -> bool:
+        return self.offset <= at < self.offset + self.limit
+
+
+class MemoryChange(msgspec.Struct, frozen=True):
+    """A memory that changes: its anchor, the anchors of its sections that change, and its item if
+    the page has it.
+    """
+
+    anchor: str
+    sections: tuple[str, ...]
+    item: UpkeepItem | None
+
+
+class NotePlan(msgspec.Struct, frozen=True):
+    """The changes of one note, which has this digest in the index."""
+
+    path: NotePath
+    digest: str
+    memories: list[MemoryChange]
+
+    @property
+    def is_shown(self) -> bool:
+        return any(memory.item for memory in self.memories)
+
+
+class Planned(msgspec.Struct, kw_only=True):
+    """A plan: the notes that it changes, and the items of the page that stay or cannot change."""
+
+    act: Act
+    notes: list[NotePlan]
+    retained: list[UpkeepItem]
+    skipped: list[UpkeepItem]
+    n_changed: int
+    n_retained: int
+    n_skipped: int
+
+    @property
+    def digest(self) -> str:
+        """The digest of the notes as they are and of the sections that change."""
+        changes = [
+            (note.path.text, note.digest, [memory.sections for memory in note.memories])
+            for note in self.notes
+        ]
+        return digest_bytes(msgspec.json.encode([self.act, changes]))
+
+    def list_portions(self) -> Iterator[Sequence[NotePlan]]:
+        """Yield the notes of each change set; one without notes if nothing changes."""
+        yield self.notes[:NOTES_PER_EDIT]
+        for at in range(NOTES_PER_EDIT, len(self.notes), NOTES_PER_EDIT):
+            yield self.notes[at : at + NOTES_PER_EDIT]
+
+    def describe(self, refused: Mapping[str, str]) -> UpkeepPlan:
+        """Return the plan for the client. `refused` has the reasons why some of the memories cannot
+        change, by anchor.
+        """
+        memories = [memory for note in self.notes for memory in note.memories]
+        changed = [
+            each.item for each in memories if each.item is not None and each.anchor not in refused
+        ]
+        late = [
+            replace(each.item, reason=refused[each.anchor])
+            for each in memories
+            if each.item is not None and each.anchor in refused
+        ]
+        n_changed, is_restored = self.n_changed - len(refused), self.act in _RESTORING
+        return UpkeepPlan(
+            plan=self.digest,
+            archived=[] if is_restored else changed,
+            restored=changed if is_restored else [],
+            retained=self.retained,
+            skipped=[*self.skipped, *late],
+            n_archived=0 if is_restored else n_changed,
+            n_restored=n_changed if is_restored else 0,
+            n_retained=self.n_retained,
+            n_skipped=self.n_skipped + len(refused),
+        )
 
 
 def plan_notes(
@@ -68,60 +156,59 @@ def plan_notes(
     act: Act,
     paths: Collection[str],
     valuation: Valuation,
+    page: Page = Page(),  # noqa: B008  it cannot be changed
 ) -> Planned:
     """Plan to archive whole notes, or to restore notes that were archived as a whole. Archiving
     skips a note with a protected memory.
     """
 
-    def judge(memory: Memory[StoredSection]) -> Verdict:
+    def judge(memory: StoredMemory) -> Verdict:
         if act == "topic.restore":
             return "change", "named"
         refusal = find_protection(memory, config)
         return ("skip", refusal) if refusal else ("change", "named")
 
-    def list_whole(notes: Sequence[StoredNote]) -> Iterator[Memory[StoredSection]]:
+    def list_whole(notes: Sequence[StoredNote], _: Collection[str]) -> Iterator[StoredMemory]:
         for note in notes:
             if note.sections:
                 yield Memory(note.path, note.digest, note.sections, is_whole=True)
 
-    return make_plan(workspace, act, judge, valuation, list_whole, paths)
+    return make_plan(workspace, act, judge, valuation, list_whole, paths, page)
 
 
 def make_upkeep_decision(
-    plan: Callable[[], Planned], act: str, *, client: str, digest: str | None
-) -> Decide[UpkeepPlan]:
-    """Make the decision to carry out a plan, which is computed again when its turn comes.
-
-    The decision raises Conflict if `digest` is not None and the plan has another digest by then.
+    workspace: Workspace, act: Act, notes: Sequence[NotePlan], *, client: str, command: str
+) -> Decide[dict[str, str]]:
+    """Make the decision to change these notes of a plan. It answers with the reasons why some of
+    the memories cannot change, by anchor, and raises Conflict if a note differs from the plan.
     """
 
-    def make_conflict(now: str | None) -> Conflict:
-        return Conflict(
-            f"{act}: notes have changed since this was planned",
-            hint="plan again with a dry run, then apply that plan",
-            wanted=digest,
-            digest=now,
-        )
-
-    def decide() -> tuple[Edit, UpkeepPlan]:
-        try:
-            planned = plan()
-        except NoteNotFound as error:
-            # The notes have also changed if a planned section is gone.
-            raise (make_conflict(None) if digest is not None else error) from error
-        if digest is not None and planned.plan.plan != digest:
-            raise make_conflict(planned.plan.plan)
-        edit = Edit(command=act, client=client, path=".", operations=planned.puts)
-        return edit, planned.plan
+    def decide() -> tuple[Edit, dict[str, str]]:
+        puts: list[Put] = []
+        refused: dict[str, str] = {}
+        for note in notes:
+            put, reasons = _change_note(workspace, act, note)
+            puts += [put] if put else []
+            refused |= reasons
+        return Edit(command=command, client=client, path=".", operations=tuple(puts)), refused
 
     return decide
 
 
-def value_memory(memory: Memory[StoredSection], valuation: Valuation) -> float:
+def preview(workspace: Workspace, planned: Planned) -> UpkeepPlan:
+    """Return the plan for the client, once the notes of the page have been tried."""
+    refused: dict[str, str] = {}
+    for note in planned.notes:
+        if note.is_shown:
+            refused |= _change_note(workspace, planned.act, note)[1]
+    return planned.describe(refused)
+
+
+def value_memory(memory: StoredMemory, valuation: Valuation) -> float:
     return round(valuation.compute(memory.head).score, 4)
 
 
-def find_protection(memory: Memory[StoredSection], config: Config) -> str:
+def find_protection(memory: StoredMemory, config: Config) -> str:
     """Return why a memory is not archived: it is protected, or archived already. Empty if it may be
     archived.
     """
@@ -135,76 +222,95 @@ def find_protection(memory: Memory[StoredSection], config: Config) -> str:
     return ""
 
 
+Select = Callable[[Sequence[StoredNote], Collection[str]], Iterator[StoredMemory]]
+"""Takes the memories to judge from notes; the second argument has the paths that were looked up."""
+
+
 def make_plan(
     workspace: Workspace,
     act: Act,
     judge: Judge,
     valuation: Valuation,
-    select: Callable[[Sequence[StoredNote]], Iterator[Memory[StoredSection]]],
+    select: Select,
     among: Collection[str] | None,
+    page: Page,
 ) -> Planned:
     """Make a plan of the memories that `select` takes from the notes `among`; None means all notes.
 
-    `judge` decides which of them change. `reason` of an item is the reason of its verdict.
+    `judge` decides which of them change. `reason` of an item is the reason of its verdict. Raises
+    NotFresh when the client leaves.
     """
-    with workspace.acquire(PLAN_LIMIT_S) as reader:
-        notes = sorted(stream_notes(reader, among=among, filters=EVERYTHING), key=by_path)
-    listed: dict[str, list[UpkeepItem]] = {"change": [], "retain": [], "skip": []}
-    changes: dict[NotePath, list[_MemoryChange]] = {}
-    for memory in select(notes):
-        verdict = judge(memory)
-        if verdict is None:
-            continue
-        item = _describe(memory, verdict[1], valuation)
-        if verdict[0] == "change":
-            path = NotePath(memory.path)
-            changes.setdefault(path, []).append(_MemoryChange(item, memory))
-        else:
-            listed[verdict[0]].append(item)
-    puts: list[Put] = []
-    for path, several in changes.items():
-        put, refused = _change_note(workspace, act, path, several)
-        puts += [put] if put else []
-        for change in several:
-            reason = refused.get(change.item.anchor)
-            item = replace(change.item, reason=reason) if reason else change.item
-            listed["skip" if reason else "change"].append(item)
-    plan = UpkeepPlan(
-        plan=_digest_plan(act, puts),
-        archived=listed["change"] if act not in _RESTORING else [],
-        restored=listed["change"] if act in _RESTORING else [],
+    counts = {"change": 0, "retain": 0, "skip": 0}
+    listed: dict[str, list[UpkeepItem]] = {"retain": [], "skip": []}
+    changes: list[NotePlan] = []
+    for paths, notes in _read_notes(workspace, among):
+        for memory in select(notes, paths):
+            verdict = judge(memory)
+            if verdict is None:
+                continue
+            kind, reason = verdict
+            is_shown = page.has(counts[kind])
+            counts[kind] += 1
+            item = _describe(memory, reason, valuation) if is_shown else None
+            if kind != "change":
+                listed[kind] += [item] if item else []
+                continue
+            if not changes or changes[-1].path.text != memory.path:
+                changes.append(NotePlan(NotePath(memory.path), memory.digest, []))
+            sections = _list_changing(memory, act)
+            changes[-1].memories.append(MemoryChange(memory.head.anchor, sections, item))
+    return Planned(
+        act=act,
+        notes=changes,
         retained=listed["retain"],
         skipped=listed["skip"],
+        n_changed=counts["change"],
+        n_retained=counts["retain"],
+        n_skipped=counts["skip"],
     )
-    return Planned(plan=plan, puts=tuple(puts))
 
 
-class _MemoryChange(msgspec.Struct, frozen=True):
-    item: UpkeepItem
-    memory: Memory[StoredSection]
-
-    def list_anchors(self, act: Act) -> list[str]:
-        """Return the anchors of the sections that the act changes."""
-        if self.memory.is_whole:
-            return [self.memory.head.anchor]
-        is_from_archive = act == "restore"
-        sections = self.memory.sections
-        return [
-            section.anchor
-            for section in sections
-            if (section.status == ARCHIVED) is is_from_archive
-        ]
-
-
-def _digest_plan(act: Act, puts: Sequence[Put]) -> str:
-    """Return a digest of the paths, the present texts and the new texts of the notes to change."""
-    notes = [
-        (put.path.text, put.was.digest if put.was else "", digest_bytes(put.data)) for put in puts
-    ]
-    return digest_bytes(json.dumps([act, notes]).encode())
+def _read_notes(
+    workspace: Workspace, among: Collection[str] | None
+) -> Iterator[tuple[Collection[str], list[StoredNote]]]:
+    """Yield the notes by path, some at a time, with the paths that were looked up."""
+    if among is None:
+        with workspace.acquire(PLAN_LIMIT_S) as reader:
+            among = read_note_paths(reader)
+    paths = sorted(among)
+    try:
+        for at in range(0, len(paths), NOTES_PER_READ):
+            _note_progress(workspace, "planning", at, len(paths))
+            several = paths[at : at + NOTES_PER_READ]
+            with workspace.acquire(PLAN_LIMIT_S) as reader:
+                notes = sorted(stream_notes(reader, among=several, filters=EVERYTHING), key=by_path)
+            yield several, notes
+    finally:
+        workspace.set_notice(PLAN_NOTICE, "")
 
 
-def _describe(memory: Memory[StoredSection], reason: str, valuation: Valuation) -> UpkeepItem:
+PLAN_NOTICE = "plan"
+
+
+def _note_progress(workspace: Workspace, word: str, n_done: int, n_all: int) -> None:
+    """Let `status` tell how far a plan of many notes is."""
+    if n_all > NOTES_PER_READ:
+        workspace.set_notice(PLAN_NOTICE, f"{word}: {n_done:,} of {n_all:,} notes")
+
+
+def _list_changing(memory: StoredMemory, act: Act) -> tuple[str, ...]:
+    """Return the anchors of the sections of a memory that the act changes."""
+    if memory.is_whole:
+        return (memory.head.anchor,)
+    is_from_archive = act == "restore"
+    return tuple(
+        section.anchor
+        for section in memory.sections
+        if (section.status == ARCHIVED) is is_from_archive
+    )
+
+
+def _describe(memory: StoredMemory, reason: str, valuation: Valuation) -> UpkeepItem:
     head, score = memory.head, value_memory(memory, valuation)
     return UpkeepItem(
         anchor=head.anchor,
@@ -219,36 +325,36 @@ def _describe(memory: Memory[StoredSection], reason: str, valuation: Valuation) 
 
 
 def _change_note(
-    workspace: Workspace, act: Act, path: NotePath, changes: Sequence[_MemoryChange]
+    workspace: Workspace, act: Act, note: NotePlan
 ) -> tuple[Put | None, dict[str, str]]:
     """Return the write that changes the memories of one note, None if nothing changes, and the
     reasons why some of these memories cannot change, by anchor.
 
     Raises Conflict if the note differs from the index.
     """
-    scope = workspace.scope
+    scope, path = workspace.scope, note.path
     if resolve(scope, path).folder != scope.root or scope.is_read_only(path.text):
-        return None, {change.item.anchor: "its note is read only" for change in changes}
+        return None, {memory.anchor: "its note is read only" for memory in note.memories}
     file = read_text_file(scope, path)
-    if file is None or file.digest != changes[0].memory.digest:
+    if file is None or file.digest != note.digest:
         hint = "try again once it is indexed"
         raise Conflict(f"{path.text} was saved a moment ago", hint=hint)
-    anchors = {change.item.anchor: change.list_anchors(act) for change in changes}
+    anchors = {memory.anchor: memory.sections for memory in note.memories}
     data, reasons = _change_text(act, path, file.data, anchors)
     refused = {
-        item: next(reasons[anchor] for anchor in several if anchor in reasons)
-        for item, several in anchors.items()
+        memory: next(reasons[anchor] for anchor in several if anchor in reasons)
+        for memory, several in anchors.items()
         if not reasons.keys().isdisjoint(several)
     }
     if refused:
-        left = {item: several for item, several in anchors.items() if item not in refused}
+        left = {memory: several for memory, several in anchors.items() if memory not in refused}
         data, _ = _change_text(act, path, file.data, left)
     if data == file.data:
         return None, refused
     try:
         return make_put(scope, path, data, file, way_out="split the note"), refused
     except TooLarge as error:
-        return None, {change.item.anchor: error.message for change in changes}
+        return None, {memory.anchor: error.message for memory in note.memories}
 
 
 def _change_text(
@@ -265,21 +371,67 @@ def _change_text(
 
 
 async def keep_up(
-    call: Call, act: str, params: PlanParams, plan: Callable[[Valuation], Planned]
+    call: Call, command: str, params: PlanParams, plan: Callable[[Valuation], Planned]
 ) -> Upkept:
-    """Answer with the plan, or carry it out. `plan` makes it from the present worth of memories."""
+    """Answer with the plan, or carry it out. `plan` makes it from the present worth of memories.
+    The history names the `command`.
+    """
     workspace = await call.open()
 
     def make() -> Planned:
         return plan(make_valuation(call.config, call.now_s, count_accesses(workspace)))
 
-    outcome: EditOutcome[UpkeepPlan]
+    try:
+        planned = await call.read(make)
+    except NoteNotFound as error:
+        # The notes have also changed if a planned section is gone.
+        raise (_make_conflict(command, params.plan, None) if params.plan else error) from error
     if params.dry_run:
-        planned = await call.read(make, on_disk=True)
-        outcome = EditOutcome(answer=planned.plan)
-    else:
-        decide = make_upkeep_decision(make, act, client=call.writer, digest=params.plan)
-        outcome = await call.edit(decide)
-    return Upkept(
-        is_applied=not params.dry_run, **asdict(outcome.answer), **call.describe_write(outcome)
+        shown = await call.read(partial(preview, workspace, planned), on_disk=True)
+        return _answer(call, shown, [EditOutcome(answer={})], is_applied=False)
+    if params.plan is not None and planned.digest != params.plan:
+        raise _make_conflict(command, params.plan, planned.digest)
+    refused: dict[str, str] = {}
+    outcomes: list[EditOutcome[dict[str, str]]] = []
+    n_done = 0
+    try:
+        for notes in planned.list_portions():
+            n_done = len(outcomes) * NOTES_PER_EDIT
+            _note_progress(workspace, "changing", n_done, len(planned.notes))
+            decide = make_upkeep_decision(
+                workspace, planned.act, notes, client=call.writer, command=command
+            )
+            outcomes.append(await call.edit(decide))
+            refused |= outcomes[-1].answer
+    except Conflict as conflict:
+        if not outcomes:
+            raise
+        message = f"{n_done} of {len(planned.notes)} notes were changed; {conflict.message}"
+        hint = "repeat it for the others; see memsyncd history for the change sets"
+        raise Conflict(message, hint=hint, **conflict.data) from conflict
+    finally:
+        workspace.set_notice(PLAN_NOTICE, "")
+    return _answer(call, planned.describe(refused), outcomes, is_applied=True)
+
+
+def _make_conflict(command: str, wanted: str | None, digest: str | None) -> Conflict:
+    return Conflict(
+        f"{command}: notes have changed since this was planned",
+        hint="plan again with a dry run, then apply that plan",
+        wanted=wanted,
+        digest=digest,
     )
+
+
+def _answer(
+    call: Call,
+    plan: UpkeepPlan,
+    outcomes: Sequence[EditOutcome[dict[str, str]]],
+    *,
+    is_applied: bool,
+) -> Upkept:
+    numbers = [outcome.change_set for outcome in outcomes if outcome.change_set is not None]
+    failed = [outcome for outcome in outcomes if outcome.failure is not None]
+    written = call.describe_write((failed or outcomes)[-1])
+    written |= {"change_set": numbers[-1] if numbers else None}
+    return Upkept(is_applied=is_applied, change_sets=numbers, **asdict(plan), **written)

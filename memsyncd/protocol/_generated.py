@@ -1290,6 +1290,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'timeout_ms': 'How long the answer may take.',
         'dry_run': 'Change nothing, and answer with the changes that would be made.',
         'plan': 'Carry out only this plan, by the digest that a dry run returned.',
+        'limit': 'Name at most so many memories of each list; the plan has all of them.',
+        'offset': 'Leave out the first so many memories of each list.',
     },
     'TopicArchiveParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
@@ -1297,6 +1299,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'timeout_ms': 'How long the answer may take.',
         'dry_run': 'Change nothing, and answer with the changes that would be made.',
         'plan': 'Carry out only this plan, by the digest that a dry run returned.',
+        'limit': 'Name at most so many memories of each list; the plan has all of them.',
+        'offset': 'Leave out the first so many memories of each list.',
         'topics': 'Notes by their path, their name in the memory folder, their title or an alias.',
     },
     'UpkeepItem': {
@@ -1311,9 +1315,11 @@ FIELDS: dict[str, dict[str, str]] = {
         'generation': 'The index holds the write from this generation on.',
         'is_indexed': 'False if the write is on the disk and could not be indexed yet; `status` gives the reason.',
         'change_set': 'The change set that `undo` takes; null if nothing was changed, or no history is kept.',
+        'change_sets': 'Their numbers in the history, in order: a plan is carried out 100 notes at a time. `change_set` is the last one.',
         'plan': 'The digest of the plan, for the parameter `plan`.',
         'retained': 'Selected memories that stay: their decay is not below the limit, or their time is not over.',
         'skipped': 'Selected memories that cannot be changed, each with the reason.',
+        'n_archived': 'How many memories change in all. A memory that is not named may turn out to be one that cannot be changed, because its note has not been tried yet.',
     },
     'FieldAppendParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
@@ -1617,6 +1623,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'timeout_ms': 'How long the answer may take.',
         'dry_run': 'Change nothing, and answer with the changes that would be made.',
         'plan': 'Carry out only this plan, by the digest that a dry run returned.',
+        'limit': 'Name at most so many memories of each list; the plan has all of them.',
+        'offset': 'Leave out the first so many memories of each list.',
         'anchors': 'Memories by their anchors.',
         'path': 'Only this note, folder or glob.',
         'filters': 'Only sections that pass these.',
@@ -1628,6 +1636,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'timeout_ms': 'How long the answer may take.',
         'dry_run': 'Change nothing, and answer with the changes that would be made.',
         'plan': 'Carry out only this plan, by the digest that a dry run returned.',
+        'limit': 'Name at most so many memories of each list; the plan has all of them.',
+        'offset': 'Leave out the first so many memories of each list.',
         'below': 'Also archive memories whose decay is below this.',
     },
     'PromoteParams': {

@@ -64,13 +64,14 @@ def call_operation(  # noqa: PLR0913  the parts of a declaration
     fixed: Mapping[str, object] | None = None,
     places: tuple[str, ...] = (),
     is_wide: bool = False,
+    is_long: bool = False,
 ) -> Action:
     """Make the action of a command that calls one operation, by the words of its declaration.
 
     `show` and `prepare` name functions of the folder's `show`; `found` names the fields of the
     answer that are all empty if nothing was found; `stdin` names the field whose text may come from
     stdin; `places` name fields with paths. An operation that `is_wide` is about all workspaces
-    unless one is named.
+    unless one is named. A command that `is_long` draws its progress.
     """
 
     def run(args: Args, console: Console) -> int:
@@ -80,6 +81,7 @@ def call_operation(  # noqa: PLR0913  the parts of a declaration
         params |= resolve_places(params, places, console)
         if prepare:
             params |= load_show(folder, prepare)(args, console)
+        console.draws_progress = is_long
         answer = (
             send_wide(method, params, console) if is_wide else send(method, params, args, console)
         )
@@ -110,7 +112,8 @@ def send(method: str, params: Mapping[str, object], args: Args, console: Console
     if is_writing:
         request["client"] = args.client or CLIENT
     if hasattr(args, "timeout_ms"):
-        console.set_timeout_ms(args.timeout_ms or (WRITE_MS if is_writing else None))
+        has_limit = is_writing and not console.draws_progress
+        console.set_timeout_ms(args.timeout_ms or (WRITE_MS if has_limit else None))
     root_of_path = request.pop("workspace", None)
     workspace = args.workspace or root_of_path
     if isinstance(workspace, list):

@@ -61,15 +61,16 @@ def only_reads(method: str, params: Mapping[str, object]) -> bool:
 
 class Console:
     """The terminal, the environment and the daemon of a command. `cwd` is the current folder, or
-    empty if the folder was deleted.
+    empty if the folder was deleted. With `draws_progress`, calls of workspaces may take long.
     """
 
-    __slots__ = ("_client", "_roots", "cwd", "env", "terminal")
+    __slots__ = ("_client", "_roots", "cwd", "draws_progress", "env", "terminal")
 
     def __init__(self, terminal: Terminal, env: Mapping[str, str]) -> None:
         self.terminal = terminal
         self.env = env
         self.cwd = _find_cwd()
+        self.draws_progress = False
         self._client: Client | None = None
         self._roots: dict[str, str] | None = None
 
@@ -159,7 +160,7 @@ class Console:
         it raises WorkspaceNotFound if there are several or none.
         """
         if workspace is not None:
-            return self.client.call(method, workspace=self.name_workspace(workspace), **params)
+            return self._ask(method, workspace=self.name_workspace(workspace), **params)
         return self._call_here(method, params, is_reading=only_reads(method, params))
 
     def _call_here(
@@ -169,7 +170,7 @@ class Console:
             # Without a path, the daemon would choose the only workspace.
             raise self._make_choice_error(WorkspaceNotFound("no such workspace"))
         try:
-            return self.client.call(method, workspace=self.cwd or None, **params)
+            return self._ask(method, workspace=self.cwd or None, **params)
         except WorkspaceNotFound as error:
             if not is_reading:
                 raise self._make_choice_error(error) from error
@@ -179,7 +180,7 @@ class Console:
         self, method: str, params: dict[str, Any], error: WorkspaceNotFound
     ) -> dict[str, Any]:
         try:
-            answer = self.client.call(method, **params)
+            answer = self._ask(method, **params)
         except WorkspaceNotFound:
             raise self._make_choice_error(error) from error
         if method == "status" and len(answer["workspaces"]) != 1:
@@ -189,6 +190,14 @@ class Console:
         self.terminal.warn(text)
         self.terminal.report("  → add it with `memsyncd add .`, or name a workspace with -w")
         return answer
+
+    def _ask(self, method: str, **params: object) -> dict[str, Any]:
+        client = self.client
+        if not self.draws_progress:
+            return client.call(method, **params)
+        limit_ms = params.get("timeout_ms")
+        number = client.send(method, **params)
+        return wait_with_progress(self, number, timeout_s=client.timeout_s if limit_ms else None)
 
     def find_workspace(self, workspace: str | None, *, to_write: bool = False) -> dict[str, Any]:
         """Return the status of the named workspace, else of the current folder's workspace.
@@ -247,6 +256,8 @@ def _find_cwd() -> str:
 
 # Time between two `status` requests, which the daemon answers at any time.
 POLL_S = 0.2
+PLAN_REASONS = ("planning: ", "changing: ")
+"""Begin the reasons with which a workspace's status tells how far a plan is."""
 
 
 class Progress:
@@ -264,12 +275,13 @@ class Progress:
         """Draw the progress of the workspaces. Return whether a first index or a rebuild still
         runs.
         """
-        busy = [
-            info
-            for info in client.call("status")["workspaces"]
-            if info["state"] == "indexing" or info["pending"]
-        ]
-        if busy:
+        workspaces = client.call("status")["workspaces"]
+        busy = [info for info in workspaces if info["state"] == "indexing" or info["pending"]]
+        reasons = [reason for info in workspaces for reason in info["reasons"]]
+        plans = [reason for reason in reasons if reason.startswith(PLAN_REASONS)]
+        if plans:
+            self._console.terminal.draw(clean_line(plans[0]))
+        elif busy:
             self._console.terminal.draw(self.render(busy))
         else:
             self._console.terminal.clear()

@@ -8,24 +8,25 @@ import pytest
 
 from memsyncd.operations.upkeep.show import describe_plan
 
-ONE: list[object] = [{}]
-
 
 def plan(**named: object) -> dict[str, Any]:
-    none: dict[str, Any] = {"archived": [], "restored": [], "retained": [], "skipped": []}
-    return {**none, "is_applied": False, "change_set": None, **named}
+    none = {f"n_{name}": 0 for name in ("archived", "restored", "retained", "skipped")}
+    return {**none, "change_sets": [], **named}
 
 
 @pytest.mark.parametrize(
     ("answer", "described"),
     [
-        (plan(archived=ONE, skipped=ONE * 2), "1 would be archived, 2 skipped"),
-        (plan(restored=ONE * 3), "3 would be restored"),
-        (plan(retained=ONE * 7), "nothing to do: 7 retained"),
-        (plan(), "nothing to do"),
         (
-            plan(archived=ONE, retained=ONE, is_applied=True, change_set=6),
-            "1 archived, 1 retained; take it back with: memsyncd undo --change-set 6",
+            plan(n_archived=1, n_skipped=2, is_applied=False),
+            "1 would be archived, 2 skipped",
+        ),
+        (plan(n_retained=7, is_applied=False), "nothing to do: 7 retained"),
+        (plan(is_applied=False), "nothing to do"),
+        (
+            plan(n_archived=1_201, n_retained=1, is_applied=True, change_sets=[6, 7]),
+            "1,201 archived, 1 retained; take it back with: "
+            + ", ".join(f"memsyncd undo --change-set {number}" for number in (7, 6)),
         ),
     ],
 )

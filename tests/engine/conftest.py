@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -37,6 +38,7 @@ from memsyncd.operations.history.run import list_revisions
 from memsyncd.operations.history.undo import undo_revisions
 from memsyncd.operations.notes.declare import MemoryParams
 from memsyncd.operations.notes.run import Answer, make_decision, view
+from memsyncd.operations.plans import keep_up
 from memsyncd.operations.revisions import parse_target
 from memsyncd.operations.search.declare import SearchAnswer, SearchParams
 from memsyncd.store.texts import read_note_text
@@ -230,6 +232,35 @@ class Bench:
         with self.workspace.readers.acquire(5) as reader:
             texts = {path: read_note_text(reader, path) for path in self.paths()}
         return {path: text for path, text in texts.items() if text}
+
+
+def carry_out_plan(bench: Bench, act: Any, params: Any, plan: Any, *, now_s: float) -> Any:
+    """Carry out a plan as the dispatcher does, on this thread."""
+
+    async def run(read: Any, **_: Any) -> Any:
+        return read()
+
+    async def edit(decide: Any) -> Any:
+        return bench.edit(decide)
+
+    async def open_now() -> Any:
+        return bench.workspace
+
+    call: Any = SimpleNamespace(
+        open=open_now,
+        read=run,
+        edit=edit,
+        config=bench.config,
+        now_s=now_s,
+        writer="test",
+        describe_write=lambda outcome: {
+            "workspace": "w",
+            "generation": 1,
+            "is_indexed": outcome.failure is None,
+            "change_set": outcome.change_set,
+        },
+    )
+    return asyncio.run(keep_up(call, act, params, plan))
 
 
 @pytest.fixture

@@ -35,7 +35,6 @@ STRIDE = 3
 CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
-from functools import partial
 from memsyncd.engine import additions, edit
 from memsyncd.operations.notes import run as memory_tool
 from memsyncd.operations.history.undo import undo_revisions
@@ -96,8 +95,8 @@ def rename_with_links(workspace):
 def archive(workspace):
     run(open_workspace(workspace, policy, clock))
     params = ArchiveParams(path="**")
-    plan = partial(plan_archive, workspace, policy, params, make_valuation(policy, 0.0))
-    decide = make_upkeep_decision(plan, "archive", client="c", digest=None)
+    planned = plan_archive(workspace, policy, params, make_valuation(policy, 0.0))
+    decide = make_upkeep_decision(workspace, "archive", planned.notes, client="c", command="archive")
     run(edit.edit_workspace(workspace, policy, clock, decide))
 
 COMMANDS = {

@@ -18,7 +18,7 @@ from memsyncd.engine.external_changes import prune_slice
 from memsyncd.engine.field_edits import choose_near
 from memsyncd.engine.metadata import make_valuation
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, PathRefused
-from memsyncd.operations.plans import make_upkeep_decision
+from memsyncd.operations.plans import preview
 from memsyncd.operations.topics.declare import (
     FieldAppendParams,
     FieldHistoryParams,
@@ -40,7 +40,7 @@ from memsyncd.operations.topics.run import (
     plan_topics,
     read_topic,
 )
-from tests.engine.conftest import take
+from tests.engine.conftest import carry_out_plan, take
 
 AT = "2026-11-23T04:10:00Z"
 NOW_S = 1_795_000_000.0
@@ -73,10 +73,9 @@ def list_past(bench: Any, field: str = "Log", **more: Any) -> list[str]:
 
 
 def apply(bench: Any, act: Any, *topics: str, plan: str | None = None) -> Any:
-    params = TopicArchiveParams(topics=list(topics))
-    valuation = make_valuation(bench.config, NOW_S)
-    make = partial(plan_topics, bench.workspace, bench.config, act, params, valuation)
-    return bench.edit(make_upkeep_decision(make, act, client="t", digest=plan))
+    params = TopicArchiveParams(topics=list(topics), plan=plan, dry_run=False)
+    make = partial(plan_topics, bench.workspace, bench.config, act, params)
+    return carry_out_plan(bench, act, params, make, now_s=NOW_S)
 
 
 @pytest.fixture
@@ -317,11 +316,12 @@ def test_several_topics_are_archived_by_one_change_set_whole_or_not_at_all(redis
     params = TopicArchiveParams(topics=["Redis", "Other", "Kept"])
     valuation = make_valuation(redis.config, NOW_S)
     planned = plan_topics(redis.workspace, redis.config, "topic.archive", params, valuation)
-    assert [archived.path for archived in planned.plan.archived] == paths[1:]
-    assert [skipped.reason for skipped in planned.plan.skipped] == ["its lifecycle is project"]
+    plan = preview(redis.workspace, planned)
+    assert [archived.path for archived in plan.archived] == paths[1:]
+    assert [skipped.reason for skipped in plan.skipped] == ["its lifecycle is project"]
     append(redis, "changed since")
     with pytest.raises(Conflict, match="notes have changed since"):
-        apply(redis, "topic.archive", "Redis", "Other", "Kept", plan=planned.plan.plan)
+        apply(redis, "topic.archive", "Redis", "Other", "Kept", plan=plan.plan)
     before[REDIS] = (redis.root / REDIS).read_bytes()
     done = apply(redis, "topic.archive", "Redis", "Other", "Kept")
     assert done.change_set is not None
@@ -329,10 +329,10 @@ def test_several_topics_are_archived_by_one_change_set_whole_or_not_at_all(redis
     found = list_topics(redis.workspace, redis.config, TopicListParams(), now_s=NOW_S)
     assert [topic.path for topic in found.topics] == [".memories/kept.md"]
     again = apply(redis, "topic.archive", "Redis")
-    assert (again.answer.archived, again.change_set) == ([], None)
+    assert (again.archived, again.change_set) == ([], None)
     restored = apply(redis, "topic.restore", "Redis", "Other", "Kept")
-    assert [section.path for section in restored.answer.restored] == paths[1:]
-    assert [skipped.reason for skipped in restored.answer.skipped] == [
+    assert [section.path for section in restored.restored] == paths[1:]
+    assert [skipped.reason for skipped in restored.skipped] == [
         "its front matter does not archive it"
     ]
     assert {path: (redis.root / path).read_bytes() for path in paths} == before

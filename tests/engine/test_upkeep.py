@@ -12,12 +12,14 @@ import pytest
 from memsyncd.config import Config
 from memsyncd.core.paths import Globs
 from memsyncd.engine.metadata import make_valuation
-from memsyncd.errors import BadRequest, Conflict, NoteNotFound
+from memsyncd.errors import BadRequest, Conflict, NoteNotFound, NotFresh
+from memsyncd.files.read import read_text_file
+from memsyncd.operations import plans
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.links.run import find_links
 from memsyncd.operations.notes.declare import ListParams
 from memsyncd.operations.notes.read import list_notes
-from memsyncd.operations.plans import make_upkeep_decision
+from memsyncd.operations.plans import preview
 from memsyncd.operations.recall import run as recall_module
 from memsyncd.operations.recall.declare import Recalled, RecallParams
 from memsyncd.operations.recall.run import recall
@@ -33,9 +35,11 @@ from memsyncd.operations.upkeep.run import (
     plan_archive,
     plan_cleanup,
     plan_restore,
+    select_named,
 )
 from memsyncd.store.accesses import AccessCount
-from tests.engine.conftest import build_block, search_in
+from memsyncd.store.connection import CancellationToken
+from tests.engine.conftest import build_block, carry_out_plan, search_in
 
 NOW = datetime.fromisoformat("2026-11-20T12:00")
 NOW_S = NOW.timestamp()
@@ -76,12 +80,15 @@ def make_plan(bench: Any, act: str, **params: Any) -> Any:
 
 
 def show(bench: Any, act: str = "archive", **params: Any) -> UpkeepPlan:
-    return make_plan(bench, act, **params)().plan  # type: ignore[no-any-return]
+    return preview(bench.workspace, make_plan(bench, act, **params)())
 
 
 def apply(bench: Any, act: str = "archive", plan: str | None = None, **params: Any) -> Any:
-    made = make_plan(bench, act, **params)
-    return bench.edit(make_upkeep_decision(made, act, client="test", digest=plan))
+    kind = CleanupParams if act == "cleanup" else ArchiveParams
+    method: Any = PLANS[act]
+    request: Any = kind(dry_run=False, plan=plan, **params)
+    planning = partial(method, bench.workspace, bench.config, request)
+    return carry_out_plan(bench, act, request, planning, now_s=NOW_S)
 
 
 def names(items: Any) -> list[str]:
@@ -110,7 +117,7 @@ def test_an_applied_plan_equals_its_dry_run_and_one_undo_takes_it_back(log: Any)
     shown = show(log, below=0.5)
     assert log.files() == before
     outcome = apply(log, plan=shown.plan, below=0.5)
-    assert outcome.answer == shown
+    assert all(getattr(outcome, name) == getattr(shown, name) for name in shown.__struct_fields__)
     assert names(shown.archived) == ["Stale", "Warm"]
     assert log.files() != before
     assert [revision.command for revision in log.past()[:1]] == ["archive"]
@@ -140,7 +147,7 @@ def test_restoring_gives_the_same_bytes(log: Any) -> None:
     assert names(shown.archived) == ["Fresh", "Stale", "Warm"]
     two = Filters(section=["Stale", "Fresh"])
     outcome = apply(log, "restore", plan=show(log, "restore", filters=two).plan, filters=two)
-    assert names(outcome.answer.restored) == ["Fresh", "Stale"]
+    assert names(outcome.restored) == ["Fresh", "Stale"]
     assert log.files() != before
     apply(log, "restore", anchors=[".memories/log.md#log/warm"])
     assert log.files() == before
@@ -194,13 +201,80 @@ def test_a_note_that_is_not_indexed_yet_is_not_changed(log: Any) -> None:
     assert log.files() == before
 
 
+@pytest.fixture
+def many(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Seven notes with an old and a new memory, of which few are read or changed at a time."""
+    monkeypatch.setattr(plans, "NOTES_PER_READ", 2)
+    monkeypatch.setattr(plans, "NOTES_PER_EDIT", 3)
+    for number in range(7):
+        sections = make_section(f"Old {number}", 300) + make_section(f"New {number}", 1)
+        bench.write(f".memories/n{number}.md", f"# N\n\n{sections}")
+    bench.sync()
+    return bench
+
+
+def test_a_long_plan_is_named_by_pages_and_carried_out_in_portions(
+    many: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = show(many)
+    assert names(whole.archived) == [f"Old {number}" for number in range(7)]
+    assert (whole.n_archived, whole.n_retained, whole.n_skipped) == (7, 7, 0)
+    tried: list[str] = []
+
+    def note_read(scope: Any, path: Any) -> Any:
+        tried.append(path.text)
+        return read_text_file(scope, path)
+
+    monkeypatch.setattr(plans, "read_text_file", note_read)
+    pages = [show(many, limit=3, offset=offset) for offset in (0, 3, 6)]
+    assert len(tried) == 7
+    assert [item for page in pages for item in page.archived] == whole.archived
+    assert [item for page in pages for item in page.retained] == whole.retained
+    assert {(page.plan, page.n_archived, page.n_retained) for page in pages} == {(whole.plan, 7, 7)}
+    before = many.files()
+    done = apply(many, plan=whole.plan, limit=2)
+    assert (len(done.change_sets), done.n_archived, len(done.archived)) == (3, 7, 2)
+    assert done.change_set == done.change_sets[-1]
+    assert show(many).archived == []
+    for number in reversed(done.change_sets):
+        many.undo(change_set=number)
+    assert many.files() == before
+
+
+def test_a_note_that_is_saved_while_a_plan_is_carried_out_ends_it(many: Any) -> None:
+    many.write(".memories/n5.md", "saved meanwhile\n")
+    with pytest.raises(Conflict, match=r"3 of 7 notes were changed; .*n5.md was saved a moment"):
+        apply(many)
+    many.sync()
+    assert names(apply(many).archived) == ["Old 3", "Old 4", "Old 6"]
+
+
+def test_a_plan_tells_how_far_it_is_and_ends_when_its_client_leaves(many: Any) -> None:
+    token = CancellationToken()
+    told: list[str] = []
+
+    def judge(_memory: object) -> None:
+        told.append(many.workspace.condition.notices[plans.PLAN_NOTICE])
+        if len(told) == 5:
+            token.cancel()
+
+    valuation = make_valuation(many.config, NOW_S)
+    select = select_named(())
+    make = partial(plans.make_plan, many.workspace, "archive", judge, valuation, select, None)
+    with pytest.raises(NotFresh):
+        token.run(partial(make, plans.Page()))
+    assert told == ["planning: 0 of 7 notes"] * 4 + ["planning: 2 of 7 notes"] * 4
+    assert plans.PLAN_NOTICE not in many.workspace.condition.notices
+
+
 def test_accesses_keep_a_memory(log: Any) -> None:
     params = ArchiveParams(below=0.3)
     plan = partial(plan_archive, log.workspace, log.config, params)
-    assert names(plan(make_valuation(log.config, NOW_S)).plan.archived) == ["Stale", "Warm"]
+    valuation = make_valuation(log.config, NOW_S)
+    assert names(preview(log.workspace, plan(valuation)).archived) == ["Stale", "Warm"]
     counts = {".memories/log.md#log/warm": 50}
     valuation = make_valuation(log.config, NOW_S, counts)
-    assert names(plan(valuation).plan.archived) == ["Stale"]
+    assert names(preview(log.workspace, plan(valuation)).archived) == ["Stale"]
 
 
 def test_a_read_only_note_is_skipped(log: Any) -> None:
@@ -233,7 +307,7 @@ def test_memories_past_their_time_are_cleaned_up(bench: Any) -> None:
     assert names(plan.skipped) == ["Kept"]
     assert "Stale" in names(show(bench, "cleanup", below=0.1).archived)
     outcome = apply(bench, "cleanup", plan=plan.plan)
-    assert outcome.answer == plan
+    assert (outcome.plan, outcome.archived) == (plan.plan, plan.archived)
     assert show(bench, "cleanup").archived == []
     bench.undo(change_set=outcome.change_set)
     assert bench.files()[".memories/log.md"] == text.encode()

@@ -80,6 +80,9 @@ CALLS: dict[str, dict[str, Any]] = {
     "history": {"limit": 5},
     "history of a note": {"path": NOTE, "limit": 5},
     "diff": {"path": NOTE},
+    "archive": {"limit": 5},
+    "archive of a task": {"filters": {"task": ["T-1"]}, "limit": 5},
+    "cleanup": {"limit": 5},
     "topic.list": {"limit": 5},
     "topic.list by recency": {"limit": 5, "sort": "recency"},
     "topic.get": {"topic": NOTE},
@@ -130,6 +133,8 @@ GROWING: dict[str, str] = {
     "session.list": "reads all sections of sessions before the limit",
     "triage": "reads the texts of all sections with the tag before the limit",
     "profile": "walks the sections of all lifecycles",
+    "archive": "judges all memories, some at a time",
+    "cleanup": "judges all memories with a limited lifetime, some at a time",
     "signal.inbox": "compares all unread signals with each other",
 }
 """The calls whose work grows with the workspace, each with the reason."""

@@ -92,7 +92,7 @@ from memsyncd.errors import (
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.operations.call import Call
 from memsyncd.operations.fields import AddedSection, WriteAction
-from memsyncd.operations.plans import Act, Planned, keep_up, plan_notes
+from memsyncd.operations.plans import Act, Page, Planned, keep_up, plan_notes
 from memsyncd.operations.revisions import (
     Target,
     is_beginning,
@@ -641,7 +641,8 @@ def plan_topics(
     for a section.
     """
     paths = {_find_whole_topic(workspace, config, name).text for name in params.topics}
-    return plan_notes(workspace, config, act, paths, valuation)
+    page = Page(params.offset, params.limit)
+    return plan_notes(workspace, config, act, paths, valuation, page)
 
 
 # --- history of a field -------------------------------------------------------------------------

@@ -35,6 +35,10 @@ class PlanParams(WriteParams, frozen=True, kw_only=True):
     """Change nothing, and answer with the changes that would be made."""
     plan: Name | None = None
     """Carry out only this plan, by the digest that a dry run returned."""
+    limit: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 100
+    """Name at most so many memories of each list; the plan has all of them."""
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Leave out the first so many memories of each list."""
 
 
 class ArchiveParams(PlanParams, frozen=True, kw_only=True):
@@ -70,7 +74,9 @@ class UpkeepItem(SectionPlace, frozen=True, kw_only=True):
 
 
 class UpkeepPlan(Result, frozen=True, kw_only=True):
-    """The changes that a request makes, by path and line."""
+    """The changes that a request makes, by path and line. `offset` and `limit` choose which
+    memories of each list are named.
+    """
 
     plan: str
     """The digest of the plan, for the parameter `plan`."""
@@ -81,12 +87,23 @@ class UpkeepPlan(Result, frozen=True, kw_only=True):
     over."""
     skipped: list[UpkeepItem]
     """Selected memories that cannot be changed, each with the reason."""
+    n_archived: int
+    """How many memories change in all. A memory that is not named may turn out to be one that
+    cannot be changed, because its note has not been tried yet."""
+    n_restored: int
+    n_retained: int
+    n_skipped: int
 
 
 class Upkept(Written, frozen=True, kw_only=True):
-    """A plan, and whether it was carried out."""
+    """A plan, and whether it was carried out; `offset` and `limit` choose which memories of each
+    list are named.
+    """
 
     is_applied: bool
+    change_sets: list[int]
+    """Their numbers in the history, in order: a plan is carried out 100 notes at a time.
+    `change_set` is the last one."""
     plan: str
     """The digest of the plan, for the parameter `plan`."""
     archived: list[UpkeepItem]
@@ -96,6 +113,12 @@ class Upkept(Written, frozen=True, kw_only=True):
     over."""
     skipped: list[UpkeepItem]
     """Selected memories that cannot be changed, each with the reason."""
+    n_archived: int
+    """How many memories change in all. A memory that is not named may turn out to be one that
+    cannot be changed, because its note has not been tried yet."""
+    n_restored: int
+    n_retained: int
+    n_skipped: int
 
 
 class PromoteParams(WriteParams, frozen=True, kw_only=True):
@@ -163,7 +186,8 @@ OPERATIONS = (
             parse=_PARSE,
             prepare="name_memories",
             show="show_plan",
-            found="archived restored",
+            found="n_archived n_restored",
+            is_long=True,
             examples=(
                 "memsyncd archive",
                 "memsyncd archive --kind tool_run --before 30d --apply",
@@ -194,7 +218,8 @@ OPERATIONS = (
             omit=("path", "below"),
             prepare="name_memories",
             show="show_plan",
-            found="archived restored",
+            found="n_archived n_restored",
+            is_long=True,
             examples=(
                 "memsyncd unarchive --kind tool_run",
                 "memsyncd unarchive --path '**' --apply",
@@ -217,7 +242,8 @@ OPERATIONS = (
             summary="archive memories past their time; a dry run first",
             parse=_PARSE,
             show="show_plan",
-            found="archived restored",
+            found="n_archived n_restored",
+            is_long=True,
             examples=("memsyncd cleanup", "memsyncd cleanup --below 0.1 --apply"),
         ),
         python=Python(name="cleanup"),

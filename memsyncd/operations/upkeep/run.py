@@ -4,9 +4,8 @@ memories to the project's note.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -23,7 +22,6 @@ from memsyncd.engine.additions import append_additions, choose_note
 from memsyncd.engine.edit import Decide, Edit
 from memsyncd.engine.memories import (
     PLAN_LIMIT_S,
-    Memory,
     find_anchors,
     find_paths,
     list_memories,
@@ -42,7 +40,10 @@ from memsyncd.files.read import read_text_file
 from memsyncd.operations import sections
 from memsyncd.operations.call import Call
 from memsyncd.operations.plans import (
+    Page,
     Planned,
+    Select,
+    StoredMemory,
     Verdict,
     find_protection,
     keep_up,
@@ -57,7 +58,7 @@ from memsyncd.operations.upkeep.declare import (
     PromoteParams,
     Upkept,
 )
-from memsyncd.store.lookup import StoredNote, by_path, stream_notes, stream_sections
+from memsyncd.store.lookup import StoredNote, by_path, find_limited, stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import StoredSection, read_levels
 
@@ -75,7 +76,7 @@ def plan_archive(
     if below is None and not _is_selecting(params):
         below = config.memory.archive_below
 
-    def judge(memory: Memory[StoredSection]) -> Verdict | None:
+    def judge(memory: StoredMemory) -> Verdict | None:
         if selected is not None and memory.head.anchor not in selected:
             return None
         refusal = find_protection(memory, config)
@@ -87,7 +88,8 @@ def plan_archive(
         return ("change", "decay") if score < below else ("retain", "decay")
 
     among = find_paths(params.anchors or selected)
-    return make_plan(workspace, "archive", judge, valuation, _select(params.anchors), among)
+    select, page = select_named(params.anchors), Page(params.offset, params.limit)
+    return make_plan(workspace, "archive", judge, valuation, select, among, page)
 
 
 def plan_restore(
@@ -101,13 +103,14 @@ def plan_restore(
         raise BadRequest("restore takes no `below`", hint="name anchors, a path or filters")
     selected = _select_anchors(workspace, config, params, valuation)
 
-    def judge(memory: Memory[StoredSection]) -> Verdict | None:
+    def judge(memory: StoredMemory) -> Verdict | None:
         has_archived = any(section.status == ARCHIVED for section in memory.sections)
         is_selected = selected is None or memory.head.anchor in selected
         return ("change", "named") if has_archived and is_selected else None
 
     among = find_paths(params.anchors or selected)
-    return make_plan(workspace, "restore", judge, valuation, _select(params.anchors), among)
+    select, page = select_named(params.anchors), Page(params.offset, params.limit)
+    return make_plan(workspace, "restore", judge, valuation, select, among, page)
 
 
 def plan_cleanup(
@@ -118,7 +121,7 @@ def plan_cleanup(
     """
     limits_s = {"ephemeral": config.memory.ephemeral_s, "session": config.memory.session_s}
 
-    def judge(memory: Memory[StoredSection]) -> Verdict | None:
+    def judge(memory: StoredMemory) -> Verdict | None:
         head = memory.head
         limit_s = limits_s.get(head.lifecycle or "")
         score = value_memory(memory, valuation)
@@ -134,31 +137,28 @@ def plan_cleanup(
         return ("skip", refusal) if refusal else ("change", reason)
 
     among = _find_expiring(workspace) if params.below is None else None
-    return make_plan(workspace, "cleanup", judge, valuation, list_memories, among)
-
-
-class _Lifetime(NamedTuple):
-    """The parts of a section that limit its lifetime."""
-
-    path: str
-    lifecycle: str | None
-    expires: str | None
+    page = Page(params.offset, params.limit)
+    return make_plan(workspace, "cleanup", judge, valuation, select_named(()), among, page)
 
 
 def _find_expiring(workspace: Workspace) -> set[str]:
     """Return the paths of the notes that have a section with a limited lifetime."""
-    with (
-        workspace.acquire(PLAN_LIMIT_S) as reader,
-        stream_sections(reader, _Lifetime, filters=EVERYTHING) as sections,
-    ):
-        return {path for path, lifecycle, expires in sections if lifecycle or expires}
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        return find_limited(reader, ["ephemeral", "session"])
 
 
-def _select(
-    anchors: Sequence[str],
-) -> Callable[[Sequence[StoredNote]], Iterator[Memory[StoredSection]]]:
+def select_named(anchors: Sequence[str]) -> Select:
     """Return a function that selects the named memories of notes, or every memory."""
-    return (lambda notes: list_named(notes, anchors)) if anchors else list_memories
+
+    def select(notes: Sequence[StoredNote], paths: Collection[str]) -> Iterator[StoredMemory]:
+        if not anchors:
+            return list_memories(notes)
+        looked_up = {*paths}
+        return list_named(
+            notes, [anchor for anchor in anchors if anchor.rpartition("#")[0] in looked_up]
+        )
+
+    return select
 
 
 def _is_selecting(params: ArchiveParams) -> bool:
@@ -241,7 +241,7 @@ def make_promote_decision(
     return decide
 
 
-def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memory[StoredSection]]:
+def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[StoredMemory]:
     if params.anchor is not None:
         passing = {params.anchor}
     else:
@@ -259,7 +259,7 @@ def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memo
     return memories
 
 
-def _make_addition(workspace: Workspace, memory: Memory[StoredSection], tag: str) -> Addition:
+def _make_addition(workspace: Workspace, memory: StoredMemory, tag: str) -> Addition:
     head, path = memory.head, memory.path
     text = read_memory(workspace, memory)
     if text is None:

@@ -26,7 +26,7 @@ def parse_decay(text: str) -> float:
 def show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
     """Print the memories that a request changes, or would change."""
     _print_items(answer, console)
-    if (answer["archived"] or answer["restored"]) and not answer["is_applied"]:
+    if (answer["n_archived"] or answer["n_restored"]) and not answer["is_applied"]:
         plan = f"--apply --plan {answer['plan']}"
         console.terminal.report(f"dry run: nothing was changed; do it with {plan}")
 
@@ -43,6 +43,10 @@ def _print_items(answer: dict[str, Any], console: Console) -> None:
                 f"{word}  {terminal.paint('bold blue', item['anchor'])}"
                 f"  {terminal.paint('dim', marks)}"
             )
+    names = ("archived", "restored", "skipped")
+    n_unnamed = sum(answer[f"n_{name}"] - len(answer[name]) for name in names)
+    if n_unnamed:
+        terminal.report(f"{n_unnamed:,} more are not named: see --limit and --offset")
     terminal.report(describe_plan(answer))
 
 
@@ -50,13 +54,20 @@ def describe_plan(answer: dict[str, Any]) -> str:
     """Return how many memories a request changes, or would change, and how many stay."""
     will = "" if answer["is_applied"] else "would be "
     changed = [
-        f"{len(answer[name])} {will}{name}" for name in ("archived", "restored") if answer[name]
+        f"{answer[f'n_{name}']:,} {will}{name}"
+        for name in ("archived", "restored")
+        if answer[f"n_{name}"]
     ]
-    left = [f"{len(answer[name])} {name}" for name in ("retained", "skipped") if answer[name]]
+    left = [
+        f"{answer[f'n_{name}']:,} {name}" for name in ("retained", "skipped") if answer[f"n_{name}"]
+    ]
     if not changed:
         return f"nothing to do: {', '.join(left)}" if left else "nothing to do"
-    undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
-    return ", ".join([*changed, *left]) + (undo if answer["change_set"] else "")
+    numbers = answer["change_sets"]
+    undo = "; take it back with: " + ", ".join(
+        f"memsyncd undo --change-set {number}" for number in reversed(numbers)
+    )
+    return ", ".join([*changed, *left]) + (undo if numbers else "")
 
 
 def show_promoted(answer: dict[str, Any], args: Args, console: Console) -> None:

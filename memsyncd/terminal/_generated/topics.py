@@ -130,6 +130,8 @@ def make_topic_archive() -> Command:
         options=(
             Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
             Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
+            Option("-n --limit N", "name at most so many memories of each list; the plan has all of them (default 100)", field="limit"),
+            Option("--offset N", "leave out the first so many memories of each list", field="offset"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
@@ -149,6 +151,8 @@ def make_topic_restore() -> Command:
         options=(
             Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
             Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
+            Option("-n --limit N", "name at most so many memories of each list; the plan has all of them (default 100)", field="limit"),
+            Option("--offset N", "leave out the first so many memories of each list", field="offset"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),

@@ -20,13 +20,15 @@ from memsyncd.terminal.parser import (
 
 def make_archive() -> Command:
     return Command(
-        call_operation("upkeep", "archive", show="show_plan", prepare="name_memories", found="archived restored"),
+        call_operation("upkeep", "archive", show="show_plan", prepare="name_memories", found="n_archived n_restored", is_long=True),
         arguments=(
             Argument("anchors", "[ANCHOR…]", "memories by their anchors", field="anchors"),
         ),
         options=(
             Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
             Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
+            Option("-n --limit N", "name at most so many memories of each list; the plan has all of them (default 100)", field="limit"),
+            Option("--offset N", "leave out the first so many memories of each list", field="offset"),
             Option("--below S", "only memories whose decay is below this; if nothing else selects memories, by default memory.archive_below of the configuration, 0.1", parse=load_parser("upkeep", "parse_decay"), field="below"),
             Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
             Option("--tag T…", "only with this tag or keyword", field="filters.tag"),
@@ -61,13 +63,15 @@ def make_archive() -> Command:
 
 def make_unarchive() -> Command:
     return Command(
-        call_operation("upkeep", "archive.restore", show="show_plan", prepare="name_memories", found="archived restored"),
+        call_operation("upkeep", "archive.restore", show="show_plan", prepare="name_memories", found="n_archived n_restored", is_long=True),
         arguments=(
             Argument("anchors", "[ANCHOR…]", "memories by their anchors", field="anchors"),
         ),
         options=(
             Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
             Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
+            Option("-n --limit N", "name at most so many memories of each list; the plan has all of them (default 100)", field="limit"),
+            Option("--offset N", "leave out the first so many memories of each list", field="offset"),
             Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
             Option("--tag T…", "only with this tag or keyword", field="filters.tag"),
             Option("--path P…", "only this note, folder or glob", field="filters.path"),
@@ -101,10 +105,12 @@ def make_unarchive() -> Command:
 
 def make_cleanup() -> Command:
     return Command(
-        call_operation("upkeep", "cleanup", show="show_plan", found="archived restored"),
+        call_operation("upkeep", "cleanup", show="show_plan", found="n_archived n_restored", is_long=True),
         options=(
             Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
             Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
+            Option("-n --limit N", "name at most so many memories of each list; the plan has all of them (default 100)", field="limit"),
+            Option("--offset N", "leave out the first so many memories of each list", field="offset"),
             Option("--below S", "also archive memories whose decay is below this", parse=load_parser("upkeep", "parse_decay"), field="below"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
