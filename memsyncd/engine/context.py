@@ -89,7 +89,7 @@ from memsyncd.operations.sections import MOST_LEFT_OUT, Sort, describe_contradic
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import FoundFamily, count_matching
-from memsyncd.store.sections import count_blank_lines_before
+from memsyncd.store.sections import HitSection, count_blank_lines_before
 from memsyncd.store.starts import StartPolicy, find_start_chunks
 
 MATCH = "match"
@@ -174,7 +174,7 @@ def offer_context(
     if has_words:
         plan = begin_vectors(workspace, plan)
     with workspace.acquire(plan.timeout_s) as reader:
-        shows = ShownReader.of(reader, plan, config)
+        shows = ShownReader(reader, plan, config)
         if has_words:
             plan = spare_commands(reader, plan) if plan.query.commands else plan
             matching, n_empty = _find_matching(shows, workspace, plan, budget), 0
@@ -194,12 +194,12 @@ def offer_context(
         if has_words and is_merged:
             counts = count_terms(reader, plan, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, plan, matching, block, relations)
-        parts = _read_included(shows, workspace, chunks, block, plan.now_s, relations)
+        metas = _read_metas(shows, chunks, block)
     why = NO_ROOM if chunks else _explain(workspace, plan, n_empty, has_words=has_words)
     return ContextOffer(
         entry=workspace.entry,
         block=block,
-        parts=parts,
+        parts=_describe_included(workspace, block, metas, config, plan.now_s, relations),
         memories=memories,
         raw_hits=raw_hits,
         counts=counts,
@@ -527,27 +527,34 @@ def read_memories(work: WorkReader, workspace: Workspace, params: ContextParams)
     return work.read_memories(workspace, request, max_bytes=max_bytes)
 
 
-def _read_included(
-    shows: ShownReader,
-    workspace: Workspace,
-    chunks: Sequence[FoundChunk],
-    block: ContextBlock,
-    now_s: float,
-    relations: Relations,
-) -> list[ContextPart]:
-    """Describe the included parts of a block, in its order; only their metadata is read."""
+def _read_metas(
+    shows: ShownReader, chunks: Sequence[FoundChunk], block: ContextBlock
+) -> list[HitSection]:
+    """Read the sections of the included parts of a block, in its order."""
     ids = {chunk.anchor: section for section, chunk in chunks}
     numbers = [ids[part.chunk.anchor] for part in block.included]
     sections = shows.read_sections(set(numbers))
-    metas = describe_metas([sections[number] for number in numbers], shows.config.kinds, now_s)
+    return [sections[number] for number in numbers]
+
+
+def _describe_included(
+    workspace: Workspace,
+    block: ContextBlock,
+    sections: Sequence[HitSection],
+    config: Config,
+    now_s: float,
+    relations: Relations,
+) -> list[ContextPart]:
+    """Describe the included parts of a block, in its order."""
+    places = [_describe_place(part) for part in block.included]
     return [
         ContextPart(
             workspace=workspace.entry.id,
-            **_describe_place(part),
-            **relations.get(part.chunk.anchor, _UNRELATED),
+            **place,
+            **relations.get(place["anchor"], _UNRELATED),
             **meta,
         )
-        for part, meta in zip(block.included, metas, strict=True)
+        for place, meta in zip(places, describe_metas(sections, config.kinds, now_s), strict=True)
     ]
 
 

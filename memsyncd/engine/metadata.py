@@ -44,12 +44,10 @@ def describe_metas(
     metas: Sequence[StoredMeta], kinds: Mapping[str, KindDefaults], now_s: float
 ) -> list[dict[str, Any]]:
     """Return the fields of `SectionMeta` of several sections."""
-    importances = [find_importance(kinds, meta.kind, meta.importance) for meta in metas]
     return [
         {
             "kind": meta.kind,
             "tags": list(meta.tags),
-            "importance": importance,
             "is_importance_stated": meta.importance is not None,
             "priority": meta.priority,
             "lifecycle": meta.lifecycle,
@@ -65,8 +63,9 @@ def describe_metas(
             "is_day_of_file": meta.day is None,
             "is_day_of_name": meta.is_day_of_name,
             "meta": meta.extra,
+            "importance": find_importance(kinds, meta.kind, meta.importance),
         }
-        for meta, importance in zip(metas, importances, strict=True)
+        for meta in metas
     ]
 
 

@@ -64,18 +64,15 @@ def redact_texts(reader: Reader, texts: Mapping[int, str], config: Config) -> Ma
 
 
 class ShownReader(NamedTuple):
-    """Reads texts for an answer from one snapshot of an index, redacted if need be; it decides once
-    whether there is need.
-    """
+    """Reads texts for an answer from one snapshot of an index, redacted if need be."""
 
     reader: Reader
+    plan: SearchPlan
     config: Config
-    is_redacting: bool
 
-    @classmethod
-    def of(cls, reader: Reader, plan: SearchPlan, config: Config) -> ShownReader:
-        is_redacting = plan.is_masking and has_secrets(reader, plan.fingerprint)
-        return cls(reader, config, is_redacting)
+    @property
+    def is_redacting(self) -> bool:
+        return self.plan.is_masking and has_secrets(self.reader, self.plan.fingerprint)
 
     def read_sections(self, ids: Iterable[int]) -> Mapping[int, HitSection]:
         """Read sections with their metadata, by their numbers."""
@@ -84,8 +81,9 @@ class ShownReader(NamedTuple):
 
     def read_titles(self, ids: Iterable[int]) -> Mapping[int, SectionTitle]:
         """Read anchors, headings and kinds of sections, by their numbers."""
+        is_redacting = self.is_redacting
         titles = read_section_titles(self.reader, ids)
-        return _redact_titles(titles) if self.is_redacting else titles
+        return _redact_titles(titles) if is_redacting else titles
 
     def read_texts(self, chunks: Sequence[int]) -> Mapping[int, str]:
         """Read the texts of chunks, by their numbers. Each text keeps its number of lines."""
