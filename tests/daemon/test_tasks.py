@@ -76,17 +76,17 @@ def test_one_context_has_the_memories_of_project_task_and_session_and_other_note
     memory.checkpoint("Criteria 1-3 are met.", task="WU-2", session="s2")
     memory.send_signal("WU-0 is done", type="completion", task="WU-2")
     memory.add("Postgres gives up after nine seconds.", note="other.md")
-    words = ["context", "postgres", "--task", "WU-2", "--session", "s2", "--profile"]
+    words = ["context", "postgres sockets", "--task", "WU-2", "--session", "s2", "--profile"]
     text = run(place, *words)["text"]
     with connect(place.home.socket_path) as agent:
         agent.send("notifications/memsyncd/bind", is_notice=True, workspace=str(place.root))
-        asked = {"query": "postgres", "task": "WU-2", "session": "s2", "profile": True}
+        asked = {"query": "postgres sockets", "task": "WU-2", "session": "s2", "profile": True}
         answer, is_error = agent.use("memory_context", **asked)
         assert not is_error
         assert answer.endswith(text)
         whole, _ = agent.use("memory_agent", action="context", task="WU-2")
         assert whole.startswith(memory.task_context("WU-2", track_access=False)["text"])
-    block = memory.context("postgres", task="WU-2", session="s2", profile=True)
+    block = memory.context("postgres sockets", task="WU-2", session="s2", profile=True)
     assert block == text
     assert (block.task, len(block.signals)) == ("WU-2", 1)
     wanted = [

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memsyncd.core.search.context import Budget, ContextBlock, build_context_block
+from memsyncd.core.model import Span
+from memsyncd.core.search.context import (
+    Budget,
+    ContextBlock,
+    ContextChunk,
+    build_block,
+    build_context_block,
+)
 from memsyncd.core.search.tasks import (
     ENDED,
     FINISHED,
@@ -328,3 +335,40 @@ def test_a_session_that_goes_on_after_its_end_has_not_ended() -> None:
     assert (group.is_ended, group.n_open) == (True, 0)
     [group] = group_by([start, end, later], lambda item: item.session)
     assert (group.is_ended, group.n_open) == (False, 1)
+
+
+@given(ITEMS, st.integers(300, 4000), st.data())
+def test_lines_of_memories_and_of_other_chunks_stand_in_a_block_once(
+    items: list[TaskItem], max_bytes: int, data: st.DataObject
+) -> None:
+    # Each line is its own, so that it is known where it comes from.
+    items = [
+        replace(
+            item,
+            body="\n".join(f"{item.anchor} says fact {n} of it." for n in range(item.start_line)),
+            source="",
+        )
+        for item in items
+    ]
+    parts = list_memory_parts(items, items, task="T", is_whole=True, is_resuming=True)
+    memories = make_memory_chunks(parts, max_bytes=max_bytes)
+    pieces = [
+        ContextChunk(
+            path=item.path,
+            anchor=item.anchor,
+            heading=(item.heading,),
+            kind=item.kind,
+            span=Span(item.body_line, item.body_line + item.start_line - 1),
+            text=item.body,
+            reason="match",
+            part="## Prior Knowledge",
+        )
+        for item in items
+        if data.draw(st.booleans())
+    ]
+    budget = Budget(max_tokens=max_bytes // 4, max_bytes=max_bytes)
+    block = build_block([*memories, *pieces], budget)
+    lines = [line.rstrip("…") for line in block.text.splitlines() if " says fact " in line]
+    assert len(lines) == len({*lines})
+    assert len(block.text.encode()) <= max_bytes
+    assert block.n_tokens <= budget.max_tokens
