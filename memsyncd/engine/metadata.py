@@ -22,7 +22,7 @@ from memsyncd.core.search.words import suggest_words
 from memsyncd.engine.clock import find_local_day
 from memsyncd.operations.notes.declare import SectionInfo
 from memsyncd.operations.sections import FoundSection, Sort
-from memsyncd.store.lookup import OutlinedSection
+from memsyncd.store.lookup import OutlinedSection, OutlinedWork
 from memsyncd.store.sections import StoredMeta, StoredSection
 
 NO_META = StoredMeta(
@@ -211,7 +211,7 @@ class DatedSection(NamedTuple):
 Dated = StoredMeta | DatedSection | OutlinedSection
 
 
-def find_stored_day(section: Dated) -> str:
+def find_stored_day(section: Dated | OutlinedWork) -> str:
     """Return the day of a section, else the day on which its note was saved."""
     return section.day or str(find_local_day(section.mtime_ns / 1e9))
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.editing.kinds import KindDefaults, find_importance
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.paths import has_wildcard, is_note_name
 from memsyncd.core.search.context import ContextChunk
+from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.core.search.tasks import (
     PROJECT,
     ItemValue,
@@ -23,16 +26,16 @@ from memsyncd.core.search.tasks import (
 )
 from memsyncd.core.upkeep import DISCOVERED_FROM
 from memsyncd.engine.accesses import count_accesses
-from memsyncd.engine.metadata import describe_meta, make_valuation
+from memsyncd.engine.metadata import describe_meta, find_stored_day, make_valuation
 from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.relations import find_relations
 from memsyncd.engine.workspace import Workspace
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.tasks.declare import TaskSection
-from memsyncd.store.lookup import by_path, stream_notes
+from memsyncd.store.lookup import OutlinedWork, StoredNote, by_path, stream_notes, stream_work
 from memsyncd.store.pool import Reader
-from memsyncd.store.sections import has_relation, read_digest
+from memsyncd.store.sections import find_notes_with_relation, has_relation, read_digest
 from memsyncd.store.texts import read_note_text
 
 READ_LIMIT_S = 5.0
@@ -92,19 +95,54 @@ class WorkReader(NamedTuple):
     config: Config
     now_s: float
 
-    def read(self, filters: Filters, *, has_task: bool = False) -> dict[str, WorkSection]:
-        """Return the sections that pass the filters and have a text. With `has_task`, only sections
-        with a task are returned.
+    def read(self, filters: Filters) -> dict[str, WorkSection]:
+        """Return the sections that pass the filters and have a text."""
+        compiled = complete_filters(filters, self.config, self.now_s)
+        return self._describe(stream_notes(self.reader, filters=compiled))
+
+    def describe(self, items: Iterable[TaskItem]) -> list[TaskSection]:
+        """Return the sections of outlined items with their texts."""
+        anchors = [item.anchor for item in items]
+        among = {anchor.rpartition("#")[0] for anchor in anchors}
+        stored = stream_notes(self.reader, among=among, filters=EVERYTHING)
+        sections = self._describe(stored, only=frozenset(anchors))
+        return [sections[anchor].section for anchor in anchors if anchor in sections]
+
+    def outline(
+        self, filters: Filters, *, has: Sequence[str] = (), has_tags: bool = False
+    ) -> dict[str, TaskItem]:
+        """Return the sections that pass the filters and have a text and values in the columns
+        `has`, by anchor, in file order. The items have no heading and no body.
         """
+        compiled = complete_filters(filters, self.config, self.now_s)
+        show: Callable[[str], str] = cache(redact)
+        if not must_redact(self.reader, self.config):
+            show = str
+        with stream_work(self.reader, compiled, has=has, has_tags=has_tags) as rows:
+            items = {row.anchor: _outline_item(row, self.config.kinds, show) for row in rows}
+        return self._add_linked_blockers(items)
+
+    def outline_with_blockers(self, filters: Filters) -> dict[str, TaskItem]:
+        """Outline the sections of tasks that pass the filters, and the sections of everything that
+        blocks them.
+        """
+        items = self.outline(filters, has=["task"])
+        for of_blockers in self._list_blockers(items):
+            items = self.outline(of_blockers) | items
+        return items
+
+    def _describe(
+        self, stored: Iterable[StoredNote], *, only: Collection[str] | None = None
+    ) -> dict[str, WorkSection]:
         memories: dict[str, WorkSection] = {}
         reader, config = self.reader, self.config
-        compiled = complete_filters(filters, config, self.now_s)
         is_masking = must_redact(reader, config)
-        stored = stream_notes(reader, filters=compiled, has_task=has_task)
         notes = sorted((note for note in stored if note.sections), key=by_path)
         for note in redact_notes(reader, notes, config):
             lines = read_note_text(reader, note.path).split("\n")
             for section in note.sections:
+                if only is not None and section.anchor not in only:
+                    continue
                 first = section.span.start - 1 + bool(section.level)
                 text = "\n".join(lines[first : section.span.end])
                 text = _COMMENT.sub(_keep_lines, text, count=1).rstrip()
@@ -123,18 +161,21 @@ class WorkReader(NamedTuple):
                 above = text[: len(text) - len(body)].count("\n")
                 item = _make_item(described, first + 1 + above)
                 memories[described.anchor] = WorkSection(item, described)
-        if has_relation(reader, BLOCKED_BY):
-            return self._add_linked_blockers(memories)
-        return memories
+        items = self._add_linked_blockers({key: each.item for key, each in memories.items()})
+        return {key: each._replace(item=items[key]) for key, each in memories.items()}
 
-    def read_with_blockers(
-        self, *selected: Filters, has_task: bool = False
-    ) -> dict[str, WorkSection]:
+    def read_with_blockers(self, *selected: Filters) -> dict[str, WorkSection]:
         """Read the sections that pass any of the filters, and the sections of everything that
         blocks them.
         """
-        memories = self.read_all(*selected, has_task=has_task)
-        names = sorted({name for memory in memories.values() for name in memory.item.blocked_by})
+        memories = self.read_all(*selected)
+        for filters in self._list_blockers({key: each.item for key, each in memories.items()}):
+            memories = self.read(filters) | memories
+        return memories
+
+    def _list_blockers(self, items: Mapping[str, TaskItem]) -> Iterator[Filters]:
+        """Yield filters that select everything that blocks the items."""
+        names = sorted({name for item in items.values() for name in item.blocked_by})
         for at in range(0, len(names), MAX_VALUES):
             part = names[at : at + MAX_VALUES]
             anchors = [name for name in part if "#" in name]
@@ -147,8 +188,7 @@ class WorkReader(NamedTuple):
                 Filters(section=anchors, include_archived=True),
             ):
                 if filters.path or filters.task or filters.section:
-                    memories = self.read(filters) | memories
-        return memories
+                    yield filters
 
     def read_memories(
         self, workspace: Workspace, request: WorkRequest, *, max_bytes: int
@@ -191,25 +231,26 @@ class WorkReader(NamedTuple):
         )
         return WorkMemories(make_memory_chunks(parts, max_bytes=max_bytes), every, task)
 
-    def read_all(self, *selected: Filters, has_task: bool = False) -> dict[str, WorkSection]:
+    def read_all(self, *selected: Filters) -> dict[str, WorkSection]:
         """Read the sections that pass any of the filters."""
         sections: dict[str, WorkSection] = {}
         for filters in selected:
-            sections |= self.read(filters, has_task=has_task)
+            sections |= self.read(filters)
         return sections
 
-    def _add_linked_blockers(self, memories: WorkSections) -> dict[str, WorkSection]:
-        """Add to each section the sections and notes that block it by its typed links."""
-        relations = find_relations(self.reader, memories, [BLOCKED_BY])
-        return {
-            anchor: memory._replace(
-                item=replace(
-                    memory.item,
-                    blocked_by=(*memory.item.blocked_by, *(link.to for link in relations[anchor])),
-                )
-            )
-            for anchor, memory in memories.items()
-        }
+    def _add_linked_blockers(self, items: dict[str, TaskItem]) -> dict[str, TaskItem]:
+        """Add to each item the sections and notes that block it by its typed links."""
+        if not has_relation(self.reader, BLOCKED_BY):
+            return items
+        paths = find_notes_with_relation(self.reader, BLOCKED_BY)
+        linking = [anchor for anchor, item in items.items() if item.path in paths]
+        relations = find_relations(self.reader, linking, [BLOCKED_BY])
+        for anchor, links in relations.items():
+            if links:
+                item = items[anchor]
+                blocked_by = (*item.blocked_by, *(link.to for link in links))
+                items[anchor] = replace(item, blocked_by=blocked_by)
+        return items
 
     def _list_notes(self, names: Sequence[str]) -> list[str]:
         """Leave out names with a wildcard that no note has: a filter would read them as globs."""
@@ -248,7 +289,36 @@ def _make_item(section: TaskSection, body_line: int) -> TaskItem:
         tags=tuple(section.tags),
         importance=section.importance,
         time=section.created or section.day,
-        blocked_by=tuple(name for name in _NAMES.split(section.meta.get(BLOCKED_BY, "")) if name),
+        blocked_by=_split_names(section.meta.get(BLOCKED_BY)),
+    )
+
+
+def _split_names(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, _NAMES.split(text))) if text else ()
+
+
+def _outline_item(
+    row: OutlinedWork, kinds: Mapping[str, KindDefaults], show: Callable[[str], str]
+) -> TaskItem:
+    kind = show(row.kind) if row.kind else None
+    return TaskItem(
+        anchor=row.anchor,
+        path=row.path,
+        start_line=row.start_line,
+        end_line=row.end_line,
+        body_line=row.start_line,
+        heading="",
+        body="",
+        kind=(kind or "").lower(),
+        priority=row.priority,
+        task=show(row.task) if row.task else "",
+        session=show(row.session) if row.session else "",
+        lifecycle=row.lifecycle,
+        status=show(row.status).lower() if row.status else "",
+        tags=tuple(map(show, row.tags.split("\x1f"))) if row.tags else (),
+        importance=find_importance(kinds, kind, row.importance),
+        time=show(row.created) if row.created else find_stored_day(row),
+        blocked_by=_split_names(row.blocked_by and show(row.blocked_by)),
     )
 
 

@@ -90,12 +90,11 @@ def stream_notes(
     path: str | None = None,
     among: Iterable[str] | None = None,
     has_sections: bool = True,
-    has_task: bool = False,
 ) -> Generator[StoredNote, None, None]:
     """Yield notes in no order: all notes, the notes at `path`, which is a path, a folder or a glob,
     or the notes with the paths `among`. Each has its sections, so that all sections of a large
     vault are never in memory together. Without `has_sections`, sections are read only if filters
-    need them; with `has_task`, only sections of a task are read.
+    need them.
 
     With filters, only sections that pass them, and notes with such sections; filters that only
     leave out archived sections leave out no note without sections.
@@ -110,9 +109,8 @@ def stream_notes(
     allowed, named = compile_section_filters(reader, filters)
     is_narrow = bool(allowed) and not filters.is_hiding_alone
     if is_narrow:
-        selected, named = _select_sections(
-            allowed, named, files, has_task=has_task, is_by_file=among is not None
-        )
+        is_by_file = among is not None
+        selected, named = _select_sections(allowed, named, files, is_by_file=is_by_file)
         with reader.stream(f"SELECT {SECTION_COLUMNS} {selected}", named) as sections:
             for file, group in itertools.groupby(sections, itemgetter(0)):
                 of_note = tuple(map(make_section, group))
@@ -123,7 +121,7 @@ def stream_notes(
     hiding = {row[0] for row in rows}
     if not has_sections:
         files = encode_numbers(sorted(hiding))
-    selected, named = _select_sections(allowed, named, files, has_task=has_task)
+    selected, named = _select_sections(allowed, named, files)
     with (
         reader.stream(f"SELECT {SECTION_COLUMNS} {selected}", named) as sections,
         reader.stream(f"{_FILES}{where} ORDER BY id", bindings) as notes,
@@ -168,6 +166,54 @@ def stream_sections(
     selected, bindings = _select_sections(*compile_section_filters(reader, filters), files)
     with reader.stream(f"SELECT {columns} {selected}", bindings) as rows:
         yield map(fields._make, rows)
+
+
+class OutlinedWork(NamedTuple):
+    """A section that has a text, without this text: the values that order tasks and sessions.
+    `blocked_by` is the value of this key of metadata, the section's own or that of its note.
+    """
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    kind: str | None
+    importance: float | None
+    priority: str | None
+    lifecycle: str | None
+    status: str | None
+    task: str | None
+    session: str | None
+    created: str | None
+    day: str | None
+    mtime_ns: int
+    blocked_by: str | None
+    tags: str | None
+    """Separated by `\x1f`, if they are asked for."""
+
+
+_WORK = (
+    f"SELECT {ANCHOR}, f.path, s.start_line, s.end_line, s.kind, s.importance, s.priority,"
+    " s.lifecycle, s.status, s.task, s.session, s.created, coalesce(s.day, f.day), f.mtime_ns,"
+    " coalesce(s.extra ->> 'blocked_by', f.extra ->> 'blocked_by'), {tags}"
+    f" {FROM_SECTIONS} WHERE s.is_empty IS NULL{{allowed}} ORDER BY f.path, s.start_line"
+)
+_TAGS_OF = "(SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
+
+
+@contextlib.contextmanager
+def stream_work(
+    reader: Reader, filters: Filters, *, has: Sequence[str] = (), has_tags: bool = False
+) -> Iterator[Iterator[OutlinedWork]]:
+    """Yield the sections that pass the filters and have a text, by path and line, if they have
+    values in all columns of `has`.
+    """
+    condition, bindings = compile_section_filters(reader, filters)
+    conditions = [*filter(None, [condition]), *(f"s.{column} IS NOT NULL" for column in has)]
+    allowed = "".join(f" AND {each}" for each in conditions)
+    statement = _WORK.format(allowed=allowed, tags=_TAGS_OF if has_tags else "NULL")
+    with reader.stream(statement, bindings) as rows:
+        yield map(OutlinedWork._make, rows)
 
 
 # --- Pages of notes -------------------------------------------------------------------------------
@@ -375,12 +421,7 @@ def find_anchors_among(reader: Reader, filters: Filters, anchors: Iterable[str])
 
 
 def _select_sections(
-    allowed: str,
-    bindings: Bindings,
-    files: str | None,
-    *,
-    has_task: bool = False,
-    is_by_file: bool = False,
+    allowed: str, bindings: Bindings, files: str | None, *, is_by_file: bool = False
 ) -> tuple[str, Bindings]:
     """Return the part of a statement after its columns, and its bindings. `is_by_file` says that
     the files are few, so that their sections are read rather than all that pass.
@@ -393,8 +434,6 @@ def _select_sections(
     elif files is not None:
         conditions.append("s.file IN (SELECT value FROM json_each(:of_files))")
         bindings = {**bindings, "of_files": files}
-    if has_task:
-        conditions.append("s.task IS NOT NULL")
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"{source} {where} ORDER BY s.file, s.start_line", bindings
 

@@ -112,6 +112,10 @@ _TITLED = (
     " OR s.slugs = ?2 OR substr(s.slugs, -length(?2) - 1) = '/' || ?2"
     " ORDER BY f.path, s.start_line"
 )
+_NOTES_WITH_RELATION = (
+    "SELECT DISTINCT f.path FROM links l JOIN sections s ON s.id = l.section"
+    " JOIN files f ON f.id = s.file WHERE l.relation = ? AND l.relation <> ''"
+)
 _HAS_RELATION = "SELECT EXISTS(SELECT 1 FROM counts WHERE field = 'link' AND value = ? AND n > 0)"
 _RELATIONS = (
     "SELECT value FROM counts WHERE field = 'link' AND value NOT IN ('', '*') AND n > 0"
@@ -169,6 +173,11 @@ def has_relation(reader: Reader, relation: str) -> bool:
     if relation not in remembered:
         remembered[relation] = bool(reader.rows(_HAS_RELATION, (relation,))[0][0])
     return remembered[relation]
+
+
+def find_notes_with_relation(reader: Reader, relation: str) -> set[str]:
+    """Return the paths of the notes that have typed links of this relation."""
+    return {path for (path,) in reader.rows(_NOTES_WITH_RELATION, (relation,))}
 
 
 def read_relation_names(reader: Reader) -> list[str]:

@@ -117,7 +117,6 @@ GROWING: dict[str, str] = {
     "search for a common word": MATCHES,
     "recall by kind": "reads the notes of all sections of the kind",
     "memory view of the folder": NAMES_ALL,
-    "list": NAMES_ALL,
     "list by kind": NAMES_ALL,
     "list by worth": NAMES_ALL,
     "similar": MATCHES,

@@ -72,21 +72,22 @@ SUMMARY_CHARS = 60
 # --- tasks --------------------------------------------------------------------------------------
 
 
-def _read_sections(call: Call, filters: Filters, *, has_task: bool = False) -> WorkSections:
+def _read_sections(call: Call, filters: Filters) -> WorkSections:
     with reading_work(call.workspace, call.config, call.now_s) as work:
-        return work.read(filters, has_task=has_task)
+        return work.read(filters)
 
 
 def list_ready(call: Call, params: TaskReadyParams) -> TaskReady:
     tasks = [params.task] if params.task else []
     filters = Filters(task=tasks, include_archived=params.include_archived)
     with reading_work(call.workspace, call.config, call.now_s) as work:
-        sections = work.read_with_blockers(filters, has_task=True)
-    closed = FINISHED if params.include_archived else CLOSED
-    ready, n_blocked = find_ready(list_items(sections), params.task, closed=closed)
+        items = work.outline_with_blockers(filters)
+        closed = FINISHED if params.include_archived else CLOSED
+        ready, n_blocked = find_ready([*items.values()], params.task, closed=closed)
+        shown = work.describe(ready[: params.limit])
     return TaskReady(
         workspace=call.workspace.id,
-        items=list_sections(sections, ready[: params.limit]),
+        items=shown,
         n_ready=len(ready),
         blocked=n_blocked,
     )
@@ -96,8 +97,9 @@ def list_task(call: Call, params: TaskListParams) -> TaskSections:
     """List the sections of a task, or all tasks."""
     if params.task is None:
         filters = Filters(include_archived=params.include_archived)
-        sections = _read_sections(call, filters, has_task=True)
-        groups = group_by(list_items(sections), lambda item: item.task)
+        with reading_work(call.workspace, call.config, call.now_s) as work:
+            items = work.outline(filters, has=["task"])
+        groups = group_by(items.values(), lambda item: item.task)
         return TaskSections(
             workspace=call.workspace.id,
             items=[],
@@ -232,11 +234,12 @@ def compute_profile(call: Call, params: ProfileParams) -> Profile:
     filters = Filters(
         lifecycle=["project"], tag=params.tag, include_archived=params.include_archived
     )
-    sections = _read_sections(call, filters)
-    items = order_profile(list_items(sections))
+    with reading_work(call.workspace, call.config, call.now_s) as work:
+        items = order_profile(work.outline(filters, has_tags=True).values())
+        shown = work.describe(items[: params.limit])
     return Profile(
         workspace=call.workspace.id,
-        items=list_sections(sections, items[: params.limit]),
+        items=shown,
         tags=_count(tag for item in items for tag in item.tags),
         kinds=_count(item.kind or "none" for item in items),
         sections=len(items),
@@ -365,8 +368,9 @@ async def start_session(call: Call, params: SessionStartParams) -> SessionStarte
 
 
 def list_sessions(call: Call, params: SessionListParams) -> SessionList:
-    filters = Filters(has=["session"], include_archived=True)
-    groups = group_by(list_items(_read_sections(call, filters)), lambda item: item.session)
+    with reading_work(call.workspace, call.config, call.now_s) as work:
+        items = work.outline(Filters(include_archived=True), has=["session"])
+    groups = group_by(items.values(), lambda item: item.session)
     kept = [group for group in groups if params.include_ended or not group.is_ended]
     return SessionList(
         workspace=call.workspace.id,
