@@ -112,21 +112,20 @@ class WorkReader(NamedTuple):
         self, filters: Filters, *, has: Sequence[str] = (), has_tags: bool = False
     ) -> dict[str, TaskItem]:
         """Return the sections that pass the filters and have a text and values in the columns
-        `has`, by anchor, in file order. The items have no heading and no body.
+        `has`, by anchor, in file order. The items have no heading, no body and no linked blockers.
         """
         compiled = complete_filters(filters, self.config, self.now_s)
         show: Callable[[str], str] = cache(redact)
         if not must_redact(self.reader, self.config):
             show = str
         with stream_work(self.reader, compiled, has=has, has_tags=has_tags) as rows:
-            items = {row.anchor: _outline_item(row, self.config.kinds, show) for row in rows}
-        return self._add_linked_blockers(items)
+            return {row.anchor: _outline_item(row, self.config.kinds, show) for row in rows}
 
     def outline_with_blockers(self, filters: Filters) -> dict[str, TaskItem]:
-        """Outline the sections of tasks that pass the filters, and the sections of everything that
-        blocks them.
+        """Outline the sections of tasks that pass the filters, with their linked blockers, and the
+        sections of everything that blocks them.
         """
-        items = self.outline(filters, has=["task"])
+        items = self._add_linked_blockers(self.outline(filters, has=["task"]))
         for of_blockers in self._list_blockers(items):
             items = self.outline(of_blockers) | items
         return items

@@ -299,15 +299,14 @@ def list_notes(
         paths = [path for path, _ in places[: params.limit]]
         listed = _stream_in_order(reader, paths, filters, has_sections=params.sections)
         for stored in redact_notes(reader, listed, config, has_sections=params.sections):
-            note = _make_note_info(stored, config.kinds, now_s)
+            shown = stored if params.sections else replace(stored, sections=())
+            note = _make_note_info(shown, config.kinds, now_s)
             if params.explain:
                 note.sections[:] = [
                     _explain_section(section, valuation) for section in note.sections
                 ]
             if order is not None:
                 note.sections.sort(key=order)
-            if not params.sections:
-                note.sections.clear()
             n_of_note = len(_to_json(note)) + len(",")
             if n_bytes + n_of_note > max_bytes:
                 if not notes:
@@ -315,10 +314,10 @@ def list_notes(
                 break
             n_bytes += n_of_note
             notes.append(note)
-    if len(notes) == len(places):
+    if not notes or notes[-1].path == places[-1][0]:
         return NotePage(notes, n_bytes, None)
-    path, key = places[len(notes) - 1]
-    return NotePage(notes, n_bytes, NotePlace(path, key))
+    path = notes[-1].path
+    return NotePage(notes, n_bytes, NotePlace(path, dict(places)[path]))
 
 
 # So many notes are in memory at once.
