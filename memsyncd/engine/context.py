@@ -857,6 +857,7 @@ def _describe_chunks(
                 anchor=titles[chunk.section].anchor,
                 heading=titles[chunk.section].heading,
                 kind=titles[chunk.section].kind,
+                day=titles[chunk.section].day or "",
                 span=chunk.span,
                 text="",
                 reason=reason,

@@ -21,7 +21,7 @@ from memsyncd.core.paths import show_path
 from memsyncd.core.search.context import shorten
 from memsyncd.errors import MemsyncdError
 from memsyncd.operations.context.declare import ContextParams, ContextResult
-from memsyncd.operations.context.text import render_context
+from memsyncd.operations.context.text import TRUTH, render_context
 from memsyncd.operations.fields import Params
 from memsyncd.operations.search.text import FindWarning
 from memsyncd.operations.signals.declare import SignalBox, SignalInboxParams
@@ -51,7 +51,6 @@ STARTS_ANEW = frozenset({"", "startup", "clear", "compact"})
 """The sources of a session whose model does not have earlier answers."""
 RESUMES = frozenset({"resume", "clear", "compact"})
 HOOK_CLIENTS = ("claude-code", "codex", "cursor", "gemini")
-TRUTH = "Memories were true when they were written: check what they name before you act on it."
 
 Ask = Callable[[str, Params], Awaitable[Any]]
 """Calls one of memsyncd's own methods."""
@@ -380,7 +379,7 @@ class HookAnswerer:
         if not fresh:
             return ""
         text = "\n\n".join(filter(None, (head, *(part.text for part in fresh))))
-        return render_context(replace(block, text=text))
+        return render_context(replace(block, text=text), is_truth_told=True)
 
 
 def name_agent(client: str) -> str:

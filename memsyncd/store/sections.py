@@ -232,7 +232,8 @@ _HIT_SECTIONS = (
     " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
 )
 _TITLES = (
-    "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind FROM sections s"
+    "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind, coalesce(s.day, f.day)"
+    " FROM sections s"
     " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
 )
 # A section states metadata of its own if kind, tags or other keys differ from its note's, or if it
@@ -318,18 +319,21 @@ def find_separate(reader: Reader, ids: Collection[int]) -> list[int]:
 
 
 class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a section in a context besides its text."""
+    """The parts of a section in a context besides its text. `day` is the day that the section or
+    its note states; a day on which a file was saved may be the day of a copy.
+    """
 
     anchor: str
     heading: tuple[str, ...]
     kind: str | None
+    day: str | None
 
 
 def read_section_titles(reader: Reader, ids: Iterable[int]) -> dict[int, SectionTitle]:
     """Return the titles of sections by id: less than `read_sections`, for many candidates."""
     return {
-        number: SectionTitle(anchor=anchor, heading=decode_texts(heading), kind=kind)
-        for number, anchor, heading, kind in reader.rows(_TITLES, (encode_numbers(ids),))
+        number: SectionTitle(anchor=anchor, heading=decode_texts(heading), kind=kind, day=day)
+        for number, anchor, heading, kind, day in reader.rows(_TITLES, (encode_numbers(ids),))
     }
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.cli.mcp import RESTART_S
+from memsyncd.operations.context.text import TRUTH
 from tests.daemon.conftest import wait_until
 from tests.proc import find_children, list_open_files
 
@@ -168,7 +169,9 @@ def test_what_an_agent_remembers_is_found_read_and_recalled(place: Place, agent:
     citation = text.removeprefix("Remembered at ")
     assert agent.use("memory_search", query="spindles")[0].startswith(citation)
     assert "since Ada asked" in agent.use("memory_get", path=citation)[0]
-    assert citation in agent.use("memory_context", query="spindles")[0]
+    context = agent.use("memory_context", query="spindles")[0]
+    assert citation in context
+    assert context.count(TRUTH) == 1
     history = place.client.call("history", workspace=place.id)["revisions"]
     assert [revision["client"] for revision in history if revision["command"] != "external"] == [
         "test-agent"

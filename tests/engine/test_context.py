@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import pytest
@@ -329,6 +330,22 @@ def test_the_most_recent_of_many_notes_are_included_and_the_rest_is_listed(bench
 def test_a_session_start_has_no_front_matter(filled: Any) -> None:
     assert "tags: [pinned]" not in ask(filled).text
     assert "lifecycle: project" in ask(filled, "lifecycle").text
+
+
+def test_a_label_has_the_day_that_a_section_states_unless_its_heading_has_it(bench: Any) -> None:
+    stated = "<!-- memory: {kind: decision, created: 2026-03-01} -->"
+    bench.write(
+        "MEMORY.md", f"# Cache\n{stated}\n\nRedis.\n\n# 2026-03-01 Disk\n{stated}\n\nCold.\n"
+    )
+    bench.write(".memories/2026-04-02.md", "# Net\n\nFast.\n")
+    bench.write(".memories/undated.md", "# Roof\n\nRed.\n")
+    bench.sync()
+    assert re.findall(r"###.* ·", ask(bench).text) == [
+        "### Cache (2026-03-01, decision) ·",
+        "### 2026-03-01 Disk (decision) ·",
+        "### Net ·",
+        "### Roof ·",
+    ]
 
 
 def test_a_heading_is_not_shown_alone_where_the_labels_below_it_say_it(bench: Any) -> None:

@@ -79,9 +79,10 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
 
     `heading` is the breadcrumb of its section, `anchor` unique among sections. `n_blanks_before` is
     the number of blank lines right before it that belong to no chunk. Sections are shown in the
-    order of their groups, places, paths and lines. The label shows `workspace`, and `relation` to
-    other sections, if they are not empty. `part` is the heading of the part of the block, of
-    which a group may have several; empty for none. `memory` is None for a piece of a section.
+    order of their groups, places, paths and lines. The label shows `workspace`, the `relation` to
+    other sections, and the ISO `day` that the section states, if they are not empty. `part` is the
+    heading of the part of the block, of which a group may have several; empty for none. `memory` is
+    None for a piece of a section; it has the day, too.
 
     `share` limits the chunk and the chunks before it to a part of the budget, above 0 and up to 1.
 
@@ -105,6 +106,7 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     memory: MemoryFacts | None = None
     share: float = 1.0
     unread: int = 0
+    day: str = ""
 
 
 # Returns unread chunks with their texts, in the same order.
@@ -828,12 +830,18 @@ def _render_label(
     words = ["###"]
     if name:
         words.append(name)
-    if marks := of.memory.marks if of.memory else of.kind:
+    if marks := of.memory.marks if of.memory else _render_marks(of, name):
         words.append(f"({show_path(marks)})")
     if len(words) > 1:
         words.append("·")
     words += [f"[{show_path(label)}]" for label in (of.workspace, of.relation) if label]
     return f"{' '.join(words)} {path}:{place}"
+
+
+def _render_marks(of: ContextChunk, name: str) -> str:
+    """Return the day and the kind; no day if the name or the path has it."""
+    day = "" if of.day in name or of.day in of.path else of.day
+    return ", ".join(filter(None, (day, of.kind)))
 
 
 def shorten(text: str, max_quarters: int, max_bytes: int | None = None) -> str:
