@@ -23,7 +23,7 @@ from memsyncd.engine.clock import find_local_day
 from memsyncd.operations.notes.declare import SectionInfo
 from memsyncd.operations.sections import FoundSection, Sort
 from memsyncd.store.lookup import OutlinedSection, OutlinedWork
-from memsyncd.store.sections import StoredMeta, StoredSection
+from memsyncd.store.sections import MemoryLines, StoredMeta, StoredSection
 
 NO_META = StoredMeta(
     kind=None, tags=(), importance=None, priority=None, lifecycle=None, task=None, session=None,
@@ -208,7 +208,7 @@ class DatedSection(NamedTuple):
     mtime_ns: int
 
 
-Dated = StoredMeta | DatedSection | OutlinedSection
+Dated = StoredMeta | DatedSection | MemoryLines | OutlinedSection
 
 
 def find_stored_day(section: Dated | OutlinedWork) -> str:

@@ -47,6 +47,7 @@ from memsyncd.store.sections import (
 _FILES = "SELECT id, path, title, digest, size, mtime_ns, lines, kind, tags FROM files"
 # The columns of sections that `stream_sections` can read.
 _COLUMNS = {
+    "section": "s.id",
     "path": "f.path",
     "anchor": ANCHOR,
     "level": "s.level",

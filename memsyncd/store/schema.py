@@ -96,7 +96,7 @@ CREATE TABLE sections(
   is_empty INTEGER CHECK (is_empty = 1),
   extra TEXT
 ) STRICT;
-CREATE INDEX sections_by_file ON sections(file);
+CREATE INDEX sections_by_anchor ON sections(file, slugs);
 CREATE INDEX sections_by_kind ON sections(kind, importance, moment) WHERE kind IS NOT NULL;
 CREATE INDEX sections_by_task ON sections(task COLLATE NOCASE) WHERE task IS NOT NULL;
 CREATE INDEX sections_by_session ON sections(session COLLATE NOCASE) WHERE session IS NOT NULL;

@@ -9,7 +9,7 @@ import functools
 import json
 from collections.abc import Collection, Iterable, Sequence
 from itertools import starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -223,6 +223,67 @@ def make_section(row: tuple[Any, ...]) -> StoredSection:
 
 
 decode_texts = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+# --- Sections with all beneath them ---------------------------------------------------------------
+
+# A `0` is the character after a `/`.
+_MEMORIES = (
+    "SELECT s.id, {anchor}, f.path, s.level, s.start_line, max(s.end_line, iif(s.level, coalesce("
+    "(SELECT max(b.end_line) FROM sections b WHERE b.file = s.file AND b.slugs > s.slugs || '/'"
+    " AND b.slugs < s.slugs || '0'), 0), 0)), s.kind, s.importance, s.updated, s.created,"
+    " coalesce(s.day, f.day), f.mtime_ns FROM json_each(?) v {joins}"
+    " ORDER BY s.file, s.start_line"
+)
+_MEMORIES_BY_ID = _MEMORIES.format(
+    anchor=ANCHOR, joins="JOIN sections s ON s.id = v.value JOIN files f ON f.id = s.file"
+)
+_MEMORIES_BY_ANCHOR = _MEMORIES.format(
+    anchor=ANCHOR,
+    joins="JOIN files f ON f.path = v.value ->> 0"
+    " JOIN sections s ON s.file = f.id AND s.slugs = v.value ->> 1",
+)
+
+
+class MemoryLines(NamedTuple):
+    """A section with all sections beneath it: its lines, and the values that order memories."""
+
+    section: int
+    anchor: str
+    path: str
+    level: int
+    start_line: int
+    end_line: int
+    kind: str | None
+    importance: float | None
+    updated: str | None
+    created: str | None
+    day: str | None
+    mtime_ns: int
+
+    def has(self, anchor: str) -> bool:
+        """True for this section and, below a heading, for the sections beneath it."""
+        is_beneath = self.level > 0 and anchor.startswith(f"{self.anchor}/")
+        return anchor == self.anchor or is_beneath
+
+
+def read_memories(reader: Reader, sections: Iterable[int]) -> list[MemoryLines]:
+    """Return these sections, by note and line; without sections beneath others of them."""
+    return _list_outer(reader.rows(_MEMORIES_BY_ID, (encode_numbers(sections),)))
+
+
+def read_named_memories(reader: Reader, anchors: Iterable[str]) -> list[MemoryLines]:
+    """Return the sections with these anchors as `read_memories`; missing ones are left out."""
+    pairs = [(path, slugs) for path, _, slugs in (anchor.rpartition("#") for anchor in anchors)]
+    return _list_outer(reader.rows(_MEMORIES_BY_ANCHOR, (json.dumps(pairs),)))
+
+
+def _list_outer(rows: Iterable[tuple[Any, ...]]) -> list[MemoryLines]:
+    memories: list[MemoryLines] = []
+    for memory in starmap(MemoryLines, rows):
+        if not (memories and memories[-1].has(memory.anchor)):
+            memories.append(memory)
+    return memories
 
 
 # --- Sections of hits -----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ lines. Only a line that is too long for a chunk has several chunks; `part` says 
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -31,6 +32,12 @@ _CHUNKS = (
     "SELECT c.id, c.start_line, c.end_line, c.part, t.id, t.start_line, t.data FROM chunks c"
     " JOIN texts t ON t.file = c.file AND t.start_line <= c.end_line AND t.end_line >= c.start_line"
     " WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id, t.start_line"
+)
+_LINES = (
+    "SELECT p.key, p.value ->> 1, p.value ->> 2, t.id, t.start_line, t.data FROM json_each(?) p"
+    " JOIN files f ON f.path = p.value ->> 0 JOIN texts t ON t.file = f.id"
+    " AND t.start_line <= p.value ->> 2 AND t.end_line >= p.value ->> 1"
+    " ORDER BY p.key, t.start_line"
 )
 _NOTE = (
     "SELECT start_line, end_line, data FROM texts"
@@ -58,14 +65,41 @@ def read_note_text(reader: Reader, path: str) -> str:
 
 def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, str]:
     """Return the text of chunks, by id."""
+    parts: dict[int, int] = {}
+    rows = []
+    for chunk, start, end, parts[chunk], *block in reader.rows(_CHUNKS, (encode_numbers(chunks),)):
+        rows.append((chunk, start, end, *block))
+    lines = _take_lines(reader, rows)
+    return {chunk: _take_part("\n".join(lines[chunk]), parts[chunk]) for chunk in lines}
+
+
+class NoteLines(NamedTuple):
+    """Lines of a note, 1-based and inclusive."""
+
+    path: str
+    start: int
+    end: int
+
+
+def read_lines(reader: Reader, places: Sequence[NoteLines]) -> list[str]:
+    """Return the text of each of these lines, without a last line end; empty for a note that is not
+    indexed.
+    """
+    rows = reader.rows(_LINES, (json.dumps(places),))
+    lines = _take_lines(reader, rows)
+    return ["\n".join(lines.get(number, ())) for number in range(len(places))]
+
+
+def _take_lines(reader: Reader, rows: Iterable[tuple[Any, ...]]) -> dict[int, list[str]]:
+    """Return lines by the first number of each row: first and last line, and a block that has any
+    of them, with its id, its first line and its data.
+    """
     # Blocks by id; the block that was used last is at the end. Each is a list of lines as far as
     # lines were needed; its last item is the unsplit rest.
     blocks: dict[int, list[str]] = reader.memo.setdefault("blocks", {})
     giant: list[int] = []
-    parts: dict[int, int] = {}
     lines_of: dict[int, list[str]] = {}
-    for row in reader.rows(_CHUNKS, (encode_numbers(chunks),)):
-        chunk, start, end, parts[row[0]], block, first, data = row
+    for number, start, end, block, first, data in rows:
         lines = blocks.pop(block, None)
         if lines is None:
             lines = [inflate(data)]
@@ -75,12 +109,12 @@ def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, str]:
         n_more = end + 2 - first - len(lines)
         if n_more > 0:
             lines += lines.pop().split("\n", n_more)
-        lines_of.setdefault(chunk, []).extend(lines[max(0, start - first) : end + 1 - first])
+        lines_of.setdefault(number, []).extend(lines[max(0, start - first) : end + 1 - first])
     for block in giant:
         del blocks[block]
     for block in [*blocks][:-MAX_BLOCKS]:
         del blocks[block]
-    return {chunk: _take_part("\n".join(lines), parts[chunk]) for chunk, lines in lines_of.items()}
+    return lines_of
 
 
 def inflate(data: Any) -> str:
