@@ -49,6 +49,9 @@ class GeneratedMethods(Closing):
         max_tokens: int = 2000,
         follow: Words = (),
         filters: Filters | None = None,
+        workspaces: WorkspaceNames = None,
+        wait: bool = False,
+        timeout_s: float | None = None,
     ) -> types.Recalled:
         """Recall memories by keywords, topic and kind, within a budget of tokens. It searches by
         any of the keywords, else by topic and kind, else by words, the most important first. It
@@ -65,6 +68,9 @@ class GeneratedMethods(Closing):
         `follow`: Show the memories to which this relation leads, such as `resolved_by`, right
         behind the memory that has the typed links.
         `filters`: Only sections that pass these.
+        `workspaces`: Other workspaces in place of this one: names, ids or paths, or `*` for all.
+        `wait`: Index everything that is on the disk now first.
+        `timeout_s`: How long the answer may take.
         """
         params: dict[str, Any] = {
             "keywords": [*keywords] or None,
@@ -75,9 +81,11 @@ class GeneratedMethods(Closing):
             "max_tokens": max_tokens,
             "follow": convert_words(follow),
             "filters": convert_filters(filters or {}),
+            **convert_workspaces(workspaces),
+            **convert_wait(is_wanted=wait),
             "caller_session": self._session,
         }
-        answer: types.Recalled = self._connection.ask("recall", params)
+        answer: types.Recalled = self._connection.ask("recall", params, time_s=timeout_s)
         return answer
 
     def add(

@@ -668,6 +668,7 @@ class ContextResult(ContextAnswer):
 class RecalledMemory(RelatedMeta):
     """A section with all sections beneath it."""
 
+    workspace: str
     # A relation that was followed to this memory.
     relation: str | None
     # The memory from which the relation was followed.
@@ -680,21 +681,28 @@ class RecalledMemory(RelatedMeta):
     tokens: int
 
 
-class Recalled(TypedDict):
-    workspace: str
-    # The stage that found the memories; null if none did.
+class RecallAnswer(TypedDict):
+    """The part of an answer that depends on the criteria and the index."""
+
+    # The first stage at which any workspace has found memories; null if none has.
     stage: Literal["keywords", "topic and kind", "words"] | None
-    # The most important first, then the last accessed or updated.
+    # The memories of all workspaces, the most important first, then the last accessed or updated.
     memories: list[RecalledMemory]
     tokens: int
     # The number of found memories for which the budget has no room. Only the 500 most important
-    # sections that pass the filters are compared and counted.
+    # sections of each workspace that pass the filters are compared and counted.
     left_out: int
-    freshness: Freshness | None
     # As in the result of `search`, if words were searched for.
     query_problems: list[str]
     # As in the result of `search`, if words were searched for.
     excluded: list[str]
+
+
+class Recalled(RecallAnswer):
+    # The workspaces that were asked, in order of the request.
+    workspaces: list[AnsweringWorkspace]
+    freshness: Freshness
+    took_ms: float
 
 
 class Written(TypedDict):

@@ -7,7 +7,7 @@ with all sections beneath it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,49 +21,32 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NoteNotFound
 from memsyncd.files.read import read_text_file
 from memsyncd.store.lookup import (
-    OutlinedSection,
+    StoredNote,
     find_anchors_among,
     find_first_anchors,
-    read_outlines,
     stream_sections,
 )
-from memsyncd.store.sections import StoredSection
+from memsyncd.store.pool import Reader
+from memsyncd.store.sections import MemoryLines, StoredSection, read_named_memories
 
 PLAN_LIMIT_S = 10.0
 
 
-Section = TypeVar("Section", OutlinedSection, StoredSection)
-Section_co = TypeVar("Section_co", OutlinedSection, StoredSection, covariant=True)
-
-
-class NoteWithSections(Protocol[Section_co]):
-    """A note as indexed, with all of its sections by line."""
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def digest(self) -> str: ...
-
-    @property
-    def sections(self) -> tuple[Section_co, ...]: ...
-
-
-class Memory(msgspec.Struct, Generic[Section], frozen=True):
+class Memory(msgspec.Struct, frozen=True):
     """A section with the sections beneath it, in the note with this digest as indexed."""
 
     path: str
     digest: str
-    sections: tuple[Section, ...]
+    sections: tuple[StoredSection, ...]
     is_whole: bool = False
     """All of the note."""
 
     @property
-    def head(self) -> Section:
+    def head(self) -> StoredSection:
         return self.sections[0]
 
 
-def list_memories(notes: Iterable[NoteWithSections[Section]]) -> Iterator[Memory[Section]]:
+def list_memories(notes: Iterable[StoredNote]) -> Iterator[Memory]:
     """Yield the memories of notes. Text before the first heading, and a title, are no memories."""
     for note in notes:
         sections = note.sections
@@ -76,7 +59,7 @@ def list_memories(notes: Iterable[NoteWithSections[Section]]) -> Iterator[Memory
             at = at + 1 if is_title else after
 
 
-def _find_end(sections: Sequence[Section], at: int) -> int:
+def _find_end(sections: Sequence[StoredSection], at: int) -> int:
     """Return where the sections beneath the one at `at` end."""
     head, beneath = sections[at], f"{sections[at].anchor}/"
     after = at + 1
@@ -87,9 +70,7 @@ def _find_end(sections: Sequence[Section], at: int) -> int:
     return after
 
 
-def list_named(
-    notes: Iterable[NoteWithSections[Section]], anchors: Iterable[str]
-) -> Iterator[Memory[Section]]:
+def list_named(notes: Iterable[StoredNote], anchors: Iterable[str]) -> Iterator[Memory]:
     """Yield the named sections, each with all beneath it. Raises NoteNotFound for a section
     that is missing.
     """
@@ -121,29 +102,25 @@ def find_anchors(workspace: Workspace, filters: Filters, *, path: str | None = N
 
 
 def read_first_memories(
-    workspace: Workspace,
+    reader: Reader,
     filters: Filters,
     kinds: Mapping[str, KindDefaults],
     *,
     limit: int,
     accessed: Sequence[str] = (),
-) -> list[Memory[OutlinedSection]]:
+) -> list[MemoryLines]:
     """Return the memories of the sections that pass the filters, each with all beneath it. Of more
     than `limit` sections, these are the most important and latest ones, and the `accessed` ones.
     """
     importances = {name: kind.importance for name, kind in kinds.items()}
     importances[""] = find_kind({}, None).importance
-    with workspace.acquire(PLAN_LIMIT_S) as reader:
-        anchors, are_all = find_first_anchors(reader, filters, importances, limit=limit)
-        named = set(anchors)
-        if not are_all:
-            named |= {*find_anchors_among(reader, filters, accessed)} & {*accessed}
-        notes = read_outlines(reader, named)
-        # A section beneath another one that passes belongs to its memory.
-        passing = named
-        if not are_all:
-            passing = {*find_anchors_among(reader, filters, named)}
-    return [memory for memory in list_named(notes, passing) if memory.head.anchor in named]
+    anchors, are_all = find_first_anchors(reader, filters, importances, limit=limit)
+    if are_all:
+        return read_named_memories(reader, anchors)
+    named = {*anchors, *({*find_anchors_among(reader, filters, accessed)} & {*accessed})}
+    # A section beneath another one that passes belongs to its memory.
+    passing = find_anchors_among(reader, filters, named)
+    return [memory for memory in read_named_memories(reader, passing) if memory.anchor in named]
 
 
 def find_paths(anchors: Iterable[str] | None) -> set[str] | None:
@@ -151,7 +128,7 @@ def find_paths(anchors: Iterable[str] | None) -> set[str] | None:
     return None if anchors is None else {anchor.rpartition("#")[0] for anchor in anchors}
 
 
-def read_memory(workspace: Workspace, memory: Memory[Section]) -> str | None:
+def read_memory(workspace: Workspace, memory: Memory) -> str | None:
     """Read the text of a memory from the disk as it is now; None if it is not there any more."""
     path = memory.path
     file = read_text_file(workspace.scope, NotePath(path))

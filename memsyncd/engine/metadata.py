@@ -22,7 +22,7 @@ from memsyncd.core.search.words import suggest_words
 from memsyncd.engine.clock import find_local_day
 from memsyncd.operations.notes.declare import SectionInfo
 from memsyncd.operations.sections import FoundSection, Sort
-from memsyncd.store.lookup import OutlinedSection, OutlinedWork
+from memsyncd.store.lookup import OutlinedWork
 from memsyncd.store.sections import MemoryLines, StoredMeta, StoredSection
 
 NO_META = StoredMeta(
@@ -208,7 +208,7 @@ class DatedSection(NamedTuple):
     mtime_ns: int
 
 
-Dated = StoredMeta | DatedSection | MemoryLines | OutlinedSection
+Dated = StoredMeta | DatedSection | MemoryLines
 
 
 def find_stored_day(section: Dated | OutlinedWork) -> str:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
-from typing import Final, TypedDict, TypeVar
+from typing import Final, Protocol, TypedDict, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -65,6 +65,13 @@ HURRIED_CPU_S = 0.012
 _DEPENDS = re.compile("[-<>]")
 
 
+class Timed(Protocol):
+    """Parameters of a question; `timeout_ms` is None for the configured limit."""
+
+    @property
+    def timeout_ms(self) -> int | None: ...
+
+
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the daemon runs a search or builds a context, besides the parameters of the client.
 
@@ -87,7 +94,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     # The commands of the query that a passage holds; None if they were not looked up yet.
     commands: frozenset[str] | None = None
 
-    def limit_s(self, params: SearchParams | ContextParams, config: Config) -> float:
+    def limit_s(self, params: Timed, config: Config) -> float:
         """The time that the request may take."""
         if self.timeout_s is not None:
             return self.timeout_s
@@ -164,18 +171,18 @@ def needs_accesses(params: SearchParams | ContextParams | ListParams) -> bool:
 # --- queries whose meaning depends on the notes ---------------------------------------------------
 
 
-def may_name_commands(params: SearchParams | ContextParams) -> bool:
+def may_name_commands(query: str) -> bool:
     """True if an exclusion in the query may be an option of a command, as in `git commit -m`."""
-    return "-" in params.query and bool(parse_query(params.query).commands)
+    return "-" in query and bool(parse_query(query).commands)
 
 
-def must_prepare(params: SearchParams | ContextParams) -> bool:
+def must_prepare(query: str) -> bool:
     """True if the meaning of the query depends on the notes: if it compares (`rating>=7`), or may
     name commands.
     """
-    if not _DEPENDS.search(params.query):
+    if not _DEPENDS.search(query):
         return False
-    return may_name_commands(params) or bool(list_compared_keys(params.query))
+    return may_name_commands(query) or bool(list_compared_keys(query))
 
 
 def read_query(
@@ -186,10 +193,10 @@ def read_query(
     Raises NotFresh if the request is hurried and there is anything to look up, BadRequest, and the
     errors of `Workspace.acquire`.
     """
-    if not (_DEPENDS.search(params.query) and must_prepare(params)):
+    if not must_prepare(params.query):
         return params, options
     params = _read_comparisons(workspaces, params, config, options)
-    if options.commands is None and may_name_commands(params):
+    if options.commands is None and may_name_commands(params.query):
         options = replace(options, commands=find_commands(workspaces, params, config, options))
     return params, options
 

@@ -49,15 +49,13 @@ from memsyncd.operations.upkeep.declare import (
 )
 from memsyncd.store.integrity import read_note_paths
 from memsyncd.store.lookup import StoredNote, by_path, stream_notes
-from memsyncd.store.sections import StoredSection
 
-StoredMemory = Memory[StoredSection]
 Act = Literal["archive", "restore", "cleanup", "topic.archive", "topic.restore"]
 _RESTORING = frozenset(("restore", "topic.restore"))
 PROJECT = "project"
 Verdict = tuple[Literal["change", "retain", "skip"], str]
 """Whether a memory changes, stays or cannot change, and the reason."""
-Judge = Callable[[StoredMemory], Verdict | None]
+Judge = Callable[[Memory], Verdict | None]
 """Judges a memory; returns None if the request does not select it."""
 
 
@@ -162,13 +160,13 @@ def plan_notes(
     skips a note with a protected memory.
     """
 
-    def judge(memory: StoredMemory) -> Verdict:
+    def judge(memory: Memory) -> Verdict:
         if act == "topic.restore":
             return "change", "named"
         refusal = find_protection(memory, config)
         return ("skip", refusal) if refusal else ("change", "named")
 
-    def list_whole(notes: Sequence[StoredNote], _: Collection[str]) -> Iterator[StoredMemory]:
+    def list_whole(notes: Sequence[StoredNote], _: Collection[str]) -> Iterator[Memory]:
         for note in notes:
             if note.sections:
                 yield Memory(note.path, note.digest, note.sections, is_whole=True)
@@ -204,11 +202,11 @@ def preview(workspace: Workspace, planned: Planned) -> UpkeepPlan:
     return planned.describe(refused)
 
 
-def value_memory(memory: StoredMemory, valuation: Valuation) -> float:
+def value_memory(memory: Memory, valuation: Valuation) -> float:
     return round(valuation.compute(memory.head).score, 4)
 
 
-def find_protection(memory: StoredMemory, config: Config) -> str:
+def find_protection(memory: Memory, config: Config) -> str:
     """Return why a memory is not archived: it is protected, or archived already. Empty if it may be
     archived.
     """
@@ -222,7 +220,7 @@ def find_protection(memory: StoredMemory, config: Config) -> str:
     return ""
 
 
-Select = Callable[[Sequence[StoredNote], Collection[str]], Iterator[StoredMemory]]
+Select = Callable[[Sequence[StoredNote], Collection[str]], Iterator[Memory]]
 """Takes the memories to judge from notes; the second argument has the paths that were looked up."""
 
 
@@ -298,7 +296,7 @@ def _note_progress(workspace: Workspace, word: str, n_done: int, n_all: int) -> 
         workspace.set_notice(PLAN_NOTICE, f"{word}: {n_done:,} of {n_all:,} notes")
 
 
-def _list_changing(memory: StoredMemory, act: Act) -> tuple[str, ...]:
+def _list_changing(memory: Memory, act: Act) -> tuple[str, ...]:
     """Return the anchors of the sections of a memory that the act changes."""
     if memory.is_whole:
         return (memory.head.anchor,)
@@ -310,7 +308,7 @@ def _list_changing(memory: StoredMemory, act: Act) -> tuple[str, ...]:
     )
 
 
-def _describe(memory: StoredMemory, reason: str, valuation: Valuation) -> UpkeepItem:
+def _describe(memory: Memory, reason: str, valuation: Valuation) -> UpkeepItem:
     head, score = memory.head, value_memory(memory, valuation)
     return UpkeepItem(
         anchor=head.anchor,

@@ -97,6 +97,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.asked) > 1
 
     @property
+    def query(self) -> str:
+        """The words that vectors may be needed for; empty if that depends on the index."""
+        return getattr(self.params, "query", "")
+
+    @property
     def limit_s(self) -> float:
         return self.options.limit_s(self.params, self.config)
 
@@ -180,7 +185,7 @@ class Asker:
         Events that are not handled by then count as pending.
         """
         end_s = self._clock.now_s() + SAVE_WAIT_S
-        prepare_vectors(call.workspaces, call.params.query, self._clock.wall_s())
+        prepare_vectors(call.workspaces, call.query, self._clock.wall_s())
         if unhandled is not None:
             await wait_until_done([unhandled], SAVE_WAIT_S)
         await wait_until_done(self._find_saves(call.workspaces), end_s - self._clock.now_s())
@@ -201,7 +206,7 @@ class Asker:
         end_s = call.arrived_s + call.limit_s
         if self._clock.now_s() >= end_s:
             raise overdue_error()
-        is_embedded = prepare_vectors(call.workspaces, call.params.query, call.options.now_s)
+        is_embedded = prepare_vectors(call.workspaces, call.query, call.options.now_s)
         may_try = (
             bool(call.workspaces)
             and not is_embedded  # the vector process may take milliseconds
@@ -241,7 +246,7 @@ class Asker:
     async def _ask_fresh(self, call: Asked) -> msgspec.Struct:
         """Ask when the generation or the scan that the request demands is done, in its time."""
         params, chosen = call.params, call.workspaces
-        prepare_vectors(chosen, params.query, call.options.now_s)
+        prepare_vectors(chosen, call.query, call.options.now_s)
         timeout_s = params.timeout_ms / 1000 if params.timeout_ms else WAIT_S
         absent = call.options.absent
         if params.min_generation is not None:
@@ -276,10 +281,10 @@ class Asker:
         steps = _start(call)
         begin = partial(_begin, steps)
         # This reads notes if the meaning of the query depends on them.
-        read, answer = await self._in_thread(begin) if must_prepare(params) else begin()
+        read, answer = await self._in_thread(begin) if must_prepare(call.query) else begin()
         if read is None:
             return self._make_result(call, answer, self._describe_freshness(call))
-        prepare_vectors(workspaces, params.query, call.options.now_s)
+        prepare_vectors(workspaces, call.query, call.options.now_s)
         is_open = all(workspace.readers is not None for workspace in call.workspaces)
         is_watching = is_open and params.wait != "disk" and params.min_generation is None
         read_freshness = self._watch_freshness(call) if is_watching else None

@@ -35,9 +35,8 @@ from memsyncd.operations.context.text import render_context
 from memsyncd.operations.fields import NoParams, Params, WorkspaceParams
 from memsyncd.operations.notes import declare as memory
 from memsyncd.operations.notes.declare import GetParams, ListParams, NoteInfo
-from memsyncd.operations.operation import Operation
+from memsyncd.operations.operation import Operation, Shape
 from memsyncd.operations.pages import NotePlace, encode_cursor
-from memsyncd.operations.search import declare as search
 from memsyncd.operations.search.text import FindWarning
 from memsyncd.operations.sections import mark_warning
 from memsyncd.operations.status import declare as operations
@@ -384,7 +383,7 @@ class McpConnection:
             return await self._begin_memory(params)
         own = self._own.list_names(self._session.client, arguments.get("session"))
         operation, params = mcp_tools.choose_call(tool, arguments, own)
-        if isinstance(params, search.SearchParams | ContextParams):
+        if operation.shape is Shape.JOIN:
             result = await self._recall(operation.name, params)
         else:
             status = await self._find_workspace(params.workspace)
@@ -410,8 +409,8 @@ class McpConnection:
             self._hook_sessions.use(*self._own.hook_session).names = {**self._own.names}
         return line if self.is_lasting else ""
 
-    async def _recall(self, method: str, params: search.SearchParams | ContextParams) -> Any:
-        """Search or make a context in the named workspaces, else in the bound workspace."""
+    async def _recall(self, method: str, params: Any) -> Any:
+        """Ask a question to the named workspaces, else in the bound workspace."""
         named = params.workspace
         if isinstance(named, list) and len(named) == 1:
             named = named[0]
@@ -427,7 +426,7 @@ class McpConnection:
     async def _ask_fresh(
         self,
         method: str,
-        params: search.SearchParams | ContextParams,
+        params: Any,
         *,
         is_ready: bool,
     ) -> Any:

@@ -47,7 +47,6 @@ from memsyncd.store.sections import (
 _FILES = "SELECT id, path, title, digest, size, mtime_ns, lines, kind, tags FROM files"
 # The columns of sections that `stream_sections` can read.
 _COLUMNS = {
-    "section": "s.id",
     "path": "f.path",
     "anchor": ANCHOR,
     "level": "s.level",
@@ -223,7 +222,7 @@ def stream_work(
 MAX_SORTED = 2_000
 _IS_DIVIDED = "EXISTS(SELECT 1 FROM sections WHERE file = f.id AND status = 'archived')"
 _PASSES = (
-    "EXISTS(SELECT 1 FROM sections s INDEXED BY sections_by_file WHERE s.file = f.id{allowed})"
+    "EXISTS(SELECT 1 FROM sections s INDEXED BY sections_by_anchor WHERE s.file = f.id{allowed})"
 )
 _N_SECTIONS = f"SELECT count(*) FROM (SELECT 1 {FROM_SECTIONS} WHERE {{condition}} LIMIT :most)"
 _RANK = "coalesce(s.importance, :ranks ->> s.kind, :rest)"
@@ -308,40 +307,6 @@ def _where(conditions: Sequence[str]) -> str:
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-# --- Outlines -------------------------------------------------------------------------------------
-
-
-class OutlinedSection(NamedTuple):
-    """A section without its heading and most of its metadata: its place, and the values that order
-    it. The fields are as in `StoredSection`; `is_empty` is as in the schema.
-    """
-
-    anchor: str
-    level: int
-    span: Span
-    kind: str | None
-    importance: float | None
-    updated: str | None
-    created: str | None
-    day: str | None
-    mtime_ns: int
-    is_empty: bool
-
-
-class OutlinedNote(NamedTuple):
-    """A note with the outlines of all of its sections."""
-
-    path: str
-    digest: str
-    sections: tuple[OutlinedSection, ...]
-
-
-_OUTLINES = (
-    f"SELECT f.path, f.digest, {ANCHOR}, s.level, s.start_line, s.end_line, s.kind, s.importance,"
-    " s.updated, s.created, coalesce(s.day, f.day), f.mtime_ns, s.is_empty FROM json_each(?) v"
-    " CROSS JOIN files f ON f.path = v.value CROSS JOIN sections s ON s.file = f.id"
-    " ORDER BY f.path, s.start_line"
-)
 _ANCHORS = f"SELECT {ANCHOR} {FROM_SECTIONS}"
 _ANCHORS_AMONG = (
     f"SELECT {ANCHOR} FROM json_each(:paths) v CROSS JOIN files f ON f.path = v.value"
@@ -354,22 +319,6 @@ _PARTS_OF_KIND = (
     "s.importance IS NULL ORDER BY s.moment DESC",
     "s.importance < :rank ORDER BY s.importance DESC, s.moment DESC",
 )
-
-
-def read_outlines(reader: Reader, anchors: Iterable[str]) -> list[OutlinedNote]:
-    """Read the notes of these sections, by path."""
-    rows = reader.rows(_OUTLINES, (_encode_paths(anchors),))
-    return [
-        OutlinedNote(path, digest, tuple(map(_outline, group)))
-        for (path, digest), group in itertools.groupby(rows, itemgetter(0, 1))
-    ]
-
-
-def _outline(row: tuple[Any, ...]) -> OutlinedSection:
-    _, _, anchor, level, start, end, kind, importance, updated, created, day, mtime_ns, empty = row
-    span = Span(start, end)
-    stated = kind, importance, updated, created, day, mtime_ns
-    return OutlinedSection(anchor, level, span, *stated, is_empty=empty == 1)
 
 
 def _encode_paths(anchors: Iterable[str]) -> str:

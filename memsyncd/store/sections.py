@@ -229,19 +229,12 @@ decode_texts = msgspec.json.Decoder(tuple[str, ...]).decode
 
 # A `0` is the character after a `/`.
 _MEMORIES = (
-    "SELECT s.id, {anchor}, f.path, s.level, s.start_line, max(s.end_line, iif(s.level, coalesce("
+    f"SELECT s.id, {ANCHOR}, f.path, s.level, s.start_line, max(s.end_line, iif(s.level, coalesce("
     "(SELECT max(b.end_line) FROM sections b WHERE b.file = s.file AND b.slugs > s.slugs || '/'"
     " AND b.slugs < s.slugs || '0'), 0), 0)), s.kind, s.importance, s.updated, s.created,"
-    " coalesce(s.day, f.day), f.mtime_ns FROM json_each(?) v {joins}"
-    " ORDER BY s.file, s.start_line"
-)
-_MEMORIES_BY_ID = _MEMORIES.format(
-    anchor=ANCHOR, joins="JOIN sections s ON s.id = v.value JOIN files f ON f.id = s.file"
-)
-_MEMORIES_BY_ANCHOR = _MEMORIES.format(
-    anchor=ANCHOR,
-    joins="JOIN files f ON f.path = v.value ->> 0"
-    " JOIN sections s ON s.file = f.id AND s.slugs = v.value ->> 1",
+    " coalesce(s.day, f.day), f.mtime_ns, s.is_empty FROM json_each(?) v"
+    " JOIN files f ON f.path = v.value ->> 0"
+    " JOIN sections s ON s.file = f.id AND s.slugs = v.value ->> 1 ORDER BY s.file, s.start_line"
 )
 
 
@@ -260,6 +253,8 @@ class MemoryLines(NamedTuple):
     created: str | None
     day: str | None
     mtime_ns: int
+    is_empty: int | None
+    """1 for a section without text of its own."""
 
     def has(self, anchor: str) -> bool:
         """True for this section and, below a heading, for the sections beneath it."""
@@ -267,20 +262,13 @@ class MemoryLines(NamedTuple):
         return anchor == self.anchor or is_beneath
 
 
-def read_memories(reader: Reader, sections: Iterable[int]) -> list[MemoryLines]:
-    """Return these sections, by note and line; without sections beneath others of them."""
-    return _list_outer(reader.rows(_MEMORIES_BY_ID, (encode_numbers(sections),)))
-
-
 def read_named_memories(reader: Reader, anchors: Iterable[str]) -> list[MemoryLines]:
-    """Return the sections with these anchors as `read_memories`; missing ones are left out."""
+    """Return the sections with these anchors, by note and line; without missing ones, and without
+    sections beneath others of them.
+    """
     pairs = [(path, slugs) for path, _, slugs in (anchor.rpartition("#") for anchor in anchors)]
-    return _list_outer(reader.rows(_MEMORIES_BY_ANCHOR, (json.dumps(pairs),)))
-
-
-def _list_outer(rows: Iterable[tuple[Any, ...]]) -> list[MemoryLines]:
     memories: list[MemoryLines] = []
-    for memory in starmap(MemoryLines, rows):
+    for memory in starmap(MemoryLines, reader.rows(_MEMORIES, (json.dumps(pairs),))):
         if not (memories and memories[-1].has(memory.anchor)):
             memories.append(memory)
     return memories

@@ -217,7 +217,7 @@ def make_workspace_option(
     return Option("-w --workspace WS" + "…" * is_repeated, text)
 
 
-TAKES_SEVERAL = "search, context and patterns"
+TAKES_SEVERAL = "search, context, recall and patterns"
 """The commands that accept several -w."""
 
 HELP = Option("-h --help", "show this help")

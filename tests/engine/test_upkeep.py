@@ -20,8 +20,7 @@ from memsyncd.operations.links.run import find_links
 from memsyncd.operations.notes.declare import ListParams
 from memsyncd.operations.notes.read import list_notes
 from memsyncd.operations.plans import preview
-from memsyncd.operations.recall import run as recall_module
-from memsyncd.operations.recall.declare import Recalled, RecallParams
+from memsyncd.operations.recall.declare import RecallAnswer, RecallParams
 from memsyncd.operations.recall.run import recall
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.upkeep.declare import (
@@ -466,11 +465,11 @@ def fragments(bench: Any) -> Any:
     return bench
 
 
-def ask(bench: Any, accessed: dict[str, AccessCount] | None = None, **params: Any) -> Recalled:
+def ask(bench: Any, accessed: dict[str, AccessCount] | None = None, **params: Any) -> RecallAnswer:
     return recall(bench.workspace, bench.config, RecallParams(**params), PROMOTED_S, accessed)
 
 
-def name(found: Recalled) -> list[str]:
+def name(found: RecallAnswer) -> list[str]:
     return [memory.heading[-1] for memory in found.memories]
 
 
@@ -495,20 +494,6 @@ def test_topic_and_kind_answer_where_no_keyword_does_then_words(fragments: Any) 
     assert "Retry" in name(words)
     with pytest.raises(BadRequest, match="no criterion"):
         ask(fragments, text=" ")
-
-
-def test_a_section_that_leaves_the_index_during_a_recall_is_left_out(
-    fragments: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read_memory = recall_module.read_memory
-
-    def read_later(*arguments: Any) -> Any:
-        fragments.write(".memories/fragments.md", FRAGMENTS.replace("## Pool", "## Sockets"))
-        fragments.sync()
-        return read_memory(*arguments)
-
-    monkeypatch.setattr(recall_module, "read_memory", read_later)
-    assert name(ask(fragments, keywords=["pool"])) == ["Style"]
 
 
 def test_what_was_accessed_last_comes_first_among_equals(bench: Any) -> None:

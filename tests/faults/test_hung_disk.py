@@ -212,6 +212,9 @@ def test_requests_to_the_stalled_workspace_fail_soon_and_delay_no_other(
         assert (left_out["id"], left_out["code"], answering["failure"]) == (a, "timeout", None)
         assert "has not answered for" in left_out["failure"]
         assert client.call("context", query="maple", **both)["text"]
+        recalled = client.call("recall", text="larch OR maple", **both)
+        assert {memory["workspace"] for memory in recalled["memories"]} == {b}
+        assert "has not answered for" in recalled["workspaces"][0]["failure"]
         # It reads only the indexes, which do not lie on the disk that hangs.
         assert not any(
             workspace["failure"]

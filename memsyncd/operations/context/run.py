@@ -33,7 +33,7 @@ def answer_context(
         raise WorkspaceNotFound("there is no workspace yet", hint=hint)
     commands: frozenset[str] | None = None
     is_merged, user_wide = len(call.workspaces) > 1, call.user_wide
-    if call.is_several and may_name_commands(params):
+    if call.is_several and may_name_commands(params.query):
         workspaces = [*call.workspaces, *filter(None, [user_wide])]
         commands = find_commands(workspaces, params, call.config, call.options)
 

@@ -11,16 +11,20 @@ from memsyncd.operations.fields import (
     Keyword,
     Name,
     Result,
+    TimeoutMs,
     TrackedParams,
+    WorkspaceNames,
 )
 from memsyncd.operations.operation import (
     READS,
     Command,
+    Extra,
     Operation,
     Python,
     Shape,
     ToolAction,
 )
+from memsyncd.operations.search.declare import AnsweringWorkspace
 from memsyncd.operations.sections import (
     Filters,
     MaxTokens,
@@ -54,12 +58,16 @@ class RecallParams(TrackedParams, frozen=True, kw_only=True):
     """Show the memories to which this relation leads, such as `resolved_by`, right behind the
     memory that has the typed links."""
     filters: Filters = Filters()
-    workspace: Name | None = None
+    workspace: WorkspaceNames = None
+    wait: Literal["none", "disk"] = "none"
+    min_generation: int | None = None
+    timeout_ms: TimeoutMs | None = None
 
 
 class RecalledMemory(RelatedMeta, frozen=True, kw_only=True):
     """A section with all sections beneath it."""
 
+    workspace: str
     relation: str | None = None
     """A relation that was followed to this memory."""
     related_to: str | None = None
@@ -72,21 +80,29 @@ class RecalledMemory(RelatedMeta, frozen=True, kw_only=True):
     tokens: int
 
 
-class Recalled(Result, frozen=True, kw_only=True):
-    workspace: str
+class RecallAnswer(Result, frozen=True, kw_only=True):
+    """The part of an answer that depends on the criteria and the index."""
+
     stage: RecallStage | None
-    """The stage that found the memories; null if none did."""
+    """The first stage at which any workspace has found memories; null if none has."""
     memories: list[RecalledMemory]
-    """The most important first, then the last accessed or updated."""
+    """The memories of all workspaces, the most important first, then the last accessed or
+    updated."""
     tokens: int
     left_out: int
     """The number of found memories for which the budget has no room. Only the 500 most important
-    sections that pass the filters are compared and counted."""
-    freshness: Freshness | None = None
+    sections of each workspace that pass the filters are compared and counted."""
     query_problems: list[str] = msgspec.field(default_factory=list)
     """As in the result of `search`, if words were searched for."""
     excluded: list[str] = msgspec.field(default_factory=list)
     """As in the result of `search`, if words were searched for."""
+
+
+class Recalled(RecallAnswer, frozen=True, kw_only=True):
+    workspaces: list[AnsweringWorkspace]
+    """The workspaces that were asked, in order of the request."""
+    freshness: Freshness
+    took_ms: float
 
 
 # --- the operations ---------------------------------------------------------------------------
@@ -97,11 +113,13 @@ OPERATIONS = (
         params=RecallParams,
         result=Recalled,
         summary="Recall memories by keywords, topic and kind, within a budget of tokens.",
-        shape=Shape.STEPS,
-        run="recall.run:answer",
+        shape=Shape.JOIN,
+        run="recall.run:answer_recall",
         errors=READS,
         route="GET /v1/recall",
         reads=True,
+        worktree="join",
+        waits=True,
         tool=ToolAction(
             tool=AGENT_TOOL,
             name="recall",
@@ -113,10 +131,11 @@ OPERATIONS = (
             group="Find",
             summary="recall memories by keywords, topic and kind, within a budget",
             arguments=("keywords [KEYWORD…]",),
-            show="show_recalled",
-            found="memories",
+            extra=(Extra(usage="--all", help="recall from all workspaces"),),
+            action="recall_memories",
             examples=(
                 "memsyncd recall redis timeout",
+                "memsyncd recall redis --all",
                 "memsyncd recall --topic auth --kind error --follow resolved_by",
             ),
         ),

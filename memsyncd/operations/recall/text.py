@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from memsyncd.operations.recall import declare as recall
-from memsyncd.operations.search.text import FindWarning
+from memsyncd.operations.search.text import (
+    FindWarning,
+    render_query,
+    render_state,
+    render_workspaces,
+)
 from memsyncd.operations.sections import describe_contradictions
 
 
@@ -11,14 +16,18 @@ def render_recalled(recalled: recall.Recalled, _find_warning: FindWarning) -> st
     """Return the memories with their citations and dates; a text that tries to instruct its reader
     has its mark.
     """
+    notes = [*render_state(recalled.freshness), *render_workspaces(recalled.workspaces)]
+    notes += render_query(recalled)
     if not recalled.memories:
-        return "Memory holds nothing on this."
-    parts = [f"Found by {recalled.stage}; true when it was written:"]
+        return "\n".join([*notes, "Memory holds nothing on this."])
+    names = {workspace.id: workspace.name for workspace in recalled.workspaces}
+    parts = ["\n".join([*notes, f"Found by {recalled.stage}; true when it was written:"])]
     for memory in recalled.memories:
+        where = f"[{names[memory.workspace]}] " if len(names) > 1 else ""
         led = f"{memory.relation} of {memory.related_to}" if memory.relation else ""
         facts = (memory.kind, memory.updated or memory.created, memory.status, led)
         described = ", ".join(filter(None, facts))
-        label = f"{memory.path}:{memory.start_line}-{memory.end_line}"
+        label = f"{where}{memory.path}:{memory.start_line}-{memory.end_line}"
         disputed = describe_contradictions(
             memory.contradicts,
             memory.contradicted_by,

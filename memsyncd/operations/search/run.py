@@ -27,7 +27,7 @@ def is_quick(params: SearchParams, config: Config) -> bool:
     """True if most such searches are so short that the event loop may try them."""
     n_hits = params.limit or config.search.max_results
     is_ordered = params.sort != "relevance" or bool(params.follow)
-    is_known = not needs_accesses(params) and not must_prepare(params)
+    is_known = not needs_accesses(params) and not must_prepare(params.query)
     return n_hits <= MAX_QUICK_HITS and not is_ordered and is_known
 
 

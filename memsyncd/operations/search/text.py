@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memsyncd.operations.context.declare import ContextResult, LeftOutPart
 from memsyncd.operations.fields import Freshness
 from memsyncd.operations.notes.declare import Got
 from memsyncd.operations.search import declare as search
 from memsyncd.operations.sections import describe_contradictions, mark_warning
+
+if TYPE_CHECKING:
+    from memsyncd.operations.recall.declare import Recalled
 
 TEXT_LIMIT_CHARS = 40_000
 """The most text of a note in one result; a model reads the rest by its lines."""
@@ -55,7 +58,7 @@ def render_hits(answer: search.SearchResult, _find_warning: FindWarning | None =
     return "\n".join(lines)
 
 
-def render_query(answer: search.SearchResult | ContextResult) -> list[str]:
+def render_query(answer: search.SearchResult | ContextResult | Recalled) -> list[str]:
     """List the parts of the query that did not count as typed, and its exclusions."""
     lines = [f"Note: {problem}." for problem in answer.query_problems]
     if answer.excluded:

@@ -22,6 +22,7 @@ from memsyncd.engine.additions import append_additions, choose_note
 from memsyncd.engine.edit import Decide, Edit
 from memsyncd.engine.memories import (
     PLAN_LIMIT_S,
+    Memory,
     find_anchors,
     find_paths,
     list_memories,
@@ -43,7 +44,6 @@ from memsyncd.operations.plans import (
     Page,
     Planned,
     Select,
-    StoredMemory,
     Verdict,
     find_protection,
     keep_up,
@@ -76,7 +76,7 @@ def plan_archive(
     if below is None and not _is_selecting(params):
         below = config.memory.archive_below
 
-    def judge(memory: StoredMemory) -> Verdict | None:
+    def judge(memory: Memory) -> Verdict | None:
         if selected is not None and memory.head.anchor not in selected:
             return None
         refusal = find_protection(memory, config)
@@ -103,7 +103,7 @@ def plan_restore(
         raise BadRequest("restore takes no `below`", hint="name anchors, a path or filters")
     selected = _select_anchors(workspace, config, params, valuation)
 
-    def judge(memory: StoredMemory) -> Verdict | None:
+    def judge(memory: Memory) -> Verdict | None:
         has_archived = any(section.status == ARCHIVED for section in memory.sections)
         is_selected = selected is None or memory.head.anchor in selected
         return ("change", "named") if has_archived and is_selected else None
@@ -121,7 +121,7 @@ def plan_cleanup(
     """
     limits_s = {"ephemeral": config.memory.ephemeral_s, "session": config.memory.session_s}
 
-    def judge(memory: StoredMemory) -> Verdict | None:
+    def judge(memory: Memory) -> Verdict | None:
         head = memory.head
         limit_s = limits_s.get(head.lifecycle or "")
         score = value_memory(memory, valuation)
@@ -150,7 +150,7 @@ def _find_expiring(workspace: Workspace) -> set[str]:
 def select_named(anchors: Sequence[str]) -> Select:
     """Return a function that selects the named memories of notes, or every memory."""
 
-    def select(notes: Sequence[StoredNote], paths: Collection[str]) -> Iterator[StoredMemory]:
+    def select(notes: Sequence[StoredNote], paths: Collection[str]) -> Iterator[Memory]:
         if not anchors:
             return list_memories(notes)
         looked_up = {*paths}
@@ -241,7 +241,7 @@ def make_promote_decision(
     return decide
 
 
-def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[StoredMemory]:
+def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memory]:
     if params.anchor is not None:
         passing = {params.anchor}
     else:
@@ -259,7 +259,7 @@ def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Stor
     return memories
 
 
-def _make_addition(workspace: Workspace, memory: StoredMemory, tag: str) -> Addition:
+def _make_addition(workspace: Workspace, memory: Memory, tag: str) -> Addition:
     head, path = memory.head, memory.path
     text = read_memory(workspace, memory)
     if text is None:

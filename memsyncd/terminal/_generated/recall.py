@@ -20,7 +20,7 @@ from memsyncd.terminal.parser import (
 
 def make_recall() -> Command:
     return Command(
-        call_operation("recall", "recall", show="show_recalled", found="memories"),
+        load_action("recall", "recall_memories"),
         arguments=(
             Argument("keywords", "[KEYWORD…]", "any of these keywords", field="keywords"),
         ),
@@ -30,6 +30,8 @@ def make_recall() -> Command:
             Option("--text TEXT", "words, if nothing else finds a memory; by default the keywords", field="text"),
             Option("--max-tokens N", "the budget of all texts together, 100 to 50,000 tokens (default 2000)", field="max_tokens"),
             Option("--follow R…", "show the memories to which this relation leads, such as resolved_by, right behind the memory that has the typed links", field="follow"),
+            Option("--wait", "first index everything that is on disk now", value="disk", field="wait"),
+            Option("--all", "recall from all workspaces"),
             Option("--tag T…", "only with this tag or keyword", field="filters.tag"),
             Option("--path P…", "only this note, folder or glob", field="filters.path"),
             Option("--section TEXT…", "only below this heading or anchor", field="filters.section"),
@@ -50,8 +52,9 @@ def make_recall() -> Command:
             Option("--expired", "only expired sections, which are left out otherwise", field="filters.expired"),
             Option("--include-archived", "archived sections too", field="filters.include_archived"),
             Option("--include-expired", "expired sections too", field="filters.include_expired"),
-            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("-w --workspace WS…", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
             JSON,
         ),
-        examples=("memsyncd recall redis timeout", "memsyncd recall --topic auth --kind error --follow resolved_by"),
+        examples=("memsyncd recall redis timeout", "memsyncd recall redis --all", "memsyncd recall --topic auth --kind error --follow resolved_by"),
     )
