@@ -491,6 +491,7 @@ class GeneratedMethods(Closing):
         topic: str | None = None,
         min_similarity: float | None = None,
         limit: int = 10,
+        nearest: int | None = None,
         include_archived: bool = False,
     ) -> list[types.SimilarSection]:
         """Find the sections that say nearly what a section or a text says.
@@ -503,7 +504,10 @@ class GeneratedMethods(Closing):
         With vectors, it is a cosine, by default clearly above the usual cosine in this workspace.
         Without vectors, it is the share of words, and of pairs of adjacent words, in common, by
         default 0.3.
-        `limit`: At most so many sections.
+        `limit`: At most so many sections, and so many topics.
+        `nearest`: The so many nearest sections, or topics, however far they are. It stands in place
+        of `min_similarity` and `limit`. Without vectors, the sections that have any of the longest
+        words are compared.
         `include_archived`: Archived sections too.
         """
         params: dict[str, Any] = {
@@ -512,6 +516,7 @@ class GeneratedMethods(Closing):
             "topic": topic,
             "min_similarity": min_similarity,
             "limit": limit,
+            "nearest": nearest,
             "include_archived": include_archived,
         }
         answer: list[types.SimilarSection] = self._connection.ask("similar", params)["sections"]

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         NewSection,
         NoteInfo,
         Signal,
+        SimilarTopic,
         Sort,
         SyncReport,
         TaskSection,
@@ -355,6 +356,15 @@ class Memsyncd(GeneratedMethods):
         ]
         texts = [self.get(section["anchor"]) for section in sections[:limit]]
         return [text for text in texts if text is not None]
+
+    def similar_topics(
+        self, topic: str, *, nearest: int | None = None, min_similarity: float | None = None
+    ) -> list[SimilarTopic]:
+        """Return the topics that are similar to a topic, the most similar first, or the so many
+        `nearest`, however far they are. Raises NoteNotFound if no section has the topic.
+        """
+        params = {"topic": topic, "nearest": nearest, "min_similarity": min_similarity}
+        return list(self._connection.ask("similar", params)["topics"])
 
     def context(  # noqa: PLR0913 - one parameter for each of the method's
         self,

@@ -960,9 +960,24 @@ class Links(TypedDict):
     freshness: Freshness
 
 
+class SimilarTopic(TypedDict):
+    """A topic that is similar to the requested one."""
+
+    topic: str
+    # Of its most similar section with vectors, else of the words of all its sections.
+    similarity: float
+    n_sections: int
+    # Its most similar section.
+    anchor: str
+    # The note of that section.
+    path: str
+
+
 class SimilarSections(TypedDict):
     # The most similar first.
     sections: list[SimilarSection]
+    # If the request names a topic: the topics of similar sections, the most similar first.
+    topics: list[SimilarTopic]
     # `off` if words were compared. If vectors were compared: `ready` if all sections have vectors,
     # else `partial`.
     semantic: Literal["off", "partial", "ready"]

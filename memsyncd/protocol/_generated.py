@@ -898,11 +898,19 @@ FIELDS: dict[str, dict[str, str]] = {
         'text': 'Compare this text.',
         'topic': 'Compare the sections of this topic, which their key `topic` or the title of their note names. The similar sections have another topic.',
         'min_similarity': 'From 0 to 1; from 0.7 of the words in common, texts say nearly the same. With vectors, it is a cosine, by default clearly above the usual cosine in this workspace. Without vectors, it is the share of words, and of pairs of adjacent words, in common, by default 0.3.',
-        'limit': 'At most so many sections.',
+        'limit': 'At most so many sections, and so many topics.',
+        'nearest': 'The so many nearest sections, or topics, however far they are. It stands in place of `min_similarity` and `limit`. Without vectors, the sections that have any of the longest words are compared.',
         'include_archived': 'Archived sections too.',
+    },
+    'SimilarTopic': {
+        'topic': 'The topic.',
+        'similarity': 'Of its most similar section with vectors, else of the words of all its sections.',
+        'anchor': 'Its most similar section.',
+        'path': 'The note of that section.',
     },
     'SimilarSections': {
         'sections': 'The most similar first.',
+        'topics': 'If the request names a topic: the topics of similar sections, the most similar first.',
         'semantic': '`off` if words were compared. If vectors were compared: `ready` if all sections have vectors, else `partial`.',
     },
     'PatternsParams': {

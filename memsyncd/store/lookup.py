@@ -39,6 +39,7 @@ from memsyncd.store.sections import (
     SECTION_COLUMNS,
     StoredSection,
     decode_texts,
+    encode_anchors,
     make_section,
 )
 
@@ -652,6 +653,12 @@ _OF_CATEGORIES = (
 )
 
 
+_TOPICS = (
+    f"SELECT {ANCHOR}, {TOPIC} FROM json_each(?) v CROSS JOIN files f ON f.path = v.value ->> 0"
+    " CROSS JOIN sections s ON s.file = f.id AND s.slugs = v.value ->> 1"
+)
+
+
 class CategorySection(NamedTuple):
     """A section with its kind and its topic; `chunk` is its first chunk."""
 
@@ -666,6 +673,11 @@ class CategorySection(NamedTuple):
     @property
     def span(self) -> Span:
         return Span(self.start_line, self.end_line)
+
+
+def read_topics(reader: Reader, anchors: Iterable[str]) -> dict[str, str]:
+    """Return the topic of each of these sections: its key `topic`, else the title of its note."""
+    return dict(reader.rows(_TOPICS, (encode_anchors(anchors),)))
 
 
 def count_categories(

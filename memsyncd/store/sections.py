@@ -233,8 +233,8 @@ _MEMORIES = (
     "(SELECT max(b.end_line) FROM sections b WHERE b.file = s.file AND b.slugs > s.slugs || '/'"
     " AND b.slugs < s.slugs || '0'), 0), 0)), s.kind, s.importance, s.updated, s.created,"
     " coalesce(s.day, f.day), f.mtime_ns, s.is_empty FROM json_each(?) v"
-    " JOIN files f ON f.path = v.value ->> 0"
-    " JOIN sections s ON s.file = f.id AND s.slugs = v.value ->> 1 ORDER BY s.file, s.start_line"
+    " CROSS JOIN files f ON f.path = v.value ->> 0 CROSS JOIN sections s"
+    " ON s.file = f.id AND s.slugs = v.value ->> 1 ORDER BY s.file, s.start_line"
 )
 
 
@@ -266,12 +266,17 @@ def read_named_memories(reader: Reader, anchors: Iterable[str]) -> list[MemoryLi
     """Return the sections with these anchors, by note and line; without missing ones, and without
     sections beneath others of them.
     """
-    pairs = [(path, slugs) for path, _, slugs in (anchor.rpartition("#") for anchor in anchors)]
     memories: list[MemoryLines] = []
-    for memory in starmap(MemoryLines, reader.rows(_MEMORIES, (json.dumps(pairs),))):
+    for memory in starmap(MemoryLines, reader.rows(_MEMORIES, (encode_anchors(anchors),))):
         if not (memories and memories[-1].has(memory.anchor)):
             memories.append(memory)
     return memories
+
+
+def encode_anchors(anchors: Iterable[str]) -> str:
+    """Return anchors, as pairs of the note's path and the slugs, as a text for `json_each`."""
+    parts = (anchor.rpartition("#") for anchor in anchors)
+    return json.dumps([(path, slugs) for path, _, slugs in parts])
 
 
 # --- Sections of hits -----------------------------------------------------------------------------

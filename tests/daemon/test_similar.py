@@ -61,6 +61,13 @@ def test_the_command_names_each_similar_section(place: Place) -> None:
     assert run("similar", "--stdin", given=POOL).stdout == done.stdout
     alone = run("similar", ".memories/errors.md#errors/redis")
     assert (alone.returncode, alone.stdout) == (1, "")
-    assert "--min-similarity" in alone.stderr
+    assert "-k 5" in alone.stderr
     assert run("similar").returncode == 2
     assert run("similar", ".memories/errors.md").returncode == 4
+    (place.root / ".memories" / "cache.md").write_text(f"# Cache\n\n## Pool\n\n{POOL}\n")
+    assert run("sync").returncode == 0
+    topics = run("similar", "--topic", "errors", "-k", "3")
+    assert topics.stdout.splitlines()[0].endswith("  Cache  2 sections  .memories/cache.md")
+    with Memsyncd(str(place.root), env=place.home.env) as memory:
+        [topic] = memory.similar_topics("errors", nearest=1)
+        assert (topic["topic"], topic["path"]) == ("Cache", ".memories/cache.md")

@@ -64,7 +64,7 @@ class ConceptVectors:
             return None
         mean = tuple(map(statistics.fmean, zip(*known, strict=True)))
         length = math.hypot(*mean)
-        others = (self.of if allowed is None else {*allowed}) - {*chunks}  # type: ignore[operator]
+        others = {*(self.of if allowed is None else allowed)} - {*chunks}
         return self.compare(tuple(part / length for part in mean), (), others, nearest)
 
     def pairs(self, at_least: float, limit: int) -> list[tuple[int, int, float]] | None:

@@ -36,10 +36,13 @@ def test_a_similar_section_has_its_own_lines_where_a_passage_goes_on(bench: Any)
     bench.rebuild()
     hits = search_in([bench.workspace], TEXT).hits
     assert [(hit.anchor, hit.end_line) for hit in hits] == [("MEMORY.md#project/timeout", 10)]
-    [found] = find_similar(
+    found = find_similar(
         bench.workspace, SimilarParams(text=TEXT), SEARCH_POLICY, RunOptions(now_s=1.0)
     ).sections
-    assert (found.anchor, found.start_line, found.end_line) == ("MEMORY.md#project/timeout", 3, 6)
+    assert [(each.anchor, each.start_line, each.end_line) for each in found] == [
+        ("MEMORY.md#project/timeout", 3, 6),
+        ("MEMORY.md#project/summary", 7, 10),
+    ]
 
 
 def ask(bench: Any, **params: Any) -> SimilarSections:
@@ -119,6 +122,49 @@ def test_without_vectors_the_words_of_a_topic_are_compared(bench: Any) -> None:
     answer = ask(bench, topic="redis")
     assert [section.anchor for section in answer.sections] == [".memories/two.md#two"]
     assert answer.semantic == "off"
+
+
+def test_the_nearest_are_as_many_as_wanted_and_the_most_similar(garage: Any) -> None:
+    for text, least in (("driving", 5), ("The physician has bread for the vehicle.", 2)):
+        every = ask(garage, text=text, min_similarity=0.0, limit=200).sections
+        assert len(every) >= least
+        for n in range(1, len(every) + 2):
+            assert ask(garage, text=text, nearest=n).sections == every[:n]
+        garage.workspace.vectors.of.clear()  # then words are compared
+    with pytest.raises(BadRequest, match="no least similarity"):
+        ask(garage, text="driving", nearest=3, min_similarity=0.1)
+
+
+def test_the_topics_near_to_a_topic_are_results(bench: Any) -> None:
+    bench.config = SEARCH_POLICY
+    texts = {
+        "redis": ("The pool of redis waits for free sockets.", "A timeout of redis is a payment."),
+        "postgres": ("The pool of postgres waits for free sockets.", "Rows are locked in sqlite."),
+        "garden": ("The sockets of the garden are free.", "A vehicle carries the soil."),
+        "music": ("A violin has four strings.", "Drums are loud."),
+    }
+    parts = [
+        f"## {topic} {number}\n<!-- memory: {{topic: {topic}}} -->\n\n{text}\n\n"
+        for topic, several in texts.items()
+        for number, text in enumerate(several)
+    ]
+    bench.write(".memories/log.md", "# Log\n\n" + "".join(parts))
+    bench.rebuild()
+    nearest = ask(bench, topic="Redis", nearest=5).topics
+    assert [topic.topic for topic in nearest][:2] == ["postgres", "garden"]
+    assert [topic.n_sections for topic in nearest][:2] == [2, 2]
+    assert nearest[0].anchor == ".memories/log.md#log/postgres-0"
+    assert nearest[0].similarity > nearest[1].similarity
+    assert [topic.topic for topic in ask(bench, topic="redis").topics] == [
+        topic.topic for topic in nearest if topic.similarity >= 0.3
+    ]
+    assert len(ask(bench, topic="redis", nearest=1).topics) == 1
+    assert ask(bench, text="pool", nearest=3).topics == []
+    bench.workspace.vectors = ConceptVectors(bench.workspace)
+    nearest = ask(bench, topic="postgres", nearest=9).topics
+    assert {topic.topic for topic in nearest} == {"redis", "garden", "music", "Log"}
+    similarities = [topic.similarity for topic in nearest]
+    assert similarities == sorted(similarities, reverse=True)
 
 
 COPY = "The connection pool of the service waits for thirty seconds and then gives up at once."

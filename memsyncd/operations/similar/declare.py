@@ -51,7 +51,11 @@ class SimilarParams(WorkspaceParams, frozen=True, kw_only=True):
     a cosine, by default clearly above the usual cosine in this workspace. Without vectors, it is
     the share of words, and of pairs of adjacent words, in common, by default 0.3."""
     limit: Limit = 10
-    """At most so many sections."""
+    """At most so many sections, and so many topics."""
+    nearest: Limit | None = None
+    """The so many nearest sections, or topics, however far they are. It stands in place of
+    `min_similarity` and `limit`. Without vectors, the sections that have any of the longest words
+    are compared."""
     include_archived: bool = False
     """Archived sections too."""
 
@@ -63,9 +67,24 @@ class SimilarSection(FoundSection, frozen=True, kw_only=True):
     similarity: float
 
 
+class SimilarTopic(Result, frozen=True, kw_only=True):
+    """A topic that is similar to the requested one."""
+
+    topic: str
+    similarity: float
+    """Of its most similar section with vectors, else of the words of all its sections."""
+    n_sections: int
+    anchor: str
+    """Its most similar section."""
+    path: str
+    """The note of that section."""
+
+
 class SimilarSections(Result, frozen=True, kw_only=True):
     sections: list[SimilarSection]
     """The most similar first."""
+    topics: list[SimilarTopic] = msgspec.field(default_factory=list)
+    """If the request names a topic: the topics of similar sections, the most similar first."""
     semantic: SemanticState = "off"
     """`off` if words were compared. If vectors were compared: `ready` if all sections have vectors,
     else `partial`."""
@@ -183,9 +202,11 @@ OPERATIONS = (
             group="Find",
             summary="find sections that say nearly what a section or text says",
             arguments=("anchor [SECTION]",),
-            usages={"topic": "--topic TOPIC"},
+            usages={"topic": "--topic TOPIC", "nearest": "-k --nearest N"},
             help={
                 "anchor": "a section: PATH#heading",
+                "topic": "list the topics that are similar to this one",
+                "nearest": "the N nearest, however far they are",
                 "limit": "at most so many sections or groups",
             },
             extra=(
@@ -199,6 +220,7 @@ OPERATIONS = (
             examples=(
                 "memsyncd similar '.memories/errors.md#redis-timeouts'",
                 "memsyncd similar --text 'Redis gives up after 30 s.'",
+                "memsyncd similar --topic redis -k 3",
                 "memsyncd similar --duplicates --path .memories",
             ),
         ),

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.search.filters import Filters as StoreFilters
+from memsyncd.core.search.filters import fold_value, split_list
 from memsyncd.core.search.similarity import (
     Features,
     compute_similarity,
@@ -40,7 +41,7 @@ from memsyncd.engine.similar import compare_sections, describe_similar, read_sec
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
 from memsyncd.operations.call import Call, read_saved
-from memsyncd.operations.search.declare import SearchParams
+from memsyncd.operations.search.declare import SearchParams, list_anchors
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.semantic.declare import SemanticState
 from memsyncd.operations.similar.declare import (
@@ -51,9 +52,10 @@ from memsyncd.operations.similar.declare import (
     SimilarParams,
     SimilarSection,
     SimilarSections,
+    SimilarTopic,
 )
 from memsyncd.semantic import Cosines
-from memsyncd.store.lookup import by_path, count_sections, stream_notes
+from memsyncd.store.lookup import by_path, count_sections, read_topics, stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import find_rows, list_allowed
 from memsyncd.store.sections import StoredSection, read_anchors_of, read_chunks_of, read_sections
@@ -82,13 +84,26 @@ def find_similar(
             "similar: name one of anchor, text and topic",
             hint="the section, text or topic to compare with",
         )
+    if params.nearest is not None and params.min_similarity is not None:
+        hint = "leave min_similarity out, or give limit in place of nearest"
+        raise BadRequest("similar: the nearest have no least similarity", hint=hint)
     with workspace.acquire(config.search.timeout_s) as reader:
         subject = _read_subject(reader, params, config, options)
         by_vectors = _find_near(reader, workspace, subject, params, config, options)
-    if by_vectors is not None:
-        return by_vectors
-    sections = _find_by_words(workspace, subject, params, config, options)
-    return SimilarSections(sections=sections)
+    similar = by_vectors or _find_by_words(workspace, subject, params, config, options)
+    topics = []
+    if params.topic is not None:
+        with workspace.acquire(config.search.timeout_s) as reader:
+            topics = _find_topics(reader, subject, similar, params, config, options)
+    most = params.nearest or params.limit
+    least = 0.0
+    if by_vectors is None and params.nearest is None:
+        least = LEAST_BY_WORDS if params.min_similarity is None else params.min_similarity
+    return replace(
+        similar,
+        sections=[each for each in similar.sections if each.similarity >= least][:most],
+        topics=[each for each in topics if each.similarity >= least][:most],
+    )
 
 
 # --- the text that others are compared with -------------------------------------------------------
@@ -114,22 +129,82 @@ def _read_subject(
             if section.anchor == params.anchor
         ]
         return _Subject("".join(texts), frozenset([params.anchor]))
-    of_topic = Filters(topic=[params.topic or ""], include_archived=params.include_archived)
-    filters = complete_filters(of_topic, config, options.now_s)
-    notes = sorted(stream_notes(reader, filters=filters), key=by_path)
-    anchors = frozenset(section.anchor for note in notes for section in note.sections)
-    if not anchors:
+    texts = _read_topics(reader, [params.topic or ""], params, config, options)
+    if not texts:
         raise NoteNotFound(
             f"no section has the topic {params.topic}",
             hint="a topic is the key `topic`, or the title of a note; see: memsyncd topic list",
         )
-    texts = [
-        text
+    return _Subject("\n\n".join(texts.values())[:TOPIC_CHARACTERS], frozenset(texts))
+
+
+def _read_topics(
+    reader: Reader,
+    topics: Sequence[str],
+    params: SimilarParams,
+    config: Config,
+    options: RunOptions,
+) -> dict[str, str]:
+    """Return the texts of the sections of any of these topics, by anchor."""
+    of_topics = Filters(topic=[*topics], include_archived=params.include_archived)
+    filters = complete_filters(of_topics, config, options.now_s)
+    notes = sorted(stream_notes(reader, filters=filters), key=by_path)
+    anchors = {section.anchor for note in notes for section in note.sections}
+    return {
+        section.anchor: text
         for note in notes
         for section, text in read_section_texts(reader, note.path)
         if section.anchor in anchors
-    ]
-    return _Subject("\n\n".join(texts)[:TOPIC_CHARACTERS], anchors)
+    }
+
+
+# --- topics ---------------------------------------------------------------------------------------
+
+# The most topics that are compared: the topics of the most similar sections.
+N_TOPICS = 32
+
+
+def _find_topics(
+    reader: Reader,
+    subject: _Subject,
+    similar: SimilarSections,
+    params: SimilarParams,
+    config: Config,
+    options: RunOptions,
+) -> list[SimilarTopic]:
+    """Return the topics of similar sections, the most similar first."""
+    own = fold_value(params.topic or "")
+    names = read_topics(reader, [section.anchor for section in similar.sections])
+    best: dict[str, tuple[str, SimilarSection]] = {}
+    for section in similar.sections:
+        for name in split_list(names.get(section.anchor, "")):
+            if fold_value(name) != own and len(best) < N_TOPICS:
+                best.setdefault(fold_value(name), (name, section))
+    if not best:
+        return []
+    texts = _read_topics(reader, [name for name, _ in best.values()], params, config, options)
+    texts_of: dict[str, list[str]] = {key: [] for key in best}
+    for anchor, topic in read_topics(reader, texts).items():
+        for name in split_list(topic):
+            if fold_value(name) in texts_of:
+                texts_of[fold_value(name)].append(texts[anchor])
+    features = find_features(subject.text)
+    is_by_words = similar.semantic == "off"
+    topics = []
+    for key, (name, section) in best.items():
+        words = find_features("\n\n".join(texts_of[key])[:TOPIC_CHARACTERS])
+        topics.append(
+            SimilarTopic(
+                topic=name,
+                similarity=round(compute_similarity(features, words), 3)
+                if is_by_words
+                else section.similarity,
+                n_sections=len(texts_of[key]),
+                anchor=section.anchor,
+                path=section.path,
+            )
+        )
+    return sorted(topics, key=lambda topic: (-topic.similarity, topic.topic))
 
 
 # --- by vectors -----------------------------------------------------------------------------------
@@ -146,7 +221,9 @@ def _find_near(
     config: Config,
     options: RunOptions,
 ) -> SimilarSections | None:
-    """Find the sections with the nearest vectors; return None if words must be compared instead."""
+    """Find the sections with the nearest vectors, as near as wanted; return None if words must be
+    compared instead.
+    """
     if not uses_vectors(workspace):
         return None
     hiding = Filters(include_archived=params.include_archived)
@@ -166,7 +243,7 @@ def _find_near(
     best: dict[int, float] = {}
     for chunk, _, section, *_ in rows:
         best[section] = max(best.get(section, -1.0), cosines.of[chunk])
-    least = _find_least(cosines, params.min_similarity, status.total)
+    least = -1.0 if params.nearest else _find_least(cosines, params.min_similarity, status.total)
     near_rows = [section for section, cosine in best.items() if cosine >= least]
     stored = read_sections(reader, near_rows)
     by_anchor = {
@@ -174,6 +251,8 @@ def _find_near(
         for section, cosine in sorted(best.items(), key=lambda scored: (-scored[1], scored[0]))
         if section in stored and stored[section].anchor not in subject.anchors
     }
+    # The sections of one topic must not hide other topics.
+    most = len(by_anchor) if params.topic else params.nearest or params.limit
     sections = [
         describe_similar(
             reader,
@@ -184,7 +263,7 @@ def _find_near(
             config,
             options.now_s,
         )
-        for anchor, (cosine, digest) in [*by_anchor.items()][: params.limit]
+        for anchor, (cosine, digest) in [*by_anchor.items()][:most]
     ]
     return SimilarSections(
         sections=sections,
@@ -210,20 +289,20 @@ def _find_by_words(
     params: SimilarParams,
     config: Config,
     options: RunOptions,
-) -> list[SimilarSection]:
+) -> SimilarSections:
+    """Compare the sections that have the longest words of the text, the most similar first."""
     features = find_features(subject.text)
     request = SearchParams(
         query=make_similar_query(subject.text),
-        limit=CANDIDATES,
+        limit=max(CANDIDATES, params.nearest or 0),
         min_score=0.0,
         filters=Filters(include_archived=params.include_archived),
     )
     hits = search([workspace], request, config, options).hits if request.query else []
-    anchors = {hit.anchor for hit in hits} - subject.anchors
+    anchors = {anchor for hit in hits for anchor in list_anchors(hit)} - subject.anchors
     with workspace.acquire(config.search.timeout_s) as reader:
         compared = compare_sections(reader, workspace, anchors, features, config, options.now_s)
-    least = LEAST_BY_WORDS if params.min_similarity is None else params.min_similarity
-    return [section for section in compared[: params.limit] if section.similarity >= least]
+    return SimilarSections(sections=compared)
 
 
 # --- near copies ----------------------------------------------------------------------------------

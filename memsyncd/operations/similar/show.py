@@ -29,7 +29,7 @@ def ask_for_similar(args: Args, console: Console) -> int:
         raise BadRequest("similar: --path narrows --duplicates alone", hint=hint)
     params = {**args.params, **_read_subject(args, console)}
     answer = send("similar", params, args, console)
-    return show_answer(answer, args, console, _show_similar, found="sections")
+    return show_answer(answer, args, console, _show_similar, found="sections topics")
 
 
 def _read_subject(args: Args, console: Console) -> dict[str, Any]:
@@ -51,13 +51,19 @@ def _read_subject(args: Args, console: Console) -> dict[str, Any]:
     return {"anchor": place.get("anchor") or place["path"], "workspace": place["workspace"]}
 
 
-def _show_similar(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    for section in clean_values(answer["sections"]):
-        place = console.render_place(section, section["workspace"])
-        trail = " › ".join(section["heading"])
-        console.terminal.print(f"{section['similarity']:.2f}  {place}  {trail}")
-    if not answer["sections"]:
-        console.terminal.report("nothing similar; look further with --min-similarity 0.1")
+def _show_similar(answer: dict[str, Any], args: Args, console: Console) -> None:
+    if args.topic:
+        for topic in clean_values(answer["topics"]):
+            n_sections = render_count(topic["n_sections"], "section")
+            words = (topic["topic"], n_sections, topic["path"])
+            console.terminal.print(f"{topic['similarity']:.2f}  {'  '.join(words)}")
+    else:
+        for section in clean_values(answer["sections"]):
+            place = console.render_place(section, section["workspace"])
+            trail = " › ".join(section["heading"])
+            console.terminal.print(f"{section['similarity']:.2f}  {place}  {trail}")
+    if not answer["topics" if args.topic else "sections"]:
+        console.terminal.report("nothing similar; take the nearest with -k 5")
     _report_pending(answer, console)
 
 

@@ -26,9 +26,10 @@ def make_similar() -> Command:
         ),
         options=(
             Option("--text TEXT", "compare this text", field="text"),
-            Option("--topic TOPIC", "compare the sections of this topic, which their key topic or the title of their note names", field="topic"),
+            Option("--topic TOPIC", "list the topics that are similar to this one", field="topic"),
             Option("--min-similarity S", "from 0 to 1; from 0.7 of the words in common, texts say nearly the same", parse=parse_fraction, field="min_similarity"),
             Option("-n --limit N", "at most so many sections or groups", field="limit"),
+            Option("-k --nearest N", "the N nearest, however far they are", field="nearest"),
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("--stdin", "compare a text read from stdin"),
             Option("--duplicates", "plan which sections to merge: groups of near copies"),
@@ -36,7 +37,7 @@ def make_similar() -> Command:
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),
-        examples=("memsyncd similar '.memories/errors.md#redis-timeouts'", "memsyncd similar --text 'Redis gives up after 30 s.'", "memsyncd similar --duplicates --path .memories"),
+        examples=("memsyncd similar '.memories/errors.md#redis-timeouts'", "memsyncd similar --text 'Redis gives up after 30 s.'", "memsyncd similar --topic redis -k 3", "memsyncd similar --duplicates --path .memories"),
     )
 
 
