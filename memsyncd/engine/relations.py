@@ -37,6 +37,14 @@ if TYPE_CHECKING:
 
 CONTRADICTS = "contradicts"
 SUPERSEDES = "supersedes"
+_PAIRS = (
+    ("resolved_by", "resolves"),
+    ("caused_by", "causes"),
+    ("blocked_by", "blocks"),
+    ("superseded_by", SUPERSEDES),
+)
+INVERSES = dict((*_PAIRS, *((active, passive) for passive, active in _PAIRS)))
+"""Relations that say the same in the other direction."""
 # The most related sections of a hit, and the most chunks that are read of such a section.
 MAX_RELATED = 20
 MAX_CHUNKS = 50
@@ -142,26 +150,44 @@ def find_relations(
     reader: Reader, anchors: Iterable[str], names: Iterable[str]
 ) -> dict[str, list[Relation]]:
     """Return, by anchor, the places to which the typed links of each section's memory lead: in
-    order of lines, each once, and none within that memory.
+    order of lines, each once, and none within that memory. Then come the memories with links of the
+    inverse relation to this one: a solution that `resolves` an error is what resolved it.
     """
     from memsyncd.store.links import StoredLinks
 
+    names = [*names]
+    inverses = [INVERSES[name] for name in names if name in INVERSES]
     links = StoredLinks(reader, names)
+    leading = StoredLinks(reader, [name for name in inverses if has_relation(reader, name)])
     relations: dict[str, list[Relation]] = {}
     for path, several in _group_by_note(anchors).items():
         outgoing = links.list_outgoing(path)
-        heads = find_heads(read_levels(reader, path)) if outgoing else {}
+        incoming = leading.list_incoming(path)
+        heads = find_heads(read_levels(reader, path)) if outgoing or incoming else {}
         for anchor in several:
+            own = [
+                Relation(edge.relation, edge.to)
+                for edge in outgoing
+                if edge.to is not None and _is_own(edge, anchor, heads)
+            ]
+            own += [
+                Relation(INVERSES[edge.relation], _find_head(reader, edge.source))
+                for edge in incoming
+                if _concerns(edge.to, anchor, path, heads)
+            ]
             relations[anchor] = list(
                 dict.fromkeys(
-                    Relation(edge.relation, edge.to)
-                    for edge in outgoing
-                    if edge.to is not None
-                    and _is_own(edge, anchor, heads)
-                    and heads.get(edge.to, edge.to) != heads.get(anchor)
+                    relation
+                    for relation in own
+                    if heads.get(relation.to, relation.to) != heads.get(anchor)
                 )
             )
     return relations
+
+
+def _find_head(reader: Reader, anchor: str) -> str:
+    """Return the first section of the memory that has a section."""
+    return find_heads(read_levels(reader, anchor.rpartition("#")[0])).get(anchor, anchor)
 
 
 def find_heads(levels: Iterable[tuple[str, int]]) -> dict[str, str]:

@@ -84,6 +84,29 @@ def test_a_hit_brings_what_resolved_it_from_anywhere_in_its_memory(errors: Any) 
     assert plain.related == []
 
 
+def test_a_solution_that_says_what_it_resolves_comes_with_its_error(errors: Any) -> None:
+    """The link may stand at either end; each end brings the other."""
+    errors.write(".memories/lags.md", "# Lags\n\n## Kafka\n\nThe consumer lags at night.\n")
+    errors.write(
+        ".memories/cures.md",
+        "# Cures\n\n## Poll more\n\nMore records for each poll.\n\n### Why\n\n"
+        "- resolves [[lags#Kafka]]\n",
+    )
+    errors.sync()
+    lag, cure = ".memories/lags.md#lags/kafka", ".memories/cures.md#cures/poll-more"
+    follow = ["resolved_by", "resolves"]
+    [hit] = search_in([errors.workspace], "consumer", follow=follow).hits
+    assert list_related(hit) == [("resolved_by", cure)]
+    [hit] = search_in([errors.workspace], "records", follow=follow).hits
+    assert list_related(hit) == [("resolves", lag)]
+    recalled = recall(
+        errors.workspace, SEARCH_POLICY, RecallParams(text="consumer", follow=follow), 0.0
+    )
+    assert [memory.anchor for memory in recalled.memories] == [lag, cure]
+    block = build_block(errors.workspace, "consumer", follow=follow)
+    assert "[Kafka resolved_by this]" in block.text
+
+
 def test_what_filters_hide_is_not_brought(errors: Any) -> None:
     follow = ["caused_by", "resolved_by"]
     [hit] = search_in([errors.workspace], "thirty seconds", follow=follow).hits
