@@ -922,6 +922,15 @@ class MemoryReplaced(WrittenSection):
     replaced: str
 
 
+class LinkedElsewhere(TypedDict):
+    """A place in another workspace."""
+
+    workspace: str
+    name: str
+    # The path of a note or the anchor of a section there.
+    to: str
+
+
 class LinkInfo(TypedDict):
     """The links from one section to one place by one relation."""
 
@@ -932,7 +941,8 @@ class LinkInfo(TypedDict):
     relation: str
     # `link`, or `embed` for a link that shows the note in place.
     kind: str
-    # The path of a note or the anchor of a section; null if no note has this name.
+    # The path of a note or the anchor of a section; null if no note of this workspace has this
+    # name.
     to: str | None
     # The name as the link writes it; empty for a link within its own note.
     target: str
@@ -942,6 +952,9 @@ class LinkInfo(TypedDict):
     depth: int
     # The note with the most similar name, if the link leads to no note.
     similar: str | None
+    # The place to which a link leads whose name begins with the name of another workspace and a
+    # colon: `[[acme:solutions]]`. It does not dangle.
+    elsewhere: LinkedElsewhere | None
     # True for a link that leads out of the workspace.
     is_outside: bool
 

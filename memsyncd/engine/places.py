@@ -17,12 +17,13 @@ from msgspec.structs import replace
 
 from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 from memsyncd.core.editing.topics import RelationLink, clean_target
-from memsyncd.core.markdown.linkgraph import find_section
+from memsyncd.core.markdown.linkgraph import find_section, note_of
 from memsyncd.core.markdown.links import NoteNames
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.paths import NOTE_SUFFIXES
 from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, suggest_anchor
+from memsyncd.engine.elsewhere import split_prefix
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, StoreFailed
 from memsyncd.files.scope import Scope
@@ -230,23 +231,63 @@ def _refuse(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NoR
 
 
 def name_relations(
-    reader: Reader, scope: Scope, relations: Sequence[RelationLink], *, must_exist: bool
+    workspace: Workspace, reader: Reader, relations: Sequence[RelationLink], *, must_exist: bool
 ) -> list[RelationLink]:
-    """Return the relations with each target as a link names it. With `must_exist`, raises
-    NoteNotFound for a target that does not exist.
+    """Return the relations with each target as a link names it, also a place in another workspace.
+    With `must_exist`, raises NoteNotFound for a target that does not exist.
     """
     named: list[RelationLink] = []
     for relation in relations:
         to = clean_target(relation.to)
         try:
-            place = find_named_place(reader, scope, to)
+            target = _name_place(workspace, reader, to)
         except NoteNotFound:
             if must_exist:
                 raise
-            named.append(RelationLink(relation.kind, to))
-        else:
-            named.append(RelationLink(relation.kind, name_target(reader, place)))
+            target = to
+        named.append(RelationLink(relation.kind, target))
     return named
+
+
+def _name_place(workspace: Workspace, reader: Reader, text: str) -> str:
+    try:
+        return name_target(reader, find_named_place(reader, workspace.scope, text))
+    except NoteNotFound:
+        named = split_prefix(workspace, text)
+        if named is None:
+            raise
+    other, rest = named
+    with other.acquire(READ_LIMIT_S) as elsewhere:
+        place = find_named_place(elsewhere, other.scope, rest)
+        return f"{text.partition(':')[0].strip()}:{name_target(elsewhere, place)}"
+
+
+def name_elsewhere(workspace: Workspace, params: ParamsT) -> ParamsT:
+    """Return the parameters with the workspace and the place that `anchor` or `path` names in
+    another workspace, `acme:solutions#Limit the pool`, if no note of this one has this name.
+
+    Raises NoteNotFound if the other workspace has no such place.
+    """
+    for field in ("anchor", "path"):
+        text = getattr(params, field, None)
+        named = split_prefix(workspace, text) if isinstance(text, str) else None
+        if named is None or text is None or _has_note(workspace, text):
+            continue
+        other, rest = named
+        with other.acquire(READ_LIMIT_S) as reader:
+            place = find_named_place(reader, other.scope, rest)
+        change = _make_change(params, field, rest, {rest: place}) or {field: rest}
+        return replace(params, workspace=other.id, **change)
+    return params
+
+
+def _has_note(workspace: Workspace, text: str) -> bool:
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        path = note_of(text)
+        return (
+            _find_path(reader, StoredLinks(reader).names, path, workspace.scope.memory_dir)
+            is not None
+        )
 
 
 NO_LINK: Final = frozenset("[]|#^")

@@ -238,6 +238,9 @@ class Workspace:
     Only the worker's thread may touch the write side of `index`, `records` and `missing`.
     """
 
+    find_other: Callable[[str], Workspace | None] = staticmethod(lambda _name: None)
+    """Finds a workspace by its name or id, for links to it; from any thread."""
+
     def __init__(
         self, entry: Entry, config: Config, *, index_path: Path, records_path: Path
     ) -> None:

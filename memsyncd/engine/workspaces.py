@@ -253,6 +253,12 @@ class Workspaces:
         """As `Registry.find`; may block, because a path that is no root is resolved on disk."""
         return self.by_id[self._registry.find(text, self.config.sync.worktrees).id]
 
+    def find_by_name(self, name: str) -> Workspace | None:
+        """Return the only workspace with this name or id; from any thread, without the disk."""
+        named = [each for each in [*self.by_id.values()] if name in (each.id, each.entry.name)]
+        mains = [workspace for workspace in named if not workspace.entry.main]
+        return mains[0] if len(mains) == 1 else None
+
     def is_root(self, text: str) -> bool:
         """True if this is exactly the root of a workspace that is no linked worktree, or names a
         collection. Does not access the disk.
@@ -549,6 +555,7 @@ class Workspaces:
             index_path=self._cache_dir / entry.id / "index.db",
             records_path=self._state_dir / entry.id / "records.db",
         )
+        workspace.find_other = self.find_by_name
         if before is not None:
             workspace.continue_counts(before)
         self.by_id[entry.id] = workspace

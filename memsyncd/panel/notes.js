@@ -315,7 +315,7 @@ export class NotesView extends View {
   makeLinks(path, linked) {
     const isOwn = (/** @type {string} */ anchor) => notePath(anchor) === path;
     const backlinks = linked.links.filter((/** @type {any} */ one) => !isOwn(one.source));
-    const dangling = linked.links.filter((/** @type {any} */ one) => isOwn(one.source) && !one.to);
+    const dangling = linked.links.filter((/** @type {any} */ one) => isOwn(one.source) && !one.to && !one.elsewhere);
     return h("section", { class: "links" }, backlinks.length > 0 && [h("h3", {}, `Linked from ${count(backlinks.length, "place")}`),
       h("ul", {}, backlinks.map((/** @type {any} */ one) => h("li", {},
         h("a", { href: this.noteHref(notePath(one.source), one.lines[0]) }, one.source), one.relation && ` (${one.relation})`)))],

@@ -874,15 +874,20 @@ FIELDS: dict[str, dict[str, str]] = {
         'limit': 'At most so many links.',
         'offset': 'Leave out so many links, which earlier pages had. `freshness.generation` tells whether the notes have changed between two pages.',
     },
+    'LinkedElsewhere': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'to': 'The path of a note or the anchor of a section there.',
+    },
     'LinkInfo': {
         'source': 'The anchor of the section with the links.',
         'relation': 'Empty for an untyped link.',
         'kind': '`link`, or `embed` for a link that shows the note in place.',
-        'to': 'The path of a note or the anchor of a section; null if no note has this name.',
+        'to': 'The path of a note or the anchor of a section; null if no note of this workspace has this name.',
         'target': 'The name as the link writes it; empty for a link within its own note.',
         'heading': 'The heading as the link writes it.',
         'depth': 'Steps from the note or section; 0 in a list of all links.',
         'similar': 'The note with the most similar name, if the link leads to no note.',
+        'elsewhere': 'The place to which a link leads whose name begins with the name of another workspace and a colon: `[[acme:solutions]]`. It does not dangle.',
         'is_outside': 'True for a link that leads out of the workspace.',
     },
     'Links': {

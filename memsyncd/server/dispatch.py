@@ -23,7 +23,7 @@ from memsyncd.config import Config
 from memsyncd.engine.additions import make_addition_decision
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
-from memsyncd.engine.places import resolve_names
+from memsyncd.engine.places import name_elsewhere, resolve_names
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
@@ -90,6 +90,10 @@ class OperationDispatcher:
         if run is None:
             run = self._functions[operation.name] = load_function(operation.run)
         call = ServerCall(self, session, params, shared)
+        if operation.reads and _may_name_another(params):
+            named = await call.read(partial(name_elsewhere, call.workspace, params))
+            if named is not params:
+                params, call = named, ServerCall(self, session, named)
         if fields := operation.paths.resolved:
             params = await call.read(partial(resolve_names, call.workspace, params, fields))
         if operation.shape is Shape.READ:
@@ -97,6 +101,12 @@ class OperationDispatcher:
             return await call.read(partial(run, call, params))
         steps: Awaitable[msgspec.Struct] = run(call, params)
         return await steps
+
+
+def _may_name_another(params: Any) -> bool:
+    """True if a note or section is named with a colon, which may follow a workspace's name."""
+    names = (getattr(params, "anchor", None), getattr(params, "path", None))
+    return any(isinstance(name, str) and ":" in name for name in names)
 
 
 class ServerCall:

@@ -75,6 +75,10 @@ _WITH_KEYS = (
     " CROSS JOIN links l ON l.key = k.value AND l.key <> ''"
     " CROSS JOIN sections s ON s.id = l.section CROSS JOIN files f ON f.id = s.file"
 )
+_PREFIXES = (
+    "SELECT DISTINCT substr(target, 1, instr(target, ':') - 1) FROM links"
+    " WHERE file IS NULL AND instr(target, ':') > 1"
+)
 _NAMED = "SELECT f.path, n.name, n.key FROM names n JOIN files f ON f.id = n.file WHERE n.key = ?"
 _NEAR = (
     f"SELECT DISTINCT key FROM names WHERE key >= ? AND key < ? AND name = '{PATH_NAME}'"
@@ -116,6 +120,10 @@ class StoredLinks:
             edges = self.list_outgoing(path)
             yield from [edge for edge in edges if not is_dangling or edge.to is None][offset:]
             offset = 0
+
+    def list_prefixes(self) -> list[str]:
+        """List the beginnings, before a colon, of the targets of links that lead to no note."""
+        return [prefix for (prefix,) in self._reader.rows(_PREFIXES)]
 
     def walk(
         self, start: str, *, direction: LinkDirection = "both", max_depth: int = 1

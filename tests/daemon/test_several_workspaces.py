@@ -149,6 +149,28 @@ def test_memories_of_several_workspaces_are_recalled_within_one_budget_on_each_s
             assert f"[{name}] MEMORY.md:1-" in text
 
 
+def test_a_link_to_another_workspace_is_listed_read_and_does_not_dangle(
+    places: list[Place],
+) -> None:
+    one, two = places
+    words = [sys.executable, "-m", "memsyncd"]
+    with Memsyncd(one.id, env=one.env) as memory:
+        error = memory.add("It locks up.", summary="Locks", kind="error")
+        memory.relate(error["anchor"], "resolved_by", f"{two.id}:MEMORY#Deploy")
+        assert f"- resolved_by [[{two.id}:MEMORY.md#Deploy]]" in memory.get(error["anchor"])["text"]
+        [link] = memory.links(error["anchor"], relation="resolved_by")["links"]
+        assert link["elsewhere"]["workspace"] == two.id
+        assert link["elsewhere"]["to"] == "MEMORY.md#deploy"
+        memory.add(f"See [[{two.id}:absent]].", summary="Gone")
+    assert f"[{two.status()['name']}] {two.root}/MEMORY.md#deploy" in one.run(
+        *words, "links", error["anchor"], "--out", "-w", one.id
+    )
+    dangling = one.run(*words, "links", "--dangling", "-w", one.id)
+    assert f"[[{two.id}:absent]]" in dangling
+    assert "Deploy" not in dangling
+    assert "Blue and green" in one.run(*words, "get", f"{two.id}:MEMORY#Deploy", "-w", one.id)
+
+
 # --- the user-wide workspace ---
 
 

@@ -57,6 +57,15 @@ class LinksParams(WorkspaceParams, frozen=True, kw_only=True):
     notes have changed between two pages."""
 
 
+class LinkedElsewhere(Result, frozen=True, kw_only=True):
+    """A place in another workspace."""
+
+    workspace: str
+    name: str
+    to: str
+    """The path of a note or the anchor of a section there."""
+
+
 class LinkInfo(Result, frozen=True, kw_only=True):
     """The links from one section to one place by one relation."""
 
@@ -68,7 +77,8 @@ class LinkInfo(Result, frozen=True, kw_only=True):
     kind: str
     """`link`, or `embed` for a link that shows the note in place."""
     to: str | None
-    """The path of a note or the anchor of a section; null if no note has this name."""
+    """The path of a note or the anchor of a section; null if no note of this workspace has this
+    name."""
     target: str
     """The name as the link writes it; empty for a link within its own note."""
     heading: str
@@ -77,6 +87,9 @@ class LinkInfo(Result, frozen=True, kw_only=True):
     """Steps from the note or section; 0 in a list of all links."""
     similar: str | None = None
     """The note with the most similar name, if the link leads to no note."""
+    elsewhere: LinkedElsewhere | None = None
+    """The place to which a link leads whose name begins with the name of another workspace and a
+    colon: `[[acme:solutions]]`. It does not dangle."""
     is_outside: bool = False
     """True for a link that leads out of the workspace."""
 

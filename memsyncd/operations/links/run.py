@@ -11,10 +11,11 @@ from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.paths import parse_note_path
 from memsyncd.engine.browse import LINKS_LIMIT_S, find_stored_section
+from memsyncd.engine.elsewhere import Elsewhere, find_elsewhere, may_lead_elsewhere
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.call import Call, read_saved
-from memsyncd.operations.links.declare import LinkInfo, Links, LinksParams
+from memsyncd.operations.links.declare import LinkedElsewhere, LinkInfo, Links, LinksParams
 from memsyncd.store.connection import is_cancelled, make_timeout_error
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import read_digest, read_relation_names
@@ -48,20 +49,28 @@ def find_links(
         links = StoredLinks(reader, relations)
         start = _find_start(reader, params)
         page: Iterable[Edge]
-        if start is None:
+        if start is not None or (
+            params.dangling and may_lead_elsewhere(workspace, links.list_prefixes())
+        ):
+            every = (
+                links.stream(is_dangling=True)
+                if start is None
+                else links.walk(start, direction=params.direction, max_depth=params.depth)
+            )
+            found = [edge for edge in every if not params.dangling or _is_dangling(workspace, edge)]
+            n_edges, page = len(found), found[params.offset : params.offset + params.limit]
+        else:
             n_edges = links.count(is_dangling=params.dangling)
             edges = links.stream(is_dangling=params.dangling, offset=params.offset)
             page = list(islice(edges, params.limit))
-        else:
-            walked = links.walk(start, direction=params.direction, max_depth=params.depth)
-            found = [edge for edge in walked if not params.dangling or edge.to is None]
-            n_edges, page = len(found), found[params.offset : params.offset + params.limit]
         infos = []
         for edge in page:
             # A search for a similar name takes milliseconds. No time limit of SQLite ends it.
             if is_cancelled():
                 raise make_timeout_error()
-            infos.append(_make_link_info(edge, links.names, is_masking=config.guard.is_masking))
+            infos.append(
+                _make_link_info(workspace, edge, links.names, is_masking=config.guard.is_masking)
+            )
     return infos, n_edges
 
 
@@ -96,13 +105,31 @@ def draw_links(links: Sequence[LinkInfo], params: LinksParams) -> str | None:
     return render_dot(links, params.anchor or params.path)
 
 
-def _make_link_info(edge: Edge, names: NoteNames, *, is_masking: bool) -> LinkInfo:
+def _is_dangling(workspace: Workspace, edge: Edge) -> bool:
+    if edge.to is not None:
+        return False
+    elsewhere = find_elsewhere(workspace, edge.target, edge.heading)
+    return elsewhere is None or elsewhere.to is None
+
+
+def _describe_elsewhere(elsewhere: Elsewhere | None) -> LinkedElsewhere | None:
+    if elsewhere is None or elsewhere.to is None:
+        return None
+    entry = elsewhere.workspace.entry
+    return LinkedElsewhere(workspace=entry.id, name=entry.name, to=elsewhere.to)
+
+
+def _make_link_info(
+    workspace: Workspace, edge: Edge, names: NoteNames, *, is_masking: bool
+) -> LinkInfo:
     # Late, because few requests ask for links.
     from memsyncd.core.markdown.linkgraph import note_of
     from memsyncd.core.markdown.links import leads_outside
 
     show = redact if is_masking else str
     is_outside = edge.to is None and leads_outside(note_of(edge.source), edge.target)
+    is_own = edge.to is not None or is_outside
+    elsewhere = None if is_own else find_elsewhere(workspace, edge.target, edge.heading)
     return LinkInfo(
         source=edge.source,
         lines=list(edge.lines),
@@ -112,7 +139,8 @@ def _make_link_info(edge: Edge, names: NoteNames, *, is_masking: bool) -> LinkIn
         heading=show(edge.heading),
         kind=edge.kind,
         depth=edge.depth,
-        similar=None if edge.to is not None or is_outside else names.find_similar(edge.target),
+        similar=None if is_own or elsewhere else names.find_similar(edge.target),
+        elsewhere=_describe_elsewhere(elsewhere),
         is_outside=is_outside,
     )
 

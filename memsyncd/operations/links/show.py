@@ -75,6 +75,10 @@ def _render_link(link: dict[str, Any], workspace: str, console: Console) -> str:
     relation = f"{paint('cyan', words)} " if words else ""
     if link["to"] is not None:
         return f"{place}{more}  {relation}→ {render_path(link['to'], root, console.cwd)}"
+    if elsewhere := link.get("elsewhere"):
+        there = clean_line(console.roots.get(elsewhere["workspace"], ""))
+        to = render_path(elsewhere["to"], there, console.cwd)
+        return f"{place}{more}  {relation}→ [{elsewhere['name']}] {to}"
     heading = f"#{link['heading']}" if link["heading"] else ""
     similar = f"; similar: {link['similar']}" if link["similar"] else ""
     missing = "outside the workspace" if link["is_outside"] else f"no such note{similar}"

@@ -251,7 +251,7 @@ def _relate(
     workspace: Workspace, path: str, data: bytes, anchor: str | None, wanted: Wanted
 ) -> bytes:
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        name = partial(name_relations, reader, workspace.scope)
+        name = partial(name_relations, workspace, reader)
         relate = name(wanted.relate, must_exist=True)
         unrelate = name(wanted.unrelate, must_exist=False)
         identify = partial(identify_place, StoredLinks(reader), path)

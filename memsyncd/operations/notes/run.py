@@ -668,7 +668,7 @@ def _write_relations(workspace: Workspace, reader: Reader, section: SectionT) ->
     pairs = (text.partition("=") for text in section.relations)
     relations = [RelationLink(kind.strip(), to.strip()) for kind, _, to in pairs]
     raise_faults([*find_relation_faults("relations", relations)])
-    named = name_relations(reader, workspace.scope, relations, must_exist=True)
+    named = name_relations(workspace, reader, relations, must_exist=True)
     links = "\n".join(f"- {relation.kind} [[{relation.to}]]" for relation in named)
     return replace(section, content=f"{section.content.rstrip()}\n\n{links}", relations=[])
 

@@ -129,13 +129,13 @@ def _read_subject(
             if section.anchor == params.anchor
         ]
         return _Subject("".join(texts), frozenset([params.anchor]))
-    texts = _read_topics(reader, [params.topic or ""], params, config, options)
-    if not texts:
+    by_anchor = _read_topics(reader, [params.topic or ""], params, config, options)
+    if not by_anchor:
         raise NoteNotFound(
             f"no section has the topic {params.topic}",
             hint="a topic is the key `topic`, or the title of a note; see: memsyncd topic list",
         )
-    return _Subject("\n\n".join(texts.values())[:TOPIC_CHARACTERS], frozenset(texts))
+    return _Subject("\n\n".join(by_anchor.values())[:TOPIC_CHARACTERS], frozenset(by_anchor))
 
 
 def _read_topics(
