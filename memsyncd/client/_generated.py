@@ -529,6 +529,7 @@ class GeneratedMethods(Closing):
         kind: Words = (),
         topic: str | None = None,
         min_similarity: float = 0.5,
+        by: str | None = None,
         min_workspaces: int = 2,
         limit: int = 20,
         timeout_s: float | None = None,
@@ -541,8 +542,11 @@ class GeneratedMethods(Closing):
         its note.
         `min_similarity`: From 0.1 to 1. It is the share of words, and of pairs of adjacent words,
         in common.
-        `min_workspaces`: Only patterns of at least so many workspaces.
-        `limit`: At most so many patterns. Patterns of the most workspaces come first.
+        `by`: Compare the sections of different values of this key, in place of different
+        workspaces. It is `task`, `session`, `source`, a part of a nested source (`source.client`),
+        or a key of your own. One workspace is enough.
+        `min_workspaces`: Only patterns of at least so many workspaces, or values of the key `by`.
+        `limit`: At most so many patterns. Patterns of the most workspaces, or values, come first.
         `timeout_s`: How long the answer may take.
         """
         params: dict[str, Any] = {
@@ -550,6 +554,7 @@ class GeneratedMethods(Closing):
             "kind": convert_words(kind),
             "topic": topic,
             "min_similarity": min_similarity,
+            "by": by,
             "min_workspaces": min_workspaces,
             "limit": limit,
         }

@@ -1000,18 +1000,25 @@ class SimilarSections(TypedDict):
 
 class PatternSection(FoundSection):
     workspace: str
+    # Its value of the key `by`, if the request names one.
+    value: str | None
     # The beginning of the section, as one line of plain text.
     snippet: str
 
 
 class Pattern(TypedDict):
-    """Sections of several workspaces that have the same kind and topic, and similar texts."""
+    """Sections of several workspaces, or of several values of the key `by`, that have the same kind
+    and topic, and similar texts.
+    """
 
     kind: str | None
     topic: str | None
-    # Each section is at least so similar to another section of the pattern.
+    # Each section is at least so similar to another section of the pattern: by words, or by the
+    # cosine of their vectors if only vectors found it.
     similarity: float
     n_workspaces: int
+    # The values of the key `by` that its sections have.
+    values: list[str]
     sections: list[PatternSection]
 
 
@@ -1019,11 +1026,15 @@ class Patterns(TypedDict):
     patterns: list[Pattern]
     # How many patterns were found, also beyond `limit`.
     n_patterns: int
-    # How many sections were compared: sections with a kind or topic that several workspaces have.
+    # How many sections were compared: sections with a kind or topic that several workspaces, or
+    # values of the key `by`, have.
     compared: int
     # How many sections were too many to compare. The sections of the notes saved last are compared
     # first.
     left_out: int
+    # `ready` or `partial` if vectors found sections of one workspace that say the same in other
+    # words, as they do with `by`; else `off`.
+    semantic: Literal["off", "partial", "ready"]
     workspaces: list[AnsweringWorkspace]
     freshness: Freshness
     took_ms: float

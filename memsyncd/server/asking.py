@@ -560,10 +560,10 @@ class PatternFinder:
         start_s = self._clock.now_s()
         chosen = choose_named(self._workspaces, params.workspace)
         are_named = params.workspace not in (None, "*")
-        if len(chosen) < params.min_workspaces and are_named:
+        if len(chosen) < params.min_workspaces and are_named and params.by is None:
             raise BadRequest(
                 f"patterns: fewer are named than min_workspaces, {params.min_workspaces}",
-                hint="name more workspaces, or * for all",
+                hint="name more workspaces, or * for all, or a key such as source.client as `by`",
             )
         limit_s = params.timeout_ms / 1000 if params.timeout_ms else PATTERNS_S
         end_s = start_s + limit_s
@@ -585,6 +585,7 @@ class PatternFinder:
             n_patterns=len(recurring),
             compared=sum(len(value.sections) for value in values),
             left_out=sum(value.n_left_out for value in values),
+            semantic=patterns.join_states(values),
             workspaces=[
                 describe_workspace_part(workspace, {}, errors.get(workspace.id))
                 for workspace in chosen
@@ -601,7 +602,7 @@ class PatternFinder:
 
     async def _read(
         self,
-        counted: list[WorkspacePart[dict[patterns.Category, int]]],
+        counted: list[WorkspacePart[dict[patterns.Category, dict[str, int]]]],
         params: PatternsParams,
         end_s: float,
     ) -> list[WorkspacePart[patterns.ReadSections]]:
@@ -621,15 +622,19 @@ class PatternFinder:
         config = self._workspaces.config
 
         def read(workspace: Workspace, options: RunOptions) -> patterns.ReadSections:
-            own = {key: n for key, n in counts[workspace.id].items() if key in common}
+            own = {
+                category: sum(by_owner.values())
+                for category, by_owner in counts[workspace.id].items()
+                if category in common
+            }
             return patterns.read_category_sections(
                 workspace,
                 own.keys(),
                 sum(own.values()),
                 config,
                 options,
+                params,
                 most=most,
-                has_titles=params.topic is not None,
             )
 
         return await self._federation.ask_each(chosen, self._prepare, read, end_s)

@@ -639,18 +639,25 @@ def count_pairs(
 # --- Kinds and topics -----------------------------------------------------------------------------
 
 _CATEGORIES = (
-    "SELECT s.kind, {topic} AS of_topic, count(*) FROM sections s JOIN files f ON f.id = s.file"
-    " WHERE s.status IS NOT 'archived' AND EXISTS(SELECT 1 FROM chunks WHERE section = s.id)"
-    " GROUP BY 1, 2 HAVING s.kind IS NOT NULL OR of_topic IS NOT NULL"
+    "SELECT s.kind, {topic} AS of_topic, {value} AS of_value, count(*)"
+    " FROM sections s JOIN files f ON f.id = s.file"
+    " WHERE s.status IS NOT 'archived' AND of_value IS NOT NULL"
+    " AND EXISTS(SELECT 1 FROM chunks WHERE section = s.id)"
+    " GROUP BY 1, 2, 3 HAVING s.kind IS NOT NULL OR of_topic IS NOT NULL"
 )
 _OF_CATEGORIES = (
     "SELECT c.id, s.id, f.path, s.start_line, s.end_line, s.kind,"
-    " {topic} AS of_topic, min(c.start_line) FROM sections s JOIN files f ON f.id = s.file"
-    " JOIN chunks c ON c.section = s.id WHERE s.status IS NOT 'archived' AND EXISTS("
-    "SELECT 1 FROM json_each(?) k WHERE json_extract(k.value, '$[0]') IS s.kind"
+    " {topic} AS of_topic, {value} AS of_value, min(c.start_line)"
+    " FROM sections s JOIN files f ON f.id = s.file"
+    " JOIN chunks c ON c.section = s.id WHERE s.status IS NOT 'archived'"
+    " AND of_value IS NOT NULL AND EXISTS("
+    "SELECT 1 FROM json_each(:categories) k WHERE json_extract(k.value, '$[0]') IS s.kind"
     " AND json_extract(k.value, '$[1]') IS of_topic)"
-    " GROUP BY s.id ORDER BY f.mtime_ns DESC, f.path, s.start_line LIMIT ?"
+    " GROUP BY s.id ORDER BY f.mtime_ns DESC, f.path, s.start_line LIMIT :most"
 )
+# The value of a key of a section: of a column, or of the section's other keys, else its note's.
+_COLUMN_KEYS = frozenset(("task", "session", "source", "status", "lifecycle", "priority"))
+_VALUE = "coalesce(json_extract(s.extra, :place), json_extract(f.extra, :place))"
 
 
 _TOPICS = (
@@ -660,7 +667,7 @@ _TOPICS = (
 
 
 class CategorySection(NamedTuple):
-    """A section with its kind and its topic; `chunk` is its first chunk."""
+    """A section with its kind, its topic and its value of a key; `chunk` is its first chunk."""
 
     chunk: int
     section: int
@@ -669,6 +676,7 @@ class CategorySection(NamedTuple):
     end_line: int
     kind: str | None
     topic: str | None
+    value: str
 
     @property
     def span(self) -> Span:
@@ -681,13 +689,14 @@ def read_topics(reader: Reader, anchors: Iterable[str]) -> dict[str, str]:
 
 
 def count_categories(
-    reader: Reader, *, has_titles: bool = False
-) -> dict[tuple[str | None, str | None], int]:
-    """Count the sections by kind and topic, without archived sections and without sections that
-    have neither. With `has_titles`, the title of a note is the topic of sections that state none.
+    reader: Reader, *, has_titles: bool = False, key: str = ""
+) -> dict[tuple[str | None, str | None, str], int]:
+    """Count the sections by kind, topic and value of a key, without archived sections and without
+    sections that have neither kind nor topic, or no such key. Without a key the value is empty.
+    With `has_titles`, the title of a note is the topic of sections that state none.
     """
-    statement = _CATEGORIES.format(topic=TOPIC if has_titles else STATED_TOPIC)
-    return {(kind, topic): n_sections for kind, topic, n_sections in reader.rows(statement)}
+    statement, bindings = _compile_categories(_CATEGORIES, key, has_titles=has_titles)
+    return {tuple(category): n for *category, n in reader.rows(statement, bindings)}
 
 
 def find_category_sections(
@@ -696,10 +705,20 @@ def find_category_sections(
     *,
     limit: int,
     has_titles: bool = False,
+    key: str = "",
 ) -> list[CategorySection]:
     """Return sections of these kinds and topics, not archived, from the notes saved last.
-    `has_titles` is as in `count_categories`.
+    `has_titles` and `key` are as in `count_categories`.
     """
-    keys = json.dumps(sorted(categories, key=repr))
-    statement = _OF_CATEGORIES.format(topic=TOPIC if has_titles else STATED_TOPIC)
-    return [CategorySection(*row[:-1]) for row in reader.rows(statement, (keys, limit))]
+    statement, bindings = _compile_categories(_OF_CATEGORIES, key, has_titles=has_titles)
+    bindings |= {"categories": json.dumps(sorted(categories, key=repr)), "most": limit}
+    return [CategorySection(*row[:-1]) for row in reader.rows(statement, bindings)]
+
+
+def _compile_categories(
+    statement: str, key: str, *, has_titles: bool
+) -> tuple[str, dict[str, Any]]:
+    column = f"s.{key}" if key in _COLUMN_KEYS else _VALUE if key else "''"
+    topic = TOPIC if has_titles else STATED_TOPIC
+    bindings = {"place": f'$."{key}"'} if column == _VALUE else {}
+    return statement.format(topic=topic, value=column), bindings

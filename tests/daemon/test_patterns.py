@@ -85,3 +85,27 @@ def test_the_command_names_each_place(clients: list[Place]) -> None:
         str(second.root / ".memories/errors.md"),
         str(second.root / ".memories/errors.md"),
     ]
+
+
+def test_what_recurs_with_several_clients_of_one_workspace_is_one_pattern(
+    home: Home, make_place: Callable[..., Place]
+) -> None:
+    root = home.make_folder()
+    write_first_notes(root)
+    place = make_place(root)
+    with Memsyncd(place.root, env=place.env) as memory:
+        for client, text in (("acme", POOL), ("globex", ALMOST), ("acme", POOL)):
+            source = {"client": client, "date": "2026-03-01"}
+            memory.add(text, summary="Pool", kind="error", source=source)
+        [pattern] = memory.patterns(workspaces=place.id, by="source.client")["patterns"]
+        assert pattern["values"] == ["acme", "globex"]
+        assert sorted(section["value"] for section in pattern["sections"]) == [
+            "acme", "acme", "globex",
+        ]  # fmt: skip
+        with pytest.raises(BadRequest, match="than min_workspaces"):
+            memory.patterns(workspaces=place.id)
+    place.client.call("sync", workspace=place.id)
+    words = (sys.executable, "-m", "memsyncd", "patterns", "--by", "source.client")
+    head, *places = place.run(*words, "-w", place.id).splitlines()
+    assert head.startswith("error  2 values of source.client  0.")
+    assert {line.split()[0] for line in places} == {"[acme]", "[globex]"}

@@ -86,6 +86,17 @@ def strip_links(value: str) -> str:
     return _LINK.sub(r"\1", value) if "[[" in value else value
 
 
+def find_nested_value(text: str, name: str) -> str | None:
+    """Return a part of a nested value, which is stored as `client: acme; date: 2026-03-01`; None
+    without such a part.
+    """
+    for part in text.split(";"):
+        key, colon, value = part.partition(":")
+        if colon and key.strip().casefold() == name.casefold():
+            return value.strip() or None
+    return None
+
+
 def split_list(value: str) -> Iterator[str]:
     """The values of a list; a text without commas is one value."""
     return filter(None, (each.strip() for each in value.split(",")))

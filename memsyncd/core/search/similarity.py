@@ -14,7 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
 from memsyncd.core.search.words import split_words
@@ -127,7 +127,9 @@ class SimilarGroup(NamedTuple):
 
 
 def group_similar(
-    items: Sequence[tuple[str, Features]], min_similarity: float
+    items: Sequence[tuple[str, Features]],
+    min_similarity: float,
+    near: Iterable[tuple[int, int, float]] = (),
 ) -> list[SimilarGroup]:
     """Group items of different owners (`items`: owner and features) whose similarity is at least
     `min_similarity`; items that are similar to a third one are in one group.
@@ -136,10 +138,13 @@ def group_similar(
     of different owners. An item is compared with the items that share most of its rarest features;
     texts that are nearly the same do. So the work grows with the number of items, and not with the
     number of pairs, even if `min_similarity` is very low.
+
+    `near` are further pairs that are similar, each with its similarity.
     """
     nearest = [0.0] * len(items)
     pairs = []
-    for first, other, similarity in _find_similar_pairs(items, min_similarity):
+    others = (pair for pair in near if items[pair[0]][0] != items[pair[1]][0])
+    for first, other, similarity in chain(_find_similar_pairs(items, min_similarity), others):
         pairs.append((first, other))
         nearest[first] = max(nearest[first], similarity)
         nearest[other] = max(nearest[other], similarity)

@@ -144,27 +144,38 @@ class PatternsParams(Params, frozen=True, kw_only=True):
     note."""
     min_similarity: Annotated[float, msgspec.Meta(ge=0.1, le=1.0)] = 0.5
     """From 0.1 to 1. It is the share of words, and of pairs of adjacent words, in common."""
+    by: Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern='^[^"]+$')] | None = None
+    """Compare the sections of different values of this key, in place of different workspaces. It is
+    `task`, `session`, `source`, a part of a nested source (`source.client`), or a key of your own.
+    One workspace is enough."""
     min_workspaces: Annotated[int, msgspec.Meta(ge=2, le=200)] = 2
-    """Only patterns of at least so many workspaces."""
+    """Only patterns of at least so many workspaces, or values of the key `by`."""
     limit: Limit = 20
-    """At most so many patterns. Patterns of the most workspaces come first."""
+    """At most so many patterns. Patterns of the most workspaces, or values, come first."""
     timeout_ms: TimeoutMs | None = None
 
 
 class PatternSection(FoundSection, frozen=True, kw_only=True):
     workspace: str
+    value: str | None = None
+    """Its value of the key `by`, if the request names one."""
     snippet: str
     """The beginning of the section, as one line of plain text."""
 
 
 class Pattern(Result, frozen=True, kw_only=True):
-    """Sections of several workspaces that have the same kind and topic, and similar texts."""
+    """Sections of several workspaces, or of several values of the key `by`, that have the same kind
+    and topic, and similar texts.
+    """
 
     kind: str | None
     topic: str | None
     similarity: float
-    """Each section is at least so similar to another section of the pattern."""
+    """Each section is at least so similar to another section of the pattern: by words, or by the
+    cosine of their vectors if only vectors found it."""
     n_workspaces: int
+    values: list[str] = msgspec.field(default_factory=list)
+    """The values of the key `by` that its sections have."""
     sections: list[PatternSection]
 
 
@@ -173,11 +184,14 @@ class Patterns(Result, frozen=True, kw_only=True):
     n_patterns: int
     """How many patterns were found, also beyond `limit`."""
     compared: int
-    """How many sections were compared: sections with a kind or topic that several workspaces
-    have."""
+    """How many sections were compared: sections with a kind or topic that several workspaces, or
+    values of the key `by`, have."""
     left_out: int
     """How many sections were too many to compare. The sections of the notes saved last are compared
     first."""
+    semantic: SemanticState = "off"
+    """`ready` or `partial` if vectors found sections of one workspace that say the same in other
+    words, as they do with `by`; else `off`."""
     workspaces: list[AnsweringWorkspace]
     freshness: Freshness
     took_ms: float
@@ -237,9 +251,12 @@ OPERATIONS = (
             words="patterns",
             group="Find",
             summary="list memories that recur in several workspaces",
+            usages={"by": "--by KEY"},
             help={
+                "by": "compare different values of this key, such as source.client, instead of"
+                " workspaces",
                 "workspace": "compare these workspaces: a name, an id or a folder in it; by default"
-                " all"
+                " all",
             },
             prepare="compare_all",
             show="show_patterns",
@@ -248,6 +265,7 @@ OPERATIONS = (
                 "memsyncd patterns",
                 "memsyncd patterns --kind error --min-workspaces 3",
                 "memsyncd patterns -w api -w web --topic redis",
+                "memsyncd patterns -w consulting --by source.client",
             ),
         ),
         python=Python(name="patterns"),

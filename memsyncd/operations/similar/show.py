@@ -115,17 +115,20 @@ def compare_all(args: Args, _console: Console) -> dict[str, Any]:
     return {} if args.workspace else {"workspace": "*"}
 
 
-def show_patterns(answer: dict[str, Any], _args: Args, console: Console) -> None:
+def show_patterns(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal, cleaned = console.terminal, clean_values(answer)
     names = {workspace["id"]: workspace["name"] for workspace in cleaned["workspaces"]}
     for pattern in cleaned["patterns"]:
         subject = "  ".join(filter(None, (pattern["kind"], pattern["topic"])))
+        values = pattern["values"]
         places = f"{pattern['n_workspaces']} workspaces"
+        places = f"{render_count(len(values), 'value')} of {args.by}" if values else places
         terminal.print(f"{terminal.paint('bold', subject)}  {places}  {pattern['similarity']:.2f}")
         for section in pattern["sections"]:
             workspace, trail = section["workspace"], " › ".join(section["heading"])
             place = console.render_place(section, workspace)
-            terminal.print(f"  [{names.get(workspace, workspace)}] {place}  {trail}")
+            owner = section["value"] or names.get(workspace, workspace)
+            terminal.print(f"  [{owner}] {place}  {trail}")
     if not answer["patterns"]:
         terminal.report("nothing recurs; look further with --min-similarity 0.3")
     n_more = answer["n_patterns"] - len(answer["patterns"])
