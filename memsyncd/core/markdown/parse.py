@@ -262,8 +262,8 @@ def make_chunks(
 
 
 def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) -> str:
-    """The title in the front matter, else the first heading of level 1, else the `name` of an agent's
-    memory (a note with a `description`), else the file's name without its suffix.
+    """The title in the front matter, else the first heading of level 1, else the `name` of an
+    agent's memory (a note with a `description`), else the file's name without its suffix.
     """
     stated = dict(meta.extra)
     title = stated.get("title", "").strip() or next(
