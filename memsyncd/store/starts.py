@@ -36,7 +36,7 @@ _COLUMNS = (
     "c.id, c.section, f.path, c.start_line, c.end_line, c.tokens, f.mtime_ns, s.kind, s.importance"
 )
 _OF_FILES = (
-    "CROSS JOIN sections s INDEXED BY sections_by_file ON s.file = f.id"
+    "CROSS JOIN sections s INDEXED BY sections_by_anchor ON s.file = f.id"
     " CROSS JOIN chunks c ON c.section = s.id"
 )
 _IN_ORDER = "ORDER BY f.mtime_ns DESC, f.path, c.start_line, c.id LIMIT :limit"
@@ -68,7 +68,7 @@ WHERE f.id IN (SELECT value FROM json_each(:files)) AND f.path <> :memory AND {_
 """
 _RECENT = """
 SELECT f.id FROM files f WHERE EXISTS (
-  SELECT 1 FROM sections s INDEXED BY sections_by_file CROSS JOIN chunks c ON c.section = s.id
+  SELECT 1 FROM sections s INDEXED BY sections_by_anchor CROSS JOIN chunks c ON c.section = s.id
   WHERE s.file = f.id {condition}
 ) ORDER BY f.mtime_ns DESC, f.path LIMIT :n_notes
 """
