@@ -212,10 +212,14 @@ JobFactory = Callable[[Workspace, Config, Clock], Job[T]]
 class _Saves(msgspec.Struct, eq=False):
     """The announced paths that one sync scans. Other paths join them until the sync starts, which
     makes `request`.
+
+    `indexed` is done when the sync has committed, or has failed: before anything that follows, so
+    that a request which waits for the save goes on first.
     """
 
     paths: set[str]
     request: SyncRequest = SyncRequest()
+    indexed: Future[None] = msgspec.field(default_factory=Future)
 
 
 class Scheduler:
@@ -263,8 +267,8 @@ class Scheduler:
         """For each workspace whose first scan has not been submitted, the events that it waits for.
         """
         self._scans: dict[str, Future[SyncDone]] = {}
-        self._saves: dict[str, Future[SyncDone]] = {}
-        """For each workspace the last sync of paths that events have announced."""
+        self._saves: dict[str, Future[None]] = {}
+        """For each workspace `_Saves.indexed` of the last paths that events have announced."""
         self._waiting_saves: dict[str, _Saves] = {}
         """For each workspace the paths of such a sync that has not started; `_saves_lock` guards
         them."""
@@ -398,19 +402,22 @@ class Scheduler:
                 waiting.paths.update(paths)
                 return
             saves = self._waiting_saves[workspace.id] = _Saves(set(paths))
-            job = partial(self._sync_save, workspace, saves)
-            self._saves[workspace.id] = self._submit(
+            self._saves[workspace.id] = saves.indexed
+            job = self._submit(
                 workspace,
-                job,
+                partial(self._sync_save, workspace, saves),
                 lambda workspace, done: self._synced(saves.request, workspace, done),
                 is_urgent=True,
                 deliver=self._after_answers,
             )
+            job.add_done_callback(lambda _: _set_done(saves.indexed))
 
     # --- requests ---
 
-    def find_save(self, workspace: Workspace) -> Future[SyncDone] | None:
-        """The sync of a save that waits or runs now, if there is one."""
+    def find_save(self, workspace: Workspace) -> Future[None] | None:
+        """A future that is done when a save is indexed whose sync waits or runs; None without such
+        a save.
+        """
         save = self._saves.get(workspace.id)
         return None if save is None or save.done() else save
 
@@ -660,6 +667,7 @@ class Scheduler:
             self._submit(workspace, record, lambda _workspace, _done: None, is_next=True)
         # Before the requests are answered that wait for the save.
         self._note_scanned(workspace, request, done)
+        _set_done(saves.indexed)
         return done
 
     def _start_saves(self, workspace: Workspace, saves: _Saves) -> SyncRequest:
@@ -877,6 +885,11 @@ class Scheduler:
             self.run_slices(workspace, factory, then=then)
         elif then is not None:
             call_soon(self._loop, then)
+
+
+def _set_done(future: Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _is_waiting(job: Future[Any] | None) -> bool:

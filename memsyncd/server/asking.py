@@ -27,7 +27,6 @@ from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.plan import RunOptions, must_prepare
 from memsyncd.engine.scheduler import JobFactory, Scheduler
-from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, Busy, MemsyncdError, NotFresh, StoreFailed
@@ -176,7 +175,7 @@ class Asker:
 
     # --- one workspace ---
 
-    def _find_saves(self, chosen: Sequence[Workspace]) -> list[Future[SyncDone]]:
+    def _find_saves(self, chosen: Sequence[Workspace]) -> list[Future[None]]:
         saves = map(self._workspaces.scheduler.find_save, chosen)
         return [save for save in saves if save is not None]
 
