@@ -21,6 +21,7 @@ from memsyncd.core.search.tasks import (
     PROJECT,
     ItemValue,
     TaskItem,
+    find_ready,
     list_memory_parts,
     make_memory_chunks,
 )
@@ -33,13 +34,23 @@ from memsyncd.engine.relations import find_relations
 from memsyncd.engine.workspace import Workspace
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.tasks.declare import TaskSection
-from memsyncd.store.lookup import OutlinedWork, StoredNote, by_path, stream_notes, stream_work
+from memsyncd.store.lookup import (
+    OutlinedWork,
+    StoredNote,
+    by_path,
+    count_open_work,
+    find_open_work,
+    stream_notes,
+    stream_work,
+)
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import find_notes_with_relation, has_relation, read_digest
 from memsyncd.store.texts import read_note_text
 
 READ_LIMIT_S = 5.0
 BLOCKED_BY, CHECKPOINT = "blocked_by", "checkpoint"
+# Of so many open sections of tasks, each is judged, whether it is ready.
+MAX_JUDGED = 2_000
 # How many values one filter takes.
 MAX_VALUES = 32
 _COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
@@ -115,17 +126,48 @@ class WorkReader(NamedTuple):
         `has`, by anchor, in file order. The items have no heading, no body and no linked blockers.
         """
         compiled = complete_filters(filters, self.config, self.now_s)
-        show: Callable[[str], str] = cache(redact)
-        if not must_redact(self.reader, self.config):
-            show = str
         with stream_work(self.reader, compiled, has=has, has_tags=has_tags) as rows:
-            return {row.anchor: _outline_item(row, self.config.kinds, show) for row in rows}
+            return self._outline(rows)
 
     def outline_with_blockers(self, filters: Filters) -> dict[str, TaskItem]:
         """Outline the sections of tasks that pass the filters, with their linked blockers, and the
         sections of everything that blocks them.
         """
-        items = self._add_linked_blockers(self.outline(filters, has=["task"]))
+        return self._add_blockers(self.outline(filters, has=["task"]))
+
+    def find_first_ready(
+        self, *, limit: int, closed: Collection[str], includes_archived: bool
+    ) -> tuple[list[TaskItem], int, int]:
+        """Return the first `limit` sections of tasks that can be worked on, and how many are ready
+        and how many blocked. Of more than MAX_JUDGED open sections, blockers are looked up for
+        those alone that are returned; others count as ready unless their status is `blocked`.
+        """
+        filters = Filters(include_archived=includes_archived)
+        compiled = complete_filters(filters, self.config, self.now_s)
+        n_open, n_blocked = count_open_work(self.reader, compiled)
+        if n_open <= MAX_JUDGED:
+            items = self.outline_with_blockers(filters)
+            ready, n_blocked = find_ready([*items.values()], None, closed=closed)
+            return ready[:limit], len(ready), n_blocked
+        most = 2 * limit
+        while True:
+            batch = self._outline(find_open_work(self.reader, compiled, most=most))
+            items = self._add_blockers(dict(batch))
+            every, _ = find_ready([*items.values()], None, closed=closed)
+            ready = [item for item in every if item.anchor in batch][:limit]
+            if len(ready) == limit or len(batch) < most:
+                return ready, n_open - n_blocked, n_blocked
+            most *= 4
+
+    def _outline(self, rows: Iterable[OutlinedWork]) -> dict[str, TaskItem]:
+        show: Callable[[str], str] = cache(redact)
+        if not must_redact(self.reader, self.config):
+            show = str
+        return {row.anchor: _outline_item(row, self.config.kinds, show) for row in rows}
+
+    def _add_blockers(self, items: dict[str, TaskItem]) -> dict[str, TaskItem]:
+        """Add linked blockers to the items, and the sections of everything that blocks them."""
+        items = self._add_linked_blockers(items)
         for of_blockers in self._list_blockers(items):
             items = self.outline(of_blockers) | items
         return items

@@ -223,6 +223,14 @@ def compile_section_filters(reader: Reader, filters: Filters) -> tuple[str, Bind
     return joined, bindings
 
 
+def compile_hidden(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
+    """Compile a condition on sections `s` that leaves out those that filters hide, and its
+    bindings. It is empty if there are none.
+    """
+    hidden = _find_hidden(reader, filters)
+    return " AND ".join(_exclude_hidden(hidden)), _bind_now(hidden, filters)
+
+
 def _exclude_hidden(hidden: Iterable[str]) -> list[str]:
     return [f"NOT coalesce({_IN_JOIN[each]}, 0)" for each in hidden]
 

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from operator import attrgetter, itemgetter
 from string import ascii_lowercase
 from typing import Any, NamedTuple, TypeVar
@@ -14,6 +15,7 @@ import msgspec
 
 from memsyncd.core.model import Span
 from memsyncd.core.search.filters import Filters, fold_value, split_list
+from memsyncd.core.search.tasks import RECORDS
 from memsyncd.store.counts import (
     BYTES,
     LARGEST,
@@ -27,12 +29,14 @@ from memsyncd.store.filters import (
     STATED_TOPIC,
     TOPIC,
     Bindings,
+    compile_hidden,
     compile_match_filters,
     compile_section_filters,
     find_file_ids,
     find_ids,
 )
 from memsyncd.store.pool import Reader, encode_numbers
+from memsyncd.store.schema import OPEN_WORK
 from memsyncd.store.sections import (
     ANCHOR,
     FROM_SECTIONS,
@@ -193,12 +197,31 @@ class OutlinedWork(NamedTuple):
     """Separated by `\x1f`, if they are asked for."""
 
 
-_WORK = (
-    f"SELECT {ANCHOR}, f.path, s.start_line, s.end_line, s.kind, s.importance, s.priority,"
-    " s.lifecycle, s.status, s.task, s.session, s.created, coalesce(s.day, f.day), f.mtime_ns,"
-    " coalesce(s.extra ->> 'blocked_by', f.extra ->> 'blocked_by'), {tags}"
-    f" {FROM_SECTIONS} WHERE s.is_empty IS NULL{{allowed}} ORDER BY f.path, s.start_line"
+_WORK_COLUMNS = (
+    f"{ANCHOR}, f.path, s.start_line, s.end_line, s.kind, s.importance, s.priority, s.lifecycle,"
+    " s.status, s.task, s.session, s.created, coalesce(s.day, f.day), f.mtime_ns,"
+    " coalesce(s.extra ->> 'blocked_by', f.extra ->> 'blocked_by')"
 )
+_WORK = (
+    f"SELECT {_WORK_COLUMNS}, {{tags}} {FROM_SECTIONS} WHERE s.is_empty IS NULL{{allowed}}"
+    " ORDER BY f.path, s.start_line"
+)
+_OPEN = (
+    f"sections s INDEXED BY sections_of_work {{join}} WHERE {OPEN_WORK.format(s='s.')} AND NOT"
+    f" coalesce(lower(s.kind) IN ({', '.join(map(repr, sorted(RECORDS)))}), 0){{allowed}}"
+)
+_N_OPEN = f"SELECT count(*), coalesce(sum(lower(s.status) IS 'blocked'), 0) FROM {_OPEN}"
+_OF_PRIORITY = (
+    f"SELECT {_WORK_COLUMNS}, NULL FROM {_OPEN} AND lower(s.status) IS NOT 'blocked'"
+    " AND coalesce(s.priority, 'P9') = :priority AND coalesce(s.created, s.day) {is_dated}"
+    " ORDER BY {time}, f.path, s.start_line LIMIT :most"
+)
+# A section without a date has the day of its note, so that no index of sections has its order.
+_TIMES = {
+    "IS NOT NULL": "coalesce(s.created, s.day)",
+    "IS NULL": "coalesce(f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))",
+}
+_PRIORITIES = ("P0", "P1", "P2", "P3", "P9")
 _TAGS_OF = "(SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
 
 
@@ -215,6 +238,41 @@ def stream_work(
     statement = _WORK.format(allowed=allowed, tags=_TAGS_OF if has_tags else "NULL")
     with reader.stream(statement, bindings) as rows:
         yield map(OutlinedWork._make, rows)
+
+
+def count_open_work(reader: Reader, filters: Filters) -> tuple[int, int]:
+    """Count the sections of tasks that are open and no records, without those that the filters
+    hide; and the sections among them whose status is `blocked`.
+    """
+    hidden, bindings = compile_hidden(reader, filters)
+    allowed = f" AND {hidden}" if hidden else ""
+    [(n_open, n_blocked)] = reader.rows(_N_OPEN.format(join="", allowed=allowed), bindings)
+    return n_open, n_blocked
+
+
+def find_open_work(reader: Reader, filters: Filters, *, most: int) -> list[OutlinedWork]:
+    """Return the first `most` sections that `count_open_work` counts, without blocked ones: P0
+    first, then the oldest, then by path and line.
+    """
+    hidden, bindings = compile_hidden(reader, filters)
+    parts = {"join": "JOIN files f ON f.id = s.file", "allowed": f" AND {hidden}" if hidden else ""}
+    first: list[OutlinedWork] = []
+    for priority in _PRIORITIES:
+        dated: list[OutlinedWork] = []
+        for is_dated, time in _TIMES.items():
+            bound = {**bindings, "priority": priority, "most": most - len(first)}
+            statement = _OF_PRIORITY.format(is_dated=is_dated, time=time, **parts)
+            dated += map(OutlinedWork._make, reader.rows(statement, bound))
+        first += sorted(dated, key=_order_work)[: most - len(first)]
+        if len(first) == most:
+            break
+    return first
+
+
+def _order_work(work: OutlinedWork) -> tuple[str, str, int]:
+    saved = datetime.fromtimestamp(work.mtime_ns / 1e9)  # noqa: DTZ006  days of people
+    day = work.day or saved.date().isoformat()
+    return work.created or day, work.path, work.start_line
 
 
 # --- Pages of notes -------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from typing import Any
 import apsw
 
 from memsyncd.core.digest import digest_bytes, digest_text
+from memsyncd.core.search.tasks import FINISHED
 from memsyncd.store.blobs import Blobs
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
@@ -41,6 +42,12 @@ READING_VERSION = 20
 # deleted rows are not merged for this reason alone: each merge would raise them by a level, up to
 # the level of the largest segment, which would be merged as well.
 MERGING = "('automerge', 0), ('usermerge', 2), ('crisismerge', 512), ('deletemerge', 0)"
+
+# The sections of tasks that have a text and are not finished; `s` is the table's name and a dot.
+OPEN_WORK = (
+    "{s}task IS NOT NULL AND {s}is_empty IS NULL AND NOT coalesce(lower({s}status) IN"
+    f" ({', '.join(map(repr, sorted(FINISHED)))}), 0)"
+)
 
 SCHEMA = f"""
 CREATE TABLE meta(
@@ -99,6 +106,9 @@ CREATE TABLE sections(
 CREATE INDEX sections_by_anchor ON sections(file, slugs);
 CREATE INDEX sections_by_kind ON sections(kind, importance, moment) WHERE kind IS NOT NULL;
 CREATE INDEX sections_by_task ON sections(task COLLATE NOCASE) WHERE task IS NOT NULL;
+CREATE INDEX sections_of_work
+  ON sections(coalesce(priority, 'P9'), coalesce(created, day), kind, status, expires)
+  WHERE {OPEN_WORK.format(s="")};
 CREATE INDEX sections_by_session ON sections(session COLLATE NOCASE) WHERE session IS NOT NULL;
 CREATE INDEX sections_by_source ON sections(source COLLATE NOCASE) WHERE source IS NOT NULL;
 CREATE INDEX sections_by_status ON sections(status COLLATE NOCASE) WHERE status IS NOT NULL;

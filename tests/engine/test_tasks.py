@@ -54,3 +54,31 @@ def test_a_task_is_blocked_by_what_is_open_or_not_known(bench: Any, named: str) 
     notes = {"tasks.md": TASKS.format(blocked_by=named), "b.md": OPEN, "ax2.md": DONE}
     ready = find_ready(bench, **notes)
     assert (ready.items, ready.blocked) == ([], 1)
+
+
+def test_of_many_open_sections_the_same_are_ready_in_the_same_order(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether each open section is judged, or only the first ones."""
+    statuses = ("open", "", "blocked", "done", "Closed", "archived")
+    parts = []
+    for number in range(60):
+        meta = f"task: WU-{number % 7}, status: {statuses[number % 6] or 'wip'}"
+        meta += f", priority: P{number % 4}" if number % 5 else ""
+        meta += f", created: 2026-03-{number % 9 + 10}" if number % 3 else ""
+        meta += f", blocked_by: WU-{number % 8}" if number % 11 == 1 else ""
+        meta += ", kind: checkpoint" if number % 13 == 2 else ""
+        meta += f", expires: 20{20 + number % 12}-01-01" if number % 7 == 3 else ""
+        body = "- blocked_by [[gone]]\n" if number % 17 == 4 else f"Text {number}.\n"
+        parts.append(f"## Part {number}\n<!-- memory: {{{meta}}} -->\n{body}")
+    for at in range(3):
+        bench.write(f".memories/2026-02-0{at + 1} n.md", "# Work\n\n" + "\n".join(parts[at::3]))
+    bench.sync(is_full=True)
+    call = make_call(bench.workspace, bench.config, now_s=NOW_S)
+    for includes in (False, True):
+        asked = [TaskReadyParams(limit=n, include_archived=includes) for n in (1, 3, 8, 50)]
+        judged = [list_ready(call, params).items for params in asked]
+        assert len(judged[-1]) > 8
+        with monkeypatch.context() as patch:
+            patch.setattr("memsyncd.engine.work.MAX_JUDGED", 0)
+            assert [list_ready(call, params).items for params in asked] == judged

@@ -78,17 +78,22 @@ def _read_sections(call: Call, filters: Filters) -> WorkSections:
 
 
 def list_ready(call: Call, params: TaskReadyParams) -> TaskReady:
-    tasks = [params.task] if params.task else []
-    filters = Filters(task=tasks, include_archived=params.include_archived)
+    closed = FINISHED if params.include_archived else CLOSED
     with reading_work(call.workspace, call.config, call.now_s) as work:
-        items = work.outline_with_blockers(filters)
-        closed = FINISHED if params.include_archived else CLOSED
-        ready, n_blocked = find_ready([*items.values()], params.task, closed=closed)
+        if params.task is None:
+            ready, n_ready, n_blocked = work.find_first_ready(
+                limit=params.limit, closed=closed, includes_archived=params.include_archived
+            )
+        else:
+            filters = Filters(task=[params.task], include_archived=params.include_archived)
+            items = work.outline_with_blockers(filters)
+            ready, n_blocked = find_ready([*items.values()], params.task, closed=closed)
+            n_ready = len(ready)
         shown = work.describe(ready[: params.limit])
     return TaskReady(
         workspace=call.workspace.id,
         items=shown,
-        n_ready=len(ready),
+        n_ready=n_ready,
         blocked=n_blocked,
     )
 
