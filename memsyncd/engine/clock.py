@@ -40,7 +40,20 @@ def read_activity(thread_id: int) -> tuple[int, ...]:
     Where the system does not tell of threads, the number changes with each second for which the
     process has run.
     """
-    return _read_schedule(thread_id) or (int(time.process_time()),)
+    activity = _read_schedule(thread_id)
+    if not activity:
+        return (int(time.process_time()),)
+    # The numbers of a thread that waits for a processor stand still until it gets one.
+    return (*activity, time.monotonic_ns()) if _is_ready(thread_id) else activity
+
+
+def _is_ready(thread_id: int) -> bool:
+    """True if a thread runs or waits for a processor."""
+    try:
+        with open(f"/proc/{thread_id}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"R"
+    except OSError:
+        return False
 
 
 def _read_schedule(thread_id: int) -> tuple[int, ...]:

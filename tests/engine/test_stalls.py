@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import sys
@@ -114,18 +115,47 @@ def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(
     run_scenario(tmp_path, scenario)
 
 
-def test_a_job_that_computes_for_long_stalls_nothing(tmp_path: Path) -> None:
+def compute(_folder: Path, may_end: threading.Event) -> Job[None]:
+    while not may_end.is_set():
+        sum(range(1000))
+    yield
+
+
+def wait_for_transaction(folder: Path, may_end: threading.Event) -> Job[None]:
+    """Wait for a lock of SQLite that another connection of this process has."""
+    path = str(folder / "locked.db")
+    writer, waiter = apsw.Connection(path), apsw.Connection(path)
+    writer.execute("BEGIN IMMEDIATE")
+    waiter.set_busy_timeout(1_000)
+    while not may_end.is_set():
+        with contextlib.suppress(apsw.BusyError):
+            waiter.execute("BEGIN IMMEDIATE")
+    writer.close()
+    waiter.close()
+    yield
+
+
+def wait_for_processor(folder: Path, may_end: threading.Event) -> Job[None]:
+    """Compute beside threads that take the interpreter's lock from this one all the time."""
+    threads = [threading.Thread(target=lambda: list(compute(folder, may_end))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    yield from compute(folder, may_end)
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("work", [compute, wait_for_transaction, wait_for_processor])
+def test_a_job_that_works_for_long_stalls_nothing(
+    tmp_path: Path, work: Callable[[Path, threading.Event], Job[None]]
+) -> None:
     policy = StallPolicy(takeover_s=0.3, stalled_s=1.5)
     may_end = threading.Event()
 
-    def compute() -> Job[None]:
-        while not may_end.is_set():
-            sum(range(1000))
-        yield
-
     async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
-        job = workspaces.scheduler._submit(a, compute, lambda _workspace, _result: None)
+        start = partial(work, tmp_path, may_end)
+        job = workspaces.scheduler._submit(a, start, lambda _workspace, _result: None)
         end_s, states = time.monotonic() + 3 * policy.stalled_s, set()
         while time.monotonic() < end_s:
             states.add(a.condition.state)
