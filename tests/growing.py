@@ -22,6 +22,7 @@ import msgspec
 
 GROUP = 10
 """So many notes share a task, a session, a topic and a keyword."""
+SECTIONS_A_NOTE = 4
 NOTES = ".memories/areas"
 _KINDS = ("decision", "bug", "convention", "summary", "tool_run", "pitfall", "insight")
 _LIFECYCLES = ("project", "task", "session", "ephemeral")
@@ -93,6 +94,74 @@ def write_notes(root: Path, n_notes: int) -> None:
     (root / "MEMORY.md").write_text("# Project\n\nThe cache is hot, and [[note-1]] says why.\n")
     (root / "README.md").write_text("# Service\n\nIt serves.\n")
 
+
+NOTE = name_note(12)
+AREA = "/memories/areas/area-1"
+WORD, GROUP_WORD = name_word(12), name_word(90_001)
+SECTION = f"{NOTE}#note-12/part-1-of-12"
+# How reading operations are called, by the name of the operation and a word for the case. Each
+# answer is bounded by the parameters, or by the sections of one task, topic, note or keyword.
+CALLS: dict[str, dict[str, Any]] = {
+    "status": {},
+    "workspace.list": {},
+    "doctor": {},
+    "problems": {},
+    "metrics": {},
+    "search": {"query": WORD},
+    "search several words": {"query": f"{WORD} {GROUP_WORD} cache"},
+    "search by tag": {"query": "cache", "filters": {"tag": ["group-tag-1"]}},
+    "search by task": {"query": "cache", "filters": {"task": ["T-1"]}},
+    "search for nothing": {"query": f"{WORD} cache", "filters": {"tag": ["nowhere"]}},
+    "search for a common word": {"query": "cache"},
+    "context": {},
+    "context of a question": {"query": f"{WORD} {GROUP_WORD}"},
+    "recall by keywords": {"keywords": ["key-1"]},
+    "recall by topic": {"topic": "topic-1"},
+    "recall by kind": {"kind": "decision"},
+    "memory view of a note": {"command": "view", "path": f"{AREA}/note-12.md"},
+    "memory view of the folder": {"command": "view", "path": "/memories"},
+    "validate": {"path": NOTE},
+    "get": {"anchor": SECTION},
+    "render": {"path": NOTE},
+    "list": {},
+    "list of a note with sections": {"path": NOTE, "sections": True},
+    "list by tag": {"tag": "group-tag-1"},
+    "list by kind": {"kind": "decision"},
+    "list by worth": {"sort": "decay", "sections": True},
+    "links": {"limit": 5},
+    "links of a note": {"path": NOTE},
+    "links dangling": {"dangling": True, "limit": 5},
+    "links of three steps": {"path": NOTE, "depth": 3, "limit": 5},
+    "similar": {"anchor": SECTION, "limit": 5},
+    "patterns": {"workspace": "*"},
+    "duplicates": {"limit": 5},
+    "stats": {},
+    "stats by tag": {"by": ["tag"], "limit": 5},
+    "stats of a task": {"filters": {"task": ["T-1"]}},
+    "access.stats": {"limit": 5},
+    "sources": {},
+    "history": {"limit": 5},
+    "history of a note": {"path": NOTE, "limit": 5},
+    "diff": {"path": NOTE},
+    "archive": {"limit": 5},
+    "archive of a task": {"filters": {"task": ["T-1"]}, "limit": 5},
+    "cleanup": {"limit": 5},
+    "topic.list": {"limit": 5},
+    "topic.list by recency": {"limit": 5, "sort": "recency"},
+    "topic.get": {"topic": NOTE},
+    "field.history": {"topic": NOTE, "field": "Part 1 of 12", "limit": 5},
+    "task.ready": {"limit": 5},
+    "task.ready of a task": {"task": "T-1", "limit": 5},
+    "task.list": {"task": "T-1"},
+    "task.list of all tasks": {},
+    "task.context": {"task": "T-1"},
+    "session.list": {"limit": 5},
+    "session.resume": {"session": "S-1"},
+    "triage": {"limit": 5},
+    "profile": {"limit": 5},
+    "signal.inbox": {"agent": "a-1", "limit": 5},
+    "signal.outbox": {"limit": 5},
+}
 
 FLOORS = {"steps": 1_000, "rows": 50, "files": 10, "bytes": 1_000}
 """The units of work, each with an amount that no call needs to stay below."""

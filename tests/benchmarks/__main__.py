@@ -25,6 +25,7 @@ from tests.benchmarks import (
     load,
     panel,
     places,
+    reads,
     saves,
     searches,
     semantic,
@@ -65,6 +66,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "wake-ups": idle.measure_wake_ups,
     "agents": idle.measure_agents,
     "panel": panel.measure_panel,
+    "reads": reads.measure_reads,
     "growth": cold.measure_growth,
 }
 SIZES = "10k,100k,all"

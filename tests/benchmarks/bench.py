@@ -59,6 +59,7 @@ class Effort:
     n_vault_notes: int = 10_000
     n_sections: int = 10_000
     n_accesses: int = 100_000
+    n_reads: int = 3
     reconcile_s: float = 5.0
     calm_s: float = CALM_S
     settle_s: float = 20.0
@@ -76,6 +77,7 @@ QUICK = Effort(
     n_vault_notes=40,
     n_sections=200,
     n_accesses=400,
+    n_reads=1,
     reconcile_s=0.5,
     calm_s=0.0,
     settle_s=0.5,

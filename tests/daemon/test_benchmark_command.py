@@ -57,4 +57,4 @@ def test_every_row_is_measured_and_printed_with_its_limit(tmp_path: Path) -> Non
         assert figure["now"] or figure["row"] in MAY_BE_MISSING, figure
         assert f"| {figure['row']} | {figure['name']}" in printed
     assert {plot.suffix for plot in plots.iterdir()} == {".svg"}
-    assert len(list(plots.iterdir())) == len(run["growth"]) == 5
+    assert len(list(plots.iterdir())) == len(run["growth"]) == 6
