@@ -190,7 +190,7 @@ def offer_context(
             is_marked=_is_marked(params, config) and not is_user_wide,
             read=matching.read,
         )
-        memories = read_memories(WorkReader(reader, config, plan.now_s), workspace, params)
+        memories = read_memories(WorkReader(reader, config, plan.now_s), workspace, params, plan)
         if has_words and is_merged:
             counts = count_terms(reader, plan, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, plan, matching, block, relations)
@@ -510,21 +510,26 @@ def _label(offer: ContextOffer, chunk: ContextChunk, label: str) -> ContextChunk
 # --- memories of the project, a task or a session -------------------------------------------------
 
 
-def read_memories(work: WorkReader, workspace: Workspace, params: ContextParams) -> WorkMemories:
+def read_memories(
+    work: WorkReader, workspace: Workspace, params: ContextParams, plan: SearchPlan
+) -> WorkMemories:
     """Read the memories that a request names: all of its task and session, and the profile."""
-    if not (params.task or params.session or params.profile):
+    is_named = bool(params.task or params.session)
+    if not (is_named or params.profile):
         return NO_MEMORIES
     request = WorkRequest(
         task=params.task,
         session=params.session,
         has_profile=params.profile or bool(params.task),
-        is_resuming=bool(params.task or params.session),
-        is_whole=bool(params.task or params.session),
+        is_resuming=is_named,
+        is_whole=is_named,
         is_by_decay=params.sort == "decay",
-        filters=params.filters,
+        base=plan.filters,
     )
     max_bytes = params.max_bytes or params.max_tokens * QUARTERS_PER_TOKEN
-    return work.read_memories(workspace, request, max_bytes=max_bytes)
+    memories = work.read_memories(workspace, request, max_bytes=max_bytes)
+    visible = [chunk for chunk in memories.chunks if (workspace.id, chunk.path) not in plan.absent]
+    return memories._replace(chunks=visible)
 
 
 def _read_metas(

@@ -346,9 +346,12 @@ def complete_filters(
     config: Config,
     now_s: float,
     accesses: Mapping[str, int] = NO_ACCESSES,
+    base: Filters = NO_FILTERS,
 ) -> Filters:
-    """Parse the filters of a request at this time. Raises the errors of `read_filters`."""
-    parsed = read_filters(filters, find_local_day(now_s))
+    """Parse the filters of a request at this time; join them with `base`. Raises the errors of
+    `read_filters`.
+    """
+    parsed = read_filters(filters, find_local_day(now_s)).join(base)
     return _complete(parsed, config, make_valuation(config, now_s, accesses))
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -16,7 +16,8 @@ from memsyncd.core.editing.kinds import KindDefaults, find_importance
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.paths import has_wildcard, is_note_name
 from memsyncd.core.search.context import ContextChunk
-from memsyncd.core.search.filters import EVERYTHING
+from memsyncd.core.search.filters import EVERYTHING, NO_FILTERS
+from memsyncd.core.search.filters import Filters as Conditions
 from memsyncd.core.search.tasks import (
     PROJECT,
     ItemValue,
@@ -77,7 +78,8 @@ def reading_work(workspace: Workspace, config: Config, now_s: float) -> Iterator
 
 class WorkRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The project, task and session that a block is about. `list_memory_parts` says which parts it
-    has. The most valuable of each part comes first by decay, else the latest.
+    has. The most valuable of each part comes first by decay, else the latest. Its sections pass
+    `base`, too; what blocks them need not.
     """
 
     task: str | None = None
@@ -86,7 +88,8 @@ class WorkRequest(msgspec.Struct, frozen=True, kw_only=True):
     is_resuming: bool = False
     is_whole: bool = False
     is_by_decay: bool = False
-    filters: Filters = Filters()
+    include_archived: bool = False
+    base: Conditions = NO_FILTERS
 
 
 class WorkMemories(NamedTuple):
@@ -106,9 +109,9 @@ class WorkReader(NamedTuple):
     config: Config
     now_s: float
 
-    def read(self, filters: Filters) -> dict[str, WorkSection]:
-        """Return the sections that pass the filters and have a text."""
-        compiled = complete_filters(filters, self.config, self.now_s)
+    def read(self, filters: Filters, base: Conditions = NO_FILTERS) -> dict[str, WorkSection]:
+        """Return the sections that pass the filters and `base`, and have a text."""
+        compiled = complete_filters(filters, self.config, self.now_s, base=base)
         return self._describe(stream_notes(self.reader, filters=compiled))
 
     def describe(self, items: Iterable[TaskItem]) -> list[TaskSection]:
@@ -205,15 +208,6 @@ class WorkReader(NamedTuple):
         items = self._add_linked_blockers({key: each.item for key, each in memories.items()})
         return {key: each._replace(item=items[key]) for key, each in memories.items()}
 
-    def read_with_blockers(self, *selected: Filters) -> dict[str, WorkSection]:
-        """Read the sections that pass any of the filters, and the sections of everything that
-        blocks them.
-        """
-        memories = self.read_all(*selected)
-        for filters in self._list_blockers({key: each.item for key, each in memories.items()}):
-            memories = self.read(filters) | memories
-        return memories
-
     def _list_blockers(self, items: Mapping[str, TaskItem]) -> Iterator[Filters]:
         """Yield filters that select everything that blocks the items."""
         names = sorted({name for item in items.values() for name in item.blocked_by})
@@ -239,23 +233,24 @@ class WorkReader(NamedTuple):
         """
         task, session = request.task, request.session
 
-        def select(**own: list[str]) -> Filters:
-            return replace(request.filters, **own)
+        def read(**own: Any) -> dict[str, WorkSection]:
+            filters = Filters(**own, include_archived=request.include_archived)
+            return self.read(filters, request.base)
 
-        own = self.read(select(session=[session])) if session else {}
-        if session and not task:
+        sections = read(session=[session]) if session else {}
+        if not task:
             latest = max(
-                (memory.item for memory in own.values() if memory.item.task),
+                (each.item for each in sections.values() if each.item.task),
                 key=lambda item: (item.time, item.path, item.start_line),
                 default=None,
             )
             task = latest.task if latest else None
-        selected = [select(task=[task])] if task else []
-        if own:
-            selected.append(select(session=[session] if session else []))
-        read = self.read_with_blockers if request.is_resuming else self.read_all
-        sections = read(*selected)
-        lasting = self.read(select(lifecycle=[PROJECT])) if request.has_profile else {}
+        if task:
+            sections = read(task=[task]) | sections
+        if request.is_resuming:
+            for filters in self._list_blockers({key: each.item for key, each in sections.items()}):
+                sections = self.read(filters) | sections
+        lasting = read(lifecycle=[PROJECT]) if request.has_profile else {}
         every = lasting | sections
         value: ItemValue | None = None
         if request.is_by_decay:
@@ -271,13 +266,6 @@ class WorkReader(NamedTuple):
             value=value,
         )
         return WorkMemories(make_memory_chunks(parts, max_bytes=max_bytes), every, task)
-
-    def read_all(self, *selected: Filters) -> dict[str, WorkSection]:
-        """Read the sections that pass any of the filters."""
-        sections: dict[str, WorkSection] = {}
-        for filters in selected:
-            sections |= self.read(filters)
-        return sections
 
     def _add_linked_blockers(self, items: dict[str, TaskItem]) -> dict[str, TaskItem]:
         """Add to each item the sections and notes that block it by its typed links."""

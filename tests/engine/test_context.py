@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memsyncd.config import Config, GuardConfig, MemoryConfig
 from memsyncd.engine.context import N_READ, merge_offers, offer_context
@@ -220,6 +221,12 @@ def test_memories_of_several_workspaces_share_the_parts_of_one_block(
     facts = [line for line in answer.text.splitlines() if "a fine elephant" in line]
     assert len(facts) == len({*facts})
     assert {part.reason for part in answer.included} >= {"checkpoint", "match"}
+    # Filters hold for memories, too.
+    filtered = replace(params, filters=Filters(kind=["checkpoint"]))
+    offer = offer_context(benches[0].workspace, filtered, Config(), RunOptions())
+    assert {part.kind for part in merge_offers([offer], filtered, Config()).included} == {
+        "checkpoint"
+    }
     if max_tokens == 2000:
         assert len(facts) == 6
         assert {part.workspace for part in answer.included} == {

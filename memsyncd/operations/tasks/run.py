@@ -143,7 +143,7 @@ def build_task_context(call: Call, params: TaskContextParams) -> TaskContext:
         has_profile=True,
         is_whole=True,
         is_by_decay=params.sort == "decay",
-        filters=Filters(include_archived=params.include_archived),
+        include_archived=params.include_archived,
     )
     block = _build_block(call, _read_memories(call, request, params), params)
     return TaskContext(**block, bytes=len(block["text"].encode()))
