@@ -252,10 +252,12 @@ def make_memory_chunks(parts: Iterable[WorkPart], *, max_bytes: int) -> list[Con
 def _make_chunk(
     item: TaskItem, part: WorkPart, group: int, rank: int, max_bytes: int
 ) -> ContextChunk:
-    body = SOURCE_LINE.sub("", item.body).rstrip()
-    lines = shorten(body, QUARTERS_PER_TOKEN * max_bytes, max_bytes).split("\n")
-    if item.stated:
-        lines[-1] = f"{lines[-1]} ({item.stated})".strip()
+    # A line that names the source counts as shown: it stays as a blank line.
+    body = SOURCE_LINE.sub("", item.body)
+    said = body.rstrip()
+    stated = f" ({item.stated})" if item.stated else ""
+    text = f"{said}{stated}".strip() + body[len(said) :]
+    lines = shorten(text, QUARTERS_PER_TOKEN * max_bytes, max_bytes).split("\n")
     above = [""] * (item.body_line - item.start_line)
     # A memory without a summary has the beginning of its text as its heading.
     is_repeated = item.fact.startswith(item.heading.removesuffix("…"))
