@@ -34,7 +34,7 @@ from memsyncd.operations.context.declare import ContextParams
 from memsyncd.operations.context.text import render_context
 from memsyncd.operations.fields import NoParams, Params, WorkspaceParams
 from memsyncd.operations.notes import declare as memory
-from memsyncd.operations.notes.declare import GetParams, ListParams, NoteInfo
+from memsyncd.operations.notes.declare import MOST_NOTES, GetParams, ListParams, NoteInfo
 from memsyncd.operations.operation import Operation, Shape
 from memsyncd.operations.pages import NotePlace, encode_cursor
 from memsyncd.operations.search.text import FindWarning
@@ -58,8 +58,8 @@ MAX_SUBSCRIPTIONS = 256
 """The most notes that one connection may subscribe to."""
 PAGE_SIZE = 100
 MAX_COMPLETIONS = 100
-N_COMPLETED = 1000
-"""Notes whose paths and headings can complete an argument."""
+MOST_PAGES = {"path": 50, "query": 5}
+"""Pages of MOST_NOTES notes whose paths or headings can complete an argument."""
 PROGRESS_S = 1.0
 """Time between two reports of progress to a client that wants them."""
 DISK_WAIT_MS, BUSY_WAIT_MS = 2000, 500
@@ -691,12 +691,23 @@ class McpConnection:
             status = await self._find_workspace(named)
         except WorkspaceNotFound:
             return []
-        params = ListParams(workspace=status.id, sections=argument == "query", limit=N_COMPLETED)
-        listing = await self._ask("list", params)
+        has_sections = argument == "query"
+        notes: list[NoteInfo] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES["query" if has_sections else "path"]):
+            params = ListParams(
+                workspace=status.id, sections=has_sections, limit=MOST_NOTES, cursor=cursor
+            )
+            listing = await self._ask("list", params)
+            notes += listing.notes
+            cursor = listing.cursor
+            if cursor is None:
+                break
         if argument == "path":
-            return [note.path for note in listing.notes]
-        sections = [section for note in listing.notes for section in note.sections]
-        return [section.heading[-1] for section in sections if section.heading]
+            return [note.path for note in notes]
+        return [
+            section.heading[-1] for note in notes for section in note.sections if section.heading
+        ]
 
 
 def choose_find_warning(context: ServerContext) -> FindWarning:

@@ -274,7 +274,8 @@ class Rendered(Result, frozen=True, kw_only=True):
     html: str
 
 
-NoteLimit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+MOST_NOTES = 1000
+NoteLimit = Annotated[int, msgspec.Meta(ge=1, le=MOST_NOTES)]
 
 
 class ListParams(WorkspaceParams, frozen=True, kw_only=True):
