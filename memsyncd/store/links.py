@@ -25,8 +25,9 @@ from memsyncd.store.pool import Reader
 from memsyncd.store.sections import read_anchors
 from memsyncd.store.targets import EVERY_RELATION, IS_LINK, PATH_NAME, unpack_name
 
-# The most names that are compared with a name to find a similar one.
-MAX_SIMILAR = 20_000
+# So many names on each side of a name, in the order of the alphabet, are compared with it to find a
+# similar one.
+N_NEIGHBOURS = 200
 
 _LINK = "f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind"
 _LEADS = "t.path || coalesce('#' || p.slugs, '')"
@@ -81,8 +82,8 @@ _PREFIXES = (
 )
 _NAMED = "SELECT f.path, n.name, n.key FROM names n JOIN files f ON f.id = n.file WHERE n.key = ?"
 _NEAR = (
-    f"SELECT DISTINCT key FROM names WHERE key >= ? AND key < ? AND name = '{PATH_NAME}'"
-    " ORDER BY key LIMIT ?"
+    f"SELECT DISTINCT key FROM names WHERE key >= ?1 AND key < ?2 AND name = '{PATH_NAME}'"
+    " ORDER BY key {order} LIMIT ?3"
 )
 _BLOCK = (
     "SELECT f.path || '#' || s.slugs FROM blocks b JOIN sections s ON s.id = b.section"
@@ -189,10 +190,11 @@ class StoredLinks:
         rows = self._reader.rows(_NAMED, (key,))
         return [(path, unpack_name(path, name, key)) for path, name, key in rows]
 
-    def find_keys(self, initial: str) -> Iterable[str]:
-        after = initial + "\U0010ffff"
-        rows = self._reader.rows(_NEAR, (initial, after, MAX_SIMILAR))
-        return [key for (key,) in rows]
+    def find_keys(self, key: str) -> Iterable[str]:
+        initial, after = key[:1], f"{key[:1]}\U0010ffff"
+        above = self._reader.rows(_NEAR.format(order="ASC"), (key, after, N_NEIGHBOURS))
+        below = self._reader.rows(_NEAR.format(order="DESC"), (initial, key, N_NEIGHBOURS))
+        return [near for (near,) in (*below, *above)]
 
     def read_anchors(self, path: str) -> Sequence[str]:
         return read_anchors(self._reader, path)

@@ -53,8 +53,8 @@ class PathNames:
         ]
         return [*kept, *self._added.find_named(key)]
 
-    def find_keys(self, initial: str) -> Iterable[str]:
-        return [*self._index.find_keys(initial), *self._added.find_keys(initial)]
+    def find_keys(self, key: str) -> Iterable[str]:
+        return [*self._index.find_keys(key), *self._added.find_keys(key)]
 
 
 def update_links(

@@ -71,8 +71,10 @@ class NameIndex(Protocol):
         """The notes that have a name with this key."""
         ...
 
-    def find_keys(self, initial: str) -> Iterable[str]:
-        """The keys of the names that are made of paths, if the key begins with this letter."""
+    def find_keys(self, key: str) -> Iterable[str]:
+        """The keys of names that are made of paths and begin with the same letter as this key: of
+        many such keys, its neighbours in the alphabet.
+        """
         ...
 
 
@@ -90,8 +92,8 @@ class NameTable:
     def find_named(self, key: str) -> Sequence[NamedNote]:
         return self._named.get(key, ())
 
-    def find_keys(self, initial: str) -> Iterable[str]:
-        return self._initials.get(initial, ())
+    def find_keys(self, key: str) -> Iterable[str]:
+        return self._initials.get(key[:1], ())
 
 
 class NoteNames:
@@ -132,7 +134,7 @@ class NoteNames:
     def find_similar(self, target: str) -> str | None:
         """The path of the note with the most similar name; None if none is similar."""
         name = make_key(target)
-        keys = self._index.find_keys(name[:1]) if name else ()
+        keys = self._index.find_keys(name) if name else ()
         similar = difflib.get_close_matches(name, keys, n=1, cutoff=_SIMILARITY)
         named = self._look_up(similar[0]) if similar else ()
         return min((path for path, of_path in named if of_path[:1] == "/"), default=None)
