@@ -160,7 +160,13 @@ def _fill(request: FillRequest, send: Send) -> Filled | FillFailed:
     workspace = Workspace(request.entry, request.config, index_path=path, records_path=path)
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
     generation = request.generation
-    workspace.index = index = Index(path, request.fingerprint, generation=generation, is_sound=True)
+    workspace.index = index = Index(
+        path,
+        request.fingerprint,
+        kinds=request.config.kinds,
+        generation=generation,
+        is_sound=True,
+    )
     try:
         # A note that vanishes is left to the daemon, which knows since when.
         job = sync_workspace(workspace, request.config, clock, SyncRequest(grace_s=float("inf")))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -198,17 +198,7 @@ def _make_tier_finder(valuation: Valuation) -> TierFinder:
     return find
 
 
-class DatedSection(NamedTuple):
-    """The fields of a section on which its time depends."""
-
-    path: str
-    updated: str | None
-    created: str | None
-    day: str | None
-    mtime_ns: int
-
-
-Dated = StoredMeta | DatedSection | MemoryLines
+Dated = StoredMeta | MemoryLines
 
 
 def find_stored_day(section: Dated | OutlinedWork) -> str:

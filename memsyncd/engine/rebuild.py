@@ -75,7 +75,7 @@ def open_workspace(
         return ""
     try:
         remove_index(rebuild_path(workspace))
-        index = Index(workspace.index_path, index_fingerprint(config))
+        index = _open_index(workspace.index_path, config)
     except (IndexUnfit, StoreCorrupt) as failure:
         # The old file answers the queries it can until the new one replaces it.
         workspace.close_old_readers()
@@ -95,6 +95,15 @@ def open_workspace(
     workspace.put_index(index)
     workspace.set_fault(INDEX_FAULT, "")
     return ""
+
+
+def _open_index(
+    path: Path, config: Config, *, generation: int = 0, is_sound: bool = False
+) -> Index:
+    """Open an index, or create it, with the settings on which its rows depend."""
+    fingerprint = index_fingerprint(config)
+    kinds = config.kinds
+    return Index(path, fingerprint, kinds=kinds, generation=generation, is_sound=is_sound)
 
 
 def _read_old(readers: ConnectionPool) -> tuple[int, Counts | None]:
@@ -239,7 +248,9 @@ def _sync_new_index(
     workspace: Workspace, config: Config, clock: Clock, *, has_process: bool
 ) -> Job[SyncDone]:
     path, generation = rebuild_path(workspace), _next_generation(workspace)
-    fresh = Index(path, index_fingerprint(config), generation=generation, is_sound=True)
+    fresh = Index(
+        path, index_fingerprint(config), kinds=config.kinds, generation=generation, is_sound=True
+    )
     try:
         bulk_bytes = BULK_BYTES if has_process else None
         request = SyncRequest(index=fresh, bulk_bytes=bulk_bytes)
@@ -268,7 +279,9 @@ def _replace_index(workspace: Workspace, config: Config) -> Index:
             if readers is not None:
                 ends.enter_context(readers.pausing_opens())
         replace_index(workspace.index_path, rebuild_path(workspace))
-    index = Index(workspace.index_path, index_fingerprint(config), is_sound=True)
+    index = Index(
+        workspace.index_path, index_fingerprint(config), kinds=config.kinds, is_sound=True
+    )
     workspace.put_index(index)
     if old is not None:
         old.close()
@@ -348,7 +361,9 @@ def _fill_open_index(workspace: Workspace, config: Config) -> Job[Filled | None]
 
 def _open_filled(workspace: Workspace, config: Config, *, is_sound: bool) -> None:
     """Open the index that a process has filled, and that queries read."""
-    index = Index(workspace.index_path, index_fingerprint(config), is_sound=is_sound)
+    index = Index(
+        workspace.index_path, index_fingerprint(config), kinds=config.kinds, is_sound=is_sound
+    )
     workspace.put_index(index)
     # Which of its changes came with which generation is not known.
     workspace.changes.clear()

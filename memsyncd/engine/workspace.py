@@ -138,7 +138,10 @@ class Entry(Settings, frozen=True, kw_only=True):
 def index_fingerprint(config: Config) -> str:
     """Identifies the settings that an index's rows depend on."""
     guard = config.guard  # whether secrets are masked changes what is shown, not what is indexed
-    return compute_fingerprint(f"{config.chunking} {guard.has_secrets} {guard.has_instructions}")
+    kinds = sorted((name, kind.importance) for name, kind in config.kinds.items())
+    return compute_fingerprint(
+        f"{config.chunking} {guard.has_secrets} {guard.has_instructions} {kinds}"
+    )
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -21,12 +21,13 @@ import apsw
 import msgspec
 
 from memsyncd.core.model import ARCHIVED
+from memsyncd.core.paths import is_markdown
 from memsyncd.core.search.filters import fold_value, split_list
 from memsyncd.store.pool import Reader
 
 COLUMNS = ("kind", "task", "session", "source", "priority", "lifecycle", "status")
 """The columns of sections that are fields by themselves."""
-TOTAL, BYTES = "total", "bytes"
+TOTAL, BYTES, TOPICS = "total", "bytes", "topics"
 META = "meta"
 NO_VALUE = "\0"
 """Stands for sections without a value. No text of a note has this sign."""
@@ -118,7 +119,7 @@ class Moment(NamedTuple):
 # --- one note -----------------------------------------------------------------------------------
 
 
-def count_note(note: NoteFacts, sections: Iterable[SectionFacts], moment: Moment) -> Sums:
+def count_note(note: NoteFacts, sections: Collection[SectionFacts], moment: Moment) -> Sums:
     """Return the numbers that a note adds to `counts`."""
     visible: Counter[Key] = Counter()
     every: Counter[Key] = Counter()
@@ -129,6 +130,10 @@ def count_note(note: NoteFacts, sections: Iterable[SectionFacts], moment: Moment
         if section.status != ARCHIVED and not moment.has_expired(section.expires):
             visible.update(dict.fromkeys(keys, n))
     sums = {key: (visible[key], int(key in visible), n, 1) for key, n in every.items()}
+    if is_markdown(note.path):
+        # A topic may be empty, and stays if its sections have expired.
+        is_whole = any(section.status != ARCHIVED for section in sections) or not sections
+        sums[TOPICS, ""] = (int(is_whole), 0, 1, 0)
     if every:
         sums[BYTES, ""] = (note.size if visible else 0, 0, note.size, 0)
     return sums
@@ -241,7 +246,7 @@ class CountChanges:
             self._add(new, 1)
             self._add(old, -1)
 
-    def add(self, note: NoteFacts, sections: Iterable[SectionFacts]) -> None:
+    def add(self, note: NoteFacts, sections: Collection[SectionFacts]) -> None:
         """Add the numbers of a note."""
         sums = count_note(note, sections, self.moment)
         self._add(sums, 1)

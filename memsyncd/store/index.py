@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import add, sub
 from pathlib import Path
 from typing import assert_never
@@ -21,6 +21,7 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from memsyncd.core.changes.diff import FileStat, KnownStats, Recorded, hash_record
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.model import Note, NotePatch, Outline
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store.connection import (
@@ -207,9 +208,15 @@ class Index:
     """The write side of an open index.db. Methods raise the classes of `translating_errors`."""
 
     def __init__(
-        self, path: Path, fingerprint: str, *, generation: int = 0, is_sound: bool = False
+        self,
+        path: Path,
+        fingerprint: str,
+        *,
+        kinds: Mapping[str, KindDefaults] = DEFAULT_KINDS,
+        generation: int = 0,
+        is_sound: bool = False,
     ) -> None:
-        """Open `path`, or create it with `generation` if it is missing.
+        """Open `path`, or create it with `generation` if it is missing. `kinds` value topics.
 
         The time does not grow with the size of the index, unless another program may have written
         to it: then the whole file is checked, except if the caller knows that it `is_sound`. Raises
@@ -217,6 +224,7 @@ class Index:
         """
         self.path = path
         self.fingerprint = fingerprint
+        self._kinds = kinds
         with _translating_folder_errors():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             is_folder = path.is_dir()
@@ -334,7 +342,7 @@ class Index:
             with transaction(self._writer):
                 counting = CountChanges(self._writer)
                 counting.advance(_find_time_s(updates))
-                rows = Rows(counts=counting)
+                rows = Rows(counts=counting, kinds=self._kinds)
                 for update in updates:
                     paths += self._apply_one(update, rows, counts)
                 rows.flush(self._writer)
@@ -390,6 +398,7 @@ class Index:
                 if file_id is not None:
                     self._recount_touched(rows, file_id, stat)
                     move_moments(self._writer, file_id, stat)
+                    rows.valued.add(file_id)
                     move_standings(self._writer, file_id, stat)
                 self._writer.execute(_TOUCH, (*stat_row(stat), read_at_ns, path))
                 return []

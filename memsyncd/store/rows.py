@@ -8,7 +8,7 @@ so only changed text reaches FTS5. This module assigns the ids, because there is
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import msgspec
 
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_to_bytes
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.markdown.links import list_names, make_key
 from memsyncd.core.model import (
     ARCHIVED,
@@ -46,6 +47,7 @@ from memsyncd.store.counts import (
 )
 from memsyncd.store.targets import LinkChanges, forget_links, pack_name, settle_links
 from memsyncd.store.texts import inflate, make_blocks
+from memsyncd.store.topics import value_topics
 
 Row = tuple[Any, ...]
 
@@ -121,6 +123,11 @@ _CHUNKS_OF_LINES = (
 _OF_FILE = "file = ?"
 _DELETE_OF_SECTIONS = "DELETE FROM {table} WHERE section IN (SELECT id FROM sections WHERE {where})"
 _FACTS_OF_LINES = f"SELECT {SECTION_FACTS} FROM sections s WHERE {_OF_LINES}"
+# What the salience and the time of a topic depend on.
+_VALUES = (
+    "SELECT id, kind, importance, status, moment FROM sections"
+    " WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+)
 _NOTE_FACTS = "SELECT path, size, mtime_ns, day, extra FROM files WHERE id = ?"
 _OUTLINE = (
     "SELECT slugs, heading, level, start_line FROM sections WHERE file = ? ORDER BY start_line"
@@ -163,7 +170,8 @@ class Rows(msgspec.Struct):
 
     The chunks in `deleted` are deleted first. `changed` are existing files for which rows were
     collected: the rows must be flushed before such a file is read. `facts` are what new notes are
-    counted by; the changed files in `recounted` are counted after the flush.
+    counted by; the changed files in `recounted` are counted after the flush, and the files in
+    `valued` are valued by `kinds`.
     """
 
     files: list[Row] = msgspec.field(default_factory=list)
@@ -186,6 +194,8 @@ class Rows(msgspec.Struct):
     facts: list[tuple[NoteFacts, list[SectionFacts]]] = msgspec.field(default_factory=list)
     recounted: set[int] = msgspec.field(default_factory=set)
     counts: CountChanges | None = None
+    valued: set[int] = msgspec.field(default_factory=set)
+    kinds: Mapping[str, KindDefaults] = DEFAULT_KINDS
 
     def begin_change(self, connection: apsw.Connection, file_id: int) -> None:
         """Flush if rows of this file were collected. Call it before reading and changing a file."""
@@ -220,8 +230,10 @@ class Rows(msgspec.Struct):
             for file_id in self.recounted:
                 self.counts.add_stored(file_id)
             self.counts.write()
+            value_topics(connection, self.valued, self.kinds)
         self.facts.clear()
         self.recounted.clear()
+        self.valued.clear()
 
 
 class Ids(msgspec.Struct):
@@ -258,6 +270,7 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
         rows.sections.append((section_ids[section.anchor], *row))
         facts.append(_find_facts(section, row))
     rows.facts.append((_find_note_facts(rows.files[-1]), facts))
+    rows.valued.add(file_id)
     _note_changes(rows, file_id, NO_DETAILS, _collect_details(rows, file_id, note, section_ids))
     _collect_standings(rows, file_id, note, stat)
     rows.texts.extend((file_id, *block) for block in make_blocks(note.text, note.n_lines))
@@ -296,6 +309,7 @@ def change_note(
         connection.executemany("DELETE FROM sections WHERE id = ?", keys)
     new_details = _collect_details(rows, file_id, note, section_ids)
     _note_changes(rows, file_id, details, new_details, is_moved=is_moved, is_parted=is_parted)
+    rows.valued.add(file_id)
     connection.execute("DELETE FROM standing_files WHERE file = ?", (file_id,))
     _collect_standings(rows, file_id, note, stat)
     return plan
@@ -326,16 +340,15 @@ def patch_note(
         ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
         for row in connection.execute(_CHUNKS_OF_LINES, lines)
     ]
-    if patch.n_shift:
-        after = {"file": file_id, "after": patch.old_after, "n": patch.n_shift}
-        connection.execute(_SHIFT_LINKS, after)
-        connection.execute(_SHIFT.format(table="sections"), after)
-        connection.execute(_SHIFT.format(table="chunks"), after)
-    n_moved = connection.changes() if patch.n_shift else 0
-    move_moments(connection, file_id, stat)
+    n_moved = _shift_below(connection, file_id, patch)
+    numbers = (json.dumps([*section_ids.values()]),)
+    values = connection.execute(_VALUES, numbers).fetchall()
+    is_moved = move_moments(connection, file_id, stat)
     section_rows = zip(note.sections, _make_section_rows(file_id, note, stat), strict=True)
     changed = [(*row, anchors[section.anchor]) for section, row in section_rows]
     connection.executemany(_SECTION_UPDATE, changed)
+    if is_moved or values != connection.execute(_VALUES, numbers).fetchall():
+        rows.valued.add(file_id)
     plan = _change_chunks(connection, rows, ids, file_id, note, anchors, existing)
     _patch_text(connection, file_id, patch)
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
@@ -344,6 +357,17 @@ def patch_note(
     move_standings(connection, file_id, stat)
     _collect_standings(rows, file_id, note, stat)
     return plan, n_moved
+
+
+def _shift_below(connection: apsw.Connection, file_id: int, patch: NotePatch) -> int:
+    """Move all rows below a patch; return the number of moved chunks."""
+    if not patch.n_shift:
+        return 0
+    after = {"file": file_id, "after": patch.old_after, "n": patch.n_shift}
+    connection.execute(_SHIFT_LINKS, after)
+    connection.execute(_SHIFT.format(table="sections"), after)
+    connection.execute(_SHIFT.format(table="chunks"), after)
+    return connection.changes()
 
 
 def _count_patch(
@@ -406,22 +430,23 @@ def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
     )
 
 
-def move_moments(connection: apsw.Connection, file_id: int, stat: FileStat) -> None:
+def move_moments(connection: apsw.Connection, file_id: int, stat: FileStat) -> bool:
     """Change the moments of the sections of a file that state no time, if it was saved on another
-    day than before. Call it before the file's row is changed.
+    day than before; return whether that is so. Call it before the file's row is changed.
     """
     before: Any = connection.execute(_SAVED, (file_id,)).fetchone()
     old_ns, day = before
     new_ns = stat_row(stat)[1]
     old = find_moment(None, None, day, old_ns)
     if old == find_moment(None, None, day, new_ns):
-        return
+        return False
     rows: list[Any] = connection.execute(_UNDATED, (file_id, old)).fetchall()
     moments = [
         (find_moment(updated, created, None, new_ns), section_id)
         for section_id, updated, created in rows
     ]
     connection.executemany("UPDATE sections SET moment = ? WHERE id = ?", moments)
+    return True
 
 
 def move_standings(connection: apsw.Connection, file_id: int, stat: FileStat) -> None:

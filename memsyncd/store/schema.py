@@ -13,7 +13,8 @@ an empty one. `moment` orders sections by age, and `is_empty` is 1 for a section
 `core/model.find_moment` and `core/model.has_text`. A link can lead only to a note that has a name
 with the same `key`; `links.file` is this note, `links.place` the section in it that the link names.
 A name is stored as `/` if it is the name from the note's path, and as empty text if it equals its
-key. `linking` (`store/targets`) and `counts` (`store/counts`) have sums that each commit keeps.
+key. `linking` (`store/targets`) and `counts` (`store/counts`) have sums that each commit keeps, and
+`files.salience` the worth of a topic (`store/topics`).
 
 records.db: numbered migrations that keep everything.
 """
@@ -71,8 +72,14 @@ CREATE TABLE files(
   kind TEXT,
   tags TEXT NOT NULL DEFAULT '',
   topic TEXT,
-  extra TEXT
+  extra TEXT,
+  salience REAL,
+  latest REAL,
+  salience_all REAL,
+  latest_all REAL
 ) STRICT;
+CREATE INDEX files_by_salience ON files(salience DESC, path) WHERE salience IS NOT NULL;
+CREATE INDEX files_by_latest ON files(latest DESC, path) WHERE latest IS NOT NULL;
 CREATE INDEX files_by_topic ON files(coalesce(topic, title) COLLATE NOCASE);
 CREATE INDEX files_with_topics ON files(id) WHERE instr(coalesce(topic, title), ',');
 

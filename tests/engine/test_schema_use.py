@@ -13,6 +13,7 @@ import pytest
 
 from memsyncd.engine.accesses import note_accesses, store_accesses
 from memsyncd.engine.browse import find_problems
+from memsyncd.engine.workspace import Workspace
 from memsyncd.operations.inbox import read_inbox
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.links.run import find_links
@@ -21,8 +22,10 @@ from memsyncd.operations.notes.read import list_notes, read_place
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.signals.declare import SignalInboxParams, SignalSendParams
 from memsyncd.operations.signals.run import send_signal
-from memsyncd.operations.stats.declare import AccessStatsParams
-from memsyncd.operations.stats.run import compute_access_stats
+from memsyncd.operations.stats.declare import AccessStatsParams, StatsParams
+from memsyncd.operations.stats.run import compute_access_stats, compute_stats
+from memsyncd.operations.topics.declare import TopicListParams
+from memsyncd.operations.topics.run import list_topics
 from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in, take
 
 Columns = set[tuple[str, str]]
@@ -63,7 +66,7 @@ UNREAD = {
     "change_sets": ("path", "new_path"),
     # A changed note is compared by these, so that few rows are written.
     "chunks": ("digest",),
-    "sections": ("is_empty", "moment"),
+    "sections": ("is_empty",),
     "workspace": ("created_at",),
 }
 
@@ -156,6 +159,10 @@ def ask(bench: Bench) -> None:
     read_place(workspace, GetParams(anchor=note.sections[0].anchor), now_ns=1)
     find_links(workspace, SEARCH_POLICY, LinksParams(path="MEMORY.md"))
     find_links(workspace, SEARCH_POLICY, LinksParams(dangling=True))
+    for is_all in (False, True):
+        params = TopicListParams(sort="recency", include_archived=is_all)
+        assert list_topics(workspace, SEARCH_POLICY, params, now_s=1.0).topics
+    count_sections_of(workspace)
     find_problems(workspace)
     # Its name and its block are the targets of links.
     bench.write(
@@ -173,6 +180,12 @@ def ask(bench: Bench) -> None:
     assert not take(send_signal(workspace, bench.config, bench.clock, send, sender="b")).is_new
     read = SignalInboxParams(agent="a")
     assert take(read_inbox(workspace, bench.config, bench.clock, read)).unread == 1
+
+
+def count_sections_of(workspace: Workspace) -> None:
+    stats = StatsParams(filters=Filters(include_archived=True, include_expired=True))
+    for params in (StatsParams(), stats):
+        compute_stats(workspace, SEARCH_POLICY, params, now_s=1.0, accesses={})
 
 
 def find_columns(bench: Bench) -> Columns:

@@ -295,9 +295,9 @@ def test_topics_are_listed_in_each_order_as_their_sections_state(bench: Any) -> 
 
     assert list_names() == "bcad"
     assert list_names(limit=2) == "bc"
-    assert list_names(sort="path") == "abcd"
-    assert list_names(sort="path", include_archived=True) == "abcde"
-    assert list_names(sort="path", path=".memories/c.md") == "c"
+    assert list_names(sort="file") == "abcd"
+    assert list_names(sort="file", include_archived=True) == "abcde"
+    assert list_names(sort="file", path=".memories/c.md") == "c"
     # An empty note was changed when it was saved.
     assert list_names(sort="recency").replace("d", "") == "bca"
 

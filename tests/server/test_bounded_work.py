@@ -43,7 +43,7 @@ NAMES_ALL = "the answer names everything, because it has no limit"
 MATCHES = "bm25 reads each passage that has one of the words"
 EXPIRED = "looks up all sections that are past their expiry"
 GROWING: dict[str, str] = {
-    "doctor": WALKS,
+    "doctor": "checks each page of the databases",
     "search": EXPIRED,
     "search several words": MATCHES,
     "search by tag": EXPIRED,
@@ -59,8 +59,7 @@ GROWING: dict[str, str] = {
     "duplicates": "compares all sections",
     "stats of a task": WALKS,
     "access.stats": "sorts all sections that were recalled",
-    "topic.list": WALKS,
-    "topic.list by recency": WALKS,
+    "topic.list": "reads the sections of recalled topics until no other can be among the first",
     "task.ready": "reads the texts of all sections of tasks before the limit",
     "task.list of all tasks": NAMES_ALL,
     "task.context": "names all sections that it leaves out",

@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from memsyncd.core.editing.fields import value_topic
+from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.core.search.filters import EVERYTHING, NO_FILTERS, Filters
 from memsyncd.operations.stats.declare import GROUPS
 from memsyncd.store.counts import find_places_of_kinds
 from memsyncd.store.index import DropNote, Index, PutNote, TouchNote, Update
-from memsyncd.store.lookup import count_passing, count_sections
+from memsyncd.store.lookup import count_passing, count_sections, stream_notes
 from memsyncd.store.pool import Reader
+from memsyncd.store.topics import Topics
 
 Put = Callable[..., PutNote]
 DAY_S = 86_400
@@ -26,6 +29,7 @@ METAS = st.fixed_dictionaries(
     optional={
         "kind": st.sampled_from(["decision", "error"]),
         "task": st.sampled_from(["T-1", "T-2"]),
+        "importance": st.sampled_from(["0.2", "0.9"]),
         "status": st.sampled_from(["open", "archived"]),
         "expires": st.sampled_from(["2026-03-02", "2026-03-04T10:00:00Z", "2026-03-05T01:00:00"]),
         "created": st.sampled_from(["2026-02-03", "2025-12-31"]),
@@ -92,6 +96,8 @@ def test_kept_counts_are_the_counts_of_all_sections(
                     " JOIN files f ON f.id = s.file WHERE s.kind IS NOT NULL GROUP BY 1 ORDER BY 1"
                 )
                 assert find_places_of_kinds(reader, most=100) == places
+                for is_all in (False, True):
+                    check_topics(reader, is_all=is_all)
         finally:
             index.close()
 
@@ -102,6 +108,32 @@ def check(reader: Reader, filters: Filters) -> None:
         kept = count_sections(reader, filters, groups, most=most)
         counted = count_passing(reader, filters, groups, most=most)
         assert kept == counted
+
+
+def check_topics(reader: Reader, *, is_all: bool) -> None:
+    """Check that topics are listed as they are valued by all of their sections."""
+    filters = replace(EVERYTHING, includes_archived=is_all)
+    notes = {note.path: note for note in stream_notes(reader, filters=filters)}
+    salience = {path: value_topic(note.sections, DEFAULT_KINDS, {}) for path, note in notes.items()}
+    moments: dict[str, int] = dict(
+        reader.rows(
+            "SELECT f.path, max(s.moment) FROM files f JOIN sections s ON s.file = f.id"
+            " WHERE ? OR s.status IS NOT 'archived' GROUP BY 1",
+            (is_all,),
+        )
+    )
+    by_salience = sorted(notes, key=lambda path: (-salience[path], path))
+    by_moment = sorted(notes, key=lambda path: (-moments[path], path))
+    for limit in (1, 100):
+        topics = Topics(reader, is_all=is_all)
+        orders = {"salience": by_salience, "recency": by_moment, "file": sorted(notes)}
+        for order, paths in orders.items():
+            listed = [(path, salience[path]) for path in paths[:limit]]
+            assert topics.list_first(order, limit=limit) == listed
+        assert topics.count() == len(notes)
+        files = [row[0] for row in reader.rows("SELECT id FROM files")][:2]
+        among = Topics(reader, is_all=is_all, files=files)
+        assert len(among.list_first("salience", limit=9)) == among.count()
 
 
 def save(update: PutNote, now_s: float) -> PutNote:

@@ -35,6 +35,7 @@ from memsyncd.core.editing.additions import (
     quote_values,
     render_metadata,
 )
+from memsyncd.core.editing.fields import Nested, find_title, list_fields
 from memsyncd.core.editing.metadata import KeyChange, WordsChange, change_front_matter
 from memsyncd.core.editing.sections import (
     NoteText,
@@ -87,13 +88,6 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True):
 # --- The fields of a topic ------------------------------------------------------------------------
 
 
-class Nested(Protocol):
-    """The property of a section that `list_fields` needs."""
-
-    @property
-    def level(self) -> int: ...
-
-
 class Headed(Nested, Protocol):
     """The properties of a section that `find_field` needs."""
 
@@ -103,30 +97,7 @@ class Headed(Nested, Protocol):
     def heading(self) -> tuple[str, ...]: ...
 
 
-N = TypeVar("N", bound=Nested)
 S = TypeVar("S", bound=Headed)
-
-
-def find_title(sections: Sequence[N]) -> N | None:
-    """Return the section of the title: the first heading, if it is the only one of level 1; None
-    if there is none.
-    """
-    headed = [section for section in sections if section.level]
-    tops = [section for section in headed if section.level == 1]
-    return tops[0] if len(tops) == 1 and headed[0] is tops[0] else None
-
-
-def list_fields(sections: Sequence[N]) -> Iterator[tuple[N, Sequence[N]]]:
-    """Yield the fields of a note, each with a list of itself and all sections beneath it."""
-    title = find_title(sections)
-    at = 0
-    while at < len(sections):
-        head, after = sections[at], at + 1
-        if head.level and head is not title:
-            while after < len(sections) and sections[after].level > head.level:
-                after += 1
-            yield head, sections[at:after]
-        at = after
 
 
 def find_field(sections: Sequence[S], name: str) -> S | None:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.editing.additions import Addition, find_faults, raise_faults
+from memsyncd.core.editing.fields import find_title
 from memsyncd.core.editing.memories import (
     change_links,
     list_beneath,
@@ -34,7 +35,6 @@ from memsyncd.core.editing.sections import split_note_sections
 from memsyncd.core.editing.topics import (
     RelationLink,
     find_relation_faults,
-    find_title,
     merge_relations,
 )
 from memsyncd.core.markdown.linkgraph import find_section, note_of

@@ -6,12 +6,12 @@ write; the values that a field had before are read from the history of its note.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -26,16 +26,14 @@ from memsyncd.core.editing.additions import (
     render_metadata,
 )
 from memsyncd.core.editing.additions import find_faults as find_addition_faults
-from memsyncd.core.editing.kinds import find_importance
+from memsyncd.core.editing.fields import find_title, list_fields, value_topic, weigh_field
 from memsyncd.core.editing.sections import find_sections_bytes, split_note_sections
 from memsyncd.core.editing.topics import (
     DatedValue,
     RelationLink,
     find_field,
     find_relation_faults,
-    find_title,
     find_topic_faults,
-    list_fields,
     list_relations,
     make_topic,
     merge_relations,
@@ -74,10 +72,8 @@ from memsyncd.engine.field_edits import (
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
-    DatedSection,
     Valuation,
     describe_meta,
-    find_stored_moment_s,
 )
 from memsyncd.engine.places import NAMED_LINES
 from memsyncd.engine.redaction import must_redact, redact_notes
@@ -122,15 +118,21 @@ from memsyncd.operations.topics.declare import (
     TopicWritten,
 )
 from memsyncd.operations.upkeep.declare import Upkept
+from memsyncd.store.filters import find_file_ids
 from memsyncd.store.history import Revision
 from memsyncd.store.links import StoredLinks
-from memsyncd.store.lookup import StoredNote, by_path, stream_notes, stream_sections
+from memsyncd.store.lookup import StoredNote, stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import StoredSection, read_digest, read_sections_of
 from memsyncd.store.texts import read_note_text
+from memsyncd.store.topics import Topics
 
 # The history of a field reads at most so many revisions of its note; `before` continues it.
 REVISIONS_LIMIT: Final = 5_000
+# So many topics that were recalled are read at once, until no other can be among the first.
+READ_TOPICS: Final = 32
+# Saliences are rounded.
+ROUNDING: Final = 0.0002
 
 # --- names --------------------------------------------------------------------------------------
 
@@ -228,60 +230,52 @@ def list_topics(
     """List the markdown notes in the order that the parameters name."""
     filters = Filters(includes_archived=params.include_archived, includes_expired=True)
     with workspace.acquire(READ_LIMIT_S) as reader:
-        stored = stream_notes(reader, path=params.path, filters=filters, has_sections=False)
-        notes = sorted((note for note in stored if is_markdown(note.path)), key=by_path)
-        if params.sort == "salience":
-            valued = _value_topics(reader, config, params.path, filters, accesses)
-            notes.sort(key=lambda note: (-valued.get(note.path, 0.0), note.path))
-        elif params.sort == "recency":
-            moments = _find_moments_s(reader, params.path, filters)
-            notes.sort(key=lambda note: (-moments.get(note.path, note.mtime_ns / 1e9), note.path))
+        files = None if params.path is None else find_file_ids(reader, [params.path])
+        topics = Topics(reader, is_all=params.include_archived, files=files)
+        listed = topics.list_first(params.sort, limit=params.limit)
+        if params.sort == "salience" and accesses:
+            listed = _raise_recalled(
+                reader, config, topics, filters, listed, accesses, params.limit
+            )
         # Sections are read and redacted only for the topics in the answer.
-        among = [note.path for note in notes[: params.limit]]
-        places = {path: at for at, path in enumerate(among)}
-        chosen = stream_notes(reader, among=among, filters=filters)
+        places = {path: at for at, (path, _) in enumerate(listed)}
+        chosen = stream_notes(reader, among=places, filters=filters)
         redacted = list(redact_notes(reader, chosen, config))
-    listed = [_describe_topic(note, config, accesses, now_s) for note in redacted]
-    listed.sort(key=lambda topic: places[topic.path])
-    return TopicList(workspace=workspace.id, topics=listed, n_topics=len(notes))
+        n_topics = topics.count()
+    described = [_describe_topic(note, config, accesses, now_s) for note in redacted]
+    described.sort(key=lambda topic: places[topic.path])
+    return TopicList(workspace=workspace.id, topics=described, n_topics=n_topics)
 
 
-class _WeighedSection(NamedTuple):
-    """The parts of a section on which the salience of its topic depends."""
-
-    path: str
-    anchor: str
-    level: int
-    kind: str | None
-    importance: float | None
-
-
-_get_path: Callable[[tuple[Any, ...]], str] = itemgetter(0)
-
-
-def _value_topics(
+def _raise_recalled(
     reader: Reader,
     config: Config,
-    path: str | None,
+    topics: Topics,
     filters: Filters,
+    listed: Sequence[tuple[str, float]],
     accesses: Mapping[str, int],
-) -> dict[str, float]:
-    """Return the salience of each topic with sections, by its path."""
-    with stream_sections(reader, _WeighedSection, filters=filters, path=path) as sections:
-        return {
-            topic: _value_topic([*of_topic], config, accesses)
-            for topic, of_topic in groupby(sections, _get_path)
-        }
-
-
-def _find_moments_s(reader: Reader, path: str | None, filters: Filters) -> dict[str, float]:
-    """Return the time of the last change in each topic, by the topic's path."""
-    with stream_sections(reader, DatedSection, filters=filters, path=path) as sections:
-        # Most sections of a note state the same times, or none.
-        return {
-            topic: max(map(find_stored_moment_s, {*of_topic}))
-            for topic, of_topic in groupby(sections, _get_path)
-        }
+    limit: int,
+) -> list[tuple[str, float]]:
+    """Return the first topics by salience, whose value a recall raises. `listed` are the first
+    topics as long as nothing was recalled.
+    """
+    recalled: Counter[str] = Counter()
+    for anchor, n in accesses.items():
+        recalled[anchor.rpartition("#")[0]] += n
+    # No topic is worth more than if all of its recalls had raised all of its fields.
+    bounds = {
+        path: compute_salience([(value, recalled[path])])
+        for path, value in topics.read(json.dumps([*recalled]))
+    }
+    first, values = sorted(bounds, key=lambda path: -bounds[path]), dict(listed)
+    for at in range(0, len(first), READ_TOPICS):
+        best = sorted(values.values(), reverse=True)[:limit]
+        if len(best) == limit and bounds[first[at]] + ROUNDING < best[-1]:
+            break
+        among = first[at : at + READ_TOPICS]
+        for note in stream_notes(reader, among=among, filters=filters):
+            values[note.path] = value_topic(note.sections, config.kinds, accesses)
+    return sorted(values.items(), key=lambda topic: (-topic[1], topic[0]))[:limit]
 
 
 def _describe_topic(
@@ -295,26 +289,10 @@ def _describe_topic(
         digest=note.digest,
         modified_at=note.mtime_ns / 1e9,
         fields=[head.heading[-1] for head, _ in fields],
-        salience=_value_topic(note.sections, config, accesses),
+        salience=value_topic(note.sections, config.kinds, accesses),
         accesses=sum(accesses.get(section.anchor, 0) for section in note.sections),
         **describe_meta(meta, config.kinds, now_s),
     )
-
-
-def _value_topic(
-    sections: Sequence[StoredSection | _WeighedSection], config: Config, accesses: Mapping[str, int]
-) -> float:
-    """Return the salience of a topic. Without fields, its whole text counts as one field."""
-    parts = [part for _, part in list_fields(sections)] or ([sections] if sections else [])
-    return round(compute_salience([_weigh_field(part, config, accesses) for part in parts]), 4)
-
-
-def _weigh_field(
-    part: Sequence[StoredSection | _WeighedSection], config: Config, accesses: Mapping[str, int]
-) -> tuple[float, int]:
-    """Return the importance of a field, and how often it or a section beneath it was recalled."""
-    importance = find_importance(config.kinds, part[0].kind, part[0].importance)
-    return importance, sum(accesses.get(section.anchor, 0) for section in part)
 
 
 def read_topic(
@@ -347,7 +325,7 @@ def read_topic(
         title=show(note.title),
         summary=show(read_summary(path.text, data)),
         digest=note.digest,
-        salience=_value_topic(sections, config, accesses),
+        salience=value_topic(sections, config.kinds, accesses),
         accesses=sum(accesses.get(section.anchor, 0) for section in sections),
         fields=fields,
         relations=[
@@ -367,7 +345,7 @@ def _describe_field(
     show: Callable[[str], str],
 ) -> FieldInfo:
     head = part[0]
-    importance, n_accesses = _weigh_field(part, config, accesses)
+    importance, n_accesses = weigh_field(part, config.kinds, accesses)
     values = read_values("\n".join(lines[head.span.start - 1 : head.span.end]))
     beneath = "\n".join(lines[head.span.end : part[-1].span.end]).strip("\n")
     if beneath:

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig
 from memsyncd.core.editing.additions import Addition
+from memsyncd.core.editing.fields import find_title, list_fields
 from memsyncd.core.editing.sections import find_sections_bytes, split_note_sections
 from memsyncd.core.editing.topics import (
     DatedValue,
     add_field,
     append_value,
     find_field,
-    find_title,
-    list_fields,
     read_values,
     split_values,
     trim_text,

@@ -1,0 +1,118 @@
+"""Keep in index.db the salience and the time of the last change of each topic, and list topics.
+
+A topic is a markdown note. `files.salience` is its salience as long as nothing was recalled, and
+`files.latest` the latest moment of its sections, both without archived sections; NULL if all of its
+sections are archived. `salience_all` and `latest_all` are the same with archived sections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import apsw
+
+from memsyncd.core.editing.fields import value_topic
+from memsyncd.core.editing.kinds import KindDefaults
+from memsyncd.core.model import ARCHIVED
+from memsyncd.core.paths import is_markdown
+from memsyncd.store.pool import Reader, encode_numbers
+
+_NOTE = "SELECT path, mtime_ns FROM files WHERE id = ?"
+_SECTIONS = (
+    "SELECT slugs, level, kind, importance, status, moment FROM sections WHERE file = ?"
+    " ORDER BY start_line"
+)
+_PUT = "UPDATE files SET salience = ?, latest = ?, salience_all = ?, latest_all = ? WHERE id = ?"
+_LIST = (
+    "SELECT path, salience{all} FROM files WHERE {value}{all} IS NOT NULL {among}"
+    " ORDER BY {order} LIMIT :limit"
+)
+_ORDERS = {
+    "salience": "salience{all} DESC, path",
+    "recency": "latest{all} DESC, path",
+    "file": "path",
+}
+_COUNT = "SELECT count(*) FROM files WHERE salience{all} IS NOT NULL {among}"
+_KEPT = "SELECT {n} FROM counts WHERE field = 'topics'"
+
+
+class _TopicSection(NamedTuple):
+    anchor: str
+    level: int
+    kind: str | None
+    importance: float | None
+    status: str | None
+    moment: int
+
+
+def value_topics(
+    connection: apsw.Connection, files: Iterable[int], kinds: Mapping[str, KindDefaults]
+) -> None:
+    """Write the values of these files, whose rows are in the database."""
+    rows = []
+    for file_id in files:
+        [(path, mtime_ns)] = connection.execute(_NOTE, (file_id,))
+        if is_markdown(str(path)):
+            every = list(map(_TopicSection._make, connection.execute(_SECTIONS, (file_id,))))
+            saved_s = int(mtime_ns or 0) / 1e9
+            visible = [section for section in every if section.status != ARCHIVED]
+            whole = _value(every, kinds, saved_s)
+            is_hidden = bool(every) and not visible
+            part = (None, None) if is_hidden else _value(visible, kinds, saved_s)
+            rows.append((*part, *whole, file_id))
+        else:
+            rows.append((None, None, None, None, file_id))
+    connection.executemany(_PUT, rows)
+
+
+def _value(
+    sections: list[_TopicSection], kinds: Mapping[str, KindDefaults], saved_s: float
+) -> tuple[float, float]:
+    latest = max((section.moment for section in sections), default=saved_s)
+    return value_topic(sections, kinds, {}), latest
+
+
+class Topics:
+    """The topics in one snapshot of an index; those in `files` only, if that is given.
+
+    With `is_all`, archived sections count, and a topic may consist of nothing else.
+    """
+
+    def __init__(self, reader: Reader, *, is_all: bool, files: Iterable[int] | None = None) -> None:
+        self._reader = reader
+        self._all = "_all" if is_all else ""
+        self._is_among = files is not None
+        self._files = {} if files is None else {"files": encode_numbers(files)}
+
+    def count(self) -> int:
+        if self._is_among:
+            among = "AND id IN (SELECT value FROM json_each(:files))"
+            statement = _COUNT.format(all=self._all, among=among)
+        else:
+            statement = _KEPT.format(n="n_all" if self._all else "n")
+        rows = self._reader.rows(statement, self._files)
+        return int(rows[0][0]) if rows else 0
+
+    def list_first(self, order: str, *, limit: int) -> list[tuple[str, float]]:
+        """Return the paths of the first topics in an order, `salience`, `recency` or `file`, each
+        with its salience as long as nothing was recalled.
+        """
+        among = "AND id IN (SELECT value FROM json_each(:files))" if self._is_among else ""
+        return self._read(order, among, {"limit": limit})
+
+    def read(self, paths: str) -> list[tuple[str, float]]:
+        """Return the same for these paths, which are JSON."""
+        among = "AND path IN (SELECT value FROM json_each(:paths))"
+        if self._is_among:
+            among += " AND id IN (SELECT value FROM json_each(:files))"
+        return self._read("file", among, {"paths": paths, "limit": -1})
+
+    def _read(self, order: str, among: str, bindings: dict[str, Any]) -> list[tuple[str, float]]:
+        statement = _LIST.format(
+            all=self._all,
+            value="latest" if order == "recency" else "salience",
+            among=among,
+            order=_ORDERS[order].format(all=self._all),
+        )
+        return self._reader.rows(statement, {**bindings, **self._files})
