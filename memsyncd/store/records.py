@@ -60,9 +60,13 @@ INSERT INTO signals(at, sender, key, type, content, expires_at) VALUES(?,?,?,?,?
 # The sender of a signal to all does not receive it.
 _ARE_ADDRESSED = f"""
 id IN (
-  SELECT signal FROM signal_addressees WHERE address IN (SELECT value FROM json_each(:to))
-  OR address = '{EVERYONE}' AND 'agent:' || sender <> :reader
+  SELECT signal FROM signal_addressees
+  WHERE address IN (SELECT value FROM json_each(:to) UNION ALL SELECT '{EVERYONE}')
 )
+AND ('agent:' || sender <> :reader OR EXISTS(
+  SELECT 1 FROM signal_addressees
+  WHERE signal = id AND address IN (SELECT value FROM json_each(:to))
+))
 AND expires_at > :now_s AND (:type IS NULL OR type = :type)
 """
 _ACKED = "(SELECT at FROM signal_receipts WHERE signal = id AND reader = :reader)"

@@ -68,7 +68,7 @@ GROWING: dict[str, str] = {
     "profile": "walks the sections of all lifecycles",
     "archive": "judges all memories, some at a time",
     "cleanup": "judges all memories with a limited lifetime, some at a time",
-    "signal.inbox": "compares all unread signals with each other",
+    "signal.inbox": "counts all unread signals to the agent",
 }
 """The calls whose work grows with the workspace, each with the reason."""
 
