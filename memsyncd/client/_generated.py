@@ -14,6 +14,7 @@ from memsyncd.client.words import (
     convert_filters,
     convert_wait,
     convert_workspaces,
+    planned,
 )
 
 TYPE_CHECKING = False
@@ -206,6 +207,7 @@ class GeneratedMethods(Closing):
         answer: types.Validation = self._connection.ask("validate", params)
         return answer
 
+    @planned
     def set(
         self,
         *anchors: str,
@@ -343,6 +345,7 @@ class GeneratedMethods(Closing):
         answer: types.MemoriesSet = self._connection.write("memory.relate", params)
         return answer
 
+    @planned
     def forget(
         self,
         *anchors: str,
@@ -674,10 +677,12 @@ class GeneratedMethods(Closing):
         answer: types.Captured = self._connection.write("capture", params)
         return answer
 
+    @planned
     def index_project(
         self,
         *sources: types.ProjectSource | str,
-        dry_run: bool = False,
+        apply: bool = False,
+        plan: str | None = None,
     ) -> types.ProjectIndexed:
         """Summarise the README, manifests and other files of a project in one note. An unchanged
         file leaves its summary as it is. A source is a path, or a dictionary with `path` and
@@ -685,11 +690,13 @@ class GeneratedMethods(Closing):
 
         `sources`: More files, besides the files that `sources` lists. Each replaces a source of the
         same path.
-        `dry_run`: Change nothing; answer with the changes that would be made.
+        `apply`: Carry out the plan; otherwise nothing changes, and the answer has the plan.
+        `plan`: Carry out only this plan, by the digest that a call without `apply` returned.
         """
         params: dict[str, Any] = {
             "sources": convert_items(sources, "path"),
-            "dry_run": dry_run,
+            "apply": apply,
+            "plan": plan,
         }
         answer: types.ProjectIndexed = self._connection.write("index_project", params)
         return answer
@@ -985,10 +992,11 @@ class GeneratedMethods(Closing):
         answer: types.TopicWritten = self._connection.write("topic.patch", params)
         return answer
 
+    @planned
     def archive_topic(
         self,
         *topics: str,
-        dry_run: bool = True,
+        apply: bool = False,
         plan: str | None = None,
         limit: int = 100,
         offset: int = 0,
@@ -996,14 +1004,14 @@ class GeneratedMethods(Closing):
         """Archive whole topics: searches leave them out then.
 
         `topics`: Notes by their path, their name in the memory folder, their title or an alias.
-        `dry_run`: Change nothing, and answer with the changes that would be made.
-        `plan`: Carry out only this plan, by the digest that a dry run returned.
+        `apply`: Carry out the plan; otherwise nothing changes, and the answer has the plan.
+        `plan`: Carry out only this plan, by the digest that a call without `apply` returned.
         `limit`: Name at most so many memories of each list; the plan has all of them.
         `offset`: Leave out the first so many memories of each list.
         """
         params: dict[str, Any] = {
             "topics": [*topics] or None,
-            "dry_run": dry_run,
+            "apply": apply,
             "plan": plan,
             "limit": limit,
             "offset": offset,
@@ -1011,10 +1019,11 @@ class GeneratedMethods(Closing):
         answer: types.Upkept = self._connection.write("topic.archive", params)
         return answer
 
+    @planned
     def restore_topic(
         self,
         *topics: str,
-        dry_run: bool = True,
+        apply: bool = False,
         plan: str | None = None,
         limit: int = 100,
         offset: int = 0,
@@ -1022,14 +1031,14 @@ class GeneratedMethods(Closing):
         """Restore archived topics, byte for byte.
 
         `topics`: Notes by their path, their name in the memory folder, their title or an alias.
-        `dry_run`: Change nothing, and answer with the changes that would be made.
-        `plan`: Carry out only this plan, by the digest that a dry run returned.
+        `apply`: Carry out the plan; otherwise nothing changes, and the answer has the plan.
+        `plan`: Carry out only this plan, by the digest that a call without `apply` returned.
         `limit`: Name at most so many memories of each list; the plan has all of them.
         `offset`: Leave out the first so many memories of each list.
         """
         params: dict[str, Any] = {
             "topics": [*topics] or None,
-            "dry_run": dry_run,
+            "apply": apply,
             "plan": plan,
             "limit": limit,
             "offset": offset,
@@ -1469,10 +1478,11 @@ class GeneratedMethods(Closing):
         answer: types.SignalsAcked = self._connection.ask("signal.ack", params)
         return answer
 
+    @planned
     def archive(
         self,
         *anchors: str,
-        dry_run: bool = True,
+        apply: bool = False,
         plan: str | None = None,
         limit: int = 100,
         offset: int = 0,
@@ -1480,13 +1490,13 @@ class GeneratedMethods(Closing):
         filters: Filters | None = None,
         below: float | None = None,
     ) -> types.Upkept:
-        """Archive memories by name, by filters or by decay: searches leave them out then. Unless
-        `dry_run` is False, nothing changes. With the `plan` of a dry run, it raises Conflict if
+        """Archive memories by name, by filters or by decay: searches leave them out then. Without
+        `apply=True`, nothing changes. With the `plan` of an earlier answer, it raises Conflict if
         notes have changed since.
 
         `anchors`: Memories by their anchors.
-        `dry_run`: Change nothing, and answer with the changes that would be made.
-        `plan`: Carry out only this plan, by the digest that a dry run returned.
+        `apply`: Carry out the plan; otherwise nothing changes, and the answer has the plan.
+        `plan`: Carry out only this plan, by the digest that a call without `apply` returned.
         `limit`: Name at most so many memories of each list; the plan has all of them.
         `offset`: Leave out the first so many memories of each list.
         `path`: Only this note, folder or glob.
@@ -1496,7 +1506,7 @@ class GeneratedMethods(Closing):
         """
         params: dict[str, Any] = {
             "anchors": [*anchors] or None,
-            "dry_run": dry_run,
+            "apply": apply,
             "plan": plan,
             "limit": limit,
             "offset": offset,
@@ -1507,10 +1517,11 @@ class GeneratedMethods(Closing):
         answer: types.Upkept = self._connection.write("archive", params)
         return answer
 
+    @planned
     def unarchive(
         self,
         *anchors: str,
-        dry_run: bool = True,
+        apply: bool = False,
         plan: str | None = None,
         limit: int = 100,
         offset: int = 0,
@@ -1520,8 +1531,8 @@ class GeneratedMethods(Closing):
         """Restore archived memories, byte for byte.
 
         `anchors`: Memories by their anchors.
-        `dry_run`: Change nothing, and answer with the changes that would be made.
-        `plan`: Carry out only this plan, by the digest that a dry run returned.
+        `apply`: Carry out the plan; otherwise nothing changes, and the answer has the plan.
+        `plan`: Carry out only this plan, by the digest that a call without `apply` returned.
         `limit`: Name at most so many memories of each list; the plan has all of them.
         `offset`: Leave out the first so many memories of each list.
         `path`: Only this note, folder or glob.
@@ -1529,7 +1540,7 @@ class GeneratedMethods(Closing):
         """
         params: dict[str, Any] = {
             "anchors": [*anchors] or None,
-            "dry_run": dry_run,
+            "apply": apply,
             "plan": plan,
             "limit": limit,
             "offset": offset,
@@ -1539,10 +1550,11 @@ class GeneratedMethods(Closing):
         answer: types.Upkept = self._connection.write("archive.restore", params)
         return answer
 
+    @planned
     def cleanup(
         self,
         *,
-        dry_run: bool = True,
+        apply: bool = False,
         plan: str | None = None,
         limit: int = 100,
         offset: int = 0,
@@ -1550,14 +1562,14 @@ class GeneratedMethods(Closing):
     ) -> types.Upkept:
         """Archive memories past their time: expired, ephemeral and session memories.
 
-        `dry_run`: Change nothing, and answer with the changes that would be made.
-        `plan`: Carry out only this plan, by the digest that a dry run returned.
+        `apply`: Carry out the plan; otherwise nothing changes, and the answer has the plan.
+        `plan`: Carry out only this plan, by the digest that a call without `apply` returned.
         `limit`: Name at most so many memories of each list; the plan has all of them.
         `offset`: Leave out the first so many memories of each list.
         `below`: Also archive memories whose decay is below this.
         """
         params: dict[str, Any] = {
-            "dry_run": dry_run,
+            "apply": apply,
             "plan": plan,
             "limit": limit,
             "offset": offset,
@@ -1566,52 +1578,57 @@ class GeneratedMethods(Closing):
         answer: types.Upkept = self._connection.write("cleanup", params)
         return answer
 
+    @planned
     def promote(
         self,
         anchor: str | None = None,
         *,
+        apply: bool = False,
+        plan: str | None = None,
         task: str | None = None,
         tag: str,
         note: str | None = None,
-        dry_run: bool = False,
     ) -> types.Promoted:
         """Copy a memory, or a task's summaries, to the project's note, unless it is there.
 
         `anchor`: A memory by its anchor.
+        `apply`: Carry out the plan; otherwise nothing changes, and the answer has the plan.
+        `plan`: Carry out only this plan, by the digest that a call without `apply` returned.
         `task`: All summaries of this task instead.
         `tag`: `decision`, `convention`, `pattern`, `pitfall`, `interface`, `invariant`, `faq`, or
         the tags that the configuration names.
         `note`: The note to promote to; by default the configured note, `.memories/project.md`. It
         is named as in `note.add`.
-        `dry_run`: Change nothing, and answer with the memories that would be promoted.
         """
         params: dict[str, Any] = {
             "anchor": anchor,
+            "apply": apply,
+            "plan": plan,
             "task": task,
             "tag": tag,
             "note": note,
-            "dry_run": dry_run,
         }
         answer: types.Promoted = self._connection.write("promote", params)
         return answer
 
+    @planned
     def import_memories(
         self,
         file: str,
         *,
         format: Literal["jsonl", "lumenflow", "fogsift", "flowstate", "basic-memory", "claude-mem"] = "jsonl",
-        dry_run: bool = False,
+        apply: bool = True,
     ) -> types.Imported:
         """Import memories of another system, or of an export.
 
         `file`: The file or folder with the memories, absolute.
         `format`: The system that wrote it: `jsonl` is memsyncd's own export.
-        `dry_run`: Change nothing; answer with the sections that would be written.
+        `apply`: If false, change nothing; answer with the sections that would be written.
         """
         params: dict[str, Any] = {
             "file": file,
             "format": format,
-            "dry_run": dry_run,
+            "apply": apply,
         }
         answer: types.Imported = self._connection.write("memory.import", params)
         return answer

@@ -42,6 +42,7 @@ from memsyncd.client.words import (
     convert_wait,
     convert_words,
     convert_workspaces,
+    planned,
     read_target,
 )
 from memsyncd.client.workspace import WorkspaceConnection
@@ -439,15 +440,16 @@ class Memsyncd(GeneratedMethods):
 
     # --- tasks and signals ---
 
+    @planned
     def summarize_task(
         self,
         task: str,
         *,
         model: Callable[[list[TaskSection]], str] | None = None,
         max_bytes: int = 1000,
-        dry_run: bool = True,
+        apply: bool = False,
     ) -> TaskSummary:
-        """Summarise a task, and write the summary as a section unless it is a dry run.
+        """Summarise a task, and with `apply` write the summary as a section.
 
         `model` makes the summary from the task's sections. Without a model, the summary consists of
         some of their sentences.
@@ -457,7 +459,7 @@ class Memsyncd(GeneratedMethods):
             "task": task,
             "content": None if model is None else model(self.task_sections(task)),
             "max_bytes": max_bytes,
-            "dry_run": dry_run,
+            "apply": apply,
         }
         answer: TaskSummary = self._connection.write("task.summarize", params)
         return answer

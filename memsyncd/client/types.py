@@ -187,8 +187,8 @@ class MemoryCommand(TypedDict, total=False):
     # `rename`: change the links of all notes so that they lead to the same notes as before, in the
     # same change set.
     update_links: bool | None
-    # `rename`: change nothing; name the notes whose links would be updated.
-    dry_run: bool | None
+    # `rename`: if false, change nothing, and name the notes whose links would be updated.
+    apply: bool
     # Digest of the note as the writer has read it; if the note has another digest, nothing is done.
     # Empty for a note that does not exist.
     if_digest: str | None
@@ -1144,6 +1144,9 @@ class SkippedSource(TypedDict):
 
 
 class ProjectIndexed(Written):
+    is_applied: bool
+    # The digest of the plan, for the parameter `plan`.
+    plan: str
     note: str
     sources: list[SourceChange]
     skipped: list[SkippedSource]
@@ -1464,7 +1467,7 @@ class TaskSummary(TypedDict):
     text: str
     # The anchors of the sections that the summary is made of.
     sources: list[str]
-    # The new section. Null for a dry run, if there is nothing to summarise, and if the task has
+    # The new section. Null without `apply`, if there is nothing to summarise, and if the task has
     # this summary already.
     added: AddedSection | None
 
@@ -1581,7 +1584,7 @@ class PromotedMemory(TypedDict):
     # The anchor of the memory, which stays as it is.
     source: str
     heading: str
-    # The section in the project's note; null if a dry run would create it.
+    # The section in the project's note; null in a plan that would create it.
     anchor: str | None
     path: str
     # False if it was promoted with this tag before.
@@ -1590,6 +1593,8 @@ class PromotedMemory(TypedDict):
 
 class Promoted(Written):
     is_applied: bool
+    # The digest of the plan, for the parameter `plan`.
+    plan: str
     promoted: list[PromotedMemory]
 
 
@@ -1805,9 +1810,9 @@ class LeftOutItem(TypedDict):
 
 
 class Imported(Written):
-    """`change_set` is null for a dry run, and if every memory exists already."""
+    """`change_set` is null for a plan, and if every memory exists already."""
 
-    is_dry_run: bool
+    is_applied: bool
     # The new sections, at most 200 of them.
     added: list[AddedSection]
     n_added: int

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import os
+from functools import wraps
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, TypeVar
+
+    from memsyncd.client.types import Words
+
+    Method = TypeVar("Method", bound=Callable[..., Any])
+    WorkspaceNames = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
 
 NOTE_SUFFIXES = (".md", ".markdown", ".txt")
 
@@ -25,20 +34,24 @@ def _is_note(path: str) -> bool:
     return path.lower().endswith(NOTE_SUFFIXES)
 
 
+def planned(method: Method) -> Method:
+    """Let a method that takes `apply` say so to a caller that gives the former `dry_run`."""
+
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if "dry_run" in kwargs:
+            advice = "write apply=True to change something, apply=False for the plan"
+            raise TypeError(f"{method.__name__}() takes no `dry_run`: {advice}")
+        return method(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
 def read_target(target: str | None) -> dict[str, object]:
     """Return the parameter that names a section, a note or a folder."""
     return (
         {} if target is None else {"path" if split_anchor(target)[1] is None else "anchor": target}
     )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
-
-    from memsyncd.client.types import Words
-
-    WorkspaceNames = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
 
 
 def convert_words(words: Words | Iterable[Any]) -> list[Any] | None:

@@ -56,6 +56,23 @@ class WriteParams(WorkspaceParams, frozen=True, kw_only=True):
     timeout_ms: TimeoutMs | None = None
 
 
+class PlanParams(WriteParams, frozen=True, kw_only=True):
+    """Parameters of a method that chooses the memories or notes to change: it answers with its
+    plan, and carries the plan out if it is told so.
+    """
+
+    apply: bool = False
+    """Carry out the plan; otherwise nothing changes, and the answer has the plan."""
+    plan: Name | None = None
+    """Carry out only this plan, by the digest that a call without `apply` returned."""
+
+
+FORMER_NAMES = {
+    "dry_run": ("apply", "write `apply: true` to change something, `apply: false` for the plan"),
+}
+"""Parameters that had other names: the present name, and the advice to a caller."""
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one method, or a part of one."""
 
@@ -127,8 +144,8 @@ FIELD_DOCS: dict[str, str] = {
     "on_similar": "If a section says nearly the same: `add`, `append` to it, or only `report` it.",
     "revision": "The number of a revision.",
     "change_set": "All revisions of this change set.",
-    "dry_run": "Change nothing; answer with the changes that would be made.",
-    "plan": "Carry out only this plan, by the digest that a dry run returned.",
+    "apply": "Carry out the plan; otherwise nothing changes, and the answer has the plan.",
+    "plan": "Carry out only this plan, by the digest that a call without `apply` returned.",
     "min_similarity": "From 0 to 1; from 0.7 of the words in common, texts say nearly the same.",
     "max_tokens": "At most so many tokens, from 100 to 50,000.",
     "max_bytes": "At most so many bytes.",

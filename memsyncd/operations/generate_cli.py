@@ -29,8 +29,8 @@ from memsyncd.operations.operation import (
     Tool,
 )
 
-APPLY = OptionWords("--apply", "do it; otherwise only print what would change")
-"""The option of an operation whose dry run is the default."""
+PLANNED = "leave it out: without --apply, only the plan is shown"
+"""Advice to somebody who asks for the plan of a command that shows it by default."""
 
 TARGET = Path(__file__).parents[1] / "terminal" / "_generated"
 TABLES_HEAD = '''\
@@ -97,9 +97,8 @@ def _render_tables(operations: list[Operation]) -> Iterator[str]:
     reading = sorted(operation.name for operation in operations if operation.reads)
     reading_if = {each.name: each.reads_if for each in operations if each.reads_if}
     for operation in operations:
-        # Without the parameter, such an operation plans only.
-        if any(map(_is_dry_by_default, msgspec.structs.fields(operation.params))):
-            reading_if[operation.name] = {"dry_run": None}
+        if _plans_by_default(operation):
+            reading_if[operation.name] = {"apply": None}
     tools = [operation.tool for operation in operations if isinstance(operation.tool, Tool)]
     reading_tools = [tool.name for tool in tools if tool.is_read_only]
     current = {each.name: each.current for each in operations if each.current}
@@ -115,9 +114,10 @@ def _render_tables(operations: list[Operation]) -> Iterator[str]:
     )
 
 
-def _is_dry_by_default(field: msgspec.structs.FieldInfo) -> bool:
-    """Return whether this is the field of a dry run, and a dry run is the default."""
-    return field.encode_name == "dry_run" and field.default is True
+def _plans_by_default(operation: Operation) -> bool:
+    """Return whether the operation changes something only with `apply`."""
+    fields = msgspec.structs.fields(operation.params)
+    return any(field.encode_name == "apply" and field.default is False for field in fields)
 
 
 def _render_words(words: Iterable[str]) -> str:
@@ -178,8 +178,9 @@ def _render_command(operation: Operation, command: Command, subs: Iterable[str])
     lines += [f"            {json},", "        ),"]
     if command.examples:
         lines.append(f"        examples={_render(command.examples)},")
-    if command.gone:
-        lines.append(f"        gone={_render(command.gone)},")
+    gone = {"--dry-run": PLANNED} | command.gone if _plans_by_default(operation) else command.gone
+    if gone:
+        lines.append(f"        gone={_render(gone)},")
     if command.keeps_exclusions:
         lines.append("        keeps_exclusions=True,")
     inner = [f"{_render(sub.partition(' ')[2])}: {_name(sub)}()" for sub in subs]
@@ -324,7 +325,7 @@ def _make_option(
 ) -> RenderedOption:
     name = field.encode_name
     kind = find_plain_type(field.type)
-    words = APPLY if _is_dry_by_default(field) else OPTIONS.get(name, OptionWords(""))
+    words = OPTIONS.get(name, OptionWords(""))
     usage = command.usages.get(place) or words.usage or _write_usage(name, kind, field)
     value = field.default is not True if kind is bool else words.value
     is_repeated = get_origin(kind) is dict or takes_list(field.type)

@@ -202,6 +202,7 @@ from memsyncd.client.words import (
     convert_filters,
     convert_wait,
     convert_workspaces,
+    planned,
 )
 
 TYPE_CHECKING = False
@@ -256,7 +257,8 @@ def _render_method(operation: Operation, python: Python) -> str:
     placed = [by_name.pop(name.lstrip("*")) for name in python.positional]
     # In Python, `**` parameters come last.
     named = sorted(by_name.values(), key=lambda part: part.name.startswith("**"))
-    lines = [f"    def {python.name}(", "        self,"]
+    decorators = ["    @planned"] if "apply" in by_name else []
+    lines = [*decorators, f"    def {python.name}(", "        self,"]
     is_starred = bool(python.positional) and python.positional[-1].startswith("*")
     lines += [f"        {part.render()}," for part in placed]
     if named and not is_starred and not named[0].name.startswith("**"):

@@ -182,6 +182,7 @@ OPTIONS: dict[str, OptionWords] = {
     "wait": OptionWords("--wait", "first index everything that is on disk now", "disk"),
     "mark": OptionWords("--no-mark", "without the warning about orders in notes", value=False),
     "user": OptionWords("--no-user", "without the user-wide workspace", value=False),
+    "apply": OptionWords("--apply", "do it; otherwise only print what would change"),
     "plan": OptionWords("--plan DIGEST"),
     "limit": OptionWords("-n --limit N"),
     "kind": OptionWords("--kind K"),

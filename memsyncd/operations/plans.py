@@ -1,8 +1,8 @@
-"""Plan to archive or restore memories, and answer with the plan or carry it out.
+"""Answer with a plan or carry it out; plan to archive or restore memories.
 
-A plan counts the memories that change, that stay and that cannot change, names a page of each, and
-has a digest. It is computed from the index alone, some notes at a time, so that it may take long:
-it ends when its client leaves, and saves and other reads go on meanwhile. Only the notes of the
+A plan to archive or restore counts the memories that change, that stay and that cannot change,
+names a page of each, and has a digest. It is computed from the index alone, some notes at a time,
+so that it may take long: it ends when its client leaves, and saves and other reads go on meanwhile. Only the notes of the
 page that is shown are read from the disk, to tell which of their memories cannot be changed.
 
 To carry out a plan makes one change set for each NOTES_PER_EDIT notes; saves are indexed between
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -42,8 +42,8 @@ from memsyncd.errors import Conflict, NoteNotFound, TooLarge
 from memsyncd.files.read import read_text_file, resolve
 from memsyncd.operations.call import Call
 from memsyncd.operations.upkeep.declare import (
-    PlanParams,
     UpkeepItem,
+    UpkeepParams,
     UpkeepPlan,
     Upkept,
 )
@@ -58,6 +58,65 @@ Verdict = tuple[Literal["change", "retain", "skip"], str]
 Judge = Callable[[Memory], Verdict | None]
 """Judges a memory; returns None if the request does not select it."""
 
+
+class NotesPlan(Protocol):
+    """The new bytes of each note, and a digest by which a client names the plan."""
+
+    @property
+    def digest(self) -> str: ...
+    @property
+    def puts(self) -> tuple[Put, ...]: ...
+
+
+P = TypeVar("P", bound=NotesPlan)
+
+
+async def carry_out(
+    call: Call, command: str, make: Callable[[], P], *, is_applied: bool, digest: str | None = None
+) -> EditOutcome[P]:
+    """Return the plan that `make` computes, and carry it out if `is_applied`. Raises Conflict if
+    notes have changed so that it has another digest than the plan that the client names.
+    """
+    if is_applied:
+        decide = make_planned_decision(make, command, client=call.writer, digest=digest)
+        return await call.edit(decide)
+    return EditOutcome(answer=await call.read(make, on_disk=True))
+
+
+def make_planned_decision(
+    plan: Callable[[], P], command: str, *, client: str, digest: str | None
+) -> Decide[P]:
+    """Make the decision to carry out a plan, which is computed again when its turn comes. It raises
+    Conflict if `digest` is not None and the plan has another digest by then.
+    """
+
+    def decide() -> tuple[Edit, P]:
+        try:
+            planned = plan()
+        except NoteNotFound:
+            # The notes have also changed if a planned section is gone.
+            check_plan(command, digest, None)
+            raise
+        check_plan(command, digest, planned.digest)
+        paths = {put.path.text for put in planned.puts}
+        path = next(iter(paths)) if len(paths) == 1 else "."
+        return Edit(command=command, client=client, path=path, operations=planned.puts), planned
+
+    return decide
+
+
+def check_plan(command: str, wanted: str | None, digest: str | None) -> None:
+    """Raise Conflict if the client wants the plan of a digest, and the plan has another now."""
+    if wanted is not None and wanted != digest:
+        raise Conflict(
+            f"{command}: notes have changed since this was planned",
+            hint="plan again, then apply that plan",
+            wanted=wanted,
+            digest=digest,
+        )
+
+
+# --- archive and restore --------------------------------------------------------------------------
 
 NOTES_PER_READ = NOTES_PER_EDIT = 100
 """So many notes are judged in one read of the index, and changed in one change set."""
@@ -369,7 +428,7 @@ def _change_text(
 
 
 async def keep_up(
-    call: Call, command: str, params: PlanParams, plan: Callable[[Valuation], Planned]
+    call: Call, command: str, params: UpkeepParams, plan: Callable[[Valuation], Planned]
 ) -> Upkept:
     """Answer with the plan, or carry it out. `plan` makes it from the present worth of memories.
     The history names the `command`.
@@ -381,14 +440,14 @@ async def keep_up(
 
     try:
         planned = await call.read(make)
-    except NoteNotFound as error:
+    except NoteNotFound:
         # The notes have also changed if a planned section is gone.
-        raise (_make_conflict(command, params.plan, None) if params.plan else error) from error
-    if params.dry_run:
+        check_plan(command, params.plan, None)
+        raise
+    if not params.apply:
         shown = await call.read(partial(preview, workspace, planned), on_disk=True)
         return _answer(call, shown, [EditOutcome(answer={})], is_applied=False)
-    if params.plan is not None and planned.digest != params.plan:
-        raise _make_conflict(command, params.plan, planned.digest)
+    check_plan(command, params.plan, planned.digest)
     refused: dict[str, str] = {}
     outcomes: list[EditOutcome[dict[str, str]]] = []
     n_done = 0
@@ -410,15 +469,6 @@ async def keep_up(
     finally:
         workspace.set_notice(PLAN_NOTICE, "")
     return _answer(call, planned.describe(refused), outcomes, is_applied=True)
-
-
-def _make_conflict(command: str, wanted: str | None, digest: str | None) -> Conflict:
-    return Conflict(
-        f"{command}: notes have changed since this was planned",
-        hint="plan again with a dry run, then apply that plan",
-        wanted=wanted,
-        digest=digest,
-    )
 
 
 def _answer(

@@ -251,7 +251,7 @@ export async function restore(view, path) {
  */
 async function carryOutPlan(view, method, chosen, done, title, label) {
   try {
-    const plan = await view.ask(method, { ...chosen, dry_run: true, client: CLIENT });
+    const plan = await view.ask(method, { ...chosen, apply: false, client: CLIENT });
     const skipped = plan.skipped.map((/** @type {any} */ one) => h("li", {}, `${one.anchor}: ${one.reason}`));
     if (!plan[done].length) {
       report(new RpcError(`nothing is to be ${done}: ${plan.skipped[0]?.reason ?? "it is so already"}`, {}));
@@ -260,7 +260,7 @@ async function carryOutPlan(view, method, chosen, done, title, label) {
     const items = plan[done].map((/** @type {any} */ one) => h("li", {}, one.anchor));
     const data = await ask(title, [h("ul", {}, items), skipped.length ? h("ul", { class: "quiet" }, skipped) : null], label);
     if (!data) return;
-    const carriedOut = await view.ask(method, { ...chosen, dry_run: false, plan: plan.plan, client: CLIENT });
+    const carriedOut = await view.ask(method, { ...chosen, apply: true, plan: plan.plan, client: CLIENT });
     offerUndo(view, done, carriedOut.change_set);
     await view.reload();
   } catch (error) {
@@ -309,7 +309,7 @@ export async function promote(view, anchor) {
   const data = await ask("Promote to lasting knowledge of the project", [labelled("As", choice)], "Promote");
   if (!data) return;
   try {
-    const done = await view.ask("promote", { anchor, tag: data.get("tag"), client: CLIENT });
+    const done = await view.ask("promote", { apply: true, anchor, tag: data.get("tag"), client: CLIENT });
     offerUndo(view, done.promoted[0]?.is_new ? `promoted to ${done.promoted[0].path}` : "it was promoted before", done.change_set);
   } catch (error) {
     report(error);

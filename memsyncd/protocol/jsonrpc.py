@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
-from memsyncd.operations.fields import Params, TrackedParams, WriteParams
+from memsyncd.operations.fields import FORMER_NAMES, Params, TrackedParams, WriteParams
 from memsyncd.operations.operation import Operation
 from memsyncd.operations.table import OPERATIONS
 
@@ -467,7 +467,10 @@ def explain_name(
     longer = [valid_name for valid_name in valid if rest and valid_name.startswith(rest)]
     if not similar and len(longer) == 1:
         similar = longer
-    if similar:
+    present, advice = FORMER_NAMES.get(name, ("", ""))
+    if present in valid:
+        hint = advice
+    elif similar:
         hint = f"did you mean `{valid[similar[0]]}`?"
     else:
         hint = _list_names(valid.values(), what=what)

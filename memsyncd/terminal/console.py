@@ -51,7 +51,7 @@ def only_reads(method: str, params: Mapping[str, object]) -> bool:
     # Imported late: the generated commands import this module.
     from memsyncd.terminal._generated import READING, READING_IF
 
-    if method in READING or params.get("dry_run"):
+    if method in READING or params.get("apply") is False:
         return True
     reading_if = READING_IF.get(method)
     return reading_if is not None and all(
@@ -94,6 +94,10 @@ class Console:
     def print_place(self, section: Mapping[str, Any], workspace: str) -> None:
         """Print the place of a section that was just written."""
         self.terminal.print(self.render_place(clean_values(section), workspace))
+
+    def report_plan(self, plan: str) -> None:
+        """Report on stderr how a plan that was printed is carried out."""
+        self.terminal.report(f"nothing was changed; do it with --apply --plan {plan}")
 
     def confirm(self, question: str) -> bool:
         """Ask on stderr for a yes. Call it only if `can_ask`."""

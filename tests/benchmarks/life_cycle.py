@@ -27,7 +27,7 @@ def measure_archive_plan(bench: Bench) -> Iterator[Figure]:
     home.wait_until_quiet()
     took_ms: dict[str, list[float]] = {"archive": [], "list": []}
     with home.client() as client:
-        plan = {"below": 0.35, "dry_run": True}
+        plan = {"below": 0.35, "apply": False}
         n_archived = len(client.call("archive", **plan)["archived"])
         for _ in range(bench.effort.n_rounds):
             for method, params in (("archive", plan), ("list", {})):

@@ -33,8 +33,8 @@ def test_every_method_that_http_answers_to_get_reads() -> None:
 @pytest.mark.parametrize(
     ("method", "params", "is_reading"),
     [
-        ("archive", {"dry_run": True}, True),
-        ("archive", {"dry_run": False}, False),
+        ("archive", {"apply": False}, True),
+        ("archive", {"apply": True}, False),
         ("memory", {"command": "view"}, True),
         ("memory", {"command": "delete"}, False),
         ("triage", {"promote": None}, True),

@@ -599,13 +599,13 @@ def test_archival_is_shown_then_done_and_taken_back(memory: Memsyncd, place: Pla
     assert (plan["is_applied"], plan["change_set"], read_notes(place)) == (False, None, before)
     assert [section["anchor"] for section in plan["archived"]] == [old["anchor"]]
     assert [section["anchor"] for section in plan["skipped"]] == [kept["anchor"]]
-    done = memory.archive(path=".memories/*.md", below=0.1, dry_run=False, plan=plan["plan"])
+    done = memory.archive(path=".memories/*.md", below=0.1, apply=True, plan=plan["plan"])
     assert done["archived"] == plan["archived"]
     assert memory.search("old build") == []
     assert memory.search("old build", include_archived=True)
     with pytest.raises(Conflict):
-        memory.archive(path=".memories/*.md", below=0.1, dry_run=False, plan=plan["plan"])
-    assert memory.unarchive(old["anchor"], dry_run=False)["restored"]
+        memory.archive(path=".memories/*.md", below=0.1, apply=True, plan=plan["plan"])
+    assert memory.unarchive(old["anchor"], apply=True)["restored"]
     assert read_notes(place) == before
     flash = memory.add("For today only.", lifecycle="ephemeral", created="2020-01-01")
     assert [section["anchor"] for section in memory.cleanup()["archived"]] == [flash["anchor"]]
@@ -615,9 +615,9 @@ def test_a_tasks_summaries_are_promoted_and_recalled_by_their_keywords(memory: M
     added = memory.add(
         "Retry three times.", kind="summary", task="WU-1", keywords=["retry"], topic="redis"
     )
-    [promoted] = memory.promote(task="WU-1", tag="decision")["promoted"]
+    [promoted] = memory.promote(task="WU-1", tag="decision", apply=True)["promoted"]
     assert (promoted["source"], promoted["is_new"]) == (added["anchor"], True)
-    [again] = memory.promote(added["anchor"], tag="decision")["promoted"]
+    [again] = memory.promote(added["anchor"], tag="decision", apply=True)["promoted"]
     assert (again["anchor"], again["is_new"]) == (promoted["anchor"], False)
     found = memory.recall("retry", kind="summary")
     assert found["stage"] == "keywords"

@@ -129,7 +129,7 @@ def test_archived_by_a_status_is_archived_with_all_beneath_and_comes_back(
 ) -> None:
     memory.set("Pool", status="archived")
     assert memory.search("sockets waits") == []
-    memory.unarchive(f"{ERRORS}#errors/pool", dry_run=False)
+    memory.unarchive(f"{ERRORS}#errors/pool", apply=True)
     assert read(place) == BEFORE
     memory.set("Retry", status="open")
     opened = read(place)
@@ -454,7 +454,7 @@ def test_each_command_takes_what_another_prints(place: Place, memory: Memsyncd, 
     assert run(place, "similar", name, "--min-similarity", "1", status=1)["sections"] == []
     memory.record_access(name)
     assert run(place, "accesses", name)["counts"][0]["anchor"] == POOL
-    promoted = run(place, "promote", name, "--tag", "pitfall", "--dry-run")["promoted"]
+    promoted = run(place, "promote", name, "--tag", "pitfall")["promoted"]
     assert [link["source"] for link in promoted] == [POOL]
     [skipped] = run(place, "archive", name, status=1)["skipped"]
     assert skipped["anchor"] == POOL

@@ -77,16 +77,16 @@ class Agent:
 
     def _archive(self) -> None:
         anchor = self._choose()
-        done = self.memory.archive(anchor, dry_run=False)
+        done = self.memory.archive(anchor, apply=True)
         status = "+"
         if not done["archived"]:
-            done, status = self.memory.unarchive(anchor, dry_run=False), "-"
+            done, status = self.memory.unarchive(anchor, apply=True), "-"
         if done["change_set"] is not None:
             self.changes.append((done["change_set"], f"{status}<!-- memory:"))
 
     def _promote(self) -> None:
         anchor = self._choose()
-        done = self.memory.promote(anchor, tag="decision")
+        done = self.memory.promote(anchor, tag="decision", apply=True)
         if done["promoted"]:
             self.promoted.add(self.headings[anchor])
 

@@ -67,7 +67,7 @@ def test_archived_sections_recur_no_more(clients: list[Place]) -> None:
             anchors.append(memory.add(POOL, kind="decision")["anchor"])
     with Memsyncd(clients[0].root, env=clients[0].env) as memory:
         assert len(memory.patterns(workspaces=ids, kind="decision")["patterns"]) == 1
-        memory.archive(anchors[0], dry_run=False)
+        memory.archive(anchors[0], apply=True)
         assert memory.patterns(workspaces=ids, kind="decision")["patterns"] == []
 
 

@@ -254,8 +254,8 @@ def test_no_act_makes_changes_moves_or_removes_instructions_for_agents(
     for method, params in acts:
         with pytest.raises(MemsyncdError):
             place.client.call(method, workspace=place.id, **params)
-    place.client.call("topic.archive", workspace=place.id, topics=there[:1], dry_run=False)
-    place.client.call("archive", workspace=place.id, path="**", below=100, dry_run=False)
+    place.client.call("topic.archive", workspace=place.id, topics=there[:1], apply=True)
+    place.client.call("archive", workspace=place.id, path="**", below=100, apply=True)
     files = [path for path in root.rglob("*") if path.name != "MEMORY.md" and path.is_file()]
     assert {path: path.read_bytes() for path in files} == before
 

@@ -169,11 +169,15 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "hook": [["instructions"], ["session-start", "-v"], [NAME]],
     "capture": [[NAME, "MEMORY.md", "--run-id", NAME], ["a", "--error", NAME], ["a", NAME], ["a"]],
-    "index-project": [["--dry-run"], ["--source", NAME, "--json"], ["--source", f"/{NAME}"]],
+    "index-project": [["--apply"], ["--source", NAME, "--json"], ["--source", f"/{NAME}"]],
     "sources": [[], ["--json"], ["-w", NAME]],
     "accesses": [[], [NOTE], ["--last", "--json"], [NAME]],
     "check": [[], [NOTE], [NAME], ["--json"]],
-    "promote": [[NAME, "--tag", "decision"], [f"{NOTE}#{NAME}", "--tag", NAME], ["--task", NAME]],
+    "promote": [
+        [NAME, "--tag", "decision", "--apply"],
+        [f"{NOTE}#{NAME}", "--tag", NAME],
+        ["--task", NAME],
+    ],
     "recall": [[NAME], ["--topic", NAME, "--kind", NAME, "--text", "larch", "--json"], []],
     "profile": [[], ["--json"], ["-w", NAME]],
     "topic": [

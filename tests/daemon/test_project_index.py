@@ -30,13 +30,13 @@ def test_a_project_is_indexed_once_and_again_only_where_it_has_changed(place: Pl
 
     with Memsyncd(str(place.root), env=place.home.env) as memory:
 
-        def index(*, dry_run: bool = False) -> dict[str, str]:
-            indexed = memory.index_project("docs/*.txt", dry_run=dry_run)
+        def index(*, apply: bool = True) -> dict[str, str]:
+            indexed = memory.index_project("docs/*.txt", apply=apply)
             assert [skipped["path"] for skipped in indexed["skipped"]] == ["CLAUDE.md"]
             return {source["path"]: source["action"] for source in indexed["sources"]}
 
         before = place.notes()
-        planned = index(dry_run=True)
+        planned = index(apply=False)
         assert place.notes() == before
         assert index() == planned
         assert set(planned.values()) == {"created"}
@@ -83,11 +83,11 @@ def test_the_command_says_what_it_does_with_each_source(place: Place) -> None:
         )
 
     source = ("--source", "docs/*.md=index:invariants")
-    done = run("index-project", "--dry-run", *source)
+    done = run("index-project", *source)
     assert done.stdout == "created    README.md\ncreated    docs/rules.md\n", done.stderr
     assert "2 sections of .memories/project.md would change" in done.stderr
     assert "not a regular file: package.json" in done.stderr
-    assert run("index-project", *source).stdout == done.stdout
+    assert run("index-project", *source, "--apply").stdout == done.stdout
     assert "up to date" in run("index-project", *source).stderr
     found = run("search", "--wait", "harvested", "--tag", "index:invariants")
     assert ".memories/project.md:" in found.stdout
@@ -96,9 +96,9 @@ def test_the_command_says_what_it_does_with_each_source(place: Place) -> None:
     (place.root / ".tool.config.yaml").write_text("limits:\n  wip: 3\n")
     (place.root / "docs" / "empty.md").write_text("\n")
     more = ("--source", ".tool.config.yaml", "--source", "docs/empty.md")
-    asked = run("index-project", "--dry-run", *more)
+    asked = run("index-project", *more)
     assert "created    .tool.config.yaml\n" in asked.stdout
     assert "docs/empty.md says nothing that can be summarised" in asked.stderr
     for name, is_reported in (("docs/ruls.md", True), ("docs/*.txt", False)):
-        asked = run("index-project", "--dry-run", "--source", name)
+        asked = run("index-project", "--source", name)
         assert (f"{name} does not exist" in asked.stderr) is is_reported

@@ -70,7 +70,7 @@ def test_one_context_has_the_memories_of_project_task_and_session_and_other_note
         "The pool needs a limit of twenty sockets.", kind="discovery", task="WU-2", session="s2"
     )
     memory.promote(anchor=source["anchor"], tag="pattern")
-    memory.summarize_task("WU-2", dry_run=False)
+    memory.summarize_task("WU-2", apply=True)
     memory.add("We use hexagonal architecture.", kind="decision", lifecycle="project")
     memory.add("Define the ports.", task="WU-2", priority="P1")
     memory.checkpoint("Criteria 1-3 are met.", task="WU-2", session="s2")
@@ -207,10 +207,10 @@ def test_a_summary_is_written_once_and_taken_back_by_one_undo(memory: Memsyncd) 
     planned = memory.summarize_task("WU-5")
     assert planned["added"] is None
     assert "redis pool" in planned["text"]
-    done = memory.summarize_task("WU-5", dry_run=False)
+    done = memory.summarize_task("WU-5", apply=True)
     assert done["text"] == planned["text"]
     assert done["added"] is not None
-    assert memory.summarize_task("WU-5", dry_run=False)["added"] is None
+    assert memory.summarize_task("WU-5", apply=True)["added"] is None
     own = memory.summarize_task("WU-5", model=lambda sections: f"{len(sections)} sections.")
     assert own["text"] == "3 sections."
     memory.undo(done["added"]["path"])

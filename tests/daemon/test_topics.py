@@ -120,10 +120,10 @@ def test_a_topic_is_archived_by_its_plan_and_restored_to_the_same_bytes(
     assert [archived["path"] for archived in plan["archived"]] == [*before]
     memory.append_field("billing", "Status", "Invoices go out twice.")
     with pytest.raises(Conflict, match="notes have changed since this was planned"):
-        memory.archive_topic("Auth service", "billing", dry_run=False, plan=plan["plan"])
+        memory.archive_topic("Auth service", "billing", apply=True, plan=plan["plan"])
     before[".memories/billing.md"] = (place.root / ".memories/billing.md").read_bytes()
     plan = memory.archive_topic("Auth service", "billing")
-    done = memory.archive_topic("Auth service", "billing", dry_run=False, plan=plan["plan"])
+    done = memory.archive_topic("Auth service", "billing", apply=True, plan=plan["plan"])
     assert done["archived"] == plan["archived"]
     for query in ("auth redis sessions", "invoices"):
         assert {hit["path"] for hit in memory.search(query)}.isdisjoint(before)
@@ -133,8 +133,8 @@ def test_a_topic_is_archived_by_its_plan_and_restored_to_the_same_bytes(
         memory.append_field("billing", "Status", "no")
     memory.undo(change_set=done["change_set"])
     assert {path: (place.root / path).read_bytes() for path in before} == before
-    memory.archive_topic("billing", dry_run=False)
-    restored = memory.restore_topic("billing", dry_run=False)
+    memory.archive_topic("billing", apply=True)
+    restored = memory.restore_topic("billing", apply=True)
     assert [topic["path"] for topic in restored["restored"]] == [".memories/billing.md"]
     assert {path: (place.root / path).read_bytes() for path in before} == before
     memory.add("It must not fail.", kind="error", note="errors")

@@ -101,7 +101,7 @@ def test_lumenflows_memories_are_imported_once_and_taken_back_whole(
 ) -> None:
     file = write_lines(tmp_path / "memory.jsonl", NODES)
     with Memsyncd(place.root, env=place.env, client="mover") as memory:
-        planned = memory.import_memories(file, format="lumenflow", dry_run=True)
+        planned = memory.import_memories(file, format="lumenflow", apply=False)
         assert (planned["n_added"], planned["change_set"]) == (2, None)
         assert not (place.root / ".memories" / "discoveries.md").exists()
         done = memory.import_memories(file, format="lumenflow")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memsyncd.client.memory import Memsyncd
-from memsyncd.errors import Conflict
+from memsyncd.errors import BadRequest, Conflict
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Place
@@ -38,17 +38,28 @@ def test_an_archive_is_previewed_carried_out_and_restored_to_the_same_bytes(
     skipped = {skipped["anchor"]: skipped["reason"] for skipped in planned["skipped"]}
     assert {kept["anchor"], lasting["anchor"]} <= skipped.keys()
 
-    done = memory.archive(below=0.1, dry_run=False, plan=planned["plan"])
+    done = memory.archive(below=0.1, apply=True, plan=planned["plan"])
     assert done["archived"] == planned["archived"]
     assert b"status: archived" in note.read_bytes()
     assert memory.search("build failed") == []
     assert len(memory.search("build failed", include_archived=True)) == 1
     with pytest.raises(Conflict):
-        memory.archive(below=0.1, dry_run=False, plan=planned["plan"])
+        memory.archive(below=0.1, apply=True, plan=planned["plan"])
 
-    [restored] = memory.unarchive(old["anchor"], dry_run=False)["restored"]
+    [restored] = memory.unarchive(old["anchor"], apply=True)["restored"]
     assert restored["anchor"] == old["anchor"]
     assert note.read_bytes() == before
+
+
+def test_a_caller_of_the_former_way_is_told_the_present_one(memory: Memsyncd) -> None:
+    added = memory.add("Three retries are enough.", summary="Retries", kind="summary")
+    with pytest.raises(BadRequest, match="dry_run") as refused:
+        memory._connection.write("promote", {"anchor": added["anchor"], "dry_run": False})
+    assert "apply: true" in refused.value.hint
+    former: Any = memory.promote
+    with pytest.raises(TypeError, match="apply=True"):
+        former(added["anchor"], tag="pattern", dry_run=False)
+    assert memory.profile()["items"] == []
 
 
 def test_the_summaries_of_a_task_are_promoted_once_with_a_link_to_their_source(
@@ -57,12 +68,14 @@ def test_the_summaries_of_a_task_are_promoted_once_with_a_link_to_their_source(
     memory.add("Three retries are enough.", summary="Retries", kind="summary", task="WU-1")
     memory.add("Jitter spreads the load.", summary="Jitter", kind="summary", task="WU-1")
     memory.add("Another task's.", summary="Other", kind="summary", task="WU-2")
-    planned = memory.promote(task="WU-1", tag="decision", dry_run=True)
+    planned = memory.promote(task="WU-1", tag="decision")
     assert [promoted["heading"] for promoted in planned["promoted"]] == ["Retries", "Jitter"]
     assert memory.profile()["items"] == []
 
-    first = memory.promote(task="WU-1", tag="decision")
-    again = memory.promote(task="WU-1", tag="decision")
+    first = memory.promote(task="WU-1", tag="decision", apply=True, plan=planned["plan"])
+    with pytest.raises(Conflict):
+        memory.promote(task="WU-1", tag="decision", apply=True, plan=planned["plan"])
+    again = memory.promote(task="WU-1", tag="decision", apply=True)
     assert [promoted["is_new"] for promoted in first["promoted"]] == [True, True]
     assert [promoted["is_new"] for promoted in again["promoted"]] == [False, False]
     assert [promoted["anchor"] for promoted in again["promoted"]] == [

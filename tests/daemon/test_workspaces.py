@@ -180,11 +180,11 @@ def test_a_memory_is_added_and_promoted_to_a_note_by_its_absolute_path(
     added = call("note.add", content="Larch grows.", kind="summary", note=runs)
     assert added["path"] == ".memories/2026/runs.md"
     source, target = f"{place.root}/{added['anchor']}", str(place.root / "MEMORY.md")
-    [promoted] = call("promote", anchor=source, note=target, tag="pattern")["promoted"]
+    [promoted] = call("promote", anchor=source, note=target, tag="pattern", apply=True)["promoted"]
     assert (promoted["path"], promoted["source"]) == ("MEMORY.md", added["anchor"])
     assert "Larch grows." in (place.root / "MEMORY.md").read_text()
     with pytest.raises(BadRequest, match="is in the workspace"):
-        call("promote", anchor=source, note=str(other.root / "MEMORY.md"), tag="faq")
+        call("promote", anchor=source, note=str(other.root / "MEMORY.md"), tag="faq", apply=True)
     for workspace in (None, place.id):
         with pytest.raises(MemsyncdError):
             call("note.add", content="Larch grows.", note="/etc/larch.md", workspace=workspace)

@@ -430,7 +430,7 @@ def test_a_disk_that_fails_after_the_rename_leaves_nothing_of_it(
 
 
 def test_a_dry_run_names_the_notes_and_changes_nothing(linking: Any) -> None:
-    answer = rename_linked(linking, dry_run=True)
+    answer = rename_linked(linking, apply=False)
     assert answer.updated_links == (".memories/redis.md", "MEMORY.md")
     assert read_texts(linking) == LINKING
     assert linking.past() == []

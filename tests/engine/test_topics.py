@@ -73,7 +73,7 @@ def list_past(bench: Any, field: str = "Log", **more: Any) -> list[str]:
 
 
 def apply(bench: Any, act: Any, *topics: str, plan: str | None = None) -> Any:
-    params = TopicArchiveParams(topics=list(topics), plan=plan, dry_run=False)
+    params = TopicArchiveParams(topics=list(topics), plan=plan, apply=True)
     make = partial(plan_topics, bench.workspace, bench.config, act, params)
     return carry_out_plan(bench, act, params, make, now_s=NOW_S)
 

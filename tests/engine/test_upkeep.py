@@ -19,7 +19,7 @@ from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.links.run import find_links
 from memsyncd.operations.notes.declare import ListParams
 from memsyncd.operations.notes.read import list_notes
-from memsyncd.operations.plans import preview
+from memsyncd.operations.plans import make_planned_decision, preview
 from memsyncd.operations.recall.declare import RecallAnswer, RecallParams
 from memsyncd.operations.recall.run import recall
 from memsyncd.operations.sections import Filters
@@ -30,7 +30,7 @@ from memsyncd.operations.upkeep.declare import (
     UpkeepPlan,
 )
 from memsyncd.operations.upkeep.run import (
-    make_promote_decision,
+    make_promote_planner,
     plan_archive,
     plan_cleanup,
     plan_restore,
@@ -85,7 +85,7 @@ def show(bench: Any, act: str = "archive", **params: Any) -> UpkeepPlan:
 def apply(bench: Any, act: str = "archive", plan: str | None = None, **params: Any) -> Any:
     kind = CleanupParams if act == "cleanup" else ArchiveParams
     method: Any = PLANS[act]
-    request: Any = kind(dry_run=False, plan=plan, **params)
+    request: Any = kind(apply=True, plan=plan, **params)
     planning = partial(method, bench.workspace, bench.config, request)
     return carry_out_plan(bench, act, request, planning, now_s=NOW_S)
 
@@ -111,7 +111,7 @@ def test_what_is_worth_little_is_archived_and_nothing_protected(log: Any) -> Non
     assert (plan.archived[0].tier, plan.archived[0].reason) == ("cold", "decay")
 
 
-def test_an_applied_plan_equals_its_dry_run_and_one_undo_takes_it_back(log: Any) -> None:
+def test_an_applied_plan_equals_the_shown_one_and_one_undo_takes_it_back(log: Any) -> None:
     before = log.files()
     shown = show(log, below=0.5)
     assert log.files() == before
@@ -346,14 +346,13 @@ def runs(bench: Any) -> Any:
 
 
 def promote(bench: Any, **params: Any) -> Any:
-    decide = make_promote_decision(
-        bench.workspace, bench.config, PromoteParams(**params), client="test", at=AT
-    )
-    return bench.edit(decide)
+    wanted = PromoteParams(apply=True, **params)
+    plan = make_promote_planner(bench.workspace, bench.config, wanted, at=AT)
+    return bench.edit(make_planned_decision(plan, "promote", client="test", digest=None))
 
 
 def test_a_memory_is_promoted_with_its_text_a_tag_and_a_link_to_its_source(runs: Any) -> None:
-    [promoted] = promote(runs, anchor=SOURCE, tag="pattern").answer
+    [promoted] = promote(runs, anchor=SOURCE, tag="pattern").answer.promoted
     assert promoted.is_new
     assert promoted.anchor == ".memories/project.md#project/retries-help"
     text = runs.files()[".memories/project.md"].decode()
@@ -376,10 +375,10 @@ def test_promoting_twice_is_as_promoting_once_and_undo_takes_it_back(runs: Any) 
     before = runs.files()
     once = promote(runs, anchor=SOURCE, tag="pattern")
     files = runs.files()
-    [again] = promote(runs, anchor=SOURCE, tag="#Pattern").answer
-    assert (again.anchor, again.is_new) == (once.answer[0].anchor, False)
+    [again] = promote(runs, anchor=SOURCE, tag="#Pattern").answer.promoted
+    assert (again.anchor, again.is_new) == (once.answer.promoted[0].anchor, False)
     assert runs.files() == files
-    [other] = promote(runs, anchor=SOURCE, tag="decision").answer
+    [other] = promote(runs, anchor=SOURCE, tag="decision").answer.promoted
     assert other.is_new
     runs.undo(path=".memories/project.md")
     assert runs.files() == files
@@ -388,23 +387,24 @@ def test_promoting_twice_is_as_promoting_once_and_undo_takes_it_back(runs: Any) 
 
 
 def test_a_section_is_not_promoted_onto_its_own_note(runs: Any) -> None:
-    [promoted] = promote(runs, anchor=SOURCE, tag="pattern").answer
+    [promoted] = promote(runs, anchor=SOURCE, tag="pattern").answer.promoted
     files = runs.files()
     with pytest.raises(BadRequest, match=r"is in \.memories/project\.md already"):
         promote(runs, anchor=promoted.anchor, tag="decision")
-    for section in promote(runs, task="WU-1", tag="pattern", note=SOURCE.rpartition("#")[0]).answer:
+    for section in promote(
+        runs, task="WU-1", tag="pattern", note=SOURCE.rpartition("#")[0]
+    ).answer.promoted:
         assert (section.anchor, section.is_new) == (section.source, False)
     assert runs.files() == files
 
 
 def test_the_summaries_of_a_task_are_promoted_in_one_change_set(runs: Any) -> None:
     before = runs.files()
-    dry = promote(runs, task="WU-1", tag="decision", dry_run=True).answer
-    assert runs.files() == before
     outcome = promote(runs, task="wu-1", tag="decision")
-    assert [section.heading for section in outcome.answer] == ["Retries help", "Pool size"]
-    assert [section.source for section in dry] == [section.source for section in outcome.answer]
-    assert all(not section.is_new for section in promote(runs, task="WU-1", tag="decision").answer)
+    assert [section.heading for section in outcome.answer.promoted] == ["Retries help", "Pool size"]
+    assert all(
+        not section.is_new for section in promote(runs, task="WU-1", tag="decision").answer.promoted
+    )
     runs.undo(change_set=outcome.change_set)
     assert runs.files() == before
 

@@ -24,6 +24,7 @@ from memsyncd.operations.memories.update_tool import UPDATE_TOOL
 from memsyncd.operations.operation import (
     WRITES,
     Command,
+    Extra,
     Operation,
     Paths,
     Python,
@@ -226,6 +227,10 @@ class MemoryReplaced(WrittenSection, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
+_DRY_RUN = Extra(
+    usage="--dry-run", help="show the plan only, of named memories too", field="apply", value=False
+)
+
 _PATHS = Paths(are_from_root=True)
 _PARSE = {
     "metadata": "topics:parse_pair_or_name",
@@ -265,6 +270,7 @@ OPERATIONS = (
                 "metadata": "metadata of your own; KEY= removes it",
                 "apply": "do it for all that pass the filters; otherwise their plan is shown",
             },
+            extra=(_DRY_RUN,),
             filter_prefix="where",
             parse=_PARSE,
             prepare="make_set",
@@ -367,6 +373,7 @@ OPERATIONS = (
                 "confirm": "do not ask about protected kinds, sections beneath, or purging",
                 "apply": "do it for all that pass the filters; otherwise their plan is shown",
             },
+            extra=(_DRY_RUN,),
             action="ask_and_forget",
             examples=(
                 "memsyncd forget '.memories/preferences.md#preferences/mail-hours'",

@@ -30,7 +30,6 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
     BadRequest,
     ConfirmationNeeded,
-    Conflict,
     EditRefused,
     NoteNotFound,
     PathRefused,
@@ -53,6 +52,7 @@ from memsyncd.operations.memories.selection import (
     resolve_mention,
     select_memories,
 )
+from memsyncd.operations.plans import check_plan
 from memsyncd.operations.revisions import (
     Target,
     iter_revisions,
@@ -301,9 +301,7 @@ def make_forget_decision(
 
     def decide() -> tuple[Edit, ForgetPlan]:
         plan = plan_forget(workspace, config, params, now_s)
-        if params.plan is not None and plan.digest != params.plan:
-            message = f"{COMMAND}: notes have changed since this was planned"
-            raise Conflict(message, hint="plan again, then apply that plan", digest=plan.digest)
+        check_plan(COMMAND, params.plan, plan.digest)
         if plan.reasons and not params.confirm:
             raise ConfirmationNeeded("; ".join(plan.reasons), hint=_HINT)
         path = next(iter(plan.anchors), ".") if len(plan.anchors) == 1 else "."

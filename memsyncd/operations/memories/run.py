@@ -7,7 +7,7 @@ skipped, with a reason, if they cannot be changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -45,13 +45,12 @@ from memsyncd.core.paths import NotePath
 from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.core.search.tasks import BLOCKED, FINISHED
 from memsyncd.core.upkeep import FORMER_STATUS, archive_note
-from memsyncd.engine.edit import Decide, Edit, EditOutcome, Put, check_digest, make_put
+from memsyncd.engine.edit import Put, check_digest, make_put
 from memsyncd.engine.memories import PLAN_LIMIT_S, list_memories
 from memsyncd.engine.places import NO_LINK, name_relations
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
     BadRequest,
-    Conflict,
     EditRefused,
     PathRefused,
     TooLarge,
@@ -78,7 +77,7 @@ from memsyncd.operations.memories.selection import (
     resolve_mention,
     select_memories,
 )
-from memsyncd.operations.plans import find_protection
+from memsyncd.operations.plans import carry_out, find_protection
 from memsyncd.operations.topics.declare import NewRelation
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import stream_notes
@@ -435,30 +434,7 @@ def _move_links(
 # --- the operations -----------------------------------------------------------------------------
 
 
-def make_planned_decision(
-    plan: Callable[[], MemoryPlan], command: str, *, client: str, digest: str | None
-) -> Decide[MemoryPlan]:
-    """Make the decision to carry out a plan, which is computed again when its turn comes. It raises
-    Conflict if the plan has another digest by then.
-    """
-
-    def decide() -> tuple[Edit, MemoryPlan]:
-        planned = plan()
-        if digest is not None and planned.digest != digest:
-            raise Conflict(
-                f"{command}: notes have changed since this was planned",
-                hint="plan again, then apply that plan",
-                wanted=digest,
-                digest=planned.digest,
-            )
-        paths = {put.path.text for put in planned.puts}
-        path = next(iter(paths)) if len(paths) == 1 else "."
-        return Edit(command=command, client=client, path=path, operations=planned.puts), planned
-
-    return decide
-
-
-async def carry_out(call: Call, params: SetParams, command: str) -> MemoriesSet:
+async def set_memories(call: Call, params: SetParams, command: str) -> MemoriesSet:
     """Answer with the plan of a change, or carry it out."""
     workspace, config = await call.open(), call.config
     wanted = read_wanted(config, params)
@@ -467,11 +443,7 @@ async def carry_out(call: Call, params: SetParams, command: str) -> MemoriesSet:
     if is_applied:
         # A memory that was saved a moment ago is found after a scan.
         await read_saved(call, partial(select_memories, workspace, config, params, call.now_s))
-        outcome = await call.edit(
-            make_planned_decision(plan, command, client=call.writer, digest=params.plan)
-        )
-    else:
-        outcome = EditOutcome(answer=await call.read(plan, on_disk=True))
+    outcome = await carry_out(call, command, plan, is_applied=is_applied, digest=params.plan)
     return MemoriesSet(
         is_applied=is_applied,
         plan=outcome.answer.digest,
@@ -484,19 +456,19 @@ async def carry_out(call: Call, params: SetParams, command: str) -> MemoriesSet:
 
 
 async def change(call: Call, params: SetParams) -> MemoriesSet:
-    return await carry_out(call, params, "memory.set")
+    return await set_memories(call, params, "memory.set")
 
 
 async def finish(call: Call, params: DoneParams) -> MemoriesSet:
     set_params = _make_set(params, anchors=params.anchors, status=DONE)
-    return await carry_out(call, set_params, "memory.done")
+    return await set_memories(call, set_params, "memory.done")
 
 
 async def relate(call: Call, params: RelateParams) -> MemoriesSet:
     relation = NewRelation(kind=params.relation, to=params.to)
     name = "unrelate" if params.remove else "relate"
     set_params = _make_set(params, anchors=[params.anchor], **{name: [relation]})
-    return await carry_out(call, set_params, "memory.relate")
+    return await set_memories(call, set_params, "memory.relate")
 
 
 def _make_set(params: DoneParams | RelateParams, **fields: Any) -> SetParams:

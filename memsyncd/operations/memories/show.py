@@ -52,7 +52,7 @@ def show_set(answer: dict[str, Any], _args: Args, console: Console) -> None:
         terminal.report(f"a link to it is changed as well: {link['path']}, line {lines}")
     terminal.report(_describe(answer))
     if not is_applied and answer["changed"]:
-        terminal.report(f"nothing was changed; do it with --apply --plan {answer['plan']}")
+        console.report_plan(answer["plan"])
 
 
 def _describe(answer: dict[str, Any]) -> str:
@@ -100,8 +100,8 @@ def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> Non
     if not answer["forgotten"]:
         terminal.report("nothing to forget")
     elif not is_applied:
-        plan = answer["plan"]
-        terminal.report(f"{n_gone} would go; nothing was changed; do it with --apply --plan {plan}")
+        terminal.report(f"{n_gone} would go")
+        console.report_plan(answer["plan"])
     elif answer["purged"]:
         n_revisions = render_count(answer["purged"], "revision")
         terminal.report(f"{n_gone} forgotten for ever, with {n_revisions} of the history")

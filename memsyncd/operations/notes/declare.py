@@ -75,8 +75,8 @@ class MemoryParams(WriteParams, frozen=True, kw_only=True):
     update_links: bool | None = None
     """`rename`: change the links of all notes so that they lead to the same notes as before, in the
     same change set."""
-    dry_run: bool | None = None
-    """`rename`: change nothing; name the notes whose links would be updated."""
+    apply: bool = True
+    """`rename`: if false, change nothing, and name the notes whose links would be updated."""
     if_digest: Name | None = None
     """Digest of the note as the writer has read it; if the note has another digest, nothing is
     done. Empty for a note that does not exist."""
@@ -345,7 +345,7 @@ _TOOL_HELP = {
     "old_path": "its path, /memories/…",
     "new_path": "its new path",
     "update_links": "change the links of all notes so that they stay right",
-    "dry_run": "only name the notes whose links would be updated",
+    "apply": "only name the notes whose links would be updated",
     "if_digest": "only if the note still has this digest, as shown by --json",
     "dialect": "answer as Anthropic's documents say (docs) or as its SDK does (sdk)",
 }
@@ -367,7 +367,7 @@ def _make_tool_command(
         summary=summary,
         arguments=arguments,
         omit=tuple(left_out),
-        usages={"dialect": "--dialect D", "view_range": "--range A-B"},
+        usages={"dialect": "--dialect D", "view_range": "--range A-B", "apply": "--dry-run"},
         help=_TOOL_HELP | more.pop("help", {}),
         fixed={"command": command},
         show="show_memory",
@@ -434,7 +434,7 @@ _TOOL_COMMANDS = (
         "old_path OLD",
         "new_path NEW",
         summary="move a note or a folder",
-        options=("update_links", "dry_run"),
+        options=("update_links", "apply"),
         examples=(
             "memsyncd memory rename /memories/draft.md /memories/redis.md",
             "memsyncd memory rename /memories/a.md /memories/b.md --update-links --dry-run",

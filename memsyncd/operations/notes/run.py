@@ -173,7 +173,7 @@ _REQUIRED = {
 }
 _OPTIONAL = {"view": ("view_range",), "str_replace": ("new_str",)}
 # The tool that models know has no such parameters, so no hint names them.
-_OWN = {"rename": ("update_links", "dry_run")}
+_OWN = {"rename": ("update_links", "apply")}
 _PARAMETERS = tuple(
     dict.fromkeys(
         name for table in (_REQUIRED, _OPTIONAL, _OWN) for names in table.values() for name in names
@@ -191,7 +191,7 @@ def check_parameters(params: MemoryParams) -> None:
     if command == "view" and params.if_digest is not None:
         raise BadRequest("view takes no `if_digest`", hint=f"it takes {', '.join(allowed)}")
     for name in _PARAMETERS:
-        is_given = getattr(params, name) is not None
+        is_given = getattr(params, name) is not (name == "apply" or None)
         if name in required and not is_given:
             hint = f"{command} takes {', '.join(allowed)}"
             raise BadRequest(f"{command}: `{name}` is missing", hint=hint)
@@ -385,7 +385,7 @@ def _rename(
         updated_links=tuple(put.path.text for put in puts),
         skipped_links=tuple(skipped),
     )
-    edit = _make_edit(params, old, *(() if params.dry_run else operations), new_path=new.note)
+    edit = _make_edit(params, old, *(operations if params.apply else ()), new_path=new.note)
     return edit, answer
 
 

@@ -70,13 +70,13 @@ def make_insertion(args: Args, console: Console) -> dict[str, Any]:
 def show_memory(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal = console.terminal
     clean_answer = clean_values(answer)
-    is_dry_run = getattr(args, "dry_run", False)
-    if is_dry_run:
-        terminal.report("dry run: nothing was changed")
+    is_planned = not args.params.get("apply", True)
+    if is_planned:
+        terminal.report("nothing was changed; leave --dry-run out to do it")
     else:
         terminal.print(clean(answer["text"]).removesuffix("\n"))
     for path in clean_answer["updated_links"]:
-        terminal.print(f"{'would update' if is_dry_run else 'updated'} the links of {path}")
+        terminal.print(f"{'would update' if is_planned else 'updated'} the links of {path}")
     if clean_answer["updated_links"] and answer["change_set"] is not None:
         terminal.report(f"to revert all of it: memsyncd undo --change-set {answer['change_set']}")
     for path in clean_answer["skipped_links"]:

@@ -9,10 +9,10 @@ import msgspec
 from memsyncd.operations.fields import (
     Params,
     Place,
+    PlanParams,
     Result,
     Tags,
     WorkspaceParams,
-    WriteParams,
     Written,
 )
 from memsyncd.operations.operation import (
@@ -33,7 +33,7 @@ class ProjectSource(Params, frozen=True, kw_only=True):
     tags: Tags = msgspec.field(default_factory=list)
 
 
-class IndexProjectParams(WriteParams, frozen=True, kw_only=True):
+class IndexProjectParams(PlanParams, frozen=True, kw_only=True):
     """Bring the summaries of a project's files up to date. `project.md` in the memory folder has a
     section for each file, with `source_path`, `source_hash` and `indexed_at`.
     """
@@ -43,8 +43,6 @@ class IndexProjectParams(WriteParams, frozen=True, kw_only=True):
     )
     """More files, besides the files that `sources` lists. Each replaces a source of the same
     path."""
-    dry_run: bool = False
-    """Change nothing; answer with the changes that would be made."""
 
 
 class SourceChange(Result, frozen=True, kw_only=True):
@@ -61,6 +59,9 @@ class SkippedSource(Result, frozen=True, kw_only=True):
 
 
 class ProjectIndexed(Written, frozen=True, kw_only=True):
+    is_applied: bool
+    plan: str
+    """The digest of the plan, for the parameter `plan`."""
     note: str
     sources: list[SourceChange]
     skipped: list[SkippedSource]
@@ -93,17 +94,16 @@ OPERATIONS = (
         command=Command(
             words="index-project",
             group="Write",
-            summary="summarise README, manifests and CI of a project in one note",
+            summary="summarise README, manifests and CI of a project; its plan first",
             usages={"sources": "--source PATH[=TAG,TAG]…"},
             help={
-                "dry_run": "change nothing; print the changes that would be made",
                 "sources": "summarise this file as well; its last part may have wildcards",
             },
             parse={"sources": "parse_source"},
             show="show_summaries",
             examples=(
-                "memsyncd index-project --dry-run",
-                "memsyncd index-project --source docs/rules.md=index:invariants",
+                "memsyncd index-project",
+                "memsyncd index-project --source docs/rules.md=index:invariants --apply",
             ),
         ),
         python=Python(

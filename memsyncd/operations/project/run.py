@@ -7,12 +7,12 @@ keeps its section, and the answer says why it was not read.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
-from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
+from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.project_index import (
     DEFAULT_SOURCES,
     Source,
@@ -22,13 +22,14 @@ from memsyncd.core.editing.project_index import (
 )
 from memsyncd.core.paths import Globs, NotePath, find_file_glob_refusal, has_wildcard
 from memsyncd.engine.additions import choose_note
-from memsyncd.engine.edit import Decide, Edit, make_put
+from memsyncd.engine.edit import Put, make_put
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
 from memsyncd.files.confined import open_beneath, open_folder_beneath
 from memsyncd.files.read import read_content, read_text_file, translating_errors
 from memsyncd.operations.call import Call
 from memsyncd.operations.fields import WorkspaceParams
+from memsyncd.operations.plans import carry_out
 from memsyncd.operations.project.declare import (
     IndexProjectParams,
     ProjectIndexed,
@@ -40,9 +41,11 @@ from memsyncd.operations.project.declare import (
 )
 
 
-class IndexAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The note with the summaries, and the change for each source."""
+class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The new bytes of the note with the summaries, and the change for each source."""
 
+    digest: str
+    puts: tuple[Put, ...]
     note: str
     sources: list[SourceChange]
     skipped: list[SkippedSource]
@@ -54,19 +57,18 @@ SOURCE_LIMIT_BYTES = 1024 * 1024
 FILES_LIMIT = 200
 
 
-def make_index_decision(
-    workspace: Workspace, config: Config, params: IndexProjectParams, *, client: str, at: str
-) -> Decide[IndexAnswer]:
-    """Make the decision to bring the summaries of all sources up to date. A dry run changes
-    nothing.
+def make_index_planner(
+    workspace: Workspace, config: Config, params: IndexProjectParams, *, at: str
+) -> Callable[[], IndexPlan]:
+    """Return a function that plans to bring the summaries of all sources up to date.
 
-    `at` is the time in ISO 8601. Raises BadRequest and PathRefused at once, not when the decision
-    is carried out.
+    `at` is the time in ISO 8601. Raises BadRequest and PathRefused at once, not when the plan is
+    made.
     """
     sources = _merge(config, params.sources)
     path = choose_note(workspace.scope, config, note=PROJECT_NOTE)
 
-    def decide() -> tuple[Edit, IndexAnswer]:
+    def plan() -> IndexPlan:
         files, skipped = _read_sources(workspace, sources)
         was = read_text_file(workspace.scope, path)
         old = was.data if was else None
@@ -78,18 +80,22 @@ def make_index_decision(
             if file.data is not None and file.path not in changed
         ]
         skipped += _find_missing(params.sources, changed, skipped)
-        answer = IndexAnswer(
+        puts: tuple[Put, ...] = ()
+        if data is not None and data != old:
+            way_out = "name fewer sources"
+            puts = (make_put(workspace.scope, path, data, was, way_out=way_out),)
+        # Without the time, which the new bytes have: a plan is the same whenever it is made.
+        digests = [(file.path, file.tags, digest_bytes(file.data or b"")) for file in files]
+        parts = (path.text, was.digest if was else "", digests)
+        return IndexPlan(
+            digest=digest_bytes(msgspec.json.encode(parts)),
+            puts=puts,
             note=path.text,
             sources=[SourceChange(path=change.path, action=change.action) for change in changes],
             skipped=skipped,
         )
-        edit = Edit(command="index_project", client=client, path=path.text)
-        if data is None or data == old or params.dry_run:
-            return edit, answer
-        put = make_put(workspace.scope, path, data, was, way_out="name fewer sources")
-        return replace(edit, operations=(put,)), answer
 
-    return decide
+    return plan
 
 
 def _merge(config: Config, more: Iterable[ProjectSource]) -> list[Source]:
@@ -169,10 +175,19 @@ def _read(workspace: Workspace, path: str) -> bytes:
 
 
 async def index_files(call: Call, params: IndexProjectParams) -> ProjectIndexed:
-    outcome = await call.edit(
-        make_index_decision(call.workspace, call.config, params, **call.stamp)
+    plan = make_index_planner(call.workspace, call.config, params, at=call.stamp["at"])
+    outcome = await carry_out(
+        call, "index_project", plan, is_applied=params.apply, digest=params.plan
     )
-    return ProjectIndexed(**asdict(outcome.answer), **call.describe_write(outcome))
+    answer = outcome.answer
+    return ProjectIndexed(
+        is_applied=params.apply,
+        plan=answer.digest,
+        note=answer.note,
+        sources=answer.sources,
+        skipped=answer.skipped,
+        **call.describe_write(outcome),
+    )
 
 
 async def list_sources(call: Call, _params: WorkspaceParams) -> Sources:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memsyncd.terminal.console import Console
 
 
-def show_summaries(answer: dict[str, Any], args: Args, console: Console) -> None:
+def show_summaries(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal, answer = console.terminal, clean_values(answer)
     for source in answer["sources"]:
         terminal.print(f"{source['action']:<9}  {source['path']}")
@@ -24,8 +24,9 @@ def show_summaries(answer: dict[str, Any], args: Args, console: Console) -> None
         terminal.report("no source is here; memsyncd sources lists the files that are looked for")
     elif not changed:
         terminal.report(f"nothing new: {answer['note']} is up to date")
-    elif args.dry_run:
+    elif not answer["is_applied"]:
         terminal.report(f"{render_count(len(changed), 'section')} of {answer['note']} would change")
+        console.report_plan(answer["plan"])
     else:
         terminal.report(f"written to {answer['note']}")
 

@@ -153,8 +153,8 @@ class TaskSummarizeParams(WriteParams, frozen=True, kw_only=True):
     content: str | None = None
     """The summary that the caller has made; without it, sentences of the sections are chosen."""
     max_bytes: BlockBytes = 1000
-    dry_run: bool = True
-    """Write nothing. Without a dry run, the summary becomes a section of kind `summary`."""
+    apply: bool = False
+    """Write the summary as a section of kind `summary`; otherwise only return it."""
 
 
 class TaskSummary(Result, frozen=True, kw_only=True):
@@ -163,7 +163,7 @@ class TaskSummary(Result, frozen=True, kw_only=True):
     sources: list[str]
     """The anchors of the sections that the summary is made of."""
     added: AddedSection | None
-    """The new section. Null for a dry run, if there is nothing to summarise, and if the task has
+    """The new section. Null without `apply`, if there is nothing to summarise, and if the task has
     this summary already."""
 
 
@@ -423,7 +423,7 @@ OPERATIONS = (
         name="task.summarize",
         params=TaskSummarizeParams,
         result=TaskSummary,
-        summary="Summarise a task; write the summary unless it is a dry run, which is the default.",
+        summary="Summarise a task; with `apply`, write the summary as a section.",
         shape=Shape.STEPS,
         run="tasks.run:summarize_task",
         current=("task",),
@@ -433,9 +433,8 @@ OPERATIONS = (
             words="task summarize",
             summary="print a summary of a task; --apply keeps it",
             arguments=("task [TASK]",),
-            usages={"dry_run": "--apply"},
             gone={"--write": "write --apply, as for every plan"},
-            help={"dry_run": "append the summary as a section"},
+            help={"apply": "append the summary as a section"},
             show="show_summary",
             found="text",
             examples=("memsyncd task summarize WU-123 --apply",),

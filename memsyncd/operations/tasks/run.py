@@ -200,10 +200,10 @@ async def add_checkpoint(call: Call, params: CheckpointParams) -> Added:
 
 
 async def summarize_task(call: Call, params: TaskSummarizeParams) -> TaskSummary:
-    """Return the summary, and append it unless it is a dry run or the task has it already."""
+    """Return the summary; append it with `apply`, unless the task has it already."""
     await call.open()
     summary, is_new = await call.read(partial(make_summary, call, params))
-    if params.dry_run or not is_new:
+    if not params.apply or not is_new:
         return summary
     added = await call.add_section(
         content=summary.text.strip(),

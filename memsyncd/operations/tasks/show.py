@@ -74,6 +74,8 @@ def show_checkpoint(answer: dict[str, Any], _args: Args, console: Console) -> No
 
 def show_summary(answer: dict[str, Any], args: Args, console: Console) -> None:
     show_text(answer, args, console)
+    if answer["text"] and not args.params.get("apply"):
+        console.terminal.report("nothing was written; write it with --apply")
     if answer["added"]:
         added, paint = clean_values(answer["added"]), console.terminal.err_paint
         place = console.render_place(added, answer["workspace"], paint)

@@ -38,7 +38,7 @@ from memsyncd.operations.operation import (
 )
 from memsyncd.operations.sections import SectionMeta
 from memsyncd.operations.similar.declare import SimilarSection
-from memsyncd.operations.upkeep.declare import PlanParams, Upkept
+from memsyncd.operations.upkeep.declare import UpkeepParams, Upkept
 
 TopicName = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 """The path of a note; its name in the memory folder, with or without `.md`; its title; or an alias.
@@ -213,7 +213,7 @@ class TopicWritten(Written, frozen=True, kw_only=True):
     """Sections that say nearly the same, the most similar first."""
 
 
-class TopicArchiveParams(PlanParams, frozen=True, kw_only=True):
+class TopicArchiveParams(UpkeepParams, frozen=True, kw_only=True):
     topics: Annotated[list[TopicName], msgspec.Meta(min_length=1, max_length=1000)]
     """Notes by their path, their name in the memory folder, their title or an alias."""
 
@@ -409,7 +409,7 @@ OPERATIONS = (
         errors=WRITES,
         command=Command(
             words="topic archive",
-            summary="archive whole topics; a dry run first",
+            summary="archive whole topics; its plan first",
             arguments=("topics TOPIC…",),
             show="upkeep:show_plan",
             found="archived restored",

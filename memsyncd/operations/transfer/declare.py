@@ -37,8 +37,8 @@ class ImportParams(WriteParams, frozen=True, kw_only=True):
     """The file or folder with the memories, absolute."""
     format: ImportFormat = "jsonl"
     """The system that wrote it: `jsonl` is memsyncd's own export."""
-    dry_run: bool = False
-    """Change nothing; answer with the sections that would be written."""
+    apply: bool = True
+    """If false, change nothing; answer with the sections that would be written."""
 
 
 class LeftOutItem(Result, frozen=True, kw_only=True):
@@ -48,9 +48,9 @@ class LeftOutItem(Result, frozen=True, kw_only=True):
 
 
 class Imported(Written, frozen=True, kw_only=True):
-    """`change_set` is null for a dry run, and if every memory exists already."""
+    """`change_set` is null for a plan, and if every memory exists already."""
 
-    is_dry_run: bool
+    is_applied: bool
     added: list[AddedSection]
     """The new sections, at most 200 of them."""
     n_added: int
@@ -96,15 +96,12 @@ OPERATIONS = (
         shape=Shape.STEPS,
         run="transfer.run:import_memories",
         errors=WRITES,
-        reads_if={"dry_run": True},
         command=Command(
             words="import",
             group="Write",
             omit=("file",),
-            usages={"format": "--from FORMAT"},
-            help={
-                "dry_run": "write nothing, only report",
-            },
+            usages={"format": "--from FORMAT", "apply": "--dry-run"},
+            help={"apply": "write nothing, only report"},
             extra=(
                 Extra(
                     name="file",

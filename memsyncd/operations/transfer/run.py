@@ -85,14 +85,14 @@ async def import_memories(call: Call, params: ImportParams) -> Imported:
     else:
         source = await call.read(partial(_read_file, params), on_disk=True)
         plan_notes = partial(_plan_sections, workspace, call.config, source, call.stamp["at"])
-    if params.dry_run:
+    if not params.apply:
         plan = await call.read(plan_notes, on_disk=True)
         return Imported(
             workspace=workspace.id,
             generation=workspace.condition.generation,
             is_indexed=True,
             change_set=None,
-            **_describe_plan(plan, is_dry_run=True),
+            **_describe_plan(plan, is_applied=False),
         )
     outcome = await call.edit(_make_decision(plan_notes, client=call.writer))
     carry_counts(
@@ -114,9 +114,9 @@ def _make_decision(plan_notes: Any, *, client: str) -> Decide[ImportPlan]:
     return decide
 
 
-def _describe_plan(plan: ImportPlan, *, is_dry_run: bool = False) -> dict[str, Any]:
+def _describe_plan(plan: ImportPlan, *, is_applied: bool = True) -> dict[str, Any]:
     return {
-        "is_dry_run": is_dry_run,
+        "is_applied": is_applied,
         "added": plan.added[:MOST_LISTED],
         "n_added": len(plan.added),
         "n_unchanged": plan.n_unchanged,

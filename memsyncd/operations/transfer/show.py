@@ -48,7 +48,7 @@ def show_imported(answer: dict[str, Any], _args: Args, console: Console) -> None
 
 
 def _summarize(answer: dict[str, Any]) -> str:
-    done = "would be imported" if answer["is_dry_run"] else "imported"
+    done = "imported" if answer["is_applied"] else "would be imported"
     parts = [
         f"{render_count(answer['n_added'], 'memory', 'memories')} {done}",
         f"{render_count(answer['n_relations'], 'relation')}" if answer["n_relations"] else "",

@@ -9,10 +9,10 @@ import msgspec
 from memsyncd.operations.fields import (
     Name,
     Place,
+    PlanParams,
     Result,
     SectionPlace,
     Word,
-    WriteParams,
     Written,
 )
 from memsyncd.operations.operation import (
@@ -28,20 +28,16 @@ from memsyncd.operations.sections import (
 )
 
 
-class PlanParams(WriteParams, frozen=True, kw_only=True):
+class UpkeepParams(PlanParams, frozen=True, kw_only=True):
     """Parameters of a method that plans changes of many memories, or carries them out."""
 
-    dry_run: bool = True
-    """Change nothing, and answer with the changes that would be made."""
-    plan: Name | None = None
-    """Carry out only this plan, by the digest that a dry run returned."""
     limit: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 100
     """Name at most so many memories of each list; the plan has all of them."""
     offset: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Leave out the first so many memories of each list."""
 
 
-class ArchiveParams(PlanParams, frozen=True, kw_only=True):
+class ArchiveParams(UpkeepParams, frozen=True, kw_only=True):
     """The memories to archive or restore. They are named by anchors, or lie at a path and pass the
     filters. A memory is a section with all sections beneath it.
     """
@@ -58,7 +54,7 @@ class ArchiveParams(PlanParams, frozen=True, kw_only=True):
     `memory.archive_below` of the configuration, 0.1. Only `archive` takes it."""
 
 
-class CleanupParams(PlanParams, frozen=True, kw_only=True):
+class CleanupParams(UpkeepParams, frozen=True, kw_only=True):
     below: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
     """Also archive memories whose decay is below this."""
 
@@ -121,7 +117,7 @@ class Upkept(Written, frozen=True, kw_only=True):
     n_skipped: int
 
 
-class PromoteParams(WriteParams, frozen=True, kw_only=True):
+class PromoteParams(PlanParams, frozen=True, kw_only=True):
     """The memories to promote: one memory, or all summaries of a task, which are sections of the
     kind `summary`.
     """
@@ -136,8 +132,6 @@ class PromoteParams(WriteParams, frozen=True, kw_only=True):
     note: Name | None = None
     """The note to promote to; by default the configured note, `.memories/project.md`. It is named
     as in `note.add`."""
-    dry_run: bool = False
-    """Change nothing, and answer with the memories that would be promoted."""
 
 
 class PromotedMemory(Result, frozen=True, kw_only=True):
@@ -145,7 +139,7 @@ class PromotedMemory(Result, frozen=True, kw_only=True):
     """The anchor of the memory, which stays as it is."""
     heading: str
     anchor: str | None
-    """The section in the project's note; null if a dry run would create it."""
+    """The section in the project's note; null in a plan that would create it."""
     path: str
     is_new: bool
     """False if it was promoted with this tag before."""
@@ -153,6 +147,8 @@ class PromotedMemory(Result, frozen=True, kw_only=True):
 
 class Promoted(Written, frozen=True, kw_only=True):
     is_applied: bool
+    plan: str
+    """The digest of the plan, for the parameter `plan`."""
     promoted: list[PromotedMemory]
 
 
@@ -180,7 +176,7 @@ OPERATIONS = (
         command=Command(
             words="archive",
             group="Maintain",
-            summary="archive memories by name, filters or decay; a dry run first",
+            summary="archive memories by name, filters or decay; its plan first",
             arguments=("anchors [ANCHOR…]",),
             omit=("path",),
             parse=_PARSE,
@@ -197,7 +193,7 @@ OPERATIONS = (
         python=Python(
             name="archive",
             positional=("*anchors",),
-            doc="Unless `dry_run` is False, nothing changes. With the `plan` of a dry run, it"
+            doc="Without `apply=True`, nothing changes. With the `plan` of an earlier answer, it"
             " raises Conflict if notes have changed since.",
         ),
     ),
@@ -239,7 +235,7 @@ OPERATIONS = (
         command=Command(
             words="cleanup",
             group="Maintain",
-            summary="archive memories past their time; a dry run first",
+            summary="archive memories past their time; its plan first",
             parse=_PARSE,
             show="show_plan",
             found="n_archived n_restored",
@@ -266,7 +262,7 @@ OPERATIONS = (
             show="show_promoted",
             examples=(
                 "memsyncd promote '.memories/summaries.md#summaries/retries' --tag pattern",
-                "memsyncd promote --task WU-123 --tag decision",
+                "memsyncd promote --task WU-123 --tag decision --apply",
             ),
         ),
         python=Python(name="promote", positional=("anchor",)),

@@ -4,12 +4,14 @@ memories to the project's note.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.additions import Addition
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import ARCHIVED, Meta
@@ -19,7 +21,7 @@ from memsyncd.core.upkeep import (
     make_promotion,
 )
 from memsyncd.engine.additions import append_additions, choose_note
-from memsyncd.engine.edit import Decide, Edit
+from memsyncd.engine.edit import Put
 from memsyncd.engine.memories import (
     PLAN_LIMIT_S,
     Memory,
@@ -45,6 +47,7 @@ from memsyncd.operations.plans import (
     Planned,
     Select,
     Verdict,
+    carry_out,
     find_protection,
     keep_up,
     make_plan,
@@ -185,12 +188,21 @@ def _select_anchors(
 TASK_SUMMARY = "summary"
 
 
-def make_promote_decision(
-    workspace: Workspace, config: Config, params: PromoteParams, *, client: str, at: str
-) -> Decide[list[PromotedMemory]]:
-    """Make the decision to promote. A memory that was promoted with the same tag stays as it is.
+class PromotePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The new bytes of the project's note, and the memories that it gets."""
 
-    Raises BadRequest and PathRefused at once, not when the decision is carried out.
+    digest: str
+    puts: tuple[Put, ...]
+    promoted: list[PromotedMemory]
+
+
+def make_promote_planner(
+    workspace: Workspace, config: Config, params: PromoteParams, *, at: str
+) -> Callable[[], PromotePlan]:
+    """Return a function that plans to promote. A memory that was promoted with the same tag stays
+    as it is.
+
+    Raises BadRequest and PathRefused at once, not when the plan is made.
     """
     tag = params.tag.strip().lstrip("#").casefold()
     if tag not in config.memory.promotion_tags:
@@ -204,7 +216,7 @@ def make_promote_decision(
         hint = "name another note, or change its tags and its lifecycle there"
         raise BadRequest(f"{params.anchor} is in {path.text} already", hint=hint)
 
-    def decide() -> tuple[Edit, list[PromotedMemory]]:
+    def plan() -> PromotePlan:
         memories = _find_memories(workspace, params)
         file = read_text_file(workspace.scope, path)
         present = parse_note(path, file.data, config.chunking).sections if file else ()
@@ -229,16 +241,16 @@ def make_promote_decision(
         puts, added = append_additions(workspace, config, additions, paths, at)
         new = iter(added)
         answer = [
-            replace(memory, anchor=next(new).anchor)
-            if memory.is_new and not params.dry_run
-            else memory
+            replace(memory, anchor=next(new).anchor) if memory.is_new and params.apply else memory
             for memory in promoted
         ]
-        operations = () if params.dry_run else puts
-        edit = Edit(command="promote", client=client, path=path.text, operations=operations)
-        return edit, answer
+        # Without the time, which the new bytes have: a plan is the same whenever it is made.
+        sources = [(memory.head.anchor, memory.digest) for memory in memories]
+        parts = (tag, path.text, file.digest if file else "", sources)
+        digest = digest_bytes(msgspec.json.encode(parts))
+        return PromotePlan(digest=digest, puts=puts, promoted=answer)
 
-    return decide
+    return plan
 
 
 def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memory]:
@@ -328,8 +340,11 @@ async def clean_up(call: Call, params: CleanupParams) -> Upkept:
 
 async def promote(call: Call, params: PromoteParams) -> Promoted:
     workspace = await call.open()
-    decide = make_promote_decision(workspace, call.config, params, **call.stamp)
-    outcome = await call.edit(decide)
+    plan = make_promote_planner(workspace, call.config, params, at=call.stamp["at"])
+    outcome = await carry_out(call, "promote", plan, is_applied=params.apply, digest=params.plan)
     return Promoted(
-        is_applied=not params.dry_run, promoted=outcome.answer, **call.describe_write(outcome)
+        is_applied=params.apply,
+        plan=outcome.answer.digest,
+        promoted=outcome.answer.promoted,
+        **call.describe_write(outcome),
     )

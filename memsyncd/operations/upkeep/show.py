@@ -27,8 +27,7 @@ def show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
     """Print the memories that a request changes, or would change."""
     _print_items(answer, console)
     if (answer["n_archived"] or answer["n_restored"]) and not answer["is_applied"]:
-        plan = f"--apply --plan {answer['plan']}"
-        console.terminal.report(f"dry run: nothing was changed; do it with {plan}")
+        console.report_plan(answer["plan"])
 
 
 def _print_items(answer: dict[str, Any], console: Console) -> None:
@@ -70,10 +69,12 @@ def describe_plan(answer: dict[str, Any]) -> str:
     return ", ".join([*changed, *left]) + (undo if numbers else "")
 
 
-def show_promoted(answer: dict[str, Any], args: Args, console: Console) -> None:
+def show_promoted(answer: dict[str, Any], _args: Args, console: Console) -> None:
     """Print the memories that were promoted, or would be."""
-    verb = "would be promoted" if args.dry_run else "promoted"
+    verb = "promoted" if answer["is_applied"] else "would be promoted"
     for memory in clean_values(answer)["promoted"]:
         state = verb if memory["is_new"] else "was promoted before"
         place = console.terminal.paint("bold blue", memory["anchor"] or memory["path"])
         console.terminal.print(f"{memory['source']}  {state}: {place}")
+    if any(memory["is_new"] for memory in answer["promoted"]) and not answer["is_applied"]:
+        console.report_plan(answer["plan"])

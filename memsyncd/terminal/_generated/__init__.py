@@ -8,7 +8,7 @@ from __future__ import annotations
 
 READING = frozenset({"access.stats", "context", "diff", "duplicates", "field.history", "get", "history", "links", "list", "memory.export", "profile", "recall", "records.backup", "search", "session.list", "session.resume", "signal.inbox", "signal.outbox", "similar", "sources", "stats", "status", "sync", "task.context", "task.list", "task.ready", "topic.get", "topic.list", "validate"})
 """Operations that change neither notes nor records."""
-READING_IF: dict[str, dict[str, object]] = {"memory": {"command": "view"}, "triage": {"promote": None}, "memory.import": {"dry_run": True}, "topic.archive": {"dry_run": None}, "topic.restore": {"dry_run": None}, "task.summarize": {"dry_run": None}, "archive": {"dry_run": None}, "archive.restore": {"dry_run": None}, "cleanup": {"dry_run": None}}
+READING_IF: dict[str, dict[str, object]] = {"memory": {"command": "view"}, "triage": {"promote": None}, "index_project": {"apply": None}, "topic.archive": {"apply": None}, "topic.restore": {"apply": None}, "task.summarize": {"apply": None}, "archive": {"apply": None}, "archive.restore": {"apply": None}, "cleanup": {"apply": None}, "promote": {"apply": None}}
 """Parameters with which an operation that writes only reads."""
 READING_TOOLS = frozenset({"memory_search", "memory_context", "memory_get"})
 """Tools of MCP that only read."""
@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "stats": ("Find", "count sections by kind, tag, task, month and size", "stats"),
     "accesses": ("Find", "count how often sections were recalled, and when last", "stats"),
     "capture": ("Write", "append the results of a step: artifacts, failure, answers", "capture"),
-    "index-project": ("Write", "summarise README, manifests and CI of a project in one note", "project"),
+    "index-project": ("Write", "summarise README, manifests and CI of a project; its plan first", "project"),
     "sources": ("Write", "list the files that index-project summarises", "project"),
     "history": ("Write", "list the changes of notes, with time and writer", "history"),
     "diff": ("Write", "show the change of a revision", "history"),
@@ -51,9 +51,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "triage": ("Write", "count sections tagged as bugs, and make tasks of them", "tasks"),
     "profile": ("Find", "list what holds for the whole project", "tasks"),
     "signal": ("Write", "send and read signals between agents", "signals"),
-    "archive": ("Maintain", "archive memories by name, filters or decay; a dry run first", "upkeep"),
+    "archive": ("Maintain", "archive memories by name, filters or decay; its plan first", "upkeep"),
     "unarchive": ("Maintain", "restore archived memories, byte for byte", "upkeep"),
-    "cleanup": ("Maintain", "archive memories past their time; a dry run first", "upkeep"),
+    "cleanup": ("Maintain", "archive memories past their time; its plan first", "upkeep"),
     "promote": ("Write", "copy a memory to the project's note, as lasting knowledge", "upkeep"),
     "add": ("Set up", "watch and index a folder", "workspaces"),
     "remove": ("Set up", "stop watching a folder and delete its index; notes stay", "workspaces"),

@@ -167,7 +167,7 @@ def make_memory_rename() -> Command:
         ),
         options=(
             Option("--update-links", "change the links of all notes so that they stay right", field="update_links"),
-            Option("--dry-run", "only name the notes whose links would be updated", field="dry_run"),
+            Option("--dry-run", "only name the notes whose links would be updated", name="apply", value=False, field="apply"),
             Option("--if-digest DIGEST", "only if the note still has this digest, as shown by --json", field="if_digest"),
             Option("--dialect D", "answer as Anthropic's documents say (docs) or as its SDK does (sdk)", choices=("docs", "sdk"), field="dialect"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),

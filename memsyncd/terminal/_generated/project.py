@@ -22,14 +22,16 @@ def make_index_project() -> Command:
     return Command(
         call_operation("project", "index_project", show="show_summaries"),
         options=(
+            Option("--apply", "do it; otherwise only print what would change", field="apply"),
+            Option("--plan DIGEST", "carry out only this plan, by the digest that a call without apply returned", field="plan"),
             Option("--source PATH[=TAG,TAG]…", "summarise this file as well; its last part may have wildcards", name="sources", parse=load_parser("project", "parse_source"), field="sources"),
-            Option("--dry-run", "change nothing; print the changes that would be made", field="dry_run"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
             JSON,
         ),
-        examples=("memsyncd index-project --dry-run", "memsyncd index-project --source docs/rules.md=index:invariants"),
+        examples=("memsyncd index-project", "memsyncd index-project --source docs/rules.md=index:invariants --apply"),
+        gone={"--dry-run": "leave it out: without --apply, only the plan is shown"},
     )
 
 

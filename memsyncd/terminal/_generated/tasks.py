@@ -100,14 +100,14 @@ def make_task_summarize() -> Command:
         options=(
             Option("--content TEXT", "the summary that the caller has made; without it, sentences of the sections are chosen", field="content"),
             Option("--max-bytes N", "at most so many bytes (default 1000)", field="max_bytes"),
-            Option("--apply", "append the summary as a section", name="dry_run", value=False, field="dry_run"),
+            Option("--apply", "append the summary as a section", field="apply"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
             JSON,
         ),
         examples=("memsyncd task summarize WU-123 --apply",),
-        gone={"--write": "write --apply, as for every plan"},
+        gone={"--dry-run": "leave it out: without --apply, only the plan is shown", "--write": "write --apply, as for every plan"},
     )
 
 

@@ -123,13 +123,13 @@ def make_topic_patch() -> Command:
 def make_topic_archive() -> Command:
     return Command(
         call_operation("topics", "topic.archive", show="upkeep:show_plan", found="archived restored"),
-        summary="archive whole topics; a dry run first",
+        summary="archive whole topics; its plan first",
         arguments=(
             Argument("topics", "TOPIC…", "notes by their path, their name in the memory folder, their title or an alias", field="topics"),
         ),
         options=(
-            Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
-            Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
+            Option("--apply", "do it; otherwise only print what would change", field="apply"),
+            Option("--plan DIGEST", "carry out only this plan, by the digest that a call without apply returned", field="plan"),
             Option("-n --limit N", "name at most so many memories of each list; the plan has all of them (default 100)", field="limit"),
             Option("--offset N", "leave out the first so many memories of each list", field="offset"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
@@ -138,6 +138,7 @@ def make_topic_archive() -> Command:
             JSON,
         ),
         examples=("memsyncd topic archive auth-service --apply",),
+        gone={"--dry-run": "leave it out: without --apply, only the plan is shown"},
     )
 
 
@@ -149,8 +150,8 @@ def make_topic_restore() -> Command:
             Argument("topics", "TOPIC…", "notes by their path, their name in the memory folder, their title or an alias", field="topics"),
         ),
         options=(
-            Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
-            Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
+            Option("--apply", "do it; otherwise only print what would change", field="apply"),
+            Option("--plan DIGEST", "carry out only this plan, by the digest that a call without apply returned", field="plan"),
             Option("-n --limit N", "name at most so many memories of each list; the plan has all of them (default 100)", field="limit"),
             Option("--offset N", "leave out the first so many memories of each list", field="offset"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
@@ -159,6 +160,7 @@ def make_topic_restore() -> Command:
             JSON,
         ),
         examples=("memsyncd topic restore auth-service --apply",),
+        gone={"--dry-run": "leave it out: without --apply, only the plan is shown"},
     )
 
 

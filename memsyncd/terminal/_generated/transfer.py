@@ -26,7 +26,7 @@ def make_import() -> Command:
         ),
         options=(
             Option("--from FORMAT", "the system that wrote it: jsonl is memsyncd's own export: jsonl (default), lumenflow, fogsift, flowstate, basic-memory or claude-mem", name="format", choices=("jsonl", "lumenflow", "fogsift", "flowstate", "basic-memory", "claude-mem"), field="format"),
-            Option("--dry-run", "write nothing, only report", field="dry_run"),
+            Option("--dry-run", "write nothing, only report", name="apply", value=False, field="apply"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),

@@ -25,8 +25,8 @@ def make_archive() -> Command:
             Argument("anchors", "[ANCHOR…]", "memories by their anchors", field="anchors"),
         ),
         options=(
-            Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
-            Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
+            Option("--apply", "do it; otherwise only print what would change", field="apply"),
+            Option("--plan DIGEST", "carry out only this plan, by the digest that a call without apply returned", field="plan"),
             Option("-n --limit N", "name at most so many memories of each list; the plan has all of them (default 100)", field="limit"),
             Option("--offset N", "leave out the first so many memories of each list", field="offset"),
             Option("--below S", "only memories whose decay is below this; if nothing else selects memories, by default memory.archive_below of the configuration, 0.1", parse=load_parser("upkeep", "parse_decay"), field="below"),
@@ -58,6 +58,7 @@ def make_archive() -> Command:
             JSON,
         ),
         examples=("memsyncd archive", "memsyncd archive --kind tool_run --before 30d --apply", "memsyncd archive '.memories/runs.md#runs/build' --apply"),
+        gone={"--dry-run": "leave it out: without --apply, only the plan is shown"},
     )
 
 
@@ -68,8 +69,8 @@ def make_unarchive() -> Command:
             Argument("anchors", "[ANCHOR…]", "memories by their anchors", field="anchors"),
         ),
         options=(
-            Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
-            Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
+            Option("--apply", "do it; otherwise only print what would change", field="apply"),
+            Option("--plan DIGEST", "carry out only this plan, by the digest that a call without apply returned", field="plan"),
             Option("-n --limit N", "name at most so many memories of each list; the plan has all of them (default 100)", field="limit"),
             Option("--offset N", "leave out the first so many memories of each list", field="offset"),
             Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
@@ -100,6 +101,7 @@ def make_unarchive() -> Command:
             JSON,
         ),
         examples=("memsyncd unarchive --kind tool_run", "memsyncd unarchive --path '**' --apply"),
+        gone={"--dry-run": "leave it out: without --apply, only the plan is shown"},
     )
 
 
@@ -107,8 +109,8 @@ def make_cleanup() -> Command:
     return Command(
         call_operation("upkeep", "cleanup", show="show_plan", found="n_archived n_restored", is_long=True),
         options=(
-            Option("--apply", "do it; otherwise only print what would change", name="dry_run", value=False, field="dry_run"),
-            Option("--plan DIGEST", "carry out only this plan, by the digest that a dry run returned", field="plan"),
+            Option("--apply", "do it; otherwise only print what would change", field="apply"),
+            Option("--plan DIGEST", "carry out only this plan, by the digest that a call without apply returned", field="plan"),
             Option("-n --limit N", "name at most so many memories of each list; the plan has all of them (default 100)", field="limit"),
             Option("--offset N", "leave out the first so many memories of each list", field="offset"),
             Option("--below S", "also archive memories whose decay is below this", parse=load_parser("upkeep", "parse_decay"), field="below"),
@@ -118,6 +120,7 @@ def make_cleanup() -> Command:
             JSON,
         ),
         examples=("memsyncd cleanup", "memsyncd cleanup --below 0.1 --apply"),
+        gone={"--dry-run": "leave it out: without --apply, only the plan is shown"},
     )
 
 
@@ -128,14 +131,16 @@ def make_promote() -> Command:
             Argument("anchor", "[ANCHOR]", "a memory by its anchor", field="anchor"),
         ),
         options=(
+            Option("--apply", "do it; otherwise only print what would change", field="apply"),
+            Option("--plan DIGEST", "carry out only this plan, by the digest that a call without apply returned", field="plan"),
             Option("--task ID", "all summaries of this task instead", field="task"),
             Option("--tag T", "decision, convention, pattern, pitfall, interface, invariant, faq, or the tags that the configuration names", field="tag"),
             Option("--note PATH", "the note to promote to; by default the configured note, .memories/project.md", field="note"),
-            Option("--dry-run", "change nothing, and answer with the memories that would be promoted", field="dry_run"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
             JSON,
         ),
-        examples=("memsyncd promote '.memories/summaries.md#summaries/retries' --tag pattern", "memsyncd promote --task WU-123 --tag decision"),
+        examples=("memsyncd promote '.memories/summaries.md#summaries/retries' --tag pattern", "memsyncd promote --task WU-123 --tag decision --apply"),
+        gone={"--dry-run": "leave it out: without --apply, only the plan is shown"},
     )
