@@ -227,6 +227,7 @@ class _Daemon:
                 name for name, operation in OPERATIONS.items() if operation.waits
             ),
             marks_instructions=lambda: self._loaded.config.guard.has_instructions,
+            is_watching=lambda: self._workspaces.watching.is_on,
         )
 
     def _start_engine(self, paths: list[str]) -> None:

@@ -410,17 +410,28 @@ class McpConnection:
         return line if self.is_lasting else ""
 
     async def _recall(self, method: str, params: Any) -> Any:
-        """Ask a question to the named workspaces, else in the bound workspace."""
+        """Ask a question to the named workspaces, else in the bound workspace.
+
+        Events tell of all saves in a workspace that is watched, so its disk is not scanned, unless
+        a save takes long.
+        """
         named = params.workspace
         if isinstance(named, list) and len(named) == 1:
             named = named[0]
         if isinstance(named, list) or named == ALL_WORKSPACES:
             params = msgspec.structs.replace(params, workspace=named)
             return await self._ask_fresh(method, params, is_ready=True)
-        status = await self._find_workspace(named)
         # A path says more than an id, because it may lead into a linked worktree.
-        place = named or self._workspace or status.id
+        place = named or self._workspace or (await self._find_workspace(None)).id
         params = msgspec.structs.replace(params, workspace=place)
+        if self._context.is_watching():
+            with contextlib.suppress(NotFresh, WorkspaceNotFound):
+                answer = await self._ask(method, params)
+                if answer.freshness.state == "ready" and not answer.freshness.pending:
+                    return answer
+                # The accesses of this question are counted.
+                params = msgspec.structs.replace(params, track_access=False)
+        status = await self._find_workspace(named)
         return await self._ask_fresh(method, params, is_ready=status.state in READABLE)
 
     async def _ask_fresh(

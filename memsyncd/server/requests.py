@@ -194,6 +194,8 @@ class ServerContext(msgspec.Struct, kw_only=True):
     waiting_methods: frozenset[str]
     marks_instructions: Callable[[], bool]
     """Whether a note's text is marked for agents if it tries to instruct its reader."""
+    is_watching: Callable[[], bool]
+    """Whether events tell of saves, so that a question need not scan the disk."""
     hook_sessions: HookSessions | None = None
     """What the hooks of clients have shown; None until the first connection of MCP."""
     tasks: set[asyncio.Future[Any]] = msgspec.field(default_factory=set)

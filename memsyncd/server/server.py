@@ -505,7 +505,7 @@ class Server:
     `dispatch` returns a result, or an awaitable that then runs as a task; it raises MemsyncdError
     to refuse a request. At most `max_running` tasks run at once; tasks of `waiting_methods` do not
     count, because they mostly wait. `marks_instructions` says whether text that tries to instruct
-    an agent is marked.
+    an agent is marked, `is_watching` whether events tell of saves.
 
     Callbacks: `on_answer` gets each request that has ended; then the function is called that
     `after_methods` has for its method. `on_error` gets an exception from outside of requests and
@@ -524,6 +524,7 @@ class Server:
         on_drop: Callable[[str], None],
         waiting_methods: frozenset[str],
         marks_instructions: Callable[[], bool],
+        is_watching: Callable[[], bool],
     ) -> None:
         loop = asyncio.get_running_loop()
         self.counters = ServerCounters()
@@ -549,6 +550,7 @@ class Server:
             on_large_buffer=self._limit_buffers,
             waiting_methods=waiting_methods,
             marks_instructions=marks_instructions,
+            is_watching=is_watching,
         )
 
     @property

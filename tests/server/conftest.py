@@ -127,6 +127,7 @@ class Serving:
             on_drop=self.dropped.append,
             waiting_methods=frozenset({"sync"}),
             marks_instructions=lambda: True,
+            is_watching=lambda: True,
         )
 
     def _note(self, answered: CompletedRequest) -> None:

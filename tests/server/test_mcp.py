@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memsyncd.errors import StoreFailed
 from memsyncd.operations.changes.declare import Subscribed
@@ -285,3 +287,28 @@ async def test_signals_of_a_subscription_from_before_the_handshake_harm_nobody(s
         )
         session.notify("signal", SignalNotice(subscription="s1", workspace="w", signal=signal))
         assert (await client.ask("ping", request_id=2))["id"] == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "pending", "waits"),
+    [("ready", 0, ["none"]), ("ready", 1, ["none", "disk"]), ("degraded", 0, ["none", "disk"])],
+)
+async def test_the_disk_is_scanned_only_if_events_may_not_tell_of_all_saves(
+    serve, state: Any, pending: int, waits: list[str]
+) -> None:
+    asked: list[Any] = []
+    empty = SearchAnswer(hits=[], relaxed=False, why_empty="no note", did_you_mean=None)
+
+    def search(_session: Any, params: Any) -> Any:
+        asked.append(params)
+        answer = make_result(empty)
+        return replace(answer, freshness=replace(answer.freshness, state=state, pending=pending))
+
+    async with serve_mcp(serve) as (serving, client):
+        workspaces = [SimpleNamespace(id="w", state=state)]
+        serving.handlers.search = search
+        serving.handlers.status = lambda *_: SimpleNamespace(workspaces=workspaces)
+        arguments = {"query": "x", "workspace": "w"}
+        client.send("tools/call", name="memory_search", arguments=arguments, _meta=META)
+        assert "Nothing found" in (await client.read())["result"]["content"][0]["text"]
+    assert [params.wait for params in asked] == waits
