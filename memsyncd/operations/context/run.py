@@ -76,7 +76,7 @@ def _read_signals(
     call: JoinedCall, params: ContextParams, offers: Sequence[ContextOffer]
 ) -> Sequence[Signal]:
     """Return the unread signals to the agent, the session and the task of a single workspace."""
-    if len(offers) != 1:
+    if len(call.workspaces) != 1 or not offers:
         return ()
     inbox = SignalInboxParams(
         agent=params.agent, session=params.session, task=offers[0].memories.task
