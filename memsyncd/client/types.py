@@ -1339,8 +1339,8 @@ class Upkept(Written):
     """
 
     is_applied: bool
-    # Their numbers in the history, in order: a plan is carried out 100 notes at a time.
-    # `change_set` is the last one.
+    # Their numbers in the history, in order: a plan is carried out 50 notes at a time. `change_set`
+    # is the last one.
     change_sets: list[int]
     # The digest of the plan, for the parameter `plan`.
     plan: str

@@ -2,8 +2,9 @@
 
 A plan to archive or restore counts the memories that change, that stay and that cannot change,
 names a page of each, and has a digest. It is computed from the index alone, some notes at a time,
-so that it may take long: it ends when its client leaves, and saves and other reads go on meanwhile. Only the notes of the
-page that is shown are read from the disk, to tell which of their memories cannot be changed.
+so that it may take long: it ends when its client leaves, and saves and other reads go on meanwhile.
+Only the notes of the page that is shown are read from the disk, to tell which of their memories
+cannot be changed.
 
 To carry out a plan makes one change set for each NOTES_PER_EDIT notes; saves are indexed between
 them. It is refused if the client names a digest and the plan, computed again, has another.
@@ -118,7 +119,7 @@ def check_plan(command: str, wanted: str | None, digest: str | None) -> None:
 
 # --- archive and restore --------------------------------------------------------------------------
 
-NOTES_PER_READ = NOTES_PER_EDIT = 100
+NOTES_PER_READ, NOTES_PER_EDIT = 100, 50
 """So many notes are judged in one read of the index, and changed in one change set."""
 
 
