@@ -38,9 +38,10 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
     """Return the content of an index without ids; it is equal for indexes of the same notes."""
     statements = {
         "files": "SELECT path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, day, kind,"
-        " tags, extra, salience, latest, salience_all, latest_all FROM files",
+        " tags, topic, extra, salience, latest, salience_all, latest_all FROM files",
         "sections": "SELECT f.path, s.slugs, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance, s.priority,"
-        " s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.updated, s.expires, s.day, s.extra"
+        " s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.updated, s.expires, s.day, s.topic,"
+        " s.moment, s.is_empty, s.extra"
         " FROM sections s JOIN files f ON f.id = s.file",
         "tags": "SELECT f.path, s.slugs, t.tag FROM tags t JOIN sections s ON s.id = t.section"
         " JOIN files f ON f.id = s.file",

@@ -13,7 +13,15 @@ from memsyncd.config import ChunkingConfig, GuardConfig
 from memsyncd.core.markdown.links import list_names
 from memsyncd.core.markdown.parse import rechunk_note
 from memsyncd.core.paths import NotePath
-from memsyncd.store.index import FTS_TABLES, DropNote, Index, PatchNote, PutNote, Update
+from memsyncd.store.index import (
+    FTS_TABLES,
+    DropNote,
+    Index,
+    PatchNote,
+    PutNote,
+    TouchNote,
+    Update,
+)
 from memsyncd.store.rows import to_json_list
 from memsyncd.store.sections import read_anchors
 from memsyncd.store.targets import pack_name, unpack_name
@@ -145,6 +153,19 @@ def test_notes_that_move_at_once_add_one_segment_to_each_fts_table(index: Index,
         assert ask(index, f"SELECT count(DISTINCT segid) FROM {table}_idx") == [(2,)]
 
 
+def test_a_touched_note_has_the_moments_of_its_new_day(
+    open_index: Callable[..., Index], put: Put, dump: Dump, tmp_path: Path
+) -> None:
+    text = f"{NOTE}\n# Dated\n<!-- memory: {{updated: 1970-01-01}} -->\ntext\n"
+    old, new = put("MEMORY.md", text), put("MEMORY.md", text, tick=400_000_000_000_000)
+    touch = TouchNote(path="MEMORY.md", stat=new.stat, read_at_ns=new.read_at_ns)
+    touched, fresh = open_index("touched.db"), open_index("fresh.db")
+    touched.apply([old])
+    touched.apply([touch])
+    fresh.apply([new])
+    assert dump(tmp_path / "touched.db") == dump(tmp_path / "fresh.db")
+
+
 def test_a_changed_tag_of_the_front_matter_rewrites_all_sections(index: Index, put: Put) -> None:
     """The text stays unchanged, and only the chunk of the front matter contains the tag."""
     for tag in ("old", "new"):
@@ -166,7 +187,7 @@ pieces = st.sampled_from([
     "word " * 60 + "\n", "<<<<<<< a\n", "=======\n", ">>>>>>> b\n", "\u2028\x0b\x85", "\0", "日本語\n",
     "###### six\n", "####### seven\n", "aliases: [x, Y]\n", "alias:: z\n", "owner:: ann ^b1\n", "![[x#^b1]] [v](b/c)\n",
     "id:: 0b0c7a3e-1111-2222-3333-444455556666\n", "((0b0c7a3e-1111-2222-3333-444455556666))\n", "[x]: y.md\n", "> [!note] t\n",
-    "\\ud800 \\u0000\n",
+    "\\ud800 \\u0000\n", "topic: a, b\n", "title: t\n", "<!-- memory: {topic: '', updated: 2026-01-01} -->\n",
 ])  # fmt: skip
 documents = st.lists(pieces, max_size=14).map("".join)
 FREE = (".memories/free1.md", ".memories/free2.md", ".memories/free3.md")
@@ -313,7 +334,8 @@ def test_an_index_that_was_patched_equals_one_made_anew(
             after = at + data.draw(st.integers(0, 2))
             kept = [line for line in lines[at:after] if line.startswith("#")]
             lines[at:after] = [*kept, *data.draw(st.lists(st.sampled_from(MORE), max_size=3))]
-            update = put("MEMORY.md", "\n".join(lines), tick=tick)
+            # A section without a date has the day on which its note was saved.
+            update = put("MEMORY.md", "\n".join(lines), tick=tick * 50_000_000_000_000)
             written = index.apply([make_patch(index, update) or update])
             assert written.kept + written.moved + written.upserted == len(update.note.chunks)
         fresh = Index(Path(folder) / "fresh.db", "f" * 32)
