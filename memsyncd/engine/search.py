@@ -79,7 +79,7 @@ from memsyncd.operations.fields import SectionPlace
 from memsyncd.operations.search.declare import Hit, SearchAnswer, SearchParams
 from memsyncd.operations.sections import Sort
 from memsyncd.store.candidates import HURRIED
-from memsyncd.store.pool import Reader, estimate_bytes
+from memsyncd.store.pool import ENTRY_BYTES, Reader
 from memsyncd.store.search import MATCHES_PER_LOOKUP, PassageWords, find_holding, read_words
 from memsyncd.store.sections import (
     HitSection,
@@ -364,7 +364,7 @@ def _read_hits(
         ("words", _shows_redacted(reader, plan)),
         [chunk for chunk, _ in choices],
         partial(_split_shown, reader, shown),
-        estimate_bytes,
+        lambda some: ENTRY_BYTES + 10 * len(some.places) + 10 * len(some.subword_places),
     )
     matcher = Matcher(patterns)
     matches = [words_of_chunks[chunk].find(matcher) for chunk, _ in choices]
@@ -454,7 +454,9 @@ def _read_shown(
         body = strip_title(text, heading)
         return _ShownChunk(body or text, not body, bool(redacting) and is_redacted(body or text))
 
-    return reader.keep(("shown", redacting), chunks, read, estimate_bytes)
+    return reader.keep(
+        ("shown", redacting), chunks, read, lambda some: ENTRY_BYTES + 2 * len(some.text)
+    )
 
 
 def _choose_shown(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -186,11 +185,6 @@ class Reader:
             include_offsets=include_offsets,
             include_colocated=False,
         )
-
-
-def estimate_bytes(value: tuple[Any, ...]) -> int:
-    """About the bytes of a tuple of texts, arrays and small values."""
-    return sys.getsizeof(value) + sum(map(sys.getsizeof, value)) + ENTRY_BYTES
 
 
 class _KeptValues:

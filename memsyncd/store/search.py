@@ -28,7 +28,7 @@ from memsyncd.core.search.words import (
     space_out,
 )
 from memsyncd.store.filters import compile_filters, compile_match_filters
-from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers, estimate_bytes
+from memsyncd.store.pool import ENTRY_BYTES, MEMO_LIMIT, Reader, encode_numbers
 from memsyncd.store.sections import decode_texts
 
 # --- Candidates -----------------------------------------------------------------------------------
@@ -416,7 +416,7 @@ def read_files(reader: Reader, files: Collection[int]) -> dict[int, FileRow]:
         rows = reader.rows(_FILES, (encode_numbers(missing),))
         return {file: (path, day) for file, path, day in rows}
 
-    return reader.keep("files", files, read, estimate_bytes)
+    return reader.keep("files", files, read, lambda _: ENTRY_BYTES)
 
 
 def find_filtered(
