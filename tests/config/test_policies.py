@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 import memsyncd
 from memsyncd.config import Config, GuardConfig, HistoryConfig, find_keys
 from memsyncd.config.load import load_config
@@ -98,3 +100,12 @@ def test_an_index_is_rebuilt_for_other_checks_and_not_for_masking() -> None:
         for secrets in ("mask", "flag", "off")
     )
     assert mask == flag != off
+
+
+def test_an_index_is_rebuilt_for_another_importance_of_a_kind_alone() -> None:
+    kinds = Config().kinds
+    before, important, protected = (
+        index_fingerprint(Config(kinds={**kinds, "decision": replace(kinds["decision"], **change)}))
+        for change in ({}, {"importance": 0.1}, {"protected": True})
+    )
+    assert before == protected != important

@@ -27,7 +27,8 @@ class KindDefaults(msgspec.Struct, frozen=True):
     # The note to which memories of this kind are appended, relative to a workspace's root. A name
     # without a folder is a note in .memories/.
     append_to: Annotated[str, msgspec.Meta(min_length=1)]
-    # The importance of such memories, from 0 to 1, if the writer gives none.
+    # The importance of such memories, from 0 to 1, if the writer gives none. A change rebuilds the
+    # index.
     importance: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
     # How fast such memories age, in days: a longer time keeps them longer. After this time, 37 % of
     # the recency is left.
