@@ -121,15 +121,16 @@ class Moment(NamedTuple):
 
 def count_note(note: NoteFacts, sections: Collection[SectionFacts], moment: Moment) -> Sums:
     """Return the numbers that a note adds to `counts`."""
-    visible: Counter[Key] = Counter()
-    every: Counter[Key] = Counter()
-    # Most sections of a note are alike.
-    for section, n in Counter(sections).items():
-        keys = _list_keys(note, section)
-        every.update(dict.fromkeys(keys, n))
-        if section.status != ARCHIVED and not moment.has_expired(section.expires):
-            visible.update(dict.fromkeys(keys, n))
-    sums = {key: (visible[key], int(key in visible), n, 1) for key, n in every.items()}
+    visible: dict[Key, int] = {}
+    every: dict[Key, int] = {}
+    # The sections of most notes are alike.
+    for section, n_alike in Counter(sections).items():
+        is_visible = section.status != ARCHIVED and not moment.has_expired(section.expires)
+        for key in _list_keys(note, section):
+            every[key] = every.get(key, 0) + n_alike
+            if is_visible:
+                visible[key] = visible.get(key, 0) + n_alike
+    sums = {key: (visible.get(key, 0), int(key in visible), n, 1) for key, n in every.items()}
     if is_markdown(note.path):
         # A topic may be empty, and stays if its sections have expired.
         is_whole = any(section.status != ARCHIVED for section in sections) or not sections
@@ -139,17 +140,18 @@ def count_note(note: NoteFacts, sections: Collection[SectionFacts], moment: Mome
     return sums
 
 
-def _list_keys(note: NoteFacts, section: SectionFacts) -> set[Key]:
-    keys = {(name, value or NO_VALUE) for name, value in zip(COLUMNS, section, strict=False)}
+def _list_keys(note: NoteFacts, section: SectionFacts) -> Iterator[Key]:
+    yield TOTAL, ""
+    yield from zip(COLUMNS, (value or NO_VALUE for value in section[: len(COLUMNS)]), strict=True)
     day = section.day or note.day
-    keys.add(("month", day[:7] if day else find_month(note.mtime_ns)))
-    keys.add(("size", find_size(note.size)))
-    keys.add((TOTAL, ""))
-    keys.update(_list_tag_keys(section.tags))
-    keys.update(_list_meta_keys(note.extra, section.extra))
-    return keys
+    yield "month", day[:7] if day else find_month(note.mtime_ns)
+    yield "size", find_size(note.size)
+    yield from _list_tag_keys(section.tags)
+    if note.extra or section.extra:
+        yield from _list_meta_keys(note.extra, section.extra)
 
 
+@lru_cache(maxsize=16)
 def find_month(mtime_ns: int) -> str:
     """Return the month of a time: `2026-03`."""
     try:
@@ -288,10 +290,14 @@ class CountChanges:
         self._connection.execute(_PUT_COUNTED, (repr(self._moment_s),))
 
     def _add(self, sums: Mapping[Key, ValueNumbers], sign: int) -> None:
-        for key, numbers in sums.items():
-            before = self._sums.setdefault(key, [0, 0, 0, 0])
-            for at, number in enumerate(numbers):
-                before[at] += sign * number
+        for key, (n, n_notes, n_all, n_notes_all) in sums.items():
+            numbers = self._sums.get(key)
+            if numbers is None:
+                numbers = self._sums[key] = [0, 0, 0, 0]
+            numbers[0] += sign * n
+            numbers[1] += sign * n_notes
+            numbers[2] += sign * n_all
+            numbers[3] += sign * n_notes_all
 
     def _note_kinds(self, sums: Sums, path: str, *, is_gained: bool) -> None:
         for field, value in sums:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import apsw
@@ -75,9 +76,9 @@ _SECTION_COLUMNS = (
     "file, slugs, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
     " status, task, session, source, created, updated, expires, day, topic, moment, is_empty, extra"
 )
-_COUNTED_COLUMNS = [
-    _SECTION_COLUMNS.split(", ").index(name) for name in (*COLUMNS, "day", "expires", "extra")
-]
+_get_counted_columns = itemgetter(
+    *(_SECTION_COLUMNS.split(", ").index(name) for name in (*COLUMNS, "day", "expires", "extra"))
+)
 _COUNTED_OF_FILE = [
     _FILE_COLUMNS.split(", ").index(name) for name in ("path", "size", "mtime_ns", "day", "extra")
 ]
@@ -402,7 +403,7 @@ def _find_facts(section: Section, row: Row) -> SectionFacts:
     """Return what a section with this row, without its id, is counted by."""
     tags = section.meta.tags
     joined = "\x1f".join(sorted({*tags})) if tags else None
-    return SectionFacts._make((*(row[at] for at in _COUNTED_COLUMNS), joined))
+    return SectionFacts._make((*_get_counted_columns(row), joined))
 
 
 def _find_note_facts(row: Row) -> NoteFacts:

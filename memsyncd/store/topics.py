@@ -50,7 +50,7 @@ def value_topics(
     connection: apsw.Connection, files: Iterable[int], kinds: Mapping[str, KindDefaults]
 ) -> None:
     """Write the values of these files, whose rows are in the database."""
-    rows = []
+    rows: list[tuple[float | None, ...]] = []
     for file_id in files:
         [(path, mtime_ns)] = connection.execute(_NOTE, (file_id,))
         if is_markdown(str(path)):
@@ -58,8 +58,9 @@ def value_topics(
             saved_s = int(mtime_ns or 0) / 1e9
             visible = [section for section in every if section.status != ARCHIVED]
             whole = _value(every, kinds, saved_s)
-            is_hidden = bool(every) and not visible
-            part = (None, None) if is_hidden else _value(visible, kinds, saved_s)
+            part: tuple[float | None, float | None] = whole
+            if len(visible) < len(every):
+                part = _value(visible, kinds, saved_s) if visible else (None, None)
             rows.append((*part, *whole, file_id))
         else:
             rows.append((None, None, None, None, file_id))

@@ -65,4 +65,6 @@ def weigh_field(
 ) -> tuple[float, int]:
     """Return the importance of a field, and how often it or a section beneath it was recalled."""
     importance = find_importance(kinds, part[0].kind, part[0].importance)
+    if not accesses:
+        return importance, 0
     return importance, sum(accesses.get(section.anchor, 0) for section in part)
