@@ -173,8 +173,6 @@ CREATE TABLE links(
 CREATE INDEX links_by_section ON links(section);
 CREATE INDEX links_by_key ON links(key) WHERE key <> '';
 CREATE INDEX links_by_file ON links(file, place) WHERE file IS NOT NULL;
-CREATE INDEX links_elsewhere ON links(substr(target, 1, instr(target, ':') - 1))
-  WHERE file IS NULL AND instr(target, ':') > 1;
 CREATE INDEX links_by_relation ON links(file, relation)
   WHERE file IS NOT NULL AND relation <> '';
 CREATE INDEX links_by_prefix ON links(substr(target, 1, instr(target, ':') - 1))
