@@ -13,16 +13,18 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from memsyncd.config import Config
+from memsyncd.config import ChunkingConfig, Config
 from memsyncd.core.changes.debounce import AnnouncedPaths, describe_overdue
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState, is_within
 from memsyncd.core.changes.watchplan import Watch, parse_include, plan_watches
+from memsyncd.core.editing.kinds import KindDefaults
 from memsyncd.core.model import Problem
 from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, is_pruned_path
 from memsyncd.errors import Busy, StoreFailed, WorkspaceNotFound
@@ -138,10 +140,20 @@ class Entry(Settings, frozen=True, kw_only=True):
 def index_fingerprint(config: Config) -> str:
     """Identifies the settings that an index's rows depend on."""
     guard = config.guard  # whether secrets are masked changes what is shown, not what is indexed
-    kinds = sorted((name, kind.importance) for name, kind in config.kinds.items())
-    return compute_fingerprint(
-        f"{config.chunking} {guard.has_secrets} {guard.has_instructions} {kinds}"
-    )
+    kinds = tuple(config.kinds.items())
+    return _fingerprint(config.chunking, guard.has_secrets, guard.has_instructions, kinds)
+
+
+# Each search asks for it.
+@lru_cache(maxsize=8)
+def _fingerprint(
+    chunking: ChunkingConfig,
+    has_secrets: bool,
+    has_instructions: bool,
+    kinds: tuple[tuple[str, KindDefaults], ...],
+) -> str:
+    importance = sorted((name, kind.importance) for name, kind in kinds)
+    return compute_fingerprint(f"{chunking} {has_secrets} {has_instructions} {importance}")
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):

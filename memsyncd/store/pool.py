@@ -135,6 +135,23 @@ class Reader:
             kept = self.memo["kept"] = _KeptValues()
         return kept.find(sort, numbers, read, n_bytes)
 
+    def remember(
+        self,
+        sort: str,
+        numbers: Collection[int],
+        read: Callable[[Collection[int]], Mapping[int, T]],
+    ) -> Mapping[int, T]:
+        """Return at least the values of these numbers, as `keep`, for values of some bytes."""
+        remembered: dict[int, T] = self.memo.setdefault(sort, {})
+        missing: Collection[int] = [number for number in numbers if number not in remembered]
+        if missing:
+            if len(remembered) > MEMO_LIMIT:
+                # A caller may still use the values of an earlier call.
+                remembered = self.memo[sort] = {}
+                missing = numbers
+            remembered.update(read(missing))
+        return remembered
+
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let all statements of the block see the same committed transaction."""
@@ -206,11 +223,11 @@ class _KeptValues:
         missing = []
         for number in numbers:
             key = sort, number
-            if (entry := values.pop(key, None)) is None:
-                missing.append(number)
-            else:
-                values[key] = entry
+            if key in values:
+                entry = values[key] = values.pop(key)
                 found[number] = entry[0]
+            else:
+                missing.append(number)
         if missing:
             for number, value in read(missing).items():
                 found[number] = value

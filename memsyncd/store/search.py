@@ -28,7 +28,7 @@ from memsyncd.core.search.words import (
     space_out,
 )
 from memsyncd.store.filters import compile_filters, compile_match_filters
-from memsyncd.store.pool import ENTRY_BYTES, MEMO_LIMIT, Reader, encode_numbers
+from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
 from memsyncd.store.sections import decode_texts
 
 # --- Candidates -----------------------------------------------------------------------------------
@@ -409,14 +409,14 @@ def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) 
     return dict(reader.rows(statement, (match, encode_numbers(chunks))))
 
 
-def read_files(reader: Reader, files: Collection[int]) -> dict[int, FileRow]:
+def read_files(reader: Reader, files: Collection[int]) -> Mapping[int, FileRow]:
     """Return the path and the day of notes, by their numbers."""
 
-    def read(missing: Sequence[int]) -> dict[int, FileRow]:
+    def read(missing: Collection[int]) -> dict[int, FileRow]:
         rows = reader.rows(_FILES, (encode_numbers(missing),))
         return {file: (path, day) for file, path, day in rows}
 
-    return reader.keep("files", files, read, lambda _: ENTRY_BYTES)
+    return reader.remember("files", files, read)
 
 
 def find_filtered(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from memsyncd.core.model import Problem, Span
-from memsyncd.store.pool import ENTRY_BYTES, Reader, encode_numbers
+from memsyncd.store.pool import Reader, encode_numbers
 
 # --- Metadata -------------------------------------------------------------------------------------
 
@@ -354,11 +354,11 @@ def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, HitSection]:
 def find_stating(reader: Reader, ids: Collection[int]) -> list[int]:
     """Return the sections, among these, that state metadata of their own."""
 
-    def read(missing: Sequence[int]) -> dict[int, bool]:
+    def read(missing: Collection[int]) -> dict[int, bool]:
         rows = reader.rows(_STATING, (encode_numbers(missing),))
         return dict.fromkeys(missing, False) | dict.fromkeys([row[0] for row in rows], True)
 
-    states = reader.keep("states", ids, read, lambda _: ENTRY_BYTES)
+    states = reader.remember("states", ids, read)
     return [number for number in ids if states[number]]
 
 

@@ -501,9 +501,8 @@ class TextWords(NamedTuple):
         ):
             if words:
                 for index, runs in matcher.find_runs(words.split(" ")).items():
-                    ranges.setdefault(index, []).extend(
-                        (places[2 * first], places[2 * last + 1]) for first, last in runs
-                    )
+                    some = [(places[2 * first], places[2 * last + 1]) for first, last in runs]
+                    ranges[index] = ranges[index] + some if index in ranges else some
         return ranges
 
 
