@@ -107,7 +107,7 @@ def _measure_call(
     saved = home.folder / "notes/.memories/saved.md"
     saved.write_text(f"# Saved\n\nIt was saved at {time.monotonic_ns()}.\n")
     client.call("sync", timeout_ms=TIMEOUT_MS)
-    time.sleep(min(SETTLED_S, bench.effort.settle_s))
+    time.sleep(min(SETTLED_S, bench.effort.calm_s))
     before_s = home.cpu_s()
     client.call(case.split(maxsplit=1)[0], **params)
     return (home.cpu_s() - before_s) * 1000
