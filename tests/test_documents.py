@@ -63,6 +63,7 @@ def test_every_filter_is_documented_as_a_word_and_is_a_flag() -> None:
             "archived": "is:archived",
             "expired": "is:expired",
             "min_importance": "importance:",
+            "min_worth": "worth:",
         }.get(name, f"{name}:")
         for name in Filters.__struct_fields__
         if not name.startswith("include_")

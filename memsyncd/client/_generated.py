@@ -814,14 +814,15 @@ class GeneratedMethods(Closing):
         self,
         path: str | None = None,
         *,
-        sort: Literal["salience", "recency", "file"] = "salience",
+        sort: Literal["worth", "recency", "file", "salience"] = "worth",
         include_archived: bool = False,
         limit: int = 50,
     ) -> list[types.TopicInfo]:
-        """List topics, which are notes, with their fields and their salience.
+        """List topics, which are notes, with their fields and their worth.
 
         `path`: Only notes at this path, folder or glob.
-        `sort`: The most salient first, the latest first, or by path (`file`).
+        `sort`: The worthiest first, the latest first, or by path (`file`); `salience` is the former
+        name of `worth`.
         `include_archived`: Archived ones too.
         `limit`: At most so many results.
         """
@@ -1160,7 +1161,7 @@ class GeneratedMethods(Closing):
         *,
         track_access: bool = True,
         max_bytes: int = 4096,
-        sort: Literal["recency", "decay"] = "recency",
+        sort: Literal["recency", "worth", "decay"] = "recency",
         mark: bool = True,
         include_archived: bool = False,
     ) -> types.TaskContext:
@@ -1171,8 +1172,8 @@ class GeneratedMethods(Closing):
         `track_access`: Count an access for each section that is returned; `access.stats` has the
         counts.
         `max_bytes`: At most so many bytes.
-        `sort`: Order each part by recency or by decay. With `recency`, the profile still begins
-        with its most important section.
+        `sort`: Order each part by recency or by worth, whose former name is `decay`. With
+        `recency`, the profile still begins with its most important section.
         `mark`: Begin the text with a warning if it tries to instruct its reader.
         `include_archived`: Archived sections too.
         """
@@ -1490,7 +1491,7 @@ class GeneratedMethods(Closing):
         filters: Filters | None = None,
         below: float | None = None,
     ) -> types.Upkept:
-        """Archive memories by name, by filters or by decay: searches leave them out then. Without
+        """Archive memories by name, by filters or by worth: searches leave them out then. Without
         `apply=True`, nothing changes. With the `plan` of an earlier answer, it raises Conflict if
         notes have changed since.
 
@@ -1501,7 +1502,7 @@ class GeneratedMethods(Closing):
         `offset`: Leave out the first so many memories of each list.
         `path`: Only this note, folder or glob.
         `filters`: Only sections that pass these.
-        `below`: Only memories whose decay is below this; if nothing else selects memories, by
+        `below`: Only memories whose worth is below this; if nothing else selects memories, by
         default `memory.archive_below` of the configuration, 0.1. Only `archive` takes it.
         """
         params: dict[str, Any] = {
@@ -1566,7 +1567,7 @@ class GeneratedMethods(Closing):
         `plan`: Carry out only this plan, by the digest that a call without `apply` returned.
         `limit`: Name at most so many memories of each list; the plan has all of them.
         `offset`: Leave out the first so many memories of each list.
-        `below`: Also archive memories whose decay is below this.
+        `below`: Also archive memories whose worth is below this.
         """
         params: dict[str, Any] = {
             "apply": apply,

@@ -58,8 +58,10 @@ class Filters(TypedDict, total=False):
     # Only notes linked to or from this one. Name the note as a link names it; `resolved_by=note`
     # counts links of one relation only.
     related_to: Words
-    # Only `hot`, `warm` or `cold` by age and importance. `sort: decay` orders by the same.
+    # Only `hot`, `warm` or `cold`: the names of the worth. `sort: worth` orders by it.
     tier: Words
+    # Only of this worth or more: the worth falls with age, and rises with importance and accesses.
+    min_worth: float | None
     # Only of this importance or more, from 0 to 1. A section that states none has the importance of
     # its kind.
     min_importance: float | None
@@ -197,7 +199,7 @@ class MemoryCommand(TypedDict, total=False):
     dialect: Literal["docs", "sdk"]
 
 
-Sort = Literal["relevance", "decay", "importance", "priority", "recency", "file"]
+Sort = Literal["relevance", "worth", "importance", "priority", "recency", "file", "decay"]
 
 # --- results ---
 
@@ -840,9 +842,11 @@ class SectionInfo(SectionMeta):
     level: int
     start_line: int
     end_line: int
-    # On request: `decay_score`, and the factors `decay_recency`, `decay_accesses`,
-    # `decay_importance`.
+    # On request: `worth`, and its factors `decay_recency`, `decay_accesses`, `decay_importance`;
+    # `decay_score` is the former name of `worth`.
     explain: dict[str, float] | None
+    # The worth, on request.
+    worth: float | None
     # The tier, on request.
     tier: Literal["hot", "warm", "cold"] | None
 
@@ -1261,8 +1265,10 @@ class TopicInfo(SectionMeta):
     modified_at: float
     # The headings of its fields.
     fields: list[str]
-    # From 0 to 1: the mean salience of its fields. The salience of a field is its importance,
-    # raised by accesses.
+    # The mean worth of its fields, as if they were new: a topic does not age. Accesses of the
+    # sections beneath a field count for the field.
+    worth: float
+    # The former name of `worth`.
     salience: float
     accesses: int
 
@@ -1287,6 +1293,8 @@ class FieldInfo(SectionMeta):
     end_line: int
     # The newest first. `field.history` also has the values that the note no longer has.
     values: list[FieldValue]
+    worth: float
+    # The former name of `worth`.
     salience: float
     accesses: int
 
@@ -1304,6 +1312,9 @@ class Topic(SectionMeta):
     # The text below the title.
     summary: str
     digest: str
+    # The mean worth of its fields.
+    worth: float
+    # The former name of `worth`.
     salience: float
     accesses: int
     fields: list[FieldInfo]
@@ -1326,9 +1337,11 @@ class TopicWritten(Written):
 class UpkeepItem(SectionPlace):
     """A memory of a plan, with the lines of all its sections before the change."""
 
+    worth: float
+    # The former name of `worth`.
     decay: float
     tier: Literal["hot", "warm", "cold"]
-    # `decay`, `named`, `expired`, `ephemeral`, `session`, `in time`, or the reason why the memory
+    # `worth`, `named`, `expired`, `ephemeral`, `session`, `in time`, or the reason why the memory
     # is skipped.
     reason: str
 
@@ -1346,7 +1359,7 @@ class Upkept(Written):
     plan: str
     archived: list[UpkeepItem]
     restored: list[UpkeepItem]
-    # Selected memories that stay: their decay is not below the limit, or their time is not over.
+    # Selected memories that stay: their worth is not below the limit, or their time is not over.
     retained: list[UpkeepItem]
     # Selected memories that cannot be changed, each with the reason.
     skipped: list[UpkeepItem]

@@ -179,12 +179,12 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     pin_at: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.9
     # The longest text that `memsyncd remember` appends as one section.
     max_content_chars: Annotated[int, Meta(ge=100, le=100_000)] = 10_000
-    # The value of a memory falls with its age, by the half-life of its kind, and rises with its
+    # The worth of a memory falls with its age, by the half-life of its kind, and rises with its
     # importance and its accesses. From this value on its tier is hot …
     hot_from: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.5
     # … from this value on it is warm, and below it cold. Not more than hot_from.
     warm_from: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.2
-    # `memsyncd archive` takes memories with a lower value.
+    # `memsyncd archive` takes memories with a lower worth.
     archive_below: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.1
     # `memsyncd cleanup` archives memories of the lifecycle ephemeral after this many days …
     ephemeral_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 1.0

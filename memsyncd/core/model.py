@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -24,44 +24,49 @@ USUAL_IMPORTANCE: Final = 0.7
 Tier = Literal["hot", "warm", "cold"]
 
 
-class Decay(msgspec.Struct, frozen=True):
-    """The decay of a memory and the factors whose product it is."""
+WORTH_ORDERS: Final = frozenset({"worth", "decay", "salience"})
+"""The order by worth, and its former names."""
 
-    score: float
+
+class Worth(msgspec.Struct, frozen=True):
+    """The worth of a memory, and the factors whose product it is."""
+
+    value: float
     recency: float
     accesses: float
     importance: float
 
 
-def compute_decay(
+def compute_worth(
     *, age_s: float, half_life: float, n_accesses: int, priority: str | None, importance: float
-) -> Decay:
-    """Compute the decay; `half_life` is in days. A negative age counts as 0."""
-    recency = math.exp(-max(0.0, age_s) / (half_life * _DAY_S))
-    accesses = _weigh_accesses(n_accesses)
-    factor = IMPORTANCE_BY_PRIORITY.get(priority or "", importance / USUAL_IMPORTANCE)
-    return Decay(recency * accesses * factor, recency, accesses, factor)
+) -> Worth:
+    """Compute the worth of a memory: recency * accesses * importance.
 
+    `recency` is exp(-age / half_life), from 1 for a new memory towards 0; `half_life` is in days,
+    and a negative age counts as 0. `accesses` is 1 + ln(1 + n_accesses) / 10. `importance` is 2,
+    1.5, 1 or 0.5 for the priorities P0 to P3, else `importance` / 0.7. So the worth is at least 0;
+    a new memory of usual importance that nobody has recalled has the worth 1.
 
-def compute_salience(fields: Sequence[tuple[float, int]]) -> float:
-    """Compute the salience of a topic, from 0 to 1. `fields` has the importance and the number of
-    accesses of each of its fields. Without fields the salience is 0.
+    It is LumenFlow's decay score, recencyScore * (1 + accessScore) * importanceScore, with a
+    half-life for each kind, and with an importance for memories without a priority. The tiers of
+    Fogsift are its names (`find_tier`); the salience of MemState is its mean over the fields of a
+    topic.
     """
-    if not fields:
-        return 0.0
-    each = [min(1.0, importance * _weigh_accesses(n)) for importance, n in fields]
-    return sum(each) / len(each)
+    recency = math.exp(-max(0.0, age_s) / (half_life * _DAY_S))
+    accesses = weigh_accesses(n_accesses)
+    factor = IMPORTANCE_BY_PRIORITY.get(priority or "", importance / USUAL_IMPORTANCE)
+    return Worth(recency * accesses * factor, recency, accesses, factor)
 
 
-def _weigh_accesses(n: int) -> float:
+def weigh_accesses(n: int) -> float:
     return 1 + math.log1p(n) / 10
 
 
-def find_tier(score: float, *, hot_from: float, warm_from: float) -> Tier:
-    """Return the tier for the score of a decay."""
-    if score >= hot_from:
+def find_tier(worth: float, *, hot_from: float, warm_from: float) -> Tier:
+    """Return the name of a worth."""
+    if worth >= hot_from:
         return "hot"
-    return "warm" if score >= warm_from else "cold"
+    return "warm" if worth >= warm_from else "cold"
 
 
 # --- Notes ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import OTHER_KINDS
-from memsyncd.core.model import QUARTERS_PER_TOKEN, count_tokens
+from memsyncd.core.model import QUARTERS_PER_TOKEN, WORTH_ORDERS, count_tokens
 from memsyncd.core.search.context import (
     SAME,
     Budget,
@@ -523,7 +523,7 @@ def read_memories(
         has_profile=params.profile or bool(params.task),
         is_resuming=is_named,
         is_whole=is_named,
-        is_by_decay=params.sort == "decay",
+        is_by_worth=params.sort in WORTH_ORDERS,
         base=plan.filters,
     )
     max_bytes = params.max_bytes or params.max_tokens * QUARTERS_PER_TOKEN

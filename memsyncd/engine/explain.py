@@ -143,7 +143,7 @@ def _make_key(reader: Reader, plan: SearchPlan) -> _Key | None:
     than a list of values.
     """
     filters = plan.filters
-    if filters.and_ or filters.exclude or filters.find_tier or plan.query.commands:
+    if filters.and_ or filters.exclude or filters.find_worth or plan.query.commands:
         return None
     compiled, bindings = compile_match_filters(reader, filters)
     timeless = replace(filters, now_s=0.0)
@@ -301,7 +301,8 @@ def _split_chain(filters: Filters) -> Iterator[tuple[str, Filters]]:
 
 # The words that type the filters of these fields.
 _WORDS = {field: word for word, field in FIELDS.items()}
-_WORDS |= {"min_importance": "importance", "after": "after", "before": "before"}
+_WORDS |= {"min_importance": "importance", "min_worth": "worth"}
+_WORDS |= {"after": "after", "before": "before"}
 
 
 def _split_one(filters: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
@@ -311,8 +312,9 @@ def _split_one(filters: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
         listed = _list(map(_shorten, values), " or ")
         if listed:
             alone: dict[str, Any] = {field: value}
-            if field == "tiers":
-                alone["find_tier"] = filters.find_tier
+            if field in ("tiers", "min_worth"):
+                alone["find_worth"] = filters.find_worth
+                alone["tiers_from"] = filters.tiers_from
             yield f"{sign}{word}:{listed}", Filters(**alone)
 
 

@@ -1,5 +1,5 @@
 """Describes the metadata of a section for an answer, with the defaults of its kind and its day, and
-computes its decay and its tier.
+computes its worth and its tier.
 """
 
 from __future__ import annotations
@@ -9,20 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import KindDefaults, find_importance, find_kind
-from memsyncd.core.model import Decay, Tier, compute_decay, find_tier
-from memsyncd.core.search.filters import Filters, TierFinder
+from memsyncd.core.model import WORTH_ORDERS, Tier, Worth, compute_worth, find_tier
+from memsyncd.core.search.filters import Filters, WorthFinder
 from memsyncd.core.search.words import suggest_words
 from memsyncd.engine.clock import find_local_day
 from memsyncd.operations.notes.declare import SectionInfo
 from memsyncd.operations.sections import FoundSection, Sort
-from memsyncd.store.lookup import OutlinedWork
 from memsyncd.store.sections import MemoryLines, StoredMeta, StoredSection
 
 NO_META = StoredMeta(
@@ -91,13 +90,13 @@ def advise_unknown_kind(kinds: Mapping[str, KindDefaults], kind: str) -> str:
     return f"{word}, or add [kinds.NAME] to the configuration"
 
 
-# --- decay --------------------------------------------------------------------------------------
+# --- worth --------------------------------------------------------------------------------------
 
 NO_ACCESSES: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class Valuation(msgspec.Struct, frozen=True, kw_only=True):
-    """Computes the decay and the tiers of memories at one time. `accesses` has the counts of
+    """Computes the worth and the tiers of memories at one time. `accesses` has the counts of
     sections by their anchors.
     """
 
@@ -107,8 +106,8 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
     warm_from: float
     accesses: Mapping[str, int]
 
-    def compute(self, section: FoundSection | SectionInfo | StoredSection) -> Decay:
-        """Compute the decay of a section, of an answer or of the index."""
+    def compute(self, section: FoundSection | SectionInfo | StoredSection) -> Worth:
+        """Compute the worth of a section, of an answer or of the index."""
         day = find_stored_day(section) if isinstance(section, StoredSection) else section.day
         stated = (
             section.kind,
@@ -129,11 +128,11 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
         created: str | None,
         day: str,
         n_accesses: int,
-    ) -> Decay:
-        """Compute the decay of a section with this metadata. Its age counts from its last update,
+    ) -> Worth:
+        """Compute the worth of a section with this metadata. Its age counts from its last update,
         else from its creation, else from its day.
         """
-        return compute_decay(
+        return compute_worth(
             age_s=self.now_s - find_moment_s(updated, created, day),
             half_life=find_kind(self.kinds, kind).half_life,
             n_accesses=n_accesses,
@@ -141,17 +140,18 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
             importance=find_importance(self.kinds, kind, importance),
         )
 
-    def find_tier(self, score: float) -> Tier:
-        return find_tier(score, hot_from=self.hot_from, warm_from=self.warm_from)
+    def find_tier(self, worth: float) -> Tier:
+        return find_tier(worth, hot_from=self.hot_from, warm_from=self.warm_from)
 
     def explain(self, section: FoundSection | SectionInfo) -> dict[str, float]:
-        """Return the decay and its factors for an answer."""
-        decay = self.compute(section)
+        """Return the worth and its factors for an answer; `decay_score` is its former name."""
+        worth = self.compute(section)
         parts = {
-            "decay_score": decay.score,
-            "decay_recency": decay.recency,
-            "decay_accesses": decay.accesses,
-            "decay_importance": decay.importance,
+            "worth": worth.value,
+            "decay_score": worth.value,
+            "decay_recency": worth.recency,
+            "decay_accesses": worth.accesses,
+            "decay_importance": worth.importance,
         }
         return {name: round(part, 4) for name, part in parts.items()}
 
@@ -169,30 +169,37 @@ def make_valuation(
     )
 
 
-def complete_tiers(filters: Filters, valuation: Valuation) -> Filters:
-    """Add to filters of tiers the function that finds the tier of a section."""
+def complete_worth(filters: Filters, valuation: Valuation) -> Filters:
+    """Add to filters by worth or tier the function that computes the worth of a section, and the
+    worth from which on sections are warm and hot.
+    """
     exclude = filters.exclude
-    if not filters.tiers and not (exclude and exclude.tiers):
+    if not filters.needs_worth and not (exclude and exclude.needs_worth):
         return filters
-    find = _make_tier_finder(valuation)
-    return replace(
-        filters, find_tier=find, exclude=replace(exclude, find_tier=find) if exclude else None
-    )
+    own: dict[str, Any] = {
+        "find_worth": make_worth_finder(valuation),
+        "tiers_from": (valuation.warm_from, valuation.hot_from),
+    }
+    return replace(filters, **own, exclude=replace(exclude, **own) if exclude else None)
 
 
-# The most tiers that are remembered while sections are read: most sections of a note have the same
+# The most times that are remembered: most sections of a workspace share few days.
+N_MOMENTS = 4_096
+# The most worths that are remembered while sections are read: most sections of a note have the same
 # metadata.
-N_TIERS = 1_024
+N_WORTHS = 1_024
 
 
-def _make_tier_finder(valuation: Valuation) -> TierFinder:
-    @lru_cache(maxsize=N_TIERS)
-    def find_stated(*stated: Any) -> Tier:
-        return valuation.find_tier(valuation.compute_stated(*stated).score)
+def make_worth_finder(valuation: Valuation) -> WorthFinder:
+    """Return a function that computes the worth of a section of the index."""
+
+    @lru_cache(maxsize=N_WORTHS)
+    def find_stated(*stated: Any) -> float:
+        return valuation.compute_stated(*stated).value
 
     count = valuation.accesses.get
 
-    def find(anchor: str, *stated: Any) -> str:
+    def find(anchor: str, *stated: Any) -> float:
         return find_stated(*stated, count(anchor, 0))
 
     return find
@@ -201,7 +208,16 @@ def _make_tier_finder(valuation: Valuation) -> TierFinder:
 Dated = StoredMeta | MemoryLines
 
 
-def find_stored_day(section: Dated | OutlinedWork) -> str:
+class _OfDay(Protocol):
+    """The parts of a section on which its day depends."""
+
+    @property
+    def day(self) -> str | None: ...
+    @property
+    def mtime_ns(self) -> int: ...
+
+
+def find_stored_day(section: _OfDay) -> str:
     """Return the day of a section, else the day on which its note was saved."""
     return section.day or str(find_local_day(section.mtime_ns / 1e9))
 
@@ -214,10 +230,17 @@ def find_stored_moment_s(section: Dated) -> float:
 def find_moment_s(updated: str | None, created: str | None, day: str) -> float:
     """Return the first of these texts that is a time, in seconds since 1970; 0 if none is."""
     for text in (updated, created, day):
-        if text:
-            with contextlib.suppress(ValueError, OverflowError, OSError):
-                return datetime.fromisoformat(text.strip()).timestamp()
+        moment_s = _read_moment_s(text) if text else None
+        if moment_s is not None:
+            return moment_s
     return 0.0
+
+
+@lru_cache(maxsize=N_MOMENTS)
+def _read_moment_s(text: str) -> float | None:
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        return datetime.fromisoformat(text.strip()).timestamp()
+    return None
 
 
 # --- order --------------------------------------------------------------------------------------
@@ -233,6 +256,6 @@ _ORDERS: dict[Sort, Order] = {
 
 def find_order(sort: Sort, valuation: Valuation) -> Order | None:
     """Return the key that sorts sections; None for the order that they have without sorting."""
-    if sort == "decay":
-        return lambda section: (-valuation.compute(section).score,)
+    if sort in WORTH_ORDERS:
+        return lambda section: (-valuation.compute(section).value,)
     return _ORDERS.get(sort)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import find_kind
-from memsyncd.core.model import CHOICES, find_choice
+from memsyncd.core.model import CHOICES, WORTH_ORDERS, find_choice
 from memsyncd.core.search.dates import DAY_FORM, parse_day
 from memsyncd.core.search.filters import (
     NO_FILTERS,
@@ -41,7 +41,7 @@ from memsyncd.core.search.query import (
 )
 from memsyncd.core.search.ranking import DEFAULT_RANKING, RankingPolicy
 from memsyncd.engine.clock import find_local_day
-from memsyncd.engine.metadata import NO_ACCESSES, Valuation, complete_tiers, make_valuation
+from memsyncd.engine.metadata import NO_ACCESSES, Valuation, complete_worth, make_valuation
 from memsyncd.engine.workspace import Workspace, index_fingerprint
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 from memsyncd.operations import sections
@@ -89,7 +89,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     absent: frozenset[tuple[str, str]] = msgspec.field(default_factory=frozenset)
     within: tuple[str, ...] = ()
     is_hurried: bool = False
-    # The accesses of sections by anchor, on which decay depends; for a read of a single workspace.
+    # The accesses of sections by anchor, on which worth depends; for a read of a single workspace.
     accesses: Mapping[str, int] = msgspec.field(default_factory=dict)
     # The commands of the query that a passage holds; None if they were not looked up yet.
     commands: frozenset[str] | None = None
@@ -160,12 +160,14 @@ def add_accesses(
 
 
 def needs_accesses(params: SearchParams | ContextParams | ListParams) -> bool:
-    """True if the answer depends on the decay of sections."""
-    if params.sort == "decay" or params.filters.tier:
+    """True if the answer depends on the worth of sections."""
+    asked = params.filters
+    if params.sort in WORTH_ORDERS or asked.tier or asked.min_worth is not None:
         return True
     if isinstance(params, SearchParams | ListParams) and params.explain:
         return True
-    return not isinstance(params, ListParams) and "tier:" in params.query.lower()
+    query = "" if isinstance(params, ListParams) else params.query.lower()
+    return "tier:" in query or "worth:" in query
 
 
 # --- queries whose meaning depends on the notes ---------------------------------------------------
@@ -330,9 +332,9 @@ def describe_query(params: SearchParams | ContextParams, now_s: float) -> QueryR
 
 def _complete(filters: Filters, config: Config, valuation: Valuation) -> Filters:
     """Add the time that decides which sections have expired, the importance of sections that state
-    none, and the function that finds their tiers.
+    none, and the function that computes their worth.
     """
-    filters, now_s = complete_tiers(filters, valuation), valuation.now_s
+    filters, now_s = complete_worth(filters, valuation), valuation.now_s
     if filters.min_importance is None and filters.and_ is None:
         return replace(filters, now_s=now_s)
     kinds = [(name, kind.importance) for name, kind in config.kinds.items()]
@@ -385,6 +387,7 @@ def read_filters(filters: sections.Filters, today: date) -> Filters:
         related_to=tuple(filters.related_to),
         tiers=_read_choices("tier", filters.tier),
         min_importance=filters.min_importance,
+        min_worth=filters.min_worth,
         is_archived=filters.archived,
         is_expired=filters.expired,
         includes_archived=filters.include_archived,

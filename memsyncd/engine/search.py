@@ -23,6 +23,7 @@ from memsyncd.config import Config
 from memsyncd.core.editing.kinds import KindDefaults
 from memsyncd.core.guard.injection import PROMPT_INJECTION
 from memsyncd.core.guard.secrets import is_redacted
+from memsyncd.core.model import WORTH_ORDERS
 from memsyncd.core.search.federation import (
     FoundLines,
     RawHit,
@@ -610,7 +611,7 @@ def _make_hits(
 def _explain_hit(
     hit: Hit, passage: Passage, cosines: Mapping[int, float], valuation: Valuation
 ) -> Hit:
-    """Add to a hit the parts of its score, and its decay."""
+    """Add to a hit the parts of its score, and its worth."""
     parts = {name: round(part, 4) for name, part in passage.best.parts.items()}
     chunk = passage.best.candidate.chunk
     cosine = {"cosine": round(cosines[chunk], 4)} if chunk in cosines else {}
@@ -675,10 +676,10 @@ def describe_vectors(used: Sequence[UsedVectors]) -> dict[str, Any]:
 def _find_order(
     parts: Sequence[SearchPart], sort: Sort
 ) -> Callable[[Hit], tuple[object, ...]] | None:
-    if sort != "decay":
+    if sort not in WORTH_ORDERS:
         return find_order(sort, parts[0].valuation)
     valuations = {part.hits[0].workspace: part.valuation for part in parts if part.hits}
-    return lambda hit: (-valuations[hit.workspace].compute(hit).score,)
+    return lambda hit: (-valuations[hit.workspace].compute(hit).value,)
 
 
 def _merge(parts: Sequence[SearchPart], plan: SearchPlan) -> list[tuple[float, Hit]]:

@@ -78,7 +78,7 @@ def reading_work(workspace: Workspace, config: Config, now_s: float) -> Iterator
 
 class WorkRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The project, task and session that a block is about. `list_memory_parts` says which parts it
-    has. The most valuable of each part comes first by decay, else the latest. Its sections pass
+    has. The most valuable of each part comes first by worth, else the latest. Its sections pass
     `base`, too; what blocks them need not.
     """
 
@@ -87,7 +87,7 @@ class WorkRequest(msgspec.Struct, frozen=True, kw_only=True):
     has_profile: bool = False
     is_resuming: bool = False
     is_whole: bool = False
-    is_by_decay: bool = False
+    is_by_worth: bool = False
     include_archived: bool = False
     base: Conditions = NO_FILTERS
 
@@ -253,9 +253,9 @@ class WorkReader(NamedTuple):
         lasting = read(lifecycle=[PROJECT]) if request.has_profile else {}
         every = lasting | sections
         value: ItemValue | None = None
-        if request.is_by_decay:
+        if request.is_by_worth:
             valuation = make_valuation(self.config, self.now_s, count_accesses(workspace))
-            value = lambda item: valuation.compute(every[item.anchor].section).score  # noqa: E731
+            value = lambda item: valuation.compute(every[item.anchor].section).value  # noqa: E731
         parts = list_memory_parts(
             list_items(sections),
             list_items(lasting),

@@ -263,7 +263,7 @@ def preview(workspace: Workspace, planned: Planned) -> UpkeepPlan:
 
 
 def value_memory(memory: Memory, valuation: Valuation) -> float:
-    return round(valuation.compute(memory.head).score, 4)
+    return round(valuation.compute(memory.head).value, 4)
 
 
 def find_protection(memory: Memory, config: Config) -> str:
@@ -369,15 +369,16 @@ def _list_changing(memory: Memory, act: Act) -> tuple[str, ...]:
 
 
 def _describe(memory: Memory, reason: str, valuation: Valuation) -> UpkeepItem:
-    head, score = memory.head, value_memory(memory, valuation)
+    head, worth = memory.head, value_memory(memory, valuation)
     return UpkeepItem(
         anchor=head.anchor,
         path=memory.path,
         start_line=head.span.start,
         end_line=memory.sections[-1].span.end,
         heading=list(head.heading),
-        decay=score,
-        tier=valuation.find_tier(score),
+        worth=worth,
+        decay=worth,
+        tier=valuation.find_tier(worth),
         reason=reason,
     )
 

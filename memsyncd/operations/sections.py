@@ -71,7 +71,10 @@ class Filters(Params, frozen=True, kw_only=True):
     """Only notes linked to or from this one. Name the note as a link names it; `resolved_by=note`
     counts links of one relation only."""
     tier: Values = msgspec.field(default_factory=list)
-    """Only `hot`, `warm` or `cold` by age and importance. `sort: decay` orders by the same."""
+    """Only `hot`, `warm` or `cold`: the names of the worth. `sort: worth` orders by it."""
+    min_worth: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
+    """Only of this worth or more: the worth falls with age, and rises with importance and
+    accesses."""
     min_importance: Score | None = None
     """Only of this importance or more, from 0 to 1. A section that states none has the importance
     of its kind."""
@@ -91,9 +94,9 @@ class Filters(Params, frozen=True, kw_only=True):
     """Expired sections too."""
 
 
-Sort = Literal["relevance", "decay", "importance", "priority", "recency", "file"]
-"""The order of sections: by relevance, worth at their age, importance, priority or day, the highest
-and the latest first; or by path and line."""
+Sort = Literal["relevance", "worth", "importance", "priority", "recency", "file", "decay"]
+"""The order of sections: by relevance, worth, importance, priority or day, the highest and the
+latest first; or by path and line. `decay` is the former name of `worth`."""
 
 
 class SectionMeta(Result, frozen=True, kw_only=True):

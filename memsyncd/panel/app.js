@@ -24,7 +24,7 @@ const VIEWS = [
   ["history", "History", "h", HistoryView],
   ["topics", "Topics", "o", TopicsView],
   ["tasks", "Tasks", "t", TasksView],
-  ["decay", "Decay", "d", DecayView],
+  ["decay", "Worth", "d", DecayView],
   ["graph", "Links", "l", GraphView],
   ["problems", "Problems", "p", ProblemsView],
   ["status", "Status", "m", StatusView],

@@ -111,7 +111,7 @@ export class SearchView extends View {
       h("a", { class: "chip", href: this.href("search", { ...values, [name]: "" }), "aria-label": `Remove the filter ${name} ${values[name]}` }, `${name}: ${values[name]} ×`));
     const isExplained = values.explain === "1";
     const sort = h("select", { onchange: () => (location.hash = this.href("search", { ...values, sort: sort.value })) },
-      ["relevance", "recency", "importance", "decay", "priority", "file"].map((name) => h("option", { selected: (values.sort || "relevance") === name }, name)));
+      ["relevance", "recency", "importance", "worth", "priority", "file"].map((name) => h("option", { selected: (values.sort || "relevance") === name }, name)));
     // A live update does not touch the row while the user types a filter.
     const shown = JSON.stringify([this.place.workspace, values]);
     if (shown === this.shown) return;

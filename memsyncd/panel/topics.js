@@ -7,7 +7,7 @@ import { appendValue, archive, createTopic, restore } from "./write.js";
 
 const STEP = 100;
 const MOST = 1000;
-const ORDERS = ["salience", "recency", "file"];
+const ORDERS = ["worth", "recency", "file"];
 
 export class TopicsView extends View {
   constructor() {
@@ -25,14 +25,14 @@ export class TopicsView extends View {
 
   /** @param {AbortSignal} signal */
   async read(signal) {
-    const { topic, sort = "salience", archived = "", n = "" } = this.place.values;
+    const { topic, sort = "worth", archived = "", n = "" } = this.place.values;
     const limit = Number(n) || STEP;
     const found = await this.ask("topic.list", { sort, include_archived: Boolean(archived), limit }, signal);
     this.showTools(sort, archived, found);
     const chosen = topic ?? found.topics[0]?.path;
     fill(this.list, found.topics.map((/** @type {any} */ one) => h("li", {}, h("a", {
       class: "entry", href: this.topicHref(one.path), "aria-current": one.path === chosen ? "true" : null,
-    }, one.title || one.path), " ", badges(one), h("p", { class: "quiet" }, `${count(one.fields.length, "field")} · salience ${one.salience.toFixed(2)} · `, when(one.modified_at)))),
+    }, one.title || one.path), " ", badges(one), h("p", { class: "quiet" }, `${count(one.fields.length, "field")} · worth ${one.worth.toFixed(2)} · `, when(one.modified_at)))),
     found.n_topics > limit && limit < MOST && h("li", {}, h("a", { class: "chip", href: this.href("topics", { ...this.place.values, n: MOST }) }, `all ${found.n_topics} topics`)));
     if (chosen) await this.showTopic(chosen, signal);
     else fill(this.topic, h("p", {}, "There is no topic yet. A topic is a note whose sections are fields: make one with “New topic…”."));
@@ -64,7 +64,7 @@ export class TopicsView extends View {
       return h("li", {}, `${one.kind} → `, link ? h("a", { href: this.topicHref(notePath(link.to)) }, one.to) : `${one.to} (no note has this name)`);
     });
     fill(this.topic, h("h2", {}, h("a", { href: this.noteHref(topic.path) }, topic.title || topic.path)), h("p", {}, badges(topic)),
-      h("p", { class: "quiet" }, h("code", {}, topic.path), ` · salience ${topic.salience.toFixed(2)} · ${count(topic.accesses, "access", "accesses")}`),
+      h("p", { class: "quiet" }, h("code", {}, topic.path), ` · worth ${topic.worth.toFixed(2)} · ${count(topic.accesses, "access", "accesses")}`),
       topic.summary && h("p", { class: "summary" }, topic.summary),
       h("p", { class: "tools" }, h("button", { type: "button", class: "edit", onclick: () => appendValue(this, topic) }, "Append a value… (e)"),
         isArchived ? h("button", { type: "button", onclick: () => restore(this, topic.path) }, "Restore") : h("button", { type: "button", onclick: () => archive(this, topic.path, "topic") }, "Archive"),

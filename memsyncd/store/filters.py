@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Any
@@ -67,7 +67,7 @@ _NOT_IN = (
 )
 
 _VALUES = "(SELECT value FROM json_each({values}))"
-TIER_FUNCTION = "memory_tier"
+WORTH_FUNCTION = "memory_worth"
 _KIND = f"s.kind IN {_VALUES}"
 # A tag also stands for a keyword, and for the tags nested in it: `db` for `db/sql`. A `0` is the
 # character after a `/`.
@@ -157,12 +157,18 @@ _IMPORTANCE = (
     " (SELECT value ->> 1 FROM json_each({kinds}) WHERE value ->> 0 = s.kind),"
     " json_extract({kinds}, '$[#-1][1]')) >= CAST({least} AS REAL)"
 )
-_TIER = (
-    f"{TIER_FUNCTION}((SELECT path FROM files WHERE id = s.file) || '#' || s.slugs, s.kind,"
+_WORTH = (
+    f"{WORTH_FUNCTION}((SELECT path FROM files WHERE id = s.file) || '#' || s.slugs, s.kind,"
     " s.priority, s.importance, s.updated, s.created,"
     f" coalesce({_DAY}, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime')))"
-    f" IN {_VALUES}"
 )
+_IS_WORTH = f"{_WORTH} >= CAST({{least}} AS REAL)"
+# The place of the tier is the number of limits that the worth reaches.
+_TIER = (
+    f"(WITH v(worth) AS MATERIALIZED (SELECT {_WORTH})"
+    f" SELECT (worth >= {{warm}}) + (worth >= {{hot}}) FROM v) IN {_VALUES}"
+)
+_TIERS = ("cold", "warm", "hot")
 # The slugs of the section and of all above it. They are compared between dashes, so that only
 # whole words match.
 _SLUGS = "'-' || replace(s.slugs, '/', '-/-') || '-'"
@@ -398,7 +404,6 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     columns = [_OWN_KEYS[key.lower()] for key in filters.keys if key.lower() in _OWN_KEYS]
     keys = tuple(form for key in filters.keys for form in _spell(key))
     lists: tuple[tuple[str, Sequence[object], Iterable[object]], ...] = (
-        (_TIER, filters.tiers, (tier.lower() for tier in filters.tiers)),
         (_KIND, filters.kinds, (kind.lower() for kind in filters.kinds)),
         (_TAG, filters.tags, _find_equal_folded(reader, _ALL_TAGS, tags)),
         *(
@@ -418,9 +423,6 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
         (_SECTION, filters.sections, sections),
         (_HAS_KEY, keys, keys),
     )
-    if filters.tiers and filters.find_tier:
-        find_tier: Any = filters.find_tier
-        reader.connection.create_scalar_function(TIER_FUNCTION, find_tier, 7)
     conditions = [
         condition.format(values=_bind(json.dumps(list(values)), bindings))
         for condition, filtered, values in lists
@@ -433,6 +435,8 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
         kinds = _bind(json.dumps(filters.kind_importance or [["", 0.5]]), bindings)
         least = _bind(str(filters.min_importance), bindings)
         conditions.append(_IMPORTANCE.format(kinds=kinds, least=least))
+    if filters.needs_worth:
+        conditions += _compile_worth(reader, filters, bindings)
     if filters.related_to:
         files = encode_numbers(_find_related_files(reader, filters.related_to))
         conditions.append(_FILE.format(values=_bind(files, bindings)))
@@ -445,6 +449,20 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
                 _IS_DAY.format(sign=sign, day=_bind(day, bindings), began_ns=began_ns)
             )
     return conditions
+
+
+def _compile_worth(reader: Reader, filters: Filters, bindings: Bindings) -> Iterator[str]:
+    """Yield the conditions on the worth of sections."""
+    if filters.find_worth:
+        find_worth: Any = filters.find_worth
+        reader.connection.create_scalar_function(WORTH_FUNCTION, find_worth, 7)
+    if filters.min_worth is not None:
+        yield _IS_WORTH.format(least=_bind(str(filters.min_worth), bindings))
+    if filters.tiers:
+        places = [_TIERS.index(tier.lower()) for tier in filters.tiers if tier.lower() in _TIERS]
+        warm, hot = filters.tiers_from
+        values = _bind(json.dumps(places), bindings)
+        yield _TIER.format(warm=float(warm), hot=float(hot), values=values)
 
 
 def _find_start_ns(day: str) -> int:

@@ -58,6 +58,7 @@ _COLUMNS = {
     "lifecycle": "s.lifecycle",
     "expires": "s.expires",
     "kind": "s.kind",
+    "priority": "s.priority",
     "importance": "s.importance",
     "updated": "s.updated",
     "created": "s.created",
@@ -291,7 +292,8 @@ _KEYS = {
     "importance": f"-{_RANK}",
     "priority": f"10 * coalesce(substr(s.priority, 2), 9) - {_RANK}",
     "recency": f"-julianday({_DAY_OF})",
-    "decay": (
+    # The formula of `compute_worth`.
+    "worth": (
         "-exp(min(0, s.moment - :now) / (coalesce(:half_lives ->> s.kind, :half_life) * 86400.0))"
         " * (1 + ln(1 + coalesce((SELECT n FROM accessed WHERE anchor = f.path || '#' || s.slugs),"
         f" 0)) / 10) * coalesce(:priorities ->> s.priority, {_RANK} / :usual)"

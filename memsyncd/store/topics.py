@@ -1,6 +1,6 @@
-"""Keep in index.db the salience and the time of the last change of each topic, and list topics.
+"""Keep in index.db the worth and the time of the last change of each topic, and list topics.
 
-A topic is a markdown note. `files.salience` is its salience as long as nothing was recalled, and
+A topic is a markdown note. `files.salience` is its worth as long as nothing was recalled, and
 `files.latest` the latest moment of its sections, both without archived sections; NULL if all of its
 sections are archived. `salience_all` and `latest_all` are the same with archived sections.
 """
@@ -20,7 +20,7 @@ from memsyncd.store.pool import Reader, encode_numbers
 
 _NOTE = "SELECT path, mtime_ns FROM files WHERE id = ?"
 _SECTIONS = (
-    "SELECT slugs, level, kind, importance, status, moment FROM sections WHERE file = ?"
+    "SELECT slugs, level, kind, priority, importance, status, moment FROM sections WHERE file = ?"
     " ORDER BY start_line"
 )
 _PUT = "UPDATE files SET salience = ?, latest = ?, salience_all = ?, latest_all = ? WHERE id = ?"
@@ -29,7 +29,7 @@ _LIST = (
     " ORDER BY {order} LIMIT :limit"
 )
 _ORDERS = {
-    "salience": "salience{all} DESC, path",
+    "worth": "salience{all} DESC, path",
     "recency": "latest{all} DESC, path",
     "file": "path",
 }
@@ -41,6 +41,7 @@ class _TopicSection(NamedTuple):
     anchor: str
     level: int
     kind: str | None
+    priority: str | None
     importance: float | None
     status: str | None
     moment: int
@@ -96,8 +97,8 @@ class Topics:
         return int(rows[0][0]) if rows else 0
 
     def list_first(self, order: str, *, limit: int) -> list[tuple[str, float]]:
-        """Return the paths of the first topics in an order, `salience`, `recency` or `file`, each
-        with its salience as long as nothing was recalled.
+        """Return the paths of the first topics in an order, `worth`, `recency` or `file`, each
+        with its worth as long as nothing was recalled.
         """
         among = "AND id IN (SELECT value FROM json_each(:files))" if self._is_among else ""
         return self._read(order, among, {"limit": limit})

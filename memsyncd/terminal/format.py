@@ -281,6 +281,8 @@ def render_freshness(freshness: dict[str, Any]) -> str:
     return "" if state == "ready" else f"the workspace is {state}; see `memsyncd status`"
 
 
+FORMER_WORTH = "decay_score"
+"""The former name of `worth`, which programs still get and no table shows."""
 # The columns of an explanation. A search shows only some of them.
 _PARTS = {
     "stems": "words of the query, in any form",
@@ -296,7 +298,7 @@ _PARTS = {
     "decay": "factor, as [search] decay says",
     "cosine": "of the question's vector and the chunk's, from -1 to 1",
     "chunks": "how many are joined in this passage",
-    "decay_score": "what the section is worth: the product of the next three; no part of the score",
+    "worth": "of the section: the product of the next three; no part of the score",
     "decay_recency": "by its age",
     "decay_accesses": "by how often it was recalled",
     "decay_importance": "by its importance",
@@ -316,7 +318,7 @@ def render_explanation(hits: list[dict[str, Any]], paint: Paint) -> str:
     contains.
     """
     parts = [hit.get("explain") or {} for hit in hits]
-    names = [*dict.fromkeys(name for each in parts for name in each)]
+    names = [*dict.fromkeys(name for each in parts for name in each if name != FORMER_WORTH)]
     rows = [["hit", "score", *names, "contains"]]
     for number, (hit, each) in enumerate(zip(hits, parts, strict=True), 1):
         values = [f"{each[name]:.3g}" if name in each else "" for name in names]

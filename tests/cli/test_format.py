@@ -92,7 +92,7 @@ def test_each_column_of_an_explanation_is_described() -> None:
     candidate = Candidate(1, 1, 1, "a.md", 1, 2, 3, None, 1.0, 0.5, 0.1, 0.2)
     boosts = {"importance": 1.0, "recency": 1.0, "decay": 1.0}
     parts = Ranked(candidate, 1.0, 0.5, 0.1, 0.0, 1.0, boosts).parts
-    of_decay = ("decay_score", "decay_recency", "decay_accesses", "decay_importance")
+    of_decay = ("worth", "decay_recency", "decay_accesses", "decay_importance")
     explained = {**parts, "cosine": 0.5, "chunks": 2.0, **dict.fromkeys(of_decay, 1.0)}
     lines = [*list_parts([HIT | {"explain": explained}])]
     assert {line.split()[0] for line in lines} == explained.keys()

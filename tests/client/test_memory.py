@@ -626,7 +626,7 @@ def test_a_tasks_summaries_are_promoted_and_recalled_by_their_keywords(memory: M
         memory.recall()
 
 
-def test_an_access_raises_the_decay_by_which_answers_are_sorted(memory: Memsyncd) -> None:
+def test_an_access_raises_the_worth_by_which_answers_are_sorted(memory: Memsyncd) -> None:
     # Two notes, because short sections that touch become one hit.
     never, often = (
         memory.add("A short text.", kind="note", note=name)["anchor"]
@@ -636,15 +636,15 @@ def test_an_access_raises_the_decay_by_which_answers_are_sorted(memory: Memsyncd
     for _ in range(3):
         connection.ask("access.record", {"anchors": [often]})
     connection.ask("access.stats", {"anchor": often})  # so that the accesses are stored
-    hits = memory.search("kind:note", sort="decay")
+    hits = memory.search("kind:note", sort="worth")
     assert [hit["anchor"] for hit in hits] == [often, never]
-    listed = connection.ask("list", {"kind": "note", "sort": "decay", "explain": True})["notes"]
+    listed = connection.ask("list", {"kind": "note", "sort": "worth", "explain": True})["notes"]
     first, second = (note["sections"][0] for note in listed)
     assert first["anchor"] == often
     assert first["explain"]["decay_accesses"] > second["explain"]["decay_accesses"] == 1.0
     one, other = memory.archive(never, often)["archived"]
     assert (one["anchor"], other["anchor"]) == (never, often)
-    assert one["decay"] < other["decay"]
+    assert one["worth"] < other["worth"]
 
 
 def test_one_undo_takes_back_a_rename_with_the_links_that_it_changed(

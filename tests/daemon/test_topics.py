@@ -62,7 +62,8 @@ def test_the_life_of_a_topic(place: Place, memory: Memsyncd) -> None:
         "Status": ["Redis 10 runs.", "Redis 9 runs."],
         "Owner": ["The platform team.", "The infra team."],
     }
-    assert topic["salience"] == pytest.approx((0.6 + 1.0) / 2)
+    assert topic["worth"] == pytest.approx((0.6 + 1.0) / 2 / 0.7, abs=1e-3)
+    assert topic["salience"] == topic["worth"]
     # Its history has each value.
     past = memory.field_history("auth-service", "status")
     assert {revision["text"]: revision["is_current"] for revision in past} == {
@@ -101,7 +102,7 @@ def test_recalls_raise_a_topic_in_the_list(memory: Memsyncd) -> None:
         memory.topic("Two")
     memory.access_stats()  # stores the noted accesses
     listed = {topic["title"]: topic for topic in memory.topics(".memories")}
-    assert listed["Two"]["salience"] > listed["One"]["salience"] == 0.5
+    assert listed["Two"]["worth"] > listed["One"]["worth"] == pytest.approx(0.5 / 0.7, abs=1e-3)
     assert listed["Two"]["accesses"] == 3
     titles = [
         topic["title"] for topic in memory.topics(".memories") if topic["title"] in ("One", "Two")
@@ -254,7 +255,7 @@ def test_the_commands_print_what_the_methods_answer(place: Place) -> None:
     assert shown.index("Redis 8") < shown.index("Redis 7")
     assert "earlier" not in run("history", "auth-service", "Status")
     # `get` counts as an access, which may be stored by now.
-    assert re.match(rf"0\.5\d  {re.escape(AUTH)}  Auth service  Status\n", run("list", AUTH))
+    assert re.match(rf"0\.7\d  {re.escape(AUTH)}  Auth service  Status\n", run("list", AUTH))
     assert "says that already" in run("patch", "auth-service", "--summary", "Who you are.")
     assert run("patch", "auth-service", "--relate", "part_of=platform") == f"{AUTH}\n"
     assert "do it with --apply --plan" in run("archive", "auth-service")

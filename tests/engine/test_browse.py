@@ -249,7 +249,7 @@ def test_a_list_takes_memory_for_the_answer_that_is_allowed_and_not_for_the_vaul
 FILTERS = [Filters(), Filters(kind=["decision"]), Filters(tag=["auth"], include_archived=True)]
 
 
-@pytest.mark.parametrize("sort", ["file", "importance", "priority", "recency", "decay"])
+@pytest.mark.parametrize("sort", ["file", "importance", "priority", "recency", "worth"])
 @pytest.mark.parametrize("filters", FILTERS)
 @pytest.mark.parametrize("has_sections", [True, False])
 def test_all_pages_together_are_the_whole_list(

@@ -385,7 +385,7 @@ def test_sections_are_counted_by_metadata(many: Any) -> None:
     assert count(filters=Filters(task=["none"]))["sections"] == 0
 
 
-# --- decay ----------------------------------------------------------------------------------------
+# --- worth ----------------------------------------------------------------------------------------
 
 DECAYING = {
     "New": "created: 2026-11-20T12:00, priority: P2",
@@ -395,7 +395,7 @@ DECAYING = {
 
 
 @pytest.fixture
-def decaying(bench: Any) -> Any:
+def aging(bench: Any) -> Any:
     for name, meta in DECAYING.items():
         text = f"# {name}\n<!-- memory: {{{meta}}} -->\n\nabout the {name}\n"
         bench.write(f".memories/{name.lower()}.md", text)
@@ -403,61 +403,71 @@ def decaying(bench: Any) -> Any:
     return bench
 
 
-def list_decay(bench: Any, now_s: float = NOW_S, **more: Any) -> dict[str, Any]:
+def list_worth(bench: Any, now_s: float = NOW_S, **more: Any) -> dict[str, Any]:
     params = ListParams(explain=True, **more)
     listed = list_notes(bench.workspace, SEARCH_POLICY, params, now_s=now_s).notes
     return {section.heading[-1]: section for note in listed for section in note.sections}
 
 
-def test_decay_is_that_of_the_last_update_with_the_half_life_of_the_kind(decaying: Any) -> None:
-    listed = list_decay(decaying)
+def test_worth_is_that_of_the_last_update_with_the_half_life_of_the_kind(aging: Any) -> None:
+    listed = list_worth(aging)
     assert listed["New"].explain == {
-        "decay_score": 1.0, "decay_recency": 1.0, "decay_accesses": 1.0, "decay_importance": 1.0,
+        "worth": 1.0, "decay_score": 1.0,
+        "decay_recency": 1.0, "decay_accesses": 1.0, "decay_importance": 1.0,
     }  # fmt: skip
     assert listed["Month"].explain["decay_recency"] == pytest.approx(math.exp(-1), abs=1e-4)
-    assert listed["Month"].explain["decay_score"] == pytest.approx(2 * math.exp(-1), abs=1e-4)
+    assert listed["Month"].explain["worth"] == pytest.approx(2 * math.exp(-1), abs=1e-4)
     n_days = (NOW_S - datetime.fromisoformat("2026-05-20T12:00").timestamp()) / 86_400
     half_life = DEFAULT_KINDS["error"].half_life
     recency = math.exp(-n_days / half_life)
     assert listed["Old"].explain["decay_recency"] == pytest.approx(recency, abs=1e-4)
     assert listed["Old"].explain["decay_importance"] == pytest.approx(0.9 / 0.7, abs=1e-4)
-    [hit] = search_in([decaying.workspace], "month", now_s=NOW_S).hits
+    [hit] = search_in([aging.workspace], "month", now_s=NOW_S).hits
     assert listed["Month"].explain.items() <= (hit.explain or {}).items()
 
 
-def test_accesses_raise_the_decay(decaying: Any) -> None:
-    [plain] = search_in([decaying.workspace], "month", now_s=NOW_S).hits
+def test_accesses_raise_the_worth(aging: Any) -> None:
+    [plain] = search_in([aging.workspace], "month", now_s=NOW_S).hits
     counts = {plain.anchor: 20}
-    [hit] = search_in([decaying.workspace], "month", now_s=NOW_S, accesses=counts).hits
+    [hit] = search_in([aging.workspace], "month", now_s=NOW_S, accesses=counts).hits
     assert plain.explain
     assert hit.explain
     assert hit.explain["decay_accesses"] == pytest.approx(1 + math.log(21) / 10, abs=1e-4)
-    assert hit.explain["decay_score"] > plain.explain["decay_score"]
+    assert hit.explain["worth"] > plain.explain["worth"]
 
 
-def test_sections_are_ordered_by_decay(decaying: Any) -> None:
+def test_sections_are_ordered_by_worth(aging: Any) -> None:
     names = ["New", "Old", "Month"]
-    hits = search_in([decaying.workspace], "path:**", sort="decay", now_s=NOW_S).hits
-    assert [hit.heading[-1] for hit in hits] == names
-    assert [*list_decay(decaying, sort="decay")] == names
+    for sort in ("worth", "decay"):
+        hits = search_in([aging.workspace], "path:**", sort=sort, now_s=NOW_S).hits
+        assert [hit.heading[-1] for hit in hits] == names
+        assert [*list_worth(aging, sort=sort)] == names
 
 
-def test_the_tier_of_a_section_is_a_filter(decaying: Any) -> None:
+def test_the_worth_of_a_section_and_its_name_are_filters(aging: Any) -> None:
     later_s = NOW_S + 60 * 86_400
     for now_s in (NOW_S, later_s):
-        tiers = {name: decay.tier for name, decay in list_decay(decaying, now_s).items()}
+        listed = list_worth(aging, now_s)
+        tiers = {name: section.tier for name, section in listed.items()}
+        for least in sorted(section.worth for section in listed.values()):
+            wanted = {name for name, section in listed.items() if section.worth >= least}
+            hits = search_in([aging.workspace], f"about worth:{least - 1e-4:.6f}", now_s=now_s).hits
+            assert {hit.heading[-1] for hit in hits} == wanted
+            filters = Filters(min_worth=least - 1e-4)
+            assert list_worth(aging, now_s, filters=filters).keys() == wanted
         for tier in ("hot", "warm", "cold"):
             wanted = {name for name, found in tiers.items() if found == tier}
             for query, names in (
                 (f"tier:{tier}", wanted),
+                (f"worth:{tier}", wanted),
                 (f"-tier:{tier}", tiers.keys() - wanted),
             ):
-                hits = search_in([decaying.workspace], f"about {query}", now_s=now_s).hits
+                hits = search_in([aging.workspace], f"about {query}", now_s=now_s).hits
                 assert {hit.heading[-1] for hit in hits} == names
             filters = Filters(tier=[tier.upper()])
-            assert list_decay(decaying, now_s, filters=filters).keys() == wanted
+            assert list_worth(aging, now_s, filters=filters).keys() == wanted
     assert tiers == {"New": "cold", "Month": "cold", "Old": "hot"}
-    empty = search_in([decaying.workspace], "month tier:hot", now_s=later_s)
+    empty = search_in([aging.workspace], "month tier:hot", now_s=later_s)
     assert "tier:hot" in str(empty.why_empty)
 
 

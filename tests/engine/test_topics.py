@@ -263,12 +263,14 @@ def test_a_patch_with_another_digest_is_refused_and_one_of_nothing_changes_nothi
     assert (read(redis).summary, read(redis).meta) == ("", {})
 
 
-def test_salience_is_the_mean_of_the_fields_and_counts_recalls(redis: Any) -> None:
+def test_the_worth_of_a_topic_is_the_mean_of_its_fields_and_counts_recalls(redis: Any) -> None:
     append(redis, "important", "Facts", importance=1.0)
-    assert read(redis).salience == pytest.approx((0.5 + 1.0) / 2)
+    topic = read(redis)
+    assert topic.worth == topic.salience == pytest.approx((0.5 + 1.0) / 2 / 0.7, abs=1e-4)
+    assert topic.worth == pytest.approx(sum(field.worth for field in topic.fields) / 2, abs=1e-4)
     accesses = {f"{REDIS}#redis/log": 5}
     raised = read(redis, accesses=accesses)
-    assert raised.salience > 0.75
+    assert raised.worth > topic.worth
     assert [field.accesses for field in raised.fields] == [5, 0]
     create(redis, "Other", fields={"A": "x"}, importance=0.7)
     found = list_topics(

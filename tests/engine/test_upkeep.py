@@ -108,7 +108,7 @@ def test_what_is_worth_little_is_archived_and_nothing_protected(log: Any) -> Non
         "Gone": "it is archived already",
     }
     assert names(plan.retained) == ["Fresh", "Warm"]
-    assert (plan.archived[0].tier, plan.archived[0].reason) == ("cold", "decay")
+    assert (plan.archived[0].tier, plan.archived[0].reason) == ("cold", "worth")
 
 
 def test_an_applied_plan_equals_the_shown_one_and_one_undo_takes_it_back(log: Any) -> None:

@@ -126,14 +126,14 @@ def check_topics(reader: Reader, *, is_all: bool) -> None:
     by_moment = sorted(notes, key=lambda path: (-moments[path], path))
     for limit in (1, 100):
         topics = Topics(reader, is_all=is_all)
-        orders = {"salience": by_salience, "recency": by_moment, "file": sorted(notes)}
+        orders = {"worth": by_salience, "recency": by_moment, "file": sorted(notes)}
         for order, paths in orders.items():
             listed = [(path, salience[path]) for path in paths[:limit]]
             assert topics.list_first(order, limit=limit) == listed
         assert topics.count() == len(notes)
         files = [row[0] for row in reader.rows("SELECT id FROM files")][:2]
         among = Topics(reader, is_all=is_all, files=files)
-        assert len(among.list_first("salience", limit=9)) == among.count()
+        assert len(among.list_first("worth", limit=9)) == among.count()
 
 
 def save(update: PutNote, now_s: float) -> PutNote:

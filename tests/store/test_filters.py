@@ -283,17 +283,17 @@ def test_filters_ignore_case_and_composition_of_accents(index: Index, put: Put, 
             ), (typed, typed_form)
 
 
-def test_the_tier_of_a_section_is_asked_once_however_many_groups_and_chunks_there_are(
+def test_the_worth_of_a_section_is_asked_once_however_many_groups_and_chunks_there_are(
     index: Index, put: Put
 ) -> None:
     index.apply([put("a.md", "# One\n" + "many words\n\n" * 2_000), put("b.md", "# Two\nredis\n")])
     asked: list[str] = []
 
-    def find_tier(anchor: str, *_stated: object) -> str:
+    def find_worth(anchor: str, *_stated: object) -> float:
         asked.append(anchor)
-        return "hot" if anchor == "a.md#one" else "cold"
+        return 0.3 if anchor == "a.md#one" else 0.1
 
-    filters = Filters(tiers=("hot",), find_tier=find_tier)
+    filters = Filters(tiers=("warm",), find_worth=find_worth, tiers_from=(0.2, 0.5))
     with index.pool.acquire(30) as reader:
         assert reader.rows("SELECT count(*) FROM chunks")[0][0] > 2
         counts = count_sections(reader, filters, ["kind", "month", "tag"], most=5)

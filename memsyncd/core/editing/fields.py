@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from memsyncd.core.editing.kinds import KindDefaults, find_importance
-from memsyncd.core.model import compute_salience
+from memsyncd.core.model import compute_worth
 
 
 class Nested(Protocol):
@@ -17,12 +17,14 @@ class Nested(Protocol):
 
 
 class Weighed(Nested, Protocol):
-    """The properties of a section on which the salience of its topic depends."""
+    """The properties of a section on which the worth of its topic depends."""
 
     @property
     def anchor(self) -> str: ...
     @property
     def kind(self) -> str | None: ...
+    @property
+    def priority(self) -> str | None: ...
     @property
     def importance(self) -> float | None: ...
 
@@ -55,16 +57,29 @@ def list_fields(sections: Sequence[N]) -> Iterator[tuple[N, Sequence[N]]]:
 def value_topic(
     sections: Sequence[Weighed], kinds: Mapping[str, KindDefaults], accesses: Mapping[str, int]
 ) -> float:
-    """Return the salience of a topic. Without fields, its whole text counts as one field."""
+    """Return the worth of a topic: the mean worth of its fields. Without fields, its whole text
+    counts as one field; without sections the worth is 0.
+    """
     parts = [part for _, part in list_fields(sections)] or ([sections] if sections else [])
-    return round(compute_salience([weigh_field(part, kinds, accesses) for part in parts]), 4)
+    each = [value_field(part, kinds, accesses) for part in parts]
+    return round(sum(each) / len(each), 4) if each else 0.0
 
 
-def weigh_field(
+def value_field(
     part: Sequence[Weighed], kinds: Mapping[str, KindDefaults], accesses: Mapping[str, int]
-) -> tuple[float, int]:
-    """Return the importance of a field, and how often it or a section beneath it was recalled."""
-    importance = find_importance(kinds, part[0].kind, part[0].importance)
-    if not accesses:
-        return importance, 0
-    return importance, sum(accesses.get(section.anchor, 0) for section in part)
+) -> float:
+    """Return the worth of a field as if it were new, because a topic does not age: so an index can
+    keep it. Accesses of the sections beneath the field count for it.
+    """
+    return compute_worth(
+        age_s=0.0,
+        half_life=1.0,
+        n_accesses=count_field(part, accesses),
+        priority=part[0].priority,
+        importance=find_importance(kinds, part[0].kind, part[0].importance),
+    ).value
+
+
+def count_field(part: Sequence[Weighed], accesses: Mapping[str, int]) -> int:
+    """Return how often a field or a section beneath it was recalled."""
+    return sum(accesses.get(section.anchor, 0) for section in part) if accesses else 0

@@ -149,9 +149,10 @@ FIELDS: Final = {
     "related_to": "related_to",
     "tier": "tiers",
 }
-FILTER_NAMES: Final = (*FIELDS, "is", "importance", "after", "before")
+FILTER_NAMES: Final = (*FIELDS, "is", "importance", "worth", "after", "before")
 _NAMES = "|".join(FILTER_NAMES)
 _IMPORTANCE = re.compile(r"0?\.\d+|[01](?:\.0*)?")
+_WORTH = re.compile(r"\d{0,3}\.?\d{1,9}")
 FILTER_PATTERN = re.compile(
     (
         rf'"[^"]*"|(?<!\S)(?P<no>-?)(?P<name>{_NAMES}):'
@@ -169,8 +170,10 @@ FILTER_PATTERN = re.compile(
 _STATES: Final = {ARCHIVED: "is_archived", EXPIRED: "is_expired"}
 
 
-TierFinder = Callable[[str, str | None, str | None, float | None, str | None, str | None, str], str]
-"""The tier of a section by its anchor, kind, priority, importance, updated, created and day."""
+WorthFinder = Callable[
+    [str, str | None, str | None, float | None, str | None, str | None, str], float
+]
+"""The worth of a section by its anchor, kind, priority, importance, updated, created and day."""
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,8 +219,11 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     # The importance of kinds, for sections that state none; the last value counts for other kinds.
     kind_importance: tuple[tuple[str, float], ...] = ()
     tiers: tuple[str, ...] = ()
-    # The function that tells the tier of a section; `tiers` need it.
-    find_tier: TierFinder | None = None
+    min_worth: float | None = None
+    # The function that computes the worth of a section, and the worth from which on a section is
+    # warm and hot; `tiers` and `min_worth` need them.
+    find_worth: WorthFinder | None = None
+    tiers_from: tuple[float, float] = (0.0, 0.0)
     # Sections that match any value of these are excluded.
     exclude: Filters | None = None
     # Further filters that must hold.
@@ -225,7 +231,11 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        return replace(self, now_s=0.0, kind_importance=(), find_tier=None) == NO_FILTERS
+        return replace(self, now_s=0.0, kind_importance=(), find_worth=None) == NO_FILTERS
+
+    @property
+    def needs_worth(self) -> bool:
+        return bool(self.tiers) or self.min_worth is not None
 
     @property
     def is_hiding_alone(self) -> bool:
@@ -238,6 +248,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         named = [name for name, attribute in FIELDS.items() if getattr(self, attribute)]
         named += [name for name in ("after", "before") if getattr(self, name)]
         named += ["importance"] if self.min_importance is not None else []
+        named += ["worth"] if self.min_worth is not None else []
         named += [f"is:{name}" for name, attribute in _STATES.items() if getattr(self, attribute)]
         named += [f"-{word}" for word in self.exclude.words] if self.exclude else []
         return tuple(dict.fromkeys((*named, *(self.and_.words if self.and_ else ()))))
@@ -294,6 +305,7 @@ class FilterReader:
         self._days: dict[str, str] = {}
         self._states: set[str] = set()
         self._min_importance: float | None = None
+        self._min_worth: float | None = None
         self._n_values = 0
 
     @property
@@ -304,6 +316,7 @@ class FilterReader:
             after=self._days.get("after"),
             before=self._days.get("before"),
             min_importance=self._min_importance,
+            min_worth=self._min_worth,
             is_archived=ARCHIVED in self._states,
             is_expired=EXPIRED in self._states,
             exclude=None if exclude.is_empty else exclude,
@@ -313,6 +326,8 @@ class FilterReader:
         """Read one match; True if it is a filter."""
         name = (match["name"] or "").lower()
         value = read_filter_value(match, name)
+        if name == "worth" and not _WORTH.fullmatch(value.strip()):
+            name = "tier"  # the name of a worth
         value = _tidy(name, value, self._today)
         if not value or self._n_values == VALUE_LIMIT:
             return False
@@ -324,6 +339,8 @@ class FilterReader:
             self._states.add(value)
         elif name == "importance":
             self._min_importance = max(float(value), self._min_importance or 0.0)
+        elif name == "worth":
+            self._min_worth = max(float(value), self._min_worth or 0.0)
         else:
             choose = max if name == "after" else min
             self._days[name] = choose(value, self._days.get(name, value))

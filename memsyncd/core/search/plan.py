@@ -81,7 +81,7 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     now_s: float
     """Seconds since 1970."""
     accesses: Mapping[str, int]
-    """How often each section was accessed, by anchor: decay depends on it."""
+    """How often each section was accessed, by anchor: worth depends on it."""
     absent: frozenset[tuple[str, str]]
     """Notes that a fresh scan no longer found: workspace ids and paths."""
     fingerprint: str

@@ -57,6 +57,7 @@ _FORMS: Final = {
     "before": DAY_FORM,
     "is": "archived or expired",
     "importance": "a number from 0 to 1",
+    "worth": "a number such as 0.5, or hot, warm, cold",
     "meta": "KEY=VALUE, or KEY>=7 with a number or day",
     "path": "a note, a folder or a glob within the workspace",
 }

@@ -288,7 +288,7 @@ class ListParams(WorkspaceParams, frozen=True, kw_only=True):
     sort: Sort = "file"
     """Sections within their notes, and notes by their first section."""
     explain: bool = False
-    """Show the decay of each section with its factors, and its tier."""
+    """Show the worth of each section with its factors, and its tier."""
     sections: bool = True
     """False leaves the sections out of the notes."""
     limit: NoteLimit = 100
@@ -304,8 +304,10 @@ class SectionInfo(SectionMeta, frozen=True, kw_only=True):
     start_line: int
     end_line: int
     explain: dict[str, float] | None = None
-    """On request: `decay_score`, and the factors `decay_recency`, `decay_accesses`,
-    `decay_importance`."""
+    """On request: `worth`, and its factors `decay_recency`, `decay_accesses`, `decay_importance`;
+    `decay_score` is the former name of `worth`."""
+    worth: float | None = None
+    """The worth, on request."""
     tier: Literal["hot", "warm", "cold"] | None = None
     """The tier, on request."""
 
@@ -721,7 +723,7 @@ OPERATIONS = (
             summary="list workspaces, or notes with --notes",
             # Each is one of the filters, which take several.
             omit=("path", "kind", "tag", "sections"),
-            help={"sort": "by decay, importance, priority, recency or file"},
+            help={"sort": "by worth, importance, priority, recency or file"},
             extra=(
                 Extra(usage="--names", help="print only the names of the workspaces"),
                 Extra(usage="--notes", help="list the notes of a workspace"),

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults, find_kind
 from memsyncd.core.markdown.decode import decode_note
-from memsyncd.core.model import IMPORTANCE_BY_PRIORITY, USUAL_IMPORTANCE, Span
+from memsyncd.core.model import IMPORTANCE_BY_PRIORITY, USUAL_IMPORTANCE, WORTH_ORDERS, Span
 from memsyncd.core.paths import NOTE_SUFFIXES, NotePath, parse_note_path
 from memsyncd.core.search.filters import Filters
 from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, find_stored_section, suggest_note
@@ -289,7 +289,9 @@ def list_notes(
     order = find_order(params.sort, valuation)
     page_order = PageOrder()
     if order is not None:
-        page_order = PageOrder(params.sort, _bind_keys(valuation))
+        page_order = PageOrder(
+            "worth" if params.sort in WORTH_ORDERS else params.sort, _bind_keys(valuation)
+        )
     if after is not None and after.path:
         page_order = page_order._replace(after=(after.key, after.path))
     notes: list[NoteInfo] = []
@@ -360,8 +362,13 @@ def name_absolutely(root: str, note: NoteInfo) -> NoteInfo:
 
 
 def _explain_section(section: SectionInfo, valuation: Valuation) -> SectionInfo:
-    score = valuation.compute(section).score
-    return replace(section, explain=valuation.explain(section), tier=valuation.find_tier(score))
+    worth = valuation.compute(section).value
+    return replace(
+        section,
+        explain=valuation.explain(section),
+        worth=round(worth, 4),
+        tier=valuation.find_tier(worth),
+    )
 
 
 def _list_filters(

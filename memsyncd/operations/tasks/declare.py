@@ -113,9 +113,9 @@ class CheckpointParams(WriteParams, frozen=True, kw_only=True):
 class TaskContextParams(TrackedParams, frozen=True, kw_only=True):
     task: TaskName
     max_bytes: BlockBytes = 4096
-    sort: Literal["recency", "decay"] = "recency"
-    """Order each part by recency or by decay. With `recency`, the profile still begins with its
-    most important section."""
+    sort: Literal["recency", "worth", "decay"] = "recency"
+    """Order each part by recency or by worth, whose former name is `decay`. With `recency`, the
+    profile still begins with its most important section."""
     mark: bool = True
     """Begin the text with a warning if it tries to instruct its reader."""
     include_archived: bool = False

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.core.model import WORTH_ORDERS
 from memsyncd.core.search.context import Budget, build_block
 from memsyncd.core.search.tasks import (
     CLOSED,
@@ -142,7 +143,7 @@ def build_task_context(call: Call, params: TaskContextParams) -> TaskContext:
         task=params.task,
         has_profile=True,
         is_whole=True,
-        is_by_decay=params.sort == "decay",
+        is_by_worth=params.sort in WORTH_ORDERS,
         include_archived=params.include_archived,
     )
     block = _build_block(call, _read_memories(call, request, params), params)

@@ -61,8 +61,9 @@ class NewRelation(Params, frozen=True, kw_only=True):
 class TopicListParams(WorkspaceParams, frozen=True, kw_only=True):
     path: Place | None = None
     """Only notes at this path, folder or glob."""
-    sort: Literal["salience", "recency", "file"] = "salience"
-    """The most salient first, the latest first, or by path (`file`)."""
+    sort: Literal["worth", "recency", "file", "salience"] = "worth"
+    """The worthiest first, the latest first, or by path (`file`); `salience` is the former name of
+    `worth`."""
     include_archived: bool = False
     limit: Limit = 50
 
@@ -77,9 +78,11 @@ class TopicInfo(SectionMeta, frozen=True, kw_only=True):
     modified_at: float
     fields: list[str]
     """The headings of its fields."""
+    worth: float
+    """The mean worth of its fields, as if they were new: a topic does not age. Accesses of the
+    sections beneath a field count for the field."""
     salience: float
-    """From 0 to 1: the mean salience of its fields. The salience of a field is its importance,
-    raised by accesses."""
+    """The former name of `worth`."""
     accesses: int
 
 
@@ -111,7 +114,9 @@ class FieldInfo(SectionMeta, frozen=True, kw_only=True):
     end_line: int
     values: list[FieldValue]
     """The newest first. `field.history` also has the values that the note no longer has."""
+    worth: float
     salience: float
+    """The former name of `worth`."""
     accesses: int
 
 
@@ -128,7 +133,10 @@ class Topic(SectionMeta, frozen=True, kw_only=True):
     summary: str
     """The text below the title."""
     digest: str
+    worth: float
+    """The mean worth of its fields."""
     salience: float
+    """The former name of `worth`."""
     accesses: int
     fields: list[FieldInfo]
     relations: list[TopicRelation]
@@ -315,7 +323,7 @@ OPERATIONS = (
         name="topic.list",
         params=TopicListParams,
         result=TopicList,
-        summary="List topics, which are notes, with their fields and their salience.",
+        summary="List topics, which are notes, with their fields and their worth.",
         shape=Shape.READ,
         run="topics.run:list_all",
         errors=READS,

@@ -26,7 +26,13 @@ from memsyncd.core.editing.additions import (
     render_metadata,
 )
 from memsyncd.core.editing.additions import find_faults as find_addition_faults
-from memsyncd.core.editing.fields import find_title, list_fields, value_topic, weigh_field
+from memsyncd.core.editing.fields import (
+    count_field,
+    find_title,
+    list_fields,
+    value_field,
+    value_topic,
+)
 from memsyncd.core.editing.sections import find_sections_bytes, split_note_sections
 from memsyncd.core.editing.topics import (
     DatedValue,
@@ -46,7 +52,7 @@ from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.frontmatter import distinct_tags, find_front_matter
 from memsyncd.core.markdown.links import NoteNames, make_key
 from memsyncd.core.markdown.sections import make_slug
-from memsyncd.core.model import ARCHIVED, compute_salience
+from memsyncd.core.model import ARCHIVED, WORTH_ORDERS, weigh_accesses
 from memsyncd.core.paths import NotePath, is_markdown
 from memsyncd.core.search.filters import EVERYTHING, Filters
 from memsyncd.engine.accesses import count_accesses
@@ -131,7 +137,7 @@ from memsyncd.store.topics import Topics
 REVISIONS_LIMIT: Final = 5_000
 # So many topics that were recalled are read at once, until no other can be among the first.
 READ_TOPICS: Final = 32
-# Saliences are rounded.
+# Worths are rounded.
 ROUNDING: Final = 0.0002
 
 # --- names --------------------------------------------------------------------------------------
@@ -232,8 +238,9 @@ def list_topics(
     with workspace.acquire(READ_LIMIT_S) as reader:
         files = None if params.path is None else find_file_ids(reader, [params.path])
         topics = Topics(reader, is_all=params.include_archived, files=files)
-        listed = topics.list_first(params.sort, limit=params.limit)
-        if params.sort == "salience" and accesses:
+        order = "worth" if params.sort in WORTH_ORDERS else params.sort
+        listed = topics.list_first(order, limit=params.limit)
+        if order == "worth" and accesses:
             listed = _raise_recalled(
                 reader, config, topics, filters, listed, accesses, params.limit
             )
@@ -256,7 +263,7 @@ def _raise_recalled(
     accesses: Mapping[str, int],
     limit: int,
 ) -> list[tuple[str, float]]:
-    """Return the first topics by salience, whose value a recall raises. `listed` are the first
+    """Return the first topics by worth, which a recall raises. `listed` are the first
     topics as long as nothing was recalled.
     """
     recalled: Counter[str] = Counter()
@@ -264,7 +271,7 @@ def _raise_recalled(
         recalled[anchor.rpartition("#")[0]] += n
     # No topic is worth more than if all of its recalls had raised all of its fields.
     bounds = {
-        path: compute_salience([(value, recalled[path])])
+        path: value * weigh_accesses(recalled[path])
         for path, value in topics.read(json.dumps([*recalled]))
     }
     first, values = sorted(bounds, key=lambda path: -bounds[path]), dict(listed)
@@ -282,6 +289,7 @@ def _describe_topic(
     note: StoredNote, config: Config, accesses: Mapping[str, int], now_s: float
 ) -> TopicInfo:
     fields = list(list_fields(note.sections))
+    worth = value_topic(note.sections, config.kinds, accesses)
     meta = note.sections[0] if note.sections else replace(NO_META, mtime_ns=note.mtime_ns)
     return TopicInfo(
         path=note.path,
@@ -289,7 +297,8 @@ def _describe_topic(
         digest=note.digest,
         modified_at=note.mtime_ns / 1e9,
         fields=[head.heading[-1] for head, _ in fields],
-        salience=value_topic(note.sections, config.kinds, accesses),
+        worth=worth,
+        salience=worth,
         accesses=sum(accesses.get(section.anchor, 0) for section in note.sections),
         **describe_meta(meta, config.kinds, now_s),
     )
@@ -319,13 +328,15 @@ def read_topic(
     ]
     data = text.encode("utf-8", "surrogateescape")
     meta = sections[0] if sections else replace(NO_META, mtime_ns=note.mtime_ns)
+    worth = value_topic(sections, config.kinds, accesses)
     return Topic(
         workspace=workspace.id,
         path=path.text,
         title=show(note.title),
         summary=show(read_summary(path.text, data)),
         digest=note.digest,
-        salience=value_topic(sections, config.kinds, accesses),
+        worth=worth,
+        salience=worth,
         accesses=sum(accesses.get(section.anchor, 0) for section in sections),
         fields=fields,
         relations=[
@@ -345,7 +356,7 @@ def _describe_field(
     show: Callable[[str], str],
 ) -> FieldInfo:
     head = part[0]
-    importance, n_accesses = weigh_field(part, config.kinds, accesses)
+    worth = round(value_field(part, config.kinds, accesses), 4)
     values = read_values("\n".join(lines[head.span.start - 1 : head.span.end]))
     beneath = "\n".join(lines[head.span.end : part[-1].span.end]).strip("\n")
     if beneath:
@@ -357,8 +368,9 @@ def _describe_field(
         start_line=head.span.start,
         end_line=part[-1].span.end,
         values=[FieldValue(at=value.at, text=show(value.text)) for value in values],
-        salience=round(compute_salience([(importance, n_accesses)]), 4),
-        accesses=n_accesses,
+        worth=worth,
+        salience=worth,
+        accesses=count_field(part, accesses),
         **describe_meta(head, config.kinds, now_s),
     )
 

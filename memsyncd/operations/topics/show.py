@@ -23,7 +23,7 @@ def show_topics(answer: dict[str, Any], _args: Args, console: Console) -> None:
     for topic in clean_values(answer)["topics"]:
         place = console.render_place(topic, answer["workspace"])
         fields = terminal.paint("dim", ", ".join(topic["fields"]))
-        terminal.print(f"{topic['salience']:.2f}  {place}  {topic['title']}  {fields}".rstrip())
+        terminal.print(f"{topic['worth']:.2f}  {place}  {topic['title']}  {fields}".rstrip())
     left = answer["n_topics"] - len(answer["topics"])
     more = f", {left} more with --limit" if left else ""
     terminal.report(render_count(answer["n_topics"], "topic") + more)
@@ -34,16 +34,14 @@ def show_topic(answer: dict[str, Any], _args: Args, console: Console) -> None:
     tags = "".join(f"  #{tag}" for tag in topic["tags"])
     state = "  archived" if topic["status"] == "archived" else ""
     place = console.render_place(topic, answer["workspace"])
-    terminal.print(f"{topic['title']}  {place}  {topic['salience']:.2f}{tags}{state}")
+    terminal.print(f"{topic['title']}  {place}  {topic['worth']:.2f}{tags}{state}")
     if answer["summary"]:
         terminal.print(clean(answer["summary"]))
     for relation in topic["relations"]:
         terminal.print(f"{relation['kind']} → {relation['to']}")
     for raw, field in zip(answer["fields"], topic["fields"], strict=True):
         place = console.render_place({**field, "path": topic["path"]}, answer["workspace"])
-        terminal.print(
-            f"\n{terminal.paint('bold', field['name'])}  {field['salience']:.2f}  {place}"
-        )
+        terminal.print(f"\n{terminal.paint('bold', field['name'])}  {field['worth']:.2f}  {place}")
         for value in raw["values"]:
             _print_value(value["at"], value["text"], console)
 

@@ -50,22 +50,24 @@ class ArchiveParams(UpkeepParams, frozen=True, kw_only=True):
     """Only this note, folder or glob."""
     filters: Filters = Filters()
     below: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
-    """Only memories whose decay is below this; if nothing else selects memories, by default
+    """Only memories whose worth is below this; if nothing else selects memories, by default
     `memory.archive_below` of the configuration, 0.1. Only `archive` takes it."""
 
 
 class CleanupParams(UpkeepParams, frozen=True, kw_only=True):
     below: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
-    """Also archive memories whose decay is below this."""
+    """Also archive memories whose worth is below this."""
 
 
 class UpkeepItem(SectionPlace, frozen=True, kw_only=True):
     """A memory of a plan, with the lines of all its sections before the change."""
 
+    worth: float
     decay: float
+    """The former name of `worth`."""
     tier: Literal["hot", "warm", "cold"]
     reason: str
-    """`decay`, `named`, `expired`, `ephemeral`, `session`, `in time`, or the reason why the memory
+    """`worth`, `named`, `expired`, `ephemeral`, `session`, `in time`, or the reason why the memory
     is skipped."""
 
 
@@ -79,7 +81,7 @@ class UpkeepPlan(Result, frozen=True, kw_only=True):
     archived: list[UpkeepItem]
     restored: list[UpkeepItem]
     retained: list[UpkeepItem]
-    """Selected memories that stay: their decay is not below the limit, or their time is not
+    """Selected memories that stay: their worth is not below the limit, or their time is not
     over."""
     skipped: list[UpkeepItem]
     """Selected memories that cannot be changed, each with the reason."""
@@ -105,7 +107,7 @@ class Upkept(Written, frozen=True, kw_only=True):
     archived: list[UpkeepItem]
     restored: list[UpkeepItem]
     retained: list[UpkeepItem]
-    """Selected memories that stay: their decay is not below the limit, or their time is not
+    """Selected memories that stay: their worth is not below the limit, or their time is not
     over."""
     skipped: list[UpkeepItem]
     """Selected memories that cannot be changed, each with the reason."""
@@ -160,14 +162,14 @@ _PATHS = Paths(
     may_be_folder=True,
     resolved=("anchors",),
 )
-_PARSE = {"below": "parse_decay"}
+_PARSE = {"below": "parse_worth"}
 
 OPERATIONS = (
     Operation(
         name="archive",
         params=ArchiveParams,
         result=Upkept,
-        summary="Archive memories by name, by filters or by decay: searches leave them out then.",
+        summary="Archive memories by name, by filters or by worth: searches leave them out then.",
         shape=Shape.STEPS,
         run="upkeep.run:archive",
         errors=WRITES,
@@ -176,7 +178,7 @@ OPERATIONS = (
         command=Command(
             words="archive",
             group="Maintain",
-            summary="archive memories by name, filters or decay; its plan first",
+            summary="archive memories by name, filters or worth; its plan first",
             arguments=("anchors [ANCHOR…]",),
             omit=("path",),
             parse=_PARSE,

@@ -71,8 +71,8 @@ NO_FILTERS = sections.Filters()
 def plan_archive(
     workspace: Workspace, config: Config, params: ArchiveParams, valuation: Valuation
 ) -> Planned:
-    """Plan to archive memories that are named, pass the filters, or have a decay below a limit. If
-    the request selects nothing, the configured limit of decay selects.
+    """Plan to archive memories that are named, pass the filters, or have a worth below a limit. If
+    the request selects nothing, the configured limit of worth selects.
     """
     selected = _select_anchors(workspace, config, params, valuation)
     below = params.below
@@ -87,8 +87,8 @@ def plan_archive(
             return "skip", refusal
         if below is None:
             return "change", "named"
-        score = value_memory(memory, valuation)
-        return ("change", "decay") if score < below else ("retain", "decay")
+        worth = value_memory(memory, valuation)
+        return ("change", "worth") if worth < below else ("retain", "worth")
 
     among = find_paths(params.anchors or selected)
     select, page = select_named(params.anchors), Page(params.offset, params.limit)
@@ -120,20 +120,20 @@ def plan_cleanup(
     workspace: Workspace, config: Config, params: CleanupParams, valuation: Valuation
 ) -> Planned:
     """Plan to archive memories past their time: expired, ephemeral and session memories, and on
-    request memories whose decay is below a limit.
+    request memories whose worth is below a limit.
     """
     limits_s = {"ephemeral": config.memory.ephemeral_s, "session": config.memory.session_s}
 
     def judge(memory: Memory) -> Verdict | None:
         head = memory.head
         limit_s = limits_s.get(head.lifecycle or "")
-        score = value_memory(memory, valuation)
+        worth = value_memory(memory, valuation)
         if is_expired(head.expires, valuation.now_s):
             reason = "expired"
         elif limit_s is not None and valuation.now_s - find_stored_moment_s(head) > limit_s:
             reason = head.lifecycle or ""
-        elif params.below is not None and score < params.below:
-            reason = "decay"
+        elif params.below is not None and worth < params.below:
+            reason = "worth"
         else:
             return None if limit_s is None and params.below is None else ("retain", "in time")
         refusal = find_protection(memory, config)

@@ -19,7 +19,7 @@ def name_memories(args: Args, console: Console) -> dict[str, Any]:
     return find_memories(args.anchors, console) if args.anchors else {}
 
 
-def parse_decay(text: str) -> float:
+def parse_worth(text: str) -> float:
     return parse_number(text, 100)
 
 
@@ -37,7 +37,7 @@ def _print_items(answer: dict[str, Any], console: Console) -> None:
     for name in ("archived", "restored", "skipped"):
         for item in cleaned[name]:
             word = name if name == "skipped" else will + name
-            marks = f"{item['tier']} {item['decay']:.3g}, {item['reason']}"
+            marks = f"{item['tier']} {item['worth']:.3g}, {item['reason']}"
             terminal.print(
                 f"{word}  {terminal.paint('bold blue', item['anchor'])}"
                 f"  {terminal.paint('dim', marks)}"

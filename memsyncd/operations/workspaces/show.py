@@ -9,6 +9,7 @@ import os
 from memsyncd.errors import BadRequest, MemsyncdError, PathRefused
 from memsyncd.terminal.console import can_ask, show_answer, show_until_indexed, wait_with_progress
 from memsyncd.terminal.format import (
+    FORMER_WORTH,
     render_count,
     render_duration,
     render_lines,
@@ -238,7 +239,8 @@ def _render_section(section: dict[str, Any], paint: Paint) -> str:
     line = f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
     if not section["explain"]:
         return line
-    parts = "  ".join(f"{name} {part:g}" for name, part in section["explain"].items())
+    explained = {name: part for name, part in section["explain"].items() if name != FORMER_WORTH}
+    parts = "  ".join(f"{name} {part:g}" for name, part in explained.items())
     return f"{line}  {section['tier']}  {paint('dim', parts)}"
 
 

@@ -51,7 +51,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "triage": ("Write", "count sections tagged as bugs, and make tasks of them", "tasks"),
     "profile": ("Find", "list what holds for the whole project", "tasks"),
     "signal": ("Write", "send and read signals between agents", "signals"),
-    "archive": ("Maintain", "archive memories by name, filters or decay; its plan first", "upkeep"),
+    "archive": ("Maintain", "archive memories by name, filters or worth; its plan first", "upkeep"),
     "unarchive": ("Maintain", "restore archived memories, byte for byte", "upkeep"),
     "cleanup": ("Maintain", "archive memories past their time; its plan first", "upkeep"),
     "promote": ("Write", "copy a memory to the project's note, as lasting knowledge", "upkeep"),

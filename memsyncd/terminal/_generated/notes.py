@@ -240,8 +240,8 @@ def make_list() -> Command:
     return Command(
         load_action("notes", "workspaces:list_workspaces_or_notes"),
         options=(
-            Option("--sort S", "by decay, importance, priority, recency or file: relevance, decay, importance, priority, recency or file (default)", choices=("relevance", "decay", "importance", "priority", "recency", "file"), field="sort"),
-            Option("--explain", "show the decay of each section with its factors, and its tier", field="explain"),
+            Option("--sort S", "by worth, importance, priority, recency or file: relevance, worth, importance, priority, recency, file (default) or decay", choices=("relevance", "worth", "importance", "priority", "recency", "file", "decay"), field="sort"),
+            Option("--explain", "show the worth of each section with its factors, and its tier", field="explain"),
             Option("-n --limit N", "the most notes of one answer (default 100)", field="limit"),
             Option("--cursor TEXT", "the cursor of an answer, to get the notes that follow", field="cursor"),
             Option("--names", "print only the names of the workspaces"),
@@ -261,7 +261,8 @@ def make_list() -> Command:
             Option("--meta KEY=VALUE…", "only with this other metadata; 'rating>=7' compares", field="filters.meta"),
             Option("--has KEY…", "only with any value of this key", field="filters.has"),
             Option("--related-to NOTE…", "only notes linked to or from this one", field="filters.related_to"),
-            Option("--tier T…", "only hot, warm or cold by age and importance", field="filters.tier"),
+            Option("--tier T…", "only hot, warm or cold: the names of the worth", field="filters.tier"),
+            Option("--min-worth S", "only of this worth or more: the worth falls with age, and rises with importance and accesses", parse=parse_fraction, field="filters.min_worth"),
             Option("--min-importance S", "only of this importance or more, from 0 to 1", parse=parse_fraction, field="filters.min_importance"),
             Option("--after DAY", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", field="filters.after"),
             Option("--before DAY", "only before this day, month or year", field="filters.before"),

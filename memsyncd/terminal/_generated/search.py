@@ -27,7 +27,7 @@ def make_search() -> Command:
         options=(
             Option("-n --limit N", "at most N hits (default 10)", field="limit"),
             Option("--min-score S", "only hits with at least this score, from 0 to 1", parse=parse_fraction, field="min_score"),
-            Option("--sort S", "the order of the hits: relevance (default), decay, importance, priority, recency or file", choices=("relevance", "decay", "importance", "priority", "recency", "file"), field="sort"),
+            Option("--sort S", "the order of the hits: relevance (default), worth, importance, priority, recency, file or decay", choices=("relevance", "worth", "importance", "priority", "recency", "file", "decay"), field="sort"),
             Option("--wait", "first index everything that is on disk now", value="disk", field="wait"),
             Option("--explain", "show the parts of each score", field="explain"),
             Option("--follow R…", "show the sections to which this relation leads, such as resolved_by: each hit comes with the sections to which its typed links lead", field="follow"),
@@ -47,7 +47,8 @@ def make_search() -> Command:
             Option("--meta KEY=VALUE…", "only with this other metadata; 'rating>=7' compares", field="filters.meta"),
             Option("--has KEY…", "only with any value of this key", field="filters.has"),
             Option("--related-to NOTE…", "only notes linked to or from this one", field="filters.related_to"),
-            Option("--tier T…", "only hot, warm or cold by age and importance", field="filters.tier"),
+            Option("--tier T…", "only hot, warm or cold: the names of the worth", field="filters.tier"),
+            Option("--min-worth S", "only of this worth or more: the worth falls with age, and rises with importance and accesses", parse=parse_fraction, field="filters.min_worth"),
             Option("--min-importance S", "only of this importance or more, from 0 to 1", parse=parse_fraction, field="filters.min_importance"),
             Option("--after DAY", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", field="filters.after"),
             Option("--before DAY", "only before this day, month or year", field="filters.before"),

@@ -60,7 +60,7 @@ def make_task_context() -> Command:
         ),
         options=(
             Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
-            Option("--sort S", "order each part by recency or by decay (default recency)", choices=("recency", "decay"), field="sort"),
+            Option("--sort S", "order each part by recency or by worth, whose former name is decay (default recency)", choices=("recency", "worth", "decay"), field="sort"),
             Option("--no-mark", "without the warning about orders in notes", name="mark", value=False, field="mark"),
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),

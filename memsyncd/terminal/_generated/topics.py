@@ -21,12 +21,12 @@ from memsyncd.terminal.parser import (
 def make_topic_list() -> Command:
     return Command(
         call_operation("topics", "topic.list", show="show_topics", found="topics", places=("path",)),
-        summary="list topics, which are notes, with their fields and their salience",
+        summary="list topics, which are notes, with their fields and their worth",
         arguments=(
             Argument("path", "[PATH]", "only notes at this path, folder or glob", field="path"),
         ),
         options=(
-            Option("--sort S", "the most salient first, the latest first, or by path (file): salience (default), recency or file", choices=("salience", "recency", "file"), field="sort"),
+            Option("--sort S", "the worthiest first, the latest first, or by path (file); salience is the former name of worth: worth (default), recency, file or salience", choices=("worth", "recency", "file", "salience"), field="sort"),
             Option("--include-archived", "archived ones too", field="include_archived"),
             Option("-n --limit N", "at most so many results (default 50)", field="limit"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),

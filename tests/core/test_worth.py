@@ -1,4 +1,4 @@
-"""The decay of a memory equals its formula and is monotone in each of its parts."""
+"""The worth of a memory equals its formula and is monotone in each of its parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.model import Decay, compute_decay, compute_salience, find_tier
+from memsyncd.core.model import Worth, compute_worth, find_tier
 
 DAY_S = 86_400.0
 ages = st.floats(0, 3650 * DAY_S)
@@ -24,8 +24,8 @@ def compute(
     n_accesses: int = 0,
     priority: str | None = None,
     importance: float = 0.5,
-) -> Decay:
-    return compute_decay(
+) -> Worth:
+    return compute_worth(
         age_s=age_s,
         half_life=half_life,
         n_accesses=n_accesses,
@@ -35,14 +35,14 @@ def compute(
 
 
 @given(ages, half_lives, counts, priorities, shares)
-def test_the_decay_is_the_product_of_the_formula(
+def test_the_worth_is_the_product_of_the_formula(
     age_s: float, half_life: float, n_accesses: int, priority: str | None, importance: float
 ) -> None:
     weights = {"P0": 2, "P1": 1.5, "P2": 1, "P3": 0.5, None: importance / 0.7}
     expected = math.exp(-age_s / (half_life * 86_400)) * (1 + math.log1p(n_accesses) / 10)
-    decay = compute(age_s, half_life, n_accesses, priority, importance)
-    assert decay.score == pytest.approx(expected * weights[priority])
-    assert decay.score == pytest.approx(decay.recency * decay.accesses * decay.importance)
+    worth = compute(age_s, half_life, n_accesses, priority, importance)
+    assert worth.value == pytest.approx(expected * weights[priority])
+    assert worth.value == pytest.approx(worth.recency * worth.accesses * worth.importance)
 
 
 @given(ages, ages, half_lives, counts, counts, shares, shares)
@@ -58,14 +58,14 @@ def test_it_falls_with_age_and_grows_with_accesses_and_importance(
     age_s, older_s = sorted((age_s, older_s))
     few, many = sorted((few, many))
     light, heavy = sorted((light, heavy))
-    first = compute(age_s, half_life, few, None, light).score
-    assert compute(older_s, half_life, few, None, light).score <= first
-    assert compute(age_s, half_life, many, None, light).score >= first
-    assert compute(age_s, half_life, few, None, heavy).score >= first
+    first = compute(age_s, half_life, few, None, light).value
+    assert compute(older_s, half_life, few, None, light).value <= first
+    assert compute(age_s, half_life, many, None, light).value >= first
+    assert compute(age_s, half_life, few, None, heavy).value >= first
 
 
 def test_a_higher_priority_is_worth_more() -> None:
-    scores = [compute(DAY_S, priority=priority).score for priority in ("P0", "P1", "P2", "P3")]
+    scores = [compute(DAY_S, priority=priority).value for priority in ("P0", "P1", "P2", "P3")]
     assert scores == sorted(scores, reverse=True)
     assert [round(score / scores[3], 9) for score in scores] == [4, 3, 2, 1]
 
@@ -76,27 +76,7 @@ def test_a_time_in_the_future_counts_as_now() -> None:
 
 def test_a_month_makes_a_hot_memory_warm_and_a_quarter_cold() -> None:
     tiers = [
-        find_tier(compute(days * DAY_S).score, hot_from=0.5, warm_from=0.2)
+        find_tier(compute(days * DAY_S).value, hot_from=0.5, warm_from=0.2)
         for days in (0, 10, 11, 38, 39, 90)
     ]
     assert tiers == ["hot", "hot", "warm", "warm", "cold", "cold"]
-
-
-fields = st.lists(st.tuples(shares, counts), min_size=1, max_size=6)
-
-
-@given(fields)
-def test_the_salience_of_a_topic_is_the_mean_of_its_fields(
-    of_fields: list[tuple[float, int]],
-) -> None:
-    each = [compute_salience([field]) for field in of_fields]
-    salience = compute_salience(of_fields)
-    assert salience == pytest.approx(sum(each) / len(each))
-    assert 0 <= salience <= 1
-
-
-@given(shares, counts)
-def test_recalls_raise_the_salience_of_a_field(importance: float, n: int) -> None:
-    assert compute_salience([(importance, n + 1)]) >= compute_salience([(importance, n)])
-    assert compute_salience([(importance, 0)]) == importance
-    assert compute_salience([]) == 0
