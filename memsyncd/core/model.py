@@ -73,6 +73,8 @@ def find_tier(worth: float, *, hot_from: float, warm_from: float) -> Tier:
 
 # The status of sections that searches leave out.
 ARCHIVED: Final = "archived"
+ID_KEY: Final = "id"
+"""The key of the metadata for the id that a memory has in another system. It is a name of it."""
 NO_EXTRA: tuple[tuple[str, str], ...] = ()
 
 

@@ -1,8 +1,9 @@
 """Find the note or section that a text names, in each form that a command prints.
 
 A text may be an anchor, `path#heading`; the path, title or alias of a note; lines of a note,
-`path:12-18`, which stand for the section in which they begin; or the title of a section. A section
-that is not archived comes before archived sections of the same title.
+`path:12-18`, which stand for the section in which they begin; the id that a section has in another
+system; or the title of a section. A section that is not archived comes before archived sections of
+the same title.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ def find_named_place(reader: Reader, scope: Scope, text: str) -> NamedPlace:
         _find_anchor(reader, names, text, memory_dir)
         or _find_note(reader, names, text, memory_dir)
         or _find_lines(reader, names, text, memory_dir)
+        or _find_id(reader, text)
         or _find_titled(reader, text)
     )
     return place or _refuse(reader, names, text, memory_dir)
@@ -138,7 +140,7 @@ def _resolve(reader: Reader, text: str, memory_dir: str) -> NamedPlace | None:
         return None
     # The path of a note that is gone is not the name of a note in another folder.
     note = None if "/" in text else _find_note(reader, names, text, memory_dir)
-    return note or _find_titled(reader, text)
+    return note or _find_id(reader, text) or _find_titled(reader, text)
 
 
 def _is_path(reader: Reader, text: str) -> bool:
@@ -197,20 +199,28 @@ def _find_lines(reader: Reader, names: NoteNames, text: str, memory_dir: str) ->
     return _make_section(reader, anchor, is_by_lines=True)
 
 
+def _find_id(reader: Reader, text: str) -> NamedPlace | None:
+    """Find the section that has an id of another system."""
+    anchors = StoredLinks(reader).find_ids(text)
+    if len(anchors) > 1:
+        _refuse_several(anchors, f"several sections have the id {text}")
+    return _make_section(reader, anchors[0]) if anchors else None
+
+
 def _find_titled(reader: Reader, text: str) -> NamedPlace | None:
     titled = find_titled_sections(reader, text, make_slug(text)) if text else []
     current = [anchor for anchor, is_archived in titled if not is_archived]
     anchors = current or [anchor for anchor, _ in titled]
     if len(anchors) > 1:
-        _refuse_several(text, anchors)
+        _refuse_several(anchors, f"several sections have the title {text}")
     return _make_section(reader, anchors[0]) if anchors else None
 
 
-def _refuse_several(text: str, anchors: Sequence[str]) -> NoReturn:
+def _refuse_several(anchors: Sequence[str], message: str) -> NoReturn:
     names = ", ".join(anchors[:N_CANDIDATES])
     more = f", and {len(anchors) - N_CANDIDATES} more" if len(anchors) > N_CANDIDATES else ""
     raise BadRequest(
-        f"several sections have the title {text}",
+        message,
         hint=f"name one of them: {names}{more}",
         candidates=list(anchors),
     )

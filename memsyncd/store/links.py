@@ -18,7 +18,7 @@ from memsyncd.core.markdown.linkgraph import (
     note_of,
     walk_links,
 )
-from memsyncd.core.markdown.links import NamedNote, NoteNames
+from memsyncd.core.markdown.links import NamedNote, NoteNames, make_id_key
 from memsyncd.core.model import Link
 from memsyncd.core.search.ranking import Candidate
 from memsyncd.store.pool import Reader
@@ -85,11 +85,12 @@ _NEAR = (
     f"SELECT DISTINCT key FROM names WHERE key >= ?1 AND key < ?2 AND name = '{PATH_NAME}'"
     " ORDER BY key {order} LIMIT ?3"
 )
-_BLOCK = (
+_OF_BLOCK = (
     "SELECT f.path || '#' || s.slugs FROM blocks b JOIN sections s ON s.id = b.section"
-    " JOIN files f ON f.id = s.file WHERE b.name = ? AND (?2 = '' OR f.path = ?2)"
-    " ORDER BY f.path, s.start_line LIMIT 1"
+    " JOIN files f ON f.id = s.file WHERE b.name = ?1 AND {where} ORDER BY f.path, s.start_line"
 )
+_BLOCK = _OF_BLOCK.format(where="(?2 = '' OR f.path = ?2)") + " LIMIT 1"
+_IDS = _OF_BLOCK.format(where="1")
 
 
 class StoredLinks:
@@ -198,6 +199,11 @@ class StoredLinks:
 
     def read_anchors(self, path: str) -> Sequence[str]:
         return read_anchors(self._reader, path)
+
+    def find_ids(self, text: str) -> list[str]:
+        """The anchors of the sections that have an id of another system, by path and line."""
+        key = make_id_key(text)
+        return [anchor for (anchor,) in self._reader.rows(_IDS, (key,))] if key else []
 
     def find_block(self, block: str, path: str = "") -> str | None:
         rows = self._reader.rows(_BLOCK, (block, path))

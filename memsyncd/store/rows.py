@@ -19,9 +19,10 @@ import msgspec
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_to_bytes
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
-from memsyncd.core.markdown.links import list_names, make_key
+from memsyncd.core.markdown.links import list_names, make_id_key, make_key
 from memsyncd.core.model import (
     ARCHIVED,
+    ID_KEY,
     Meta,
     Note,
     NotePatch,
@@ -684,6 +685,7 @@ def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str
     )
     names = [pack_name(name) for name in _list_names(note)]
     blocks = [(section_ids[block.anchor], block.name) for block in note.block_names]
+    blocks += [(section_ids[section.anchor], key) for section, key in _list_ids(note)]
     rows.names.extend((file_id, *name) for name in names)
     rows.blocks.extend(blocks)
     rows.problems.extend((file_id, p.line, p.code, p.problem, p.hint) for p in note.problems)
@@ -706,8 +708,8 @@ def _note_changes(
     changes.keys.update(key for _, key in names)
     changed = old.blocks ^ new.blocks
     blocks = old.blocks | new.blocks if is_moved or is_parted else changed
-    # Only a reference has brackets; all other names of blocks are names within their note.
-    changes.keys.update(name for _, name in blocks if name[:1] == "(")
+    # A name that begins with `^` is a name within its note.
+    changes.keys.update(name for _, name in blocks if name[:1] != "^")
     if is_parted or any(name[:1] == "^" for _, name in changed):
         changes.parted.add(file_id)
     if old.has_links or new.has_links:
@@ -737,8 +739,20 @@ def _find_standing(meta: Meta) -> tuple[str, str | None, float | None, bool]:
     return mark, meta.kind, meta.importance, is_archived
 
 
+def _list_ids(note: Note) -> Iterator[tuple[Section, str]]:
+    """Yield the sections that state an id of their own, with its key: a link names them by it."""
+    of_note = frozenset(note.meta.extra)
+    for section in note.sections:
+        if section.meta.extra is not note.meta.extra:
+            for pair in section.meta.extra:
+                if pair[0].lower() == ID_KEY and pair not in of_note:
+                    key = make_id_key(pair[1])
+                    if key:
+                        yield section, key
+
+
 def _list_names(note: Note) -> Sequence[str]:
-    stated = [value for key, value in note.meta.extra if key.lower() == "id"]
+    stated = [value for key, value in note.meta.extra if key.lower() == ID_KEY]
     return list_names(note.path, note.title, (*note.aliases, *stated))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.markdown.linkgraph import Edge, LinkResolver, join_links, walk_links
 from memsyncd.core.markdown.links import NameTable, NoteNames, list_names, make_key
-from memsyncd.core.model import Note
+from memsyncd.core.model import Note, Section
 from memsyncd.core.search.query import parse_query
 from memsyncd.store.filters import compile_filters
 from memsyncd.store.index import DropNote, Index, PutNote, Update
@@ -148,15 +148,37 @@ def find_paths(reader: Reader, query: str) -> set[str]:
     return {path for (path,) in reader.rows(statement, bindings)}
 
 
+def test_a_link_to_an_id_leads_to_the_section_that_has_it_now(index: Index, put: Put) -> None:
+    def find_targets() -> list[str | None]:
+        with index.pool.acquire(10.0) as reader:
+            return [edge.to for edge in StoredLinks(reader).stream()]
+
+    index.apply([put("a.md", "# A\n- solves [[mem-1]]\n")])
+    assert find_targets() == [None]
+    moved_in = "# B\n## Part\n<!-- memory: {id: Mem-1} -->\ntext\n"
+    index.apply([put("b.md", moved_in)])
+    assert find_targets() == ["b.md#b/part"]
+    index.apply([put("c.md", "# C\n", tick=2), put("mem-1.md", "# D\n")])
+    assert find_targets() == ["mem-1.md"]
+    index.apply([DropNote("mem-1.md"), put("b.md", moved_in.replace("Part", "Piece"), tick=3)])
+    assert find_targets() == ["b.md#b/piece"]
+    index.apply([put("b.md", moved_in.replace("Mem-1", "Mem-2"), tick=4)])
+    assert find_targets() == [None]
+
+
 PATHS = ["a.md", "b.md", "d/a.md", "d/2026_11_20.md", "d/x7qk-c.md", "e___f.md"]
 LINES = st.sampled_from([
     "# Head", "## Part", "[[a]]", "[[b#Part]]", "[[#Head]]", "![[d/a]]", "- solves [[other]]",
     "[x](../b.md)", "[x](d/a)", "[[Nov 20th, 2026]]", "[[x7qk]]", "[[e/f]]", "[[gone]]", "text ^b1",
+    "## Moved in\n<!-- memory: {id: Mem-1} -->", "[[mem-1]]", "- solves [[MEM-1]]", "[[d/mem-1]]",
     "[[a#^b1]]", f"id:: {UUID}", f"(({UUID}))", "[[a]]: text", "[b]: d/a.md", "[[b]]", "",
 ])  # fmt: skip
 NOTES = st.dictionaries(
     st.sampled_from(PATHS),
-    st.tuples(st.sampled_from(["", "---\naliases: other\n---\n"]), st.lists(LINES, max_size=6)),
+    st.tuples(
+        st.sampled_from(["", "---\naliases: other\n---\n", "---\naliases: mem-1\n---\n"]),
+        st.lists(LINES, max_size=6),
+    ),
     min_size=1,
 )
 
@@ -246,13 +268,20 @@ class Parts:
         return [each.anchor for note in self._notes if note.path == path for each in note.sections]
 
     def find_block(self, block: str, path: str = "") -> str | None:
-        anchors = (
-            each.anchor
-            for note in self._notes
-            for each in note.block_names
-            if each.name == block and path in ("", note.path)
+        return next(
+            (
+                section.anchor
+                for note in self._notes
+                if path in ("", note.path)
+                for section in note.sections
+                if block in self._name_parts(note, section)
+            ),
+            None,
         )
-        return next(anchors, None)
+
+    def _name_parts(self, note: Note, section: Section) -> set[str]:
+        ids = {value.lower() for key, value in section.meta.extra if key == "id"}
+        return ids | {each.name for each in note.block_names if each.anchor == section.anchor}
 
 
 def sort(edges: object) -> list[Edge]:

@@ -26,13 +26,12 @@ from memsyncd.core.editing.additions import (
 )
 from memsyncd.core.editing.kinds import is_kind
 from memsyncd.core.markdown.frontmatter import is_memory_comment
+from memsyncd.core.model import ID_KEY
 from memsyncd.errors import BadRequest
 
 ForeignRow = Mapping[str, Any]
 Tables = Mapping[str, Sequence[ForeignRow]]
 
-ID_KEY: Final = "id"
-"""The key of a section's metadata for the id that a memory had in another system."""
 _WORD = re.compile(r"[^A-Za-z0-9_-]+")
 _RELATION = re.compile(r"[^a-z0-9_]+")
 _KEY = re.compile(r"[^A-Za-z0-9_.-]+")

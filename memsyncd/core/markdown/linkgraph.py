@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, Protocol
 
-from memsyncd.core.markdown.links import NoteNames, is_block_reference
+from memsyncd.core.markdown.links import NoteNames, is_block_reference, make_id_key
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.model import NAME_LINK, PATH_LINK, Link
 from memsyncd.core.paths import NOTE_SUFFIXES
@@ -47,7 +47,7 @@ class Places(Protocol):
 
     def find_block(self, block: str, path: str = "") -> str | None:
         """The anchor of the section that holds a block: `^id` in the note `path`, `((uuid))` in any
-        note; None if there is none.
+        note; or of the section whose id has this key. None if there is none.
         """
         ...
 
@@ -72,6 +72,9 @@ class LinkResolver:
         if is_block_reference(target):
             return self._places.find_block(target.lower())
         path = self._names.find(source, target, is_path=kind == PATH_LINK)
+        if path is None and not heading and kind not in UNCERTAIN_LINKS:
+            key = make_id_key(target)
+            return self._places.find_block(key) if key else None
         return path and self.find_part(path, heading)
 
     def find_part(self, path: str, heading: str) -> str:

@@ -188,6 +188,12 @@ def make_key(text: str) -> str:
     return _fold(_cut_suffixes(last)).strip()
 
 
+def make_id_key(text: str) -> str:
+    """The key of the id of a section; empty for a path or a block, which are no ids."""
+    key = make_key(text)
+    return "" if "/" in text or key[:1] in ("", "^", "(") else key
+
+
 def is_block_reference(target: str) -> bool:
     """True for Logseq's `((uuid))`, which names a block of any note."""
     return target[:2] == "((" and bool(_BLOCK.fullmatch(target.lower()))

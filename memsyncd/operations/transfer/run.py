@@ -20,7 +20,6 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.additions import Addition
 from memsyncd.core.editing.sections import SECTION_LEVEL
 from memsyncd.core.editing.transfer import (
-    ID_KEY,
     READ_LINES,
     READ_TABLES,
     SQLITE_TABLES,
@@ -34,7 +33,7 @@ from memsyncd.core.editing.transfer import (
     strip_comment,
 )
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.model import Note, Section
+from memsyncd.core.model import ID_KEY, Note, Section
 from memsyncd.core.paths import NotePath, is_markdown, parse_note_path
 from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.accesses import carry_counts, find_accesses
