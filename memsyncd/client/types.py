@@ -472,6 +472,8 @@ class SectionMeta(TypedDict):
 class FoundSection(SectionMeta):
     """A section in an answer: its metadata, and where it is, as in `SectionPlace`."""
 
+    # A short name of the anchor: of its 8 digits 6 are enough if no other section has them.
+    id: str
     anchor: str
     path: str
     start_line: int
@@ -498,6 +500,9 @@ class RelatedMeta(FoundSection):
 class SectionPlace(TypedDict):
     """The place of a section: its note and its lines, 1-based and inclusive."""
 
+    # A short name of the anchor, which every command takes: 8 hexadecimal digits, of which 6 are
+    # enough if no other section has them. Empty for a whole note.
+    id: str
     anchor: str
     path: str
     start_line: int
@@ -722,6 +727,8 @@ class Written(TypedDict):
 class WrittenSection(Written):
     """An answer to a write, with the place of the written section as in `AddedSection`."""
 
+    # A short name of the anchor: of its 8 digits 6 are enough if no other section has them.
+    id: str
     anchor: str
     path: str
     start_line: int
@@ -768,6 +775,8 @@ class Cleared(Written):
 
 
 class AddedSection(TypedDict):
+    # A short name of the anchor: of its 8 digits 6 are enough if no other section has them.
+    id: str
     anchor: str
     path: str
     start_line: int
@@ -837,6 +846,8 @@ class Rendered(TypedDict):
 
 
 class SectionInfo(SectionMeta):
+    # A short name of the anchor: of its 8 digits 6 are enough if no other section has them.
+    id: str
     anchor: str
     heading: list[str]
     level: int

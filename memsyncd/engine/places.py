@@ -2,8 +2,8 @@
 
 A text may be an anchor, `path#heading`; the path, title or alias of a note; lines of a note,
 `path:12-18`, which stand for the section in which they begin; the id that a section has in another
-system; or the title of a section. A section that is not archived comes before archived sections of
-the same title.
+system; the title of a section; or a short id that was printed. A section that is not archived comes
+before archived sections of the same title.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from memsyncd.engine.elsewhere import split_prefix
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, StoreFailed
 from memsyncd.files.scope import Scope
+from memsyncd.operations.fields import digest_note_path, make_short_id
 from memsyncd.store.links import StoredLinks
-from memsyncd.store.lookup import stream_notes
+from memsyncd.store.lookup import read_note_paths, stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import (
     find_titled_sections,
@@ -43,6 +44,7 @@ N_CANDIDATES = 5
 ParamsT = TypeVar("ParamsT", bound=msgspec.Struct)
 NAMED_LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-\d+)?")
 """Lines of a note as commands print them."""
+_SHORT_ID = re.compile(r"[0-9a-f]{6,8}")
 
 
 class NamedPlace(NamedTuple):
@@ -68,8 +70,7 @@ def find_named_place(reader: Reader, scope: Scope, text: str) -> NamedPlace:
         _find_anchor(reader, names, text, memory_dir)
         or _find_note(reader, names, text, memory_dir)
         or _find_lines(reader, names, text, memory_dir)
-        or _find_id(reader, text)
-        or _find_titled(reader, text)
+        or _find_section(reader, text)
     )
     return place or _refuse(reader, names, text, memory_dir)
 
@@ -124,6 +125,8 @@ def _make_change(
         named = [place and (place.anchor or place.path) for place in places]
         return {field: [name or text for name, text in zip(named, value, strict=True)]}
     place = places_by_text.get(value or "")
+    if place is not None and field not in ("anchor", "path"):
+        return {field: place.anchor or place.path}
     # The field for a note may name a section, and the other way round.
     other = "path" if place is not None and place.anchor is None else "anchor"
     if place is None or not hasattr(params, other):
@@ -140,7 +143,7 @@ def _resolve(reader: Reader, text: str, memory_dir: str) -> NamedPlace | None:
         return None
     # The path of a note that is gone is not the name of a note in another folder.
     note = None if "/" in text else _find_note(reader, names, text, memory_dir)
-    return note or _find_id(reader, text) or _find_titled(reader, text)
+    return note or _find_section(reader, text)
 
 
 def _is_path(reader: Reader, text: str) -> bool:
@@ -197,6 +200,23 @@ def _find_lines(reader: Reader, names: NoteNames, text: str, memory_dir: str) ->
         last = max((section.span.end for section in sections), default=0)
         raise NoteNotFound(f"{path} has no line {first}", hint=f"it has {last} lines")
     return _make_section(reader, anchor, is_by_lines=True)
+
+
+def _find_section(reader: Reader, text: str) -> NamedPlace | None:
+    """Find the section that a text names without its note."""
+    return _find_id(reader, text) or _find_titled(reader, text) or _find_short(reader, text)
+
+
+def _find_short(reader: Reader, text: str) -> NamedPlace | None:
+    wanted = text.lower()
+    if not _SHORT_ID.fullmatch(wanted):
+        return None
+    paths = (path for path in read_note_paths(reader) if wanted.startswith(digest_note_path(path)))
+    every = (anchor for path in paths for anchor in read_anchors(reader, path))
+    anchors = [anchor for anchor in every if make_short_id(anchor).startswith(wanted)]
+    if len(anchors) > 1:
+        _refuse_several(anchors, f"several sections have a short id that begins with {text}")
+    return _make_section(reader, anchors[0]) if anchors else None
 
 
 def _find_id(reader: Reader, text: str) -> NamedPlace | None:

@@ -34,10 +34,10 @@ from memsyncd.store.integrity import (
     compare_note,
     find_damage,
     find_set_aside,
-    read_note_paths,
     read_recorded,
 )
 from memsyncd.store.integrity import find_orphans as find_orphan_rows
+from memsyncd.store.lookup import read_note_paths
 from memsyncd.store.pool import Reader
 
 BATCH_NOTES = 32

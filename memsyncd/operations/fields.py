@@ -6,7 +6,9 @@ Times are seconds since 1970 (`_at`, `at`) or durations with their unit in the n
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+from zlib import crc32
 
 import msgspec
 
@@ -77,9 +79,49 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one method, or a part of one."""
 
 
+_PATH_DIGITS = 3
+_SECTION_DIGITS = 5
+
+
+def make_short_id(anchor: str) -> str:
+    """Return the short id of a section, 8 hexadecimal digits of its anchor; empty for the path of a
+    note.
+
+    The first 3 digits are of the note's path, the others of the heading's slugs. So whoever looks
+    for an id digests paths, and then the sections of few notes, not of all.
+    """
+    path, mark, slugs = anchor.rpartition("#")
+    # Slugs contain no dot, and the path of a note may contain a `#`.
+    if not mark or "." in slugs:
+        return ""
+    return digest_note_path(path) + _digest(slugs)[:_SECTION_DIGITS]
+
+
+@lru_cache(maxsize=1024)
+def digest_note_path(path: str) -> str:
+    """Return the digits with which the short ids of a note's sections begin."""
+    return _digest(path)[:_PATH_DIGITS]
+
+
+def _digest(text: str) -> str:
+    return f"{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
+
+
+def fill_id(section: Any) -> None:
+    """Give a section of an answer its short id."""
+    if not section.id:
+        msgspec.structs.force_setattr(section, "id", make_short_id(section.anchor))
+
+
 class SectionPlace(Result, frozen=True, kw_only=True):
     """The place of a section: its note and its lines, 1-based and inclusive."""
 
+    def __post_init__(self) -> None:
+        fill_id(self)
+
+    id: str = ""
+    """A short name of the anchor, which every command takes: 8 hexadecimal digits, of which 6 are
+    enough if no other section has them. Empty for a whole note."""
     anchor: str
     path: str
     start_line: int
@@ -192,6 +234,11 @@ class Written(Result, frozen=True, kw_only=True):
 
 
 class AddedSection(Result, frozen=True, kw_only=True):
+    def __post_init__(self) -> None:
+        fill_id(self)
+
+    id: str = ""
+    """A short name of the anchor: of its 8 digits 6 are enough if no other section has them."""
     anchor: str
     path: str
     start_line: int
@@ -203,6 +250,11 @@ class AddedSection(Result, frozen=True, kw_only=True):
 class WrittenSection(Written, frozen=True, kw_only=True):
     """An answer to a write, with the place of the written section as in `AddedSection`."""
 
+    def __post_init__(self) -> None:
+        fill_id(self)
+
+    id: str = ""
+    """A short name of the anchor: of its 8 digits 6 are enough if no other section has them."""
     anchor: str
     path: str
     start_line: int

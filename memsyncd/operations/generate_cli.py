@@ -51,6 +51,7 @@ from __future__ import annotations
 
 from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
+    IDS,
     JSON,
     JSON_LINES,
     Argument,
@@ -174,6 +175,7 @@ def _render_command(operation: Operation, command: Command, subs: Iterable[str])
     lines += [
         f"            {option.render(folder)}," for option in options if not option.is_argument
     ]
+    lines += ["            IDS,"] if command.has_ids else []
     json = "JSON_LINES" if operation.streams else "JSON"
     lines += [f"            {json},", "        ),"]
     if command.examples:

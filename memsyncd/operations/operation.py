@@ -129,6 +129,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     filter_prefix: str = ""
     """Begins the options of `filters` where the parameters have fields of the same names:
     `--where-kind`."""
+    has_ids: bool = False
+    """True if it prints places, and takes `--ids` to print their short ids, too."""
     keeps_exclusions: bool = False
     """True if a word such as `-draft` excludes this word from a search, and is no mistyped
     option."""

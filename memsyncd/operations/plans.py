@@ -48,8 +48,7 @@ from memsyncd.operations.upkeep.declare import (
     UpkeepPlan,
     Upkept,
 )
-from memsyncd.store.integrity import read_note_paths
-from memsyncd.store.lookup import StoredNote, by_path, stream_notes
+from memsyncd.store.lookup import StoredNote, by_path, read_note_paths, stream_notes
 
 Act = Literal["archive", "restore", "cleanup", "topic.archive", "topic.restore"]
 _RESTORING = frozenset(("restore", "topic.restore"))

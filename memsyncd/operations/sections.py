@@ -11,6 +11,7 @@ from memsyncd.operations.fields import (
     Params,
     Result,
     Values,
+    fill_id,
 )
 
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -157,6 +158,11 @@ def describe_contradictions(
 class FoundSection(SectionMeta, frozen=True, kw_only=True):
     """A section in an answer: its metadata, and where it is, as in `SectionPlace`."""
 
+    def __post_init__(self) -> None:
+        fill_id(self)
+
+    id: str = ""
+    """A short name of the anchor: of its 8 digits 6 are enough if no other section has them."""
     anchor: str
     path: str
     start_line: int

@@ -532,11 +532,6 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     n_surplus: int
 
 
-def read_note_paths(reader: Reader) -> list[str]:
-    """Return the paths of all indexed notes."""
-    return [str(row[0]) for row in reader.rows("SELECT path FROM files ORDER BY path")]
-
-
 def read_recorded(reader: Reader, path: str) -> Recorded | None:
     """Return the record of a note's file in the index; None if the note is not indexed."""
     rows = reader.rows(_RECORDED, (path,))

@@ -157,6 +157,11 @@ def find_limited(reader: Reader, lifecycles: Sequence[str]) -> set[str]:
     return {path for (path,) in reader.rows(_LIMITED, (json.dumps([*lifecycles]),))}
 
 
+def read_note_paths(reader: Reader) -> list[str]:
+    """Return the paths of all indexed notes."""
+    return [str(row[0]) for row in reader.rows("SELECT path FROM files ORDER BY path")]
+
+
 _T = TypeVar("_T", bound=NamedTuple)
 
 

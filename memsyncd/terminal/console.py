@@ -365,6 +365,7 @@ def show_answer(
     if args.json:
         console.terminal.print_json(answer)
     else:
+        console.terminal.paint.shows_ids = getattr(args, "ids", False)
         show(answer, args, console)
         report_state(answer, console)
     names = found.split()

@@ -140,9 +140,10 @@ def render_place(section: Mapping[str, Any], paint: Paint, *, root: str, cwd: st
     place = render_path(path, clean_line(root), cwd)
     if start_line:
         place = render_span(place, start_line, section["end_line"])
-    return paint.link(
+    link = paint.link(
         paint("bold blue", place), os.path.join(root, path) if root else "", start_line or 1
     )
+    return paint.render_id(section) + link
 
 
 def render_lines(start_line: int, end_line: int) -> str:

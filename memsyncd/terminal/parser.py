@@ -222,6 +222,7 @@ TAKES_SEVERAL = "search, context, recall and patterns"
 
 HELP = Option("-h --help", "show this help")
 JSON = Option("--json", "print the daemon's answer as one line of JSON")
+IDS = Option("--ids", "begin each place with a short id, which every command takes")
 JSON_LINES = Option("--json", "print each change as one line of JSON")
 
 

@@ -70,11 +70,12 @@ def render_json(value: object) -> str:
 class Paint:
     """Add colours and links to text, or return it unchanged if the output supports none."""
 
-    __slots__ = ("has_colour", "has_links", "host")
+    __slots__ = ("has_colour", "has_links", "host", "shows_ids")
 
     def __init__(
         self, *, has_colour: bool = False, has_links: bool = False, host: str = ""
     ) -> None:
+        self.shows_ids = False
         self.has_colour = has_colour
         self.has_links = has_links
         self.host = host
@@ -84,6 +85,10 @@ class Paint:
         if not self.has_colour or not text:
             return text
         return f"\x1b[{';'.join(STYLES[word] for word in style.split())}m{text}\x1b[0m"
+
+    def render_id(self, section: Mapping[str, Any]) -> str:
+        """Return the short id of a section with the gap behind it, if ids are to be shown."""
+        return f"{self('yellow', section['id'])}  " if self.shows_ids and section.get("id") else ""
 
     def link(self, text: str, path: str, line: int) -> str:
         """Return the text as a link (OSC 8) that opens the file at the line."""

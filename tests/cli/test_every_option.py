@@ -194,6 +194,10 @@ ELSEWHERE = {
     "hook --timeout-ms": "limits how long the command waits",
     "hook --verbose": "says on stderr why nothing is printed",
     **dict.fromkeys(
+        (f"{name} --ids" for name in ("search", "similar", "triage", "task")),
+        "prints short ids as well; tests/daemon/test_change_a_memory.py",
+    ),
+    **dict.fromkeys(
         (f"{name} --stdin" for name in ("remember", "memory", "topic")),
         "names the source of the text, which is stdin anyway if no text is given",
     ),

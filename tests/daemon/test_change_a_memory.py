@@ -19,6 +19,7 @@ from memsyncd.errors import (
     NoteNotFound,
     PathRefused,
 )
+from memsyncd.operations.fields import make_short_id
 from tests.daemon.test_http import Browser, SocketConnection
 from tests.daemon.test_mcp import connect
 
@@ -440,14 +441,17 @@ def test_an_agent_lives_with_its_memories_over_mcp(place: Place, memory: Memsync
     assert clients == {"test-agent"}
 
 
-@pytest.mark.parametrize("name", [POOL, f"{ERRORS}:4-6", "Pool", "pool"])
+SHORT = make_short_id(POOL)
+
+
+@pytest.mark.parametrize("name", [POOL, f"{ERRORS}:4-6", "Pool", "pool", SHORT, SHORT[:6].upper()])
 def test_each_command_takes_what_another_prints(place: Place, memory: Memsyncd, name: str) -> None:
     if ":" not in name:  # lines are text to print, and no section
         got = memory.get(name)
         assert got is not None
         assert (got["anchor"], got["start_line"]) == (POOL, 3)
         assert run(place, "get", name)["anchor"] == POOL
-    run(place, "set", name, "--priority", "P1")
+    assert run(place, "set", name, "--priority", "P1")["changed"][0]["id"] == SHORT
     assert run(place, "history", name)["revisions"][0]["command"] == "memory.set"
     links = run(place, "links", name, "--backlinks")["links"]
     assert [link["source"] for link in links] == [f"{WORK}#retry"]
@@ -460,6 +464,34 @@ def test_each_command_takes_what_another_prints(place: Place, memory: Memsyncd, 
     assert skipped["anchor"] == POOL
     run(place, "undo", name)
     assert read(place) == BEFORE
+
+
+def test_a_short_id_is_printed_on_request_and_several_are_refused(
+    place: Place, memory: Memsyncd
+) -> None:
+    for words in (["search", "waits"], ["list", "--notes"], ["task", "ready", "PAY-7"]):
+        answer = json.dumps(run(place, *words))
+        printed = subprocess.run(
+            [sys.executable, "-m", "memsyncd", *words, "--ids"],
+            cwd=place.root, env=place.home.env, capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        name = make_short_id(f"{WORK}#retry") if "task" in words else SHORT
+        assert f'"id": "{name}"' in answer
+        assert f"{name}  " in printed
+    # Two sections of one note whose ids begin alike.
+    by_name: dict[str, str] = {}
+    for number in range(10_000):
+        first = by_name.setdefault(make_short_id(f"{WORK}#n{number}")[:6], f"n{number}")
+        if first != f"n{number}":
+            break
+    text = (place.root / WORK).read_text()
+    (place.root / WORK).write_text(f"{text}\n## {first}\n\nx\n\n## n{number}\n\ny\n")
+    memory.sync()
+    anchors = [f"{WORK}#{first}", f"{WORK}#n{number}"]
+    with pytest.raises(BadRequest, match="several sections have a short id") as refused:
+        memory.done(make_short_id(anchors[0])[:6])
+    assert refused.value.data["candidates"] == anchors
+    assert all(anchor in refused.value.hint for anchor in anchors)
 
 
 def test_a_path_may_be_absolute_or_one_of_the_memory_tool(place: Place, memory: Memsyncd) -> None:

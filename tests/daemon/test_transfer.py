@@ -119,6 +119,12 @@ def test_lumenflows_memories_are_imported_once_and_taken_back_whole(
         assert [link["to"] for link in memory.links(first)["links"]] == [second, second]
         assert memory.search("adapter", meta="id=mem-abc1")[0]["anchor"] == first
         assert memory.access_stats(first)["counts"][0]["count"] >= 3
+        named = memory.get("mem-abc1")
+        assert named is not None
+        assert named["anchor"] == first
+        later = memory.add("Later than [[mem-abc1]].", relations=["informs=MEM-ABC1"])
+        assert [link["to"] for link in memory.links(later["anchor"])["links"]] == [first, first]
+        memory.undo(change_set=later["change_set"])
         again = memory.import_memories(file, format="lumenflow")
         assert (again["n_added"], again["n_unchanged"], again["change_set"]) == (0, 2, None)
         memory.undo(change_set=done["change_set"])

@@ -27,6 +27,7 @@ from memsyncd.operations.fields import (
     WriteParams,
     Written,
     WrittenSection,
+    fill_id,
 )
 from memsyncd.operations.operation import (
     OPENS,
@@ -298,6 +299,11 @@ class ListParams(WorkspaceParams, frozen=True, kw_only=True):
 
 
 class SectionInfo(SectionMeta, frozen=True, kw_only=True):
+    def __post_init__(self) -> None:
+        fill_id(self)
+
+    id: str = ""
+    """A short name of the anchor: of its 8 digits 6 are enough if no other section has them."""
     anchor: str
     heading: list[str]
     level: int
@@ -719,6 +725,7 @@ OPERATIONS = (
         paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True),
         command=Command(
             words="list",
+            has_ids=True,
             group="Find",
             summary="list workspaces, or notes with --notes",
             # Each is one of the filters, which take several.

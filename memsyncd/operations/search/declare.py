@@ -211,6 +211,7 @@ OPERATIONS = (
         text="search.text:render_hits",
         command=Command(
             words="search",
+            has_ids=True,
             group="Find",
             summary="find passages by words and phrases",
             arguments=("query QUERY…",),

@@ -213,6 +213,7 @@ OPERATIONS = (
         paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, resolved=("anchor",)),
         command=Command(
             words="similar",
+            has_ids=True,
             group="Find",
             summary="find sections that say nearly what a section or text says",
             arguments=("anchor [SECTION]",),

@@ -27,6 +27,7 @@ from memsyncd.operations.operation import (
     Command,
     CommandGroup,
     Operation,
+    Paths,
     Python,
     Shape,
     Tool,
@@ -336,6 +337,7 @@ OPERATIONS = (
         reads=True,
         command=Command(
             words="task ready",
+            has_ids=True,
             summary="list what can be worked on: P0 first, then the oldest",
             arguments=("task [TASK]",),
             show="show_ready",
@@ -356,6 +358,7 @@ OPERATIONS = (
         reads=True,
         command=Command(
             words="task list",
+            has_ids=True,
             summary="list tasks, or all sections of one",
             arguments=("task [TASK]",),
             show="show_list",
@@ -558,8 +561,10 @@ OPERATIONS = (
         run="tasks.run:triage",
         errors=WRITES,
         reads_if={"promote": None},
+        paths=Paths(resolved=("promote",)),
         command=Command(
             words="triage",
+            has_ids=True,
             group="Write",
             summary="count sections tagged as bugs, and make tasks of them",
             usages={"promote": "--promote ANCHOR"},

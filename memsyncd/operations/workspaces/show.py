@@ -142,7 +142,7 @@ def list_workspaces_or_notes(args: Args, console: Console) -> int:
     """List workspaces; or the notes of a workspace, if an option concerns notes."""
     # A filter or a workspace applies to notes only, so it implies --notes.
     is_filtered = {"filters", "sort", "explain", "limit", "cursor"} & args.params.keys()
-    if args.notes or args.sections or is_filtered or args.workspace:
+    if args.notes or args.sections or args.ids or is_filtered or args.workspace:
         if args.names:
             hint = "leave --names out, or what concerns notes"
             raise BadRequest("--names lists workspaces, the rest notes", hint=hint)
@@ -164,7 +164,7 @@ def _list_notes(args: Args, console: Console) -> int:
     filters = dict(args.params.get("filters", {}))
     # Unlike the filter, the parameter `path` also lists notes without a section.
     path = filters.pop("path")[0] if len(args.path) == 1 and args.path[0] else None
-    args.sections = bool(args.sections or filters or args.sort or args.explain)
+    args.sections = bool(args.sections or filters or args.sort or args.explain or args.ids)
     answer = console.call_on(
         args.workspace,
         "list",
@@ -236,7 +236,8 @@ def _render_section(section: dict[str, Any], paint: Paint) -> str:
     title = section["heading"][-1] if section["heading"] else "(before the first heading)"
     marks = render_meta(section)
     indent = "  " * max(section["level"] - 1, 0)
-    line = f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
+    place = f"{paint('dim', f'{lines:>12}')}  {paint.render_id(section)}"
+    line = f"{place}{indent}{title}  {paint('cyan', marks)}"
     if not section["explain"]:
         return line
     explained = {name: part for name, part in section["explain"].items() if name != FORMER_WORTH}

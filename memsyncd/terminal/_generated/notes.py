@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
+    IDS,
     JSON,
     JSON_LINES,
     Argument,
@@ -271,6 +272,7 @@ def make_list() -> Command:
             Option("--include-archived", "archived sections too", field="filters.include_archived"),
             Option("--include-expired", "expired sections too", field="filters.include_expired"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            IDS,
             JSON,
         ),
         examples=("memsyncd list", "memsyncd list --notes --kind decision", "memsyncd list -w notes --sections"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
+    IDS,
     JSON,
     JSON_LINES,
     Argument,
@@ -58,6 +59,7 @@ def make_search() -> Command:
             Option("--include-expired", "expired sections too", field="filters.include_expired"),
             Option("-w --workspace WS…", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            IDS,
             JSON,
         ),
         examples=("memsyncd search redis timeout", 'memsyncd search \'why did we choose "connection pool"\' -draft', "memsyncd search token --kind decision --wait --json", "memsyncd search token --all --open", "memsyncd search token -w api -w web", "memsyncd search redis timeout --kind error --follow resolved_by"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
+    IDS,
     JSON,
     JSON_LINES,
     Argument,

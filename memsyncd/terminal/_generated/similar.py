@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
+    IDS,
     JSON,
     JSON_LINES,
     Argument,
@@ -35,6 +36,7 @@ def make_similar() -> Command:
             Option("--duplicates", "plan which sections to merge: groups of near copies"),
             Option("--path P…", "with --duplicates: only this note, folder or glob"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            IDS,
             JSON,
         ),
         examples=("memsyncd similar '.memories/errors.md#redis-timeouts'", "memsyncd similar --text 'Redis gives up after 30 s.'", "memsyncd similar --topic redis -k 3", "memsyncd similar --duplicates --path .memories"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
+    IDS,
     JSON,
     JSON_LINES,
     Argument,
@@ -29,6 +30,7 @@ def make_task_ready() -> Command:
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("-n --limit N", "at most so many results (default 50)", field="limit"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            IDS,
             JSON,
         ),
         examples=("memsyncd task ready WU-123",),
@@ -45,6 +47,7 @@ def make_task_list() -> Command:
         options=(
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            IDS,
             JSON,
         ),
         examples=("memsyncd task list", "memsyncd task list WU-123"),
@@ -224,6 +227,7 @@ def make_triage() -> Command:
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            IDS,
             JSON,
         ),
         examples=("memsyncd triage", "memsyncd triage --promote '.memories/errors.md#timeouts' --task WU-130"),
