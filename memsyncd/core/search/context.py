@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import groupby, islice, starmap, zip_longest
+from operator import eq
 from typing import NamedTuple
 
 import msgspec
@@ -798,7 +799,7 @@ def count_title_lines(lines: Sequence[str], heading: str) -> int:
     """The number of lines at the beginning of a section's text that a label with this heading
     repeats.
     """
-    if not heading or _letters(lines[0]) != _letters(heading):
+    if not heading or not is_title(lines[0], heading):
         return 0
     if lines[0].lstrip().startswith("#"):
         n_lines = 1
@@ -813,8 +814,11 @@ def count_title_lines(lines: Sequence[str], heading: str) -> int:
     return n_lines
 
 
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text))
+def is_title(line: str, heading: str) -> bool:
+    """True if a line has the letters and digits of a heading, and no others."""
+    # The line of most headings is the plain text; most other lines differ in the first letter.
+    letters = zip_longest(filter(str.isalnum, line), filter(str.isalnum, heading))
+    return line.strip("# \t") == heading or all(starmap(eq, letters))
 
 
 def _render_label(

@@ -23,15 +23,15 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, groupby, starmap, zip_longest
-from operator import eq, itemgetter
+from itertools import accumulate, chain, groupby, starmap
+from operator import itemgetter
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.model import Span
-from memsyncd.core.search.context import ContextChunk, ReadChunks
+from memsyncd.core.search.context import ContextChunk, ReadChunks, is_title
 from memsyncd.core.search.words import (
     UNSPACED,
     FoldedText,
@@ -586,17 +586,11 @@ def strip_title(text: str, heading: str) -> str:
     empty if nothing else is left.
     """
     first, _, rest = text.partition("\n")
-    if not heading or not _is_title(first, heading):
+    if not heading or not is_title(first, heading):
         return text
     if not first.lstrip().startswith("#"):
         rest = _UNDERLINE.sub("", rest, count=1)
     return _COMMENT.sub("", rest, count=1).strip("\n")
-
-
-def _is_title(line: str, heading: str) -> bool:
-    # The line of most headings is the plain text; most other lines differ in the first letter.
-    letters = zip_longest(filter(str.isalnum, line), filter(str.isalnum, heading))
-    return line.strip("# \t") == heading or all(starmap(eq, letters))
 
 
 def _choose_window(text: str, matches: Sequence[tuple[int, int]]) -> tuple[int, int]:
