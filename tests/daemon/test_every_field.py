@@ -230,6 +230,7 @@ CHANGES: dict[tuple[str, str], Any] = {
     ("similar", "min_similarity"): With(0.99, text=TEXT),
     ("duplicates", "min_similarity"): With(0.1),
     ("similar", "limit"): With(1, text="Redis waits for a pool of ten.", min_similarity=0.01),
+    ("similar", "nearest"): With(50, text="Redis waits for a pool of ten."),
     ("similar", "include_archived"): With(ON, text="A pool of ten waits for redis."),
     ("duplicates", "limit"): With(1, min_similarity=0.5, filters={"include_archived": True}),
     ("links", "path"): With(REDIS),
