@@ -27,7 +27,7 @@ from memsyncd.store.targets import EVERY_RELATION, IS_LINK, PATH_NAME, unpack_na
 
 # So many names on each side of a name, in the order of the alphabet, are compared with it to find a
 # similar one.
-N_NEIGHBOURS = 200
+N_NEIGHBOURS = 50
 
 _LINK = "f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind"
 _LEADS = "t.path || coalesce('#' || p.slugs, '')"
