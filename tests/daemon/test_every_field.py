@@ -301,6 +301,7 @@ CHANGES: dict[tuple[str, str], Any] = {
     ("recall", "text"): With("kites and ten", keywords=["none"]),
     ("recall", "follow"): With(["resolved_by"], kind="error"),
     ("recall", "max_tokens"): With(100, text="redis pool ten queue half jobs"),
+    ("topic.list", "sort"): "file",
     ("topic.create", "title"): With("Winds"),
     ("topic.create", "summary"): "A text.",
     ("topic.create", "fields"): {"Status": "new"},

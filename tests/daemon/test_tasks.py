@@ -69,7 +69,7 @@ def test_one_context_has_the_memories_of_project_task_and_session_and_other_note
     source = memory.add(
         "The pool needs a limit of twenty sockets.", kind="discovery", task="WU-2", session="s2"
     )
-    memory.promote(anchor=source["anchor"], tag="pattern")
+    memory.promote(anchor=source["anchor"], tag="pattern", apply=True)
     memory.summarize_task("WU-2", apply=True)
     memory.add("We use hexagonal architecture.", kind="decision", lifecycle="project")
     memory.add("Define the ports.", task="WU-2", priority="P1")
