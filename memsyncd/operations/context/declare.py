@@ -167,7 +167,7 @@ OPERATIONS = (
             title="Recall context",
             description=(
                 "Return what memory holds on a task, as one block within a token budget. Call it "
-                "once at the start of a task, with the task as the query; without a query it "
+                "at the start of a task, with the task as query; without a query it "
                 "returns what every session should know."
             ),
             arguments=(

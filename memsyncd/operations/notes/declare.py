@@ -584,7 +584,7 @@ OPERATIONS = (
             arguments=(
                 ToolArgument("command", "The command.", is_required=True),
                 ToolArgument("path", "Begins with /memories."),
-                ToolArgument("view_range", "First and last line; -1: the note's last."),
+                ToolArgument("view_range", "First and last line; -1: the last."),
                 ToolArgument("file_text", "The new note's text."),
                 ToolArgument("old_str", "Occurs exactly once in the note."),
                 ToolArgument("new_str", "Replaces it."),

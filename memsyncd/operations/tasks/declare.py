@@ -286,8 +286,8 @@ AGENT_TOOL = Tool(
     name="memory_agent",
     title="Sessions and signals",
     description=(
-        "Go on where a session ended, and talk to other agents. start, checkpoint, end: record "
-        "progress; resume: what to know after a clear; context: all of a task; recall: by "
+        "Go on where a session ended, and write to other agents. start, checkpoint, end: record "
+        "progress; resume: after a clear; context: all of a task; recall: by "
         "keywords, topic, kind; send, inbox, outbox, ack: signals. Later calls may leave out task "
         "and session."
     ),
