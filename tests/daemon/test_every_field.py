@@ -16,6 +16,7 @@ from msgspec.structs import FieldInfo, fields
 
 from memsyncd.errors import MemsyncdError
 from memsyncd.operations.notes.declare import NewSection
+from memsyncd.operations.pages import NotePlace, encode_cursor
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.table import OPERATIONS
 from tests.daemon.conftest import Daemon, Home, Place
@@ -156,6 +157,7 @@ VALUES: dict[str, Any] = {
     "client": "ann",
     "apply": True,
     "limit": 1,
+    "offset": 1,
     "importance": 0.1,
     "kind": "decision",
     "tags": ["new"],
@@ -286,6 +288,9 @@ CHANGES: dict[tuple[str, str], Any] = {
     ("archive.restore", "path"): With(".memories/platform.md"),
     ("archive.restore", "filters"): With({"tag": ["bug"]}),
     ("cleanup", "below"): 0.99,
+    ("cleanup", "offset"): With(1, below=0.99),
+    ("topic.restore", "offset"): With(1, topics=["shelf"]),
+    ("list", "cursor"): encode_cursor(NotePlace(REDIS)),
     ("cleanup", "apply"): With(OFF, below=0.99),
     ("cleanup", "client"): With("ann", below=0.99, apply=True),
     ("cleanup", "plan"): With("another", below=0.99, apply=True),
