@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -46,7 +46,9 @@ SECTION_FACTS = (
     f"{', '.join(f's.{name}' for name in COLUMNS)}, s.day, s.expires, s.extra,"
     " (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
 )
-_NOTE = "SELECT path, size, mtime_ns, day, extra FROM files WHERE id = ?"
+COUNTED_OF_NOTE = ("path", "size", "mtime_ns", "day", "extra")
+"""The columns of files by which a note is counted."""
+_NOTE = f"SELECT {', '.join(COUNTED_OF_NOTE)} FROM files WHERE id = ?"
 _SECTIONS = f"SELECT {SECTION_FACTS} FROM sections s WHERE s.file = ?"
 _EXPIRING = "SELECT DISTINCT file FROM sections WHERE expires > ? AND expires <= ?"
 _COUNTED = "SELECT value FROM meta WHERE key = 'counted_s'"
@@ -91,13 +93,30 @@ class SectionFacts(NamedTuple):
 
 
 class NoteFacts(NamedTuple):
-    """What the sections of a note are counted by."""
+    """What a note is counted by, besides its path and its exact size. Notes with equal facts are
+    counted together, and a change that leaves the facts of a note as they are changes no count.
+    """
 
-    path: str
-    size: int
-    mtime_ns: int
+    is_topic: bool
+    month: str
+    """The month in which the note was saved."""
+    size: str
+    """The name of its group in `SIZES`."""
     day: str | None
     extra: str | None
+    sections: frozenset[tuple[SectionFacts, int]]
+    """Its sections, each with the number of sections that are alike."""
+
+    @classmethod
+    def make(cls, columns: tuple[Any, ...], sections: Iterable[SectionFacts]) -> NoteFacts:
+        """`columns` are `COUNTED_OF_NOTE`."""
+        path, size, mtime_ns, day, extra = columns
+        alike = frozenset(Counter(sections).items())
+        return cls(is_markdown(path), find_month(mtime_ns), find_size(size), day, extra, alike)
+
+    @property
+    def kinds(self) -> set[str]:
+        return {section.kind for section, _ in self.sections if section.kind}
 
 
 class Moment(NamedTuple):
@@ -116,39 +135,52 @@ class Moment(NamedTuple):
         return expires is not None and expires <= (self.utc if expires[-1:] == "Z" else self.local)
 
 
-# --- one note -----------------------------------------------------------------------------------
+# --- notes that are alike -----------------------------------------------------------------------
 
 
-def count_note(note: NoteFacts, sections: Collection[SectionFacts], moment: Moment) -> Sums:
-    """Return the numbers that a note adds to `counts`."""
+def count_alike(facts: NoteFacts, moment: Moment, *, n: int, n_bytes: int) -> Sums:
+    """Return the numbers that `n` notes with these facts, with `n_bytes` together, add."""
+    sections = [
+        (section, n_alike, section.status != ARCHIVED and not moment.has_expired(section.expires))
+        for section, n_alike in facts.sections
+    ]
+    sums: Sums = {}
+    if sections:
+        is_any_visible = any(is_visible for _, _, is_visible in sections)
+        sums[BYTES, ""] = (n_bytes if is_any_visible else 0, 0, n_bytes, 0)
+    if n == 0:
+        return sums
     visible: dict[Key, int] = {}
     every: dict[Key, int] = {}
-    # The sections of most notes are alike.
-    for section, n_alike in Counter(sections).items():
-        is_visible = section.status != ARCHIVED and not moment.has_expired(section.expires)
-        for key in _list_keys(note, section):
+    for section, n_alike, is_visible in sections:
+        for key in _list_keys(section, facts.month, facts.size, facts.day, facts.extra):
             every[key] = every.get(key, 0) + n_alike
             if is_visible:
                 visible[key] = visible.get(key, 0) + n_alike
-    sums = {key: (visible.get(key, 0), int(key in visible), n, 1) for key, n in every.items()}
-    if is_markdown(note.path):
+    for key, n_alike in every.items():
+        sums[key] = (n * visible.get(key, 0), n * (key in visible), n * n_alike, n)
+    if facts.is_topic:
         # A topic may be empty, and stays if its sections have expired.
-        is_whole = any(section.status != ARCHIVED for section in sections) or not sections
-        sums[TOPICS, ""] = (int(is_whole), 0, 1, 0)
-    if every:
-        sums[BYTES, ""] = (note.size if visible else 0, 0, note.size, 0)
+        is_whole = not sections or any(section.status != ARCHIVED for section, _, _ in sections)
+        sums[TOPICS, ""] = (n * is_whole, 0, n, 0)
     return sums
 
 
-def _list_keys(note: NoteFacts, section: SectionFacts) -> Iterator[Key]:
-    yield TOTAL, ""
-    yield from zip(COLUMNS, (value or NO_VALUE for value in section[: len(COLUMNS)]), strict=True)
-    day = section.day or note.day
-    yield "month", day[:7] if day else find_month(note.mtime_ns)
-    yield "size", find_size(note.size)
-    yield from _list_tag_keys(section.tags)
-    if note.extra or section.extra:
-        yield from _list_meta_keys(note.extra, section.extra)
+@lru_cache(maxsize=256)
+def _list_keys(
+    section: SectionFacts, month: str, size: str, day: str | None, extra: str | None
+) -> tuple[Key, ...]:
+    """Return the keys by which a section counts; all but `section` are facts of its note."""
+    columns = zip(COLUMNS, (value or NO_VALUE for value in section[: len(COLUMNS)]), strict=True)
+    own_day = section.day or day
+    return (
+        (TOTAL, ""),
+        *columns,
+        ("month", own_day[:7] if own_day else month),
+        ("size", size),
+        *_list_tag_keys(section.tags),
+        *(_list_meta_keys(extra, section.extra) if extra or section.extra else ()),
+    )
 
 
 @lru_cache(maxsize=16)
@@ -213,16 +245,28 @@ def fold_ascii(text: str) -> str:
 
 def read_note_counts(execute: Execute, file_id: int, moments: Sequence[Moment]) -> list[Sums]:
     """Return the numbers of a note as indexed, at each of the moments."""
-    note, sections = _read_facts(execute, file_id)
-    return [count_note(note, sections, moment) for moment in moments]
+    columns, facts = _read_facts(execute, file_id)
+    return [count_alike(facts, moment, n=1, n_bytes=columns[1]) for moment in moments]
 
 
-def _read_facts(execute: Execute, file_id: int) -> tuple[NoteFacts, list[SectionFacts]]:
-    [note] = execute(_NOTE, (file_id,))
-    return NoteFacts(*note), [SectionFacts(*row) for row in execute(_SECTIONS, (file_id,))]
+def _read_facts(execute: Execute, file_id: int) -> tuple[tuple[Any, ...], NoteFacts]:
+    [columns] = execute(_NOTE, (file_id,))
+    sections = map(SectionFacts._make, execute(_SECTIONS, (file_id,)))
+    return columns, NoteFacts.make(columns, sections)
 
 
 # --- commits ------------------------------------------------------------------------------------
+
+
+class _AlikeNotes(msgspec.Struct):
+    """The changes of notes with equal facts: the paths that no longer have these facts, and the
+    paths that have them now.
+    """
+
+    n: int = 0
+    n_bytes: int = 0
+    lost: set[str] = msgspec.field(default_factory=set)
+    gained: set[str] = msgspec.field(default_factory=set)
 
 
 class CountChanges:
@@ -231,8 +275,7 @@ class CountChanges:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._sums: dict[Key, list[int]] = {}
-        self._paths: dict[str, tuple[set[str], set[str]]] = {}
-        """The notes that had each kind, and the notes that have it now."""
+        self._alike: dict[NoteFacts, _AlikeNotes] = {}
         self._moment_s = float(connection.execute(_COUNTED).get or 0.0)
         self.moment = Moment.at(self._moment_s)
 
@@ -248,22 +291,21 @@ class CountChanges:
             self._add(new, 1)
             self._add(old, -1)
 
-    def add(self, note: NoteFacts, sections: Collection[SectionFacts]) -> None:
-        """Add the numbers of a note."""
-        sums = count_note(note, sections, self.moment)
-        self._add(sums, 1)
-        self._note_kinds(sums, note.path, is_gained=True)
+    def add(self, columns: tuple[Any, ...], sections: Iterable[SectionFacts]) -> None:
+        """Add the numbers of a note; `columns` are `COUNTED_OF_NOTE`."""
+        self._gain(columns, NoteFacts.make(columns, sections))
+
+    def subtract(self, columns: tuple[Any, ...], sections: Iterable[SectionFacts]) -> None:
+        """Subtract the numbers that a note had."""
+        self._lose(columns, NoteFacts.make(columns, sections))
 
     def add_stored(self, file_id: int) -> None:
         """Add the numbers of a note as it is in the database."""
-        self.add(*_read_facts(self._connection.execute, file_id))
+        self._gain(*_read_facts(self._connection.execute, file_id))
 
     def subtract_stored(self, file_id: int) -> None:
         """Subtract the numbers of a note that is about to change."""
-        note, sections = _read_facts(self._connection.execute, file_id)
-        sums = count_note(note, sections, self.moment)
-        self._add(sums, -1)
-        self._note_kinds(sums, note.path, is_gained=False)
+        self._lose(*_read_facts(self._connection.execute, file_id))
 
     def add_bytes(self, file_id: int, n_bytes: int) -> None:
         """Count a note that has become longer, but is counted by nothing else than before."""
@@ -271,6 +313,17 @@ class CountChanges:
         self._add({(BYTES, ""): (n_bytes if is_visible else 0, 0, n_bytes, 0)}, 1)
 
     def write(self) -> None:
+        paths: dict[str, tuple[set[str], set[str]]] = {}
+        for facts, alike in self._alike.items():
+            if alike.n or alike.n_bytes:
+                sums = count_alike(facts, self.moment, n=alike.n, n_bytes=alike.n_bytes)
+                self._add(sums, 1)
+            if alike.lost != alike.gained:
+                for kind in facts.kinds:
+                    lost, gained = paths.setdefault(kind, (set(), set()))
+                    lost |= alike.lost
+                    gained |= alike.gained
+        self._alike.clear()
         changed = [
             (field, value, *numbers)
             for (field, value), numbers in self._sums.items()
@@ -280,14 +333,28 @@ class CountChanges:
         gone = [key for key, numbers in self._sums.items() if numbers[2] < 0]
         self._connection.executemany(_DROP_EMPTY, gone)
         self._sums.clear()
-        for kind, (lost, gained) in self._paths.items():
+        for kind, (lost, gained) in paths.items():
             first = self._connection.execute(_FIRST, (kind,)).get
             if first is None or (first in lost and first not in gained):
                 self._connection.execute(_FIND_FIRST, (kind,))
             elif gained:
                 self._connection.execute(_PUT_FIRST, (min(first, *gained), kind))
-        self._paths.clear()
         self._connection.execute(_PUT_COUNTED, (repr(self._moment_s),))
+
+    def _find_alike(self, facts: NoteFacts) -> _AlikeNotes:
+        return self._alike.setdefault(facts, _AlikeNotes())
+
+    def _gain(self, columns: tuple[Any, ...], facts: NoteFacts) -> None:
+        alike = self._find_alike(facts)
+        alike.n += 1
+        alike.n_bytes += columns[1]
+        alike.gained.add(columns[0])
+
+    def _lose(self, columns: tuple[Any, ...], facts: NoteFacts) -> None:
+        alike = self._find_alike(facts)
+        alike.n -= 1
+        alike.n_bytes -= columns[1]
+        alike.lost.add(columns[0])
 
     def _add(self, sums: Mapping[Key, ValueNumbers], sign: int) -> None:
         for key, (n, n_notes, n_all, n_notes_all) in sums.items():
@@ -298,11 +365,6 @@ class CountChanges:
             numbers[1] += sign * n_notes
             numbers[2] += sign * n_all
             numbers[3] += sign * n_notes_all
-
-    def _note_kinds(self, sums: Sums, path: str, *, is_gained: bool) -> None:
-        for field, value in sums:
-            if field == "kind" and value != NO_VALUE:
-                self._paths.setdefault(value, (set(), set()))[is_gained].add(path)
 
 
 def _find_expiring(execute: Execute, one: Moment, other: Moment) -> Iterator[int]:

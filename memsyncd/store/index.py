@@ -438,8 +438,6 @@ class Index:
             counts["upserted"] += add_note(rows, self._ids, note, update.stat, update.read_at_ns)
             return [note.path]
         self.counts -= self._begin_change(rows, file_id, note.text)
-        _subtract(rows, file_id)
-        rows.recounted.add(file_id)
         plan = change_note(
             self._writer, rows, self._ids, file_id, note, update.stat, update.read_at_ns
         )

@@ -40,16 +40,15 @@ from memsyncd.core.search.filters import split_list, strip_links
 from memsyncd.core.search.words import MarkBlanker, SubwordFinder, fold, space_out
 from memsyncd.store.counts import (
     COLUMNS,
+    COUNTED_OF_NOTE,
     SECTION_FACTS,
     CountChanges,
     NoteFacts,
     SectionFacts,
-    find_month,
-    find_size,
 )
 from memsyncd.store.targets import LinkChanges, forget_links, pack_name, settle_links
 from memsyncd.store.texts import inflate, make_blocks
-from memsyncd.store.topics import value_topics
+from memsyncd.store.topics import TOPIC_COLUMNS, TopicSection, value_note, value_topics
 
 Row = tuple[Any, ...]
 
@@ -64,15 +63,15 @@ _FILE_COLUMNS = (
     "id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, day,"
     " kind, tags, topic, extra"
 )
+_VALUE_COLUMNS = "salience, latest, salience_all, latest_all"
 _FILE_VALUES = ",".join("?" * len(_FILE_COLUMNS.split(",")))
-_FILE = (
-    f"INSERT INTO files({_FILE_COLUMNS}) VALUES({_FILE_VALUES})"
-    " ON CONFLICT(id) DO UPDATE SET path=excluded.path, digest=excluded.digest,"
-    " size=excluded.size, mtime_ns=excluded.mtime_ns, ctime_ns=excluded.ctime_ns,"
-    " inode=excluded.inode, device=excluded.device, read_at_ns=excluded.read_at_ns,"
-    " lines=excluded.lines, title=excluded.title, day=excluded.day, kind=excluded.kind,"
-    " tags=excluded.tags, topic=excluded.topic, extra=excluded.extra"
+_FILE = f"INSERT INTO files({_FILE_COLUMNS}, {_VALUE_COLUMNS}) VALUES({_FILE_VALUES},?,?,?,?)"
+# The first value is the id.
+_FILE_UPDATE = "UPDATE files SET {} WHERE id = ?1".format(
+    ", ".join(f"{name} = ?{n}" for n, name in enumerate(_FILE_COLUMNS.split(", "), 1) if n > 1)
 )
+_VALUES_OF_FILE = f"SELECT {_VALUE_COLUMNS} FROM files WHERE id = ?"
+_VALUES_UPDATE = f"UPDATE files SET ({_VALUE_COLUMNS}) = (?2,?3,?4,?5) WHERE id = ?1"
 _SECTION_COLUMNS = (
     "file, slugs, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
     " status, task, session, source, created, updated, expires, day, topic, moment, is_empty, extra"
@@ -80,12 +79,19 @@ _SECTION_COLUMNS = (
 _get_counted_columns = itemgetter(
     *(_SECTION_COLUMNS.split(", ").index(name) for name in (*COLUMNS, "day", "expires", "extra"))
 )
-_COUNTED_OF_FILE = [
-    _FILE_COLUMNS.split(", ").index(name) for name in ("path", "size", "mtime_ns", "day", "extra")
-]
+_get_counted_of_file = itemgetter(*map(_FILE_COLUMNS.split(", ").index, COUNTED_OF_NOTE))
+_get_topic_columns = itemgetter(*map(_SECTION_COLUMNS.split(", ").index, TOPIC_COLUMNS))
 _SECTION_VALUES = ",".join("?" * len(_SECTION_COLUMNS.split(",")))
 _SECTION = f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,{_SECTION_VALUES})"
 _SECTION_UPDATE = f"UPDATE sections SET ({_SECTION_COLUMNS}) = ({_SECTION_VALUES}) WHERE id = ?"
+_OF_FILE = "file = ?"
+_SECTIONS_OF_FILE = (
+    f"SELECT id, {_SECTION_COLUMNS} FROM sections WHERE {_OF_FILE} ORDER BY start_line"
+)
+_STANDINGS_OF_FILE = (
+    "SELECT d.mark, d.kind, d.importance, d.is_archived FROM standing_files x"
+    " JOIN standings d ON d.id = x.standing WHERE x.file = ?"
+)
 _SAVED = "SELECT mtime_ns, day FROM files WHERE id = ?"
 _UNDATED = "SELECT id, updated, created FROM sections WHERE file = ? AND day IS NULL AND moment = ?"
 _TAG = "INSERT OR IGNORE INTO tags(section, tag) VALUES(?,?)"
@@ -122,15 +128,13 @@ _CHUNKS_OF_LINES = (
     f"SELECT id, section, digest, start_line, end_line, part FROM chunks WHERE {_OF_LINES}"
     " ORDER BY start_line, id"
 )
-_OF_FILE = "file = ?"
-_DELETE_OF_SECTIONS = "DELETE FROM {table} WHERE section IN (SELECT id FROM sections WHERE {where})"
 _FACTS_OF_LINES = f"SELECT {SECTION_FACTS} FROM sections s WHERE {_OF_LINES}"
 # What the salience and the time of a topic depend on.
 _VALUES = (
     "SELECT id, kind, importance, status, moment FROM sections"
     " WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
 )
-_NOTE_FACTS = "SELECT path, size, mtime_ns, day, extra FROM files WHERE id = ?"
+_NOTE_FACTS = f"SELECT {', '.join(COUNTED_OF_NOTE)} FROM files WHERE id = ?"
 _OUTLINE = (
     "SELECT slugs, heading, level, start_line FROM sections WHERE file = ? ORDER BY start_line"
 )
@@ -152,15 +156,32 @@ _DELETE_BLOCKS = "DELETE FROM texts WHERE file = ? AND start_line > ? AND start_
 _FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 
-# The tables with details of sections and of files. A change of a note rewrites these details; it is
-# compared with the deleted rows of some tables.
-_OF_SECTIONS = {
-    "tags": "",
-    "keywords": "",
-    "links": " RETURNING 1",
-    "blocks": " RETURNING section, name",
+# The tables with details of sections and of files, with the columns by which rows are compared: a
+# change of a note writes the tables in which its details differ. Their first column is `section` or
+# `file`.
+_DETAILS = {
+    "tags": "section, tag",
+    "keywords": "section, keyword",
+    "links": "section, line, target, heading, relation, kind, key",
+    "blocks": "section, name",
+    "problems": "file, line, code, problem, hint",
+    "secrets": "file, start_line, end_line, what",
+    "names": "file, name, key",
 }
-_OF_FILES = {"problems": "", "secrets": "", "names": " RETURNING name, key"}
+_READ_DETAILS = {
+    table: f"SELECT {columns} FROM {table} WHERE "
+    + (
+        "file = ?1"
+        if columns.startswith("file")
+        else "section IN (SELECT id FROM sections WHERE {})"
+    )
+    + (" ORDER BY line, rowid" if table == "links" else "")
+    for table, columns in _DETAILS.items()
+}
+_DELETE_DETAILS = {
+    table: f"DELETE FROM {table} WHERE {columns.partition(',')[0]} = ?"
+    for table, columns in _DETAILS.items()
+}
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 # Headings repeat: sections repeat the headings above them, and notes of a kind have equal headings.
@@ -171,9 +192,8 @@ class Rows(msgspec.Struct):
     """Rows to insert, in a list for each table. The flush has an order that foreign keys allow.
 
     The chunks in `deleted` are deleted first. `changed` are existing files for which rows were
-    collected: the rows must be flushed before such a file is read. `facts` are what new notes are
-    counted by; the changed files in `recounted` are counted after the flush, and the files in
-    `valued` are valued by `kinds`.
+    collected: the rows must be flushed before such a file is read. The changed files in `recounted`
+    are counted after the flush, and the files in `valued` are valued by `kinds`.
     """
 
     files: list[Row] = msgspec.field(default_factory=list)
@@ -193,7 +213,6 @@ class Rows(msgspec.Struct):
     deleted: list[int] = msgspec.field(default_factory=list)
     changed: set[int] = msgspec.field(default_factory=set)
     leading: LinkChanges = msgspec.field(default_factory=LinkChanges)
-    facts: list[tuple[NoteFacts, list[SectionFacts]]] = msgspec.field(default_factory=list)
     recounted: set[int] = msgspec.field(default_factory=set)
     counts: CountChanges | None = None
     valued: set[int] = msgspec.field(default_factory=set)
@@ -219,7 +238,9 @@ class Rows(msgspec.Struct):
             (self.secrets, _SENSITIVE_LINES), (self.texts, _TEXT),
             (self.chunks, _CHUNK), (self.fts, _FTS, _EXACT),
         )  # fmt: skip
-        last_link = connection.execute("SELECT max(rowid) FROM links").get or 0
+        last_link = None
+        if self.links:
+            last_link = connection.execute("SELECT max(rowid) FROM links").get or 0
         for rows, *statements in tables:
             if rows:
                 for statement in statements:
@@ -227,13 +248,10 @@ class Rows(msgspec.Struct):
                 rows.clear()
         settle_links(connection, self.leading, last_link)
         if self.counts is not None:
-            for note, sections in self.facts:
-                self.counts.add(note, sections)
             for file_id in self.recounted:
                 self.counts.add_stored(file_id)
             self.counts.write()
             value_topics(connection, self.valued, self.kinds)
-        self.facts.clear()
         self.recounted.clear()
         self.valued.clear()
 
@@ -265,16 +283,16 @@ class FtsRow(NamedTuple):
 def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) -> int:
     """Collect the rows of a new note; return the number of chunks."""
     file_id, ids.file = ids.file, ids.file + 1
-    rows.files.append(_file_row(file_id, note, stat, read_at_ns))
-    section_ids, facts = {}, []
-    for section, row in zip(note.sections, _make_section_rows(file_id, note, stat), strict=True):
-        section_ids[section.anchor], ids.section = ids.section, ids.section + 1
-        rows.sections.append((section_ids[section.anchor], *row))
-        facts.append(_find_facts(section, row))
-    rows.facts.append((_find_note_facts(rows.files[-1]), facts))
-    rows.valued.add(file_id)
-    _note_changes(rows, file_id, NO_DETAILS, _collect_details(rows, file_id, note, section_ids))
-    _collect_standings(rows, file_id, note, stat)
+    file_row = _file_row(file_id, note, stat, read_at_ns)
+    section_rows = list(_make_section_rows(file_id, note, stat))
+    rows.files.append((*file_row, *_value(rows, file_row, section_rows)))
+    section_ids = {section.anchor: n for n, section in enumerate(note.sections, ids.section)}
+    rows.sections.extend((n, *row) for n, row in enumerate(section_rows, ids.section))
+    ids.section += len(section_rows)
+    if rows.counts is not None:
+        rows.counts.add(_get_counted_of_file(file_row), _list_facts(note, section_rows))
+    _collect_details(None, rows, file_id, {}, _list_details(file_id, note, section_ids))
+    _collect_standings(rows, file_id, _find_standings(note), stat)
     rows.texts.extend((file_id, *block) for block in make_blocks(note.text, note.n_lines))
     _collect_chunks(rows, ids, file_id, note, section_ids)
     return len(note.chunks)
@@ -293,13 +311,23 @@ def change_note(
 
     Returns the changes of its chunks, which are collected in `rows`.
     """
-    is_moved = (
-        connection.execute("SELECT path FROM files WHERE id = ?", (file_id,)).get != note.path
-    )
+    [counted_before] = connection.execute(_NOTE_FACTS, (file_id,))
+    is_moved = counted_before[0] != note.path
     # The file's row is written at once: another note of the transaction may take its former path.
-    connection.execute(_FILE, _file_row(file_id, note, stat, read_at_ns))
-    details = _delete_details(connection, file_id, _OF_FILE, (file_id,))
-    section_ids, removed, is_parted = _change_sections(connection, ids, file_id, note, stat)
+    file_row = _file_row(file_id, note, stat, read_at_ns)
+    connection.execute(_FILE_UPDATE, file_row)
+    section_rows = list(_make_section_rows(file_id, note, stat))
+    existing_sections = connection.execute(_SECTIONS_OF_FILE, (file_id,)).fetchall()
+    details = _read_details(connection, _OF_FILE, (file_id,))
+    if rows.counts is not None:
+        rows.counts.subtract(counted_before, _list_stored_facts(existing_sections, details["tags"]))
+        rows.counts.add(_get_counted_of_file(file_row), _list_facts(note, section_rows))
+    section_ids, removed, is_parted = _change_sections(
+        connection, ids, note, section_rows, existing_sections
+    )
+    values = _value(rows, file_row, section_rows)
+    if values != connection.execute(_VALUES_OF_FILE, (file_id,)).fetchone():
+        connection.execute(_VALUES_UPDATE, (file_id, *values))
     _change_text(connection, file_id, note)
     existing = [
         ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
@@ -309,11 +337,16 @@ def change_note(
     if removed:
         keys = [(section_id,) for section_id in removed]
         connection.executemany("DELETE FROM sections WHERE id = ?", keys)
-    new_details = _collect_details(rows, file_id, note, section_ids)
-    _note_changes(rows, file_id, details, new_details, is_moved=is_moved, is_parted=is_parted)
-    rows.valued.add(file_id)
-    connection.execute("DELETE FROM standing_files WHERE file = ?", (file_id,))
-    _collect_standings(rows, file_id, note, stat)
+    new_details = _list_details(file_id, note, section_ids)
+    _collect_details(
+        connection, rows, file_id, details, new_details, is_moved=is_moved, is_parted=is_parted
+    )
+    standings = _find_standings(note)
+    if {*connection.execute(_STANDINGS_OF_FILE, (file_id,))} != standings:
+        connection.execute("DELETE FROM standing_files WHERE file = ?", (file_id,))
+        _collect_standings(rows, file_id, standings, stat)
+    elif standings:
+        move_standings(connection, file_id, stat)
     return plan
 
 
@@ -337,7 +370,7 @@ def patch_note(
     anchors = {f"{note.path}#{slugs}": row_id for slugs, row_id in section_ids.items()}
     if anchors.keys() != {section.anchor for section in note.sections}:
         raise AssertionError("a patch names other sections than the index has")
-    details = _delete_details(connection, file_id, _OF_LINES, lines)
+    details = _read_details(connection, _OF_LINES, lines)
     existing = [
         ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
         for row in connection.execute(_CHUNKS_OF_LINES, lines)
@@ -353,11 +386,12 @@ def patch_note(
         rows.valued.add(file_id)
     plan = _change_chunks(connection, rows, ids, file_id, note, anchors, existing)
     _patch_text(connection, file_id, patch)
-    rows.files.append(_file_row(file_id, note, stat, read_at_ns))
-    _note_changes(rows, file_id, details, _collect_details(rows, file_id, note, anchors))
+    connection.execute(_FILE_UPDATE, _file_row(file_id, note, stat, read_at_ns))
+    new_details = _list_details(file_id, note, anchors)
+    _collect_details(connection, rows, file_id, details, new_details)
     # The standings of the other sections of the file stay.
     move_standings(connection, file_id, stat)
-    _collect_standings(rows, file_id, note, stat)
+    _collect_standings(rows, file_id, _find_standings(note), stat)
     return plan, n_moved
 
 
@@ -381,34 +415,43 @@ def _count_patch(
     if rows.counts is None:
         return
     lines = (file_id, patch.start, patch.old_after)
-    old = sorted(map(SectionFacts._make, connection.execute(_FACTS_OF_LINES, lines)), key=repr)
-    section_rows = zip(
-        patch.note.sections, _make_section_rows(file_id, patch.note, stat), strict=True
-    )
-    new = sorted((_find_facts(section, row) for section, row in section_rows), key=repr)
-    [row_before] = connection.execute(_NOTE_FACTS, (file_id,))
-    note_before = NoteFacts._make(row_before)
-    note = _find_note_facts(_file_row(file_id, patch.note, stat, 0))
-    groups = [
-        (find_month(each.mtime_ns), find_size(each.size), each.day, each.extra)
-        for each in (note_before, note)
-    ]
-    if old == new and groups[0] == groups[1]:
-        rows.counts.add_bytes(file_id, note.size - note_before.size)
+    old = map(SectionFacts._make, connection.execute(_FACTS_OF_LINES, lines))
+    new = _list_facts(patch.note, list(_make_section_rows(file_id, patch.note, stat)))
+    [note_before] = connection.execute(_NOTE_FACTS, (file_id,))
+    note = _get_counted_of_file(_file_row(file_id, patch.note, stat, 0))
+    if NoteFacts.make(note_before, old) == NoteFacts.make(note, new):
+        rows.counts.add_bytes(file_id, note[1] - note_before[1])
     else:
         rows.counts.subtract_stored(file_id)
         rows.recounted.add(file_id)
 
 
-def _find_facts(section: Section, row: Row) -> SectionFacts:
-    """Return what a section with this row, without its id, is counted by."""
-    tags = section.meta.tags
+def _list_facts(note: Note, section_rows: Sequence[Row]) -> list[SectionFacts]:
+    """Return what the sections of a note, whose rows have no ids, are counted by."""
+    return [
+        _make_facts(row, section.meta.tags)
+        for section, row in zip(note.sections, section_rows, strict=True)
+    ]
+
+
+def _list_stored_facts(section_rows: Sequence[Row], tag_rows: Sequence[Row]) -> list[SectionFacts]:
+    """Return what the sections with these rows, which begin with their ids, are counted by."""
+    tags: dict[int, list[str]] = {}
+    for section, tag in tag_rows:
+        tags.setdefault(section, []).append(tag)
+    return [_make_facts(row[1:], tags.get(row[0], ())) for row in section_rows]
+
+
+def _make_facts(row: Row, tags: Collection[str]) -> SectionFacts:
     joined = "\x1f".join(sorted({*tags})) if tags else None
     return SectionFacts._make((*_get_counted_columns(row), joined))
 
 
-def _find_note_facts(row: Row) -> NoteFacts:
-    return NoteFacts(*(row[at] for at in _COUNTED_OF_FILE))
+def _value(rows: Rows, file_row: Row, section_rows: Sequence[Row]) -> Row:
+    """Return the values of a note in `_VALUE_COLUMNS`."""
+    path, _, mtime_ns, _, _ = _get_counted_of_file(file_row)
+    sections = [TopicSection._make(_get_topic_columns(row)) for row in section_rows]
+    return value_note(path, mtime_ns, sections, rows.kinds)
 
 
 def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
@@ -466,9 +509,8 @@ def drop_note(connection: apsw.Connection, rows: Rows, file_id: int) -> int:
         row[0] for row in connection.execute("SELECT id FROM chunks WHERE file = ?", (file_id,))
     ]
     rows.deleted += chunk_ids
-    _note_changes(
-        rows, file_id, _delete_details(connection, file_id, _OF_FILE, (file_id,)), NO_DETAILS
-    )
+    details = _read_details(connection, _OF_FILE, (file_id,))
+    _collect_details(None, rows, file_id, details, {})
     forget_links(connection, rows.leading, [file_id])
     connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
     return len(chunk_ids)
@@ -587,19 +629,22 @@ def _digest_columns(heading: str, tags: str, text: str) -> bytes:
 
 
 def _change_sections(
-    connection: apsw.Connection, ids: Ids, file_id: int, note: Note, stat: FileStat
+    connection: apsw.Connection,
+    ids: Ids,
+    note: Note,
+    section_rows: Sequence[Row],
+    existing_rows: Sequence[Row],
 ) -> tuple[dict[str, int], list[int], bool]:
-    """Write sections that are new or differ.
+    """Write sections that are new or differ. `existing_rows` begin with ids, in order of lines.
 
     Returns the id of each anchor, the ids of sections to remove, and whether the note has other
     sections than before, or in another order.
     """
-    columns = f"SELECT id, {_SECTION_COLUMNS} FROM sections WHERE file = ? ORDER BY start_line"
-    existing = {row[2]: row for row in connection.execute(columns, (file_id,))}
+    existing = {row[2]: row for row in existing_rows}
     slugs_before = [*existing]
     section_ids: dict[str, int] = {}
     added, changed = [], []
-    for section, row in zip(note.sections, _make_section_rows(file_id, note, stat), strict=True):
+    for section, row in zip(note.sections, section_rows, strict=True):
         old = existing.pop(row[1], None)
         if old is None:
             section_ids[section.anchor], ids.section = ids.section, ids.section + 1
@@ -640,60 +685,50 @@ def _patch_text(connection: apsw.Connection, file_id: int, patch: NotePatch) -> 
     connection.executemany(_TEXT, rows)
 
 
-class _Details(NamedTuple):
-    """The names of a note and of its blocks, as rows without the file; and whether it has links."""
-
-    names: frozenset[Row]
-    blocks: frozenset[Row]
-    has_links: bool
+_Details = Mapping[str, list[Row]]
+"""The details of a note or of some of its sections: the rows of the tables of `_DETAILS`."""
 
 
-NO_DETAILS = _Details(frozenset(), frozenset(), has_links=False)
-
-
-def _delete_details(
-    connection: apsw.Connection, file_id: int, where: str, bindings: Row
-) -> _Details:
-    """Delete the details of a file and of its sections that `where` selects."""
-    deleted = {
+def _read_details(connection: apsw.Connection, where: str, bindings: Row) -> _Details:
+    """Read the details of a file, and of its sections that `where` selects. The first of the
+    bindings is the file's id.
+    """
+    return {
         table: connection.execute(
-            _DELETE_OF_SECTIONS.format(table=table, where=where) + columns, bindings
+            statement.format(where), bindings if "{}" in statement else bindings[:1]
         ).fetchall()
-        for table, columns in _OF_SECTIONS.items()
+        for table, statement in _READ_DETAILS.items()
     }
-    deleted |= {
-        table: connection.execute(
-            f"DELETE FROM {table} WHERE file = ?{columns}", (file_id,)
-        ).fetchall()
-        for table, columns in _OF_FILES.items()
-    }
-    return _Details(
-        frozenset(deleted["names"]), frozenset(deleted["blocks"]), bool(deleted["links"])
-    )
 
 
-def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str, int]) -> _Details:
+def _list_details(file_id: int, note: Note, section_ids: dict[str, int]) -> _Details:
+    tags: list[Row] = []
+    keywords: list[Row] = []
     for section in note.sections:
         section_id = section_ids[section.anchor]
-        rows.tags.extend((section_id, tag) for tag in section.meta.tags)
+        tags.extend((section_id, tag) for tag in section.meta.tags)
         for key, value in section.meta.extra:
             if key.lower() == "keywords":
-                rows.keywords.extend((section_id, strip_links(word)) for word in split_list(value))
-    rows.links.extend(
-        (section_ids[k.anchor], k.line, k.target, k.heading, k.relation, k.kind, make_key(k.target))
-        for k in note.links
-    )
-    names = [pack_name(name) for name in _list_names(note)]
-    blocks = [(section_ids[block.anchor], block.name) for block in note.block_names]
+                keywords.extend((section_id, strip_links(word)) for word in split_list(value))
+    blocks: list[Row] = [(section_ids[block.anchor], block.name) for block in note.block_names]
     blocks += [(section_ids[section.anchor], key) for section, key in _list_ids(note)]
-    rows.names.extend((file_id, *name) for name in names)
-    rows.blocks.extend(blocks)
-    rows.problems.extend((file_id, p.line, p.code, p.problem, p.hint) for p in note.problems)
-    rows.secrets.extend((file_id, s.span.start, s.span.end, s.what) for s in note.secrets)
-    return _Details(frozenset(names), frozenset(blocks), bool(note.links))
+    return {
+        "tags": tags,
+        "keywords": keywords,
+        "links": [
+            (section_ids[k.anchor], k.line, k.target, k.heading, k.relation, k.kind,
+             make_key(k.target))
+            for k in note.links
+        ],
+        "blocks": blocks,
+        "problems": [(file_id, p.line, p.code, p.problem, p.hint) for p in note.problems],
+        "secrets": [(file_id, s.span.start, s.span.end, s.what) for s in note.secrets],
+        "names": [(file_id, *pack_name(name)) for name in _list_names(note)],
+    }  # fmt: skip
 
 
-def _note_changes(
+def _collect_details(
+    connection: apsw.Connection | None,
     rows: Rows,
     file_id: int,
     old: _Details,
@@ -702,26 +737,48 @@ def _note_changes(
     is_moved: bool = False,
     is_parted: bool = False,
 ) -> None:
-    """Note which links may lead elsewhere after a note has changed."""
+    """Replace the old details of a note by the new details in each table in which they differ, and
+    note which links may lead elsewhere. Without a connection the note is new, or its rows are
+    deleted with its file.
+    """
+    are_links_new = False
+    for table in _DETAILS:
+        before, after = old.get(table, []), new.get(table, [])
+        if table == "links":
+            # Their order counts. The links of a note that has moved may lead elsewhere.
+            are_links_new = before != after or (is_moved and bool(after))
+            if not are_links_new:
+                continue
+        elif before == after or sorted(before) == sorted(after):
+            continue
+        if connection is not None and before:
+            owners = [(owner,) for owner in {row[0] for row in before}]
+            connection.executemany(_DELETE_DETAILS[table], owners)
+        getattr(rows, table).extend(after)
     changes = rows.leading
-    names = old.names | new.names if is_moved else old.names ^ new.names
-    changes.keys.update(key for _, key in names)
-    changed = old.blocks ^ new.blocks
-    blocks = old.blocks | new.blocks if is_moved or is_parted else changed
+    names, blocks = (
+        ({*old.get(table, ())}, {*new.get(table, ())}) for table in ("names", "blocks")
+    )
+    changed = names[0] | names[1] if is_moved else names[0] ^ names[1]
+    changes.keys.update(key for _, _, key in changed)
+    changed = blocks[0] | blocks[1] if is_moved or is_parted else blocks[0] ^ blocks[1]
     # A name that begins with `^` is a name within its note.
-    changes.keys.update(name for _, name in blocks if name[:1] != "^")
-    if is_parted or any(name[:1] == "^" for _, name in changed):
+    changes.keys.update(name for _, name in changed if name[:1] != "^")
+    if is_parted or any(name[:1] == "^" for _, name in blocks[0] ^ blocks[1]):
         changes.parted.add(file_id)
-    if old.has_links or new.has_links:
+    if are_links_new:
         changes.linking.add(file_id)
 
 
-def _collect_standings(rows: Rows, file_id: int, note: Note, stat: FileStat) -> None:
-    standings = {
+def _find_standings(note: Note) -> set[Row]:
+    return {
         standing
         for section in note.sections
         if (standing := _find_standing(section.meta)) != NO_STANDING
     }
+
+
+def _collect_standings(rows: Rows, file_id: int, standings: set[Row], stat: FileStat) -> None:
     mtime_ns = stat_row(stat)[1]
     rows.standings |= standings
     rows.standing_files.extend((file_id, mtime_ns, *standing) for standing in standings)

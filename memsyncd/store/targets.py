@@ -114,9 +114,9 @@ def forget_links(connection: apsw.Connection, changes: LinkChanges, files: Itera
     _count(changes, connection.execute(_FORGET, (json.dumps([*files]),)))
 
 
-def settle_links(connection: apsw.Connection, changes: LinkChanges, after: int) -> None:
-    """Resolve the links whose rows are after `after`, and the links that the changes concern. All
-    other rows of the changed notes must be in the database.
+def settle_links(connection: apsw.Connection, changes: LinkChanges, after: int | None) -> None:
+    """Resolve the links whose rows are after `after`, None for no links, and the links that the
+    changes concern. All other rows of the changed notes must be in the database.
     """
     pending: dict[int, tuple[Any, ...]] = {}
     for statement, binding in (
@@ -144,7 +144,9 @@ def _count(changes: LinkChanges, rows: Iterable[tuple[Any, ...]]) -> None:
         changes.counted["dangling", relation] += n_dangling
 
 
-def _resolve(connection: apsw.Connection, rows: Sequence[tuple[Any, ...]], after: int) -> set[int]:
+def _resolve(
+    connection: apsw.Connection, rows: Sequence[tuple[Any, ...]], after: int | None
+) -> set[int]:
     """Write where these links lead. Returns the files with links that now lead elsewhere."""
     places = _Places(connection, {row[-1] for row in rows if row[-1]})
     resolver = LinkResolver(NoteNames(places.names), places)
@@ -157,7 +159,7 @@ def _resolve(connection: apsw.Connection, rows: Sequence[tuple[Any, ...]], after
         if leads != (file, place):
             leading.append((*leads, number))
             linking.add(source)
-        elif number > after:
+        elif after is not None and number > after:
             linking.add(source)
     connection.executemany(_LEAD, leading)
     return linking

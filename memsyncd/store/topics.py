@@ -7,7 +7,7 @@ sections are archived. `salience_all` and `latest_all` are the same with archive
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apsw
@@ -19,10 +19,9 @@ from memsyncd.core.paths import is_markdown
 from memsyncd.store.pool import Reader, encode_numbers
 
 _NOTE = "SELECT path, mtime_ns FROM files WHERE id = ?"
-_SECTIONS = (
-    "SELECT slugs, level, kind, priority, importance, status, moment FROM sections WHERE file = ?"
-    " ORDER BY start_line"
-)
+TOPIC_COLUMNS = ("slugs", "level", "kind", "priority", "importance", "status", "moment")
+"""The columns of sections on which the value of a topic depends; see `TopicSection`."""
+_SECTIONS = f"SELECT {', '.join(TOPIC_COLUMNS)} FROM sections WHERE file = ? ORDER BY start_line"
 _PUT = "UPDATE files SET salience = ?, latest = ?, salience_all = ?, latest_all = ? WHERE id = ?"
 _LIST = (
     "SELECT path, salience{all} FROM files WHERE {value}{all} IS NOT NULL {among}"
@@ -37,7 +36,9 @@ _COUNT = "SELECT count(*) FROM files WHERE salience{all} IS NOT NULL {among}"
 _KEPT = "SELECT {n} FROM counts WHERE field = 'topics'"
 
 
-class _TopicSection(NamedTuple):
+class TopicSection(NamedTuple):
+    """The columns `TOPIC_COLUMNS` of a section."""
+
     anchor: str
     level: int
     kind: str | None
@@ -54,22 +55,27 @@ def value_topics(
     rows: list[tuple[float | None, ...]] = []
     for file_id in files:
         [(path, mtime_ns)] = connection.execute(_NOTE, (file_id,))
-        if is_markdown(str(path)):
-            every = list(map(_TopicSection._make, connection.execute(_SECTIONS, (file_id,))))
-            saved_s = int(mtime_ns or 0) / 1e9
-            visible = [section for section in every if section.status != ARCHIVED]
-            whole = _value(every, kinds, saved_s)
-            part: tuple[float | None, float | None] = whole
-            if len(visible) < len(every):
-                part = _value(visible, kinds, saved_s) if visible else (None, None)
-            rows.append((*part, *whole, file_id))
-        else:
-            rows.append((None, None, None, None, file_id))
+        sections = list(map(TopicSection._make, connection.execute(_SECTIONS, (file_id,))))
+        rows.append((*value_note(str(path), int(mtime_ns), sections, kinds), file_id))
     connection.executemany(_PUT, rows)
 
 
+def value_note(
+    path: str, mtime_ns: int, sections: Sequence[TopicSection], kinds: Mapping[str, KindDefaults]
+) -> tuple[float | None, ...]:
+    """Return the columns `salience`, `latest`, `salience_all` and `latest_all` of a note."""
+    if not is_markdown(path):
+        return None, None, None, None
+    saved_s = mtime_ns / 1e9
+    visible = [section for section in sections if section.status != ARCHIVED]
+    whole = _value(sections, kinds, saved_s)
+    if len(visible) == len(sections):
+        return *whole, *whole
+    return *(_value(visible, kinds, saved_s) if visible else (None, None)), *whole
+
+
 def _value(
-    sections: list[_TopicSection], kinds: Mapping[str, KindDefaults], saved_s: float
+    sections: Sequence[TopicSection], kinds: Mapping[str, KindDefaults], saved_s: float
 ) -> tuple[float, float]:
     latest = max((section.moment for section in sections), default=saved_s)
     return value_topic(sections, kinds, {}), latest
