@@ -30,7 +30,7 @@ BALLAST_BYTES = 600_000
 def ballast(own: Home, mount: Mount) -> Path:
     """A large file on a small disk, which holds index, records and the list of workspaces."""
     disk = own.folder / "disk"
-    mount(disk, "2m")
+    mount(disk, "3m")
     own.env |= {"XDG_STATE_HOME": str(disk / "state"), "XDG_CACHE_HOME": str(disk / "cache")}
     ballast = disk / "ballast"
     ballast.write_bytes(bytes(BALLAST_BYTES))
