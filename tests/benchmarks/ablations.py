@@ -16,8 +16,7 @@ import msgspec
 from memsyncd.config import Config, SearchConfig
 from memsyncd.core.search import dates, passages, query, words
 from memsyncd.core.search.ranking import DEFAULT_RANKING
-from memsyncd.engine import candidates, plan, search
-from memsyncd.operations.context import run as context
+from memsyncd.engine import candidates, context, plan, search
 from memsyncd.store import candidates as word_candidates
 from memsyncd.store import search as store_search
 

@@ -160,6 +160,18 @@ def find_undeclared_errors(log: Path) -> set[tuple[str, str]]:
     return found
 
 
+def list_digests(client: Client, **params: Any) -> dict[str, str]:
+    """The digests of all notes in an index, by path, from all pages of the list."""
+    digests: dict[str, str] = {}
+    cursor = None
+    while True:
+        page = client.call("list", sections=False, limit=1000, cursor=cursor, **params)
+        digests |= {note["path"]: note["digest"] for note in page["notes"]}
+        cursor = page["cursor"]
+        if cursor is None:
+            return digests
+
+
 class Place:
     """One workspace of a daemon, and a client connected to it."""
 
@@ -197,10 +209,7 @@ class Place:
 
     def notes(self) -> dict[str, str]:
         """The content of the index: path and digest of every note."""
-        return {
-            note["path"]: note["digest"]
-            for note in self.client.call("list", workspace=self.id)["notes"]
-        }
+        return list_digests(self.client, workspace=self.id)
 
     def wait(self, is_so: Callable[[], bool], complaint: str) -> float:
         return wait_until(is_so, complaint)

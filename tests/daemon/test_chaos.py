@@ -44,6 +44,7 @@ from memsyncd.errors import MemsyncdError
 from memsyncd.operations.notes.declare import ListParams
 from memsyncd.operations.notes.read import list_notes
 from memsyncd.operations.search.declare import SearchParams
+from tests.daemon.conftest import list_digests
 from tests.watch.faults import fake_overflow, kill_reader
 
 if TYPE_CHECKING:
@@ -168,10 +169,7 @@ class DaemonUnderTest:
 
     def notes(self) -> dict[str, str]:
         try:
-            return {
-                note["path"]: note["digest"]
-                for note in self._client.call("list", workspace=self._id)["notes"]
-            }
+            return list_digests(self._client, workspace=self._id)
         except MemsyncdError as failure:
             return {"": failure.message}
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.client import Client
-from tests.daemon.conftest import read_notes, wait_until
+from tests.daemon.conftest import list_digests, read_notes, wait_until
 from tests.faults.conftest import code_of
 
 if TYPE_CHECKING:
@@ -109,9 +109,7 @@ def test_notes_that_did_not_fit_are_reported_and_indexed_once_there_is_room_with
             lambda: len(client.call("search", query="maple")["hits"]) == 6, "it did not go on"
         )
         wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
-        assert {
-            note["path"]: note["digest"] for note in client.call("list")["notes"]
-        } == read_notes(root)
+        assert list_digests(client) == read_notes(root)
     assert daemon.stop() == 0
     assert_nothing_was_rebuilt(own)
 
@@ -141,9 +139,7 @@ def test_a_first_index_that_does_not_fit_says_what_is_missing_and_is_completed_w
         assert "the disk is full" in answer["why_empty"]
         subprocess.run(["mount", "-o", "remount,size=100m", str(disk)], check=True)
         wait_until(lambda: status(client)["state"] == "ready", "it did not go on")
-        assert {
-            note["path"]: note["digest"] for note in client.call("list")["notes"]
-        } == read_notes(root)
+        assert list_digests(client) == read_notes(root)
         assert status(client)["pending"] == 0
     assert daemon.stop() == 0
     assert_nothing_was_rebuilt(own)
@@ -198,9 +194,7 @@ def test_writes_on_a_full_disk_change_nothing_and_acknowledged_ones_are_complete
         ballast.unlink()
         assert create("late.md", "maple\n") == ""
         wait_until(lambda: status(client)["state"] == "ready", "it did not go on")
-        assert {
-            note["path"]: note["digest"] for note in client.call("list")["notes"]
-        } == read_notes(root)
+        assert list_digests(client) == read_notes(root)
         assert client.call("search", query="maple")["hits"]
         client.call("undo", path=".memories/late.md")
         assert not (root / ".memories" / "late.md").exists()

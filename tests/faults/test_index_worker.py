@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.errors import NotFresh
-from tests.daemon.conftest import read_notes, wait_until
+from tests.daemon.conftest import list_digests, read_notes, wait_until
 from tests.faults.conftest import Launch, connect
 from tests.faults.test_hung_disk import Namespace
 from tests.proc import find_children, read_file
@@ -95,10 +95,10 @@ def wait_ready(client: Client, root: Path) -> None:
         if now["state"] != "ready" or now["pending"]:
             return False
         try:
-            listed = client.call("list")["notes"]
+            listed = list_digests(client)
         except NotFresh:
             return False  # on a busy machine its time limit may pass
-        return {note["path"]: note["digest"] for note in listed} == read_notes(root)
+        return listed == read_notes(root)
 
     wait_until(is_whole, "the index does not equal the disk", limit_s=LIMIT_S)
 
@@ -150,7 +150,7 @@ def test_a_first_index_answers_with_what_it_has_and_leaves_no_process_behind(own
         assert 0 < some["files"] < N_NOTES
         assert some["state"] == "indexing"
         assert some["pending"] > 0
-        assert 0 < len(client.call("list")["notes"]) < N_NOTES
+        assert 0 < len(list_digests(client)) < N_NOTES
         assert client.call("search", query="larch")["hits"]
         assert WORKER in read_file(f"/proc/{worker}/cmdline")
         process = client.call("metrics")["process"]
@@ -322,7 +322,7 @@ def test_a_disk_that_hangs_under_the_process_stalls_its_own_workspace_alone(
             write_many(other)
             added = client.call("workspace.add", path=str(other))["workspaces"][0]["id"]
             wait_until(
-                lambda: len(client.call("list", workspace=added)["notes"]) == N_NOTES,
+                lambda: len(list_digests(client, workspace=added)) == N_NOTES,
                 "the other workspace has to wait",
                 limit_s=LIMIT_S,
             )

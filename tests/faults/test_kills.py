@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.errors import MemsyncdError
-from tests.daemon.conftest import read_notes, wait_until
+from tests.daemon.conftest import list_digests, read_notes, wait_until
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
@@ -76,9 +76,7 @@ class KillLoop:
             def is_whole() -> bool:
                 status: dict[str, Any] = client.call("status")["workspaces"][0]
                 is_ready = status["state"] == "ready" and not status["pending"]
-                return is_ready and {
-                    note["path"]: note["digest"] for note in client.call("list")["notes"]
-                } == read_notes(self.root)
+                return is_ready and list_digests(client) == read_notes(self.root)
 
             wait_until(is_whole, "the index does not equal the disk")
             for number in self.chance.sample(range(N_NOTES), 3):

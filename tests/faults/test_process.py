@@ -15,7 +15,7 @@ import pytest
 from memsyncd.client import Client
 from memsyncd.daemon.resources import OPEN_FILES_NEEDED
 from memsyncd.errors import MemsyncdError
-from tests.daemon.conftest import REPOSITORY, read_notes, wait_until
+from tests.daemon.conftest import REPOSITORY, list_digests, read_notes, wait_until
 from tests.faults.conftest import connect
 from tests.programs import FILE_CLOCK
 
@@ -38,9 +38,7 @@ def find(client: Client, word: str, **options: object) -> list[str]:
 
 
 def equals_disk(client: Client, root: Path) -> bool:
-    return {note["path"]: note["digest"] for note in client.call("list")["notes"]} == read_notes(
-        root
-    )
+    return list_digests(client) == read_notes(root)
 
 
 @pytest.mark.skipif(not QUEUE.exists(), reason="needs inotify")

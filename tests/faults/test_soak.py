@@ -22,7 +22,7 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError
-from tests.daemon.conftest import read_notes, wait_until
+from tests.daemon.conftest import list_digests, read_notes, wait_until
 from tests.proc import count_watches, list_names, read_file
 
 if TYPE_CHECKING:
@@ -241,9 +241,7 @@ def live_through(
         assert workload.failures == []
 
         def equals_disk() -> bool:
-            return {
-                note["path"]: note["digest"] for note in client.call("list")["notes"]
-            } == read_notes(root)
+            return list_digests(client) == read_notes(root)
 
         wait_until(equals_disk, "the index differs from the disk", limit_s=SETTLE_S)
         wait_until(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.daemon.conftest import read_notes, wait_until
+from tests.daemon.conftest import list_digests, read_notes, wait_until
 from tests.faults.conftest import code_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def find(client: Client, word: str) -> list[str]:
 
 
 def list_notes(client: Client) -> dict[str, str]:
-    return {note["path"]: note["digest"] for note in client.call("list")["notes"]}
+    return list_digests(client)
 
 
 def write(client: Client, path: str = "written.md") -> str:
