@@ -11,7 +11,7 @@ expired in between.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -34,6 +34,8 @@ NO_VALUE = "\0"
 # The sizes of groups, in powers of 4 from 1,024 bytes: `0-1 KiB`, `1-4 KiB`.
 SIZES = tuple((most * 1024, f"{most // 4}-{most} KiB") for most in (1, 4, 16, 64, 256))
 LARGEST = "over 256 KiB"
+_SIZE_LIMITS = [most for most, _ in SIZES]
+_GROUPS_OF_SIZES = [*(name for _, name in SIZES), LARGEST]
 # The spellings of a value whose case does not count. The spelling without capitals has no row.
 _SPELLING = "spelling:"
 
@@ -111,8 +113,11 @@ class NoteFacts(NamedTuple):
     def make(cls, columns: tuple[Any, ...], sections: Iterable[SectionFacts]) -> NoteFacts:
         """`columns` are `COUNTED_OF_NOTE`."""
         path, size, mtime_ns, day, extra = columns
-        alike = frozenset(Counter(sections).items())
-        return cls(is_markdown(path), find_month(mtime_ns), find_size(size), day, extra, alike)
+        alike: dict[SectionFacts, int] = {}
+        for section in sections:
+            alike[section] = alike.get(section, 0) + 1
+        month, group = find_month(mtime_ns), find_size(size)
+        return cls(is_markdown(path), month, group, day, extra, frozenset(alike.items()))
 
     @property
     def kinds(self) -> set[str]:
@@ -193,7 +198,7 @@ def find_month(mtime_ns: int) -> str:
 
 
 def find_size(size: int) -> str:
-    return next((name for most, name in SIZES if size < most), LARGEST)
+    return _GROUPS_OF_SIZES[bisect_right(_SIZE_LIMITS, size)]
 
 
 @lru_cache(maxsize=256)
@@ -433,8 +438,7 @@ class KeptCounts:
         counts |= {value: self.read(field, value) for value in corrected}
         present = [(value, *numbers) for value, numbers in counts.items() if numbers[0]]
         if field == "size":
-            order_of_sizes = [*(name for _, name in SIZES), LARGEST]
-            present.sort(key=lambda row: order_of_sizes.index(row[0]))
+            present.sort(key=lambda row: _GROUPS_OF_SIZES.index(row[0]))
         elif field == "month":
             present.sort(key=lambda row: row[0], reverse=True)
         else:

@@ -291,8 +291,13 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
     ids.section += len(section_rows)
     if rows.counts is not None:
         rows.counts.add(_get_counted_of_file(file_row), _list_facts(note, section_rows))
-    _collect_details(None, rows, file_id, {}, _list_details(file_id, note, section_ids))
-    _collect_standings(rows, file_id, _find_standings(note), stat)
+    details = _list_details(file_id, note, section_ids)
+    for table, added in details.items():
+        if added:
+            getattr(rows, table).extend(added)
+    _note_changes(rows.leading, file_id, {}, details, are_links_new=bool(note.links))
+    if standings := _find_standings(note):
+        _collect_standings(rows, file_id, standings, stat)
     rows.texts.extend((file_id, *block) for block in make_blocks(note.text, note.n_lines))
     _collect_chunks(rows, ids, file_id, note, section_ids)
     return len(note.chunks)
@@ -338,8 +343,15 @@ def change_note(
         keys = [(section_id,) for section_id in removed]
         connection.executemany("DELETE FROM sections WHERE id = ?", keys)
     new_details = _list_details(file_id, note, section_ids)
-    _collect_details(
-        connection, rows, file_id, details, new_details, is_moved=is_moved, is_parted=is_parted
+    are_links_new = _change_details(connection, rows, details, new_details, is_moved=is_moved)
+    _note_changes(
+        rows.leading,
+        file_id,
+        details,
+        new_details,
+        are_links_new=are_links_new,
+        is_moved=is_moved,
+        is_parted=is_parted,
     )
     standings = _find_standings(note)
     if {*connection.execute(_STANDINGS_OF_FILE, (file_id,))} != standings:
@@ -388,7 +400,8 @@ def patch_note(
     _patch_text(connection, file_id, patch)
     connection.execute(_FILE_UPDATE, _file_row(file_id, note, stat, read_at_ns))
     new_details = _list_details(file_id, note, anchors)
-    _collect_details(connection, rows, file_id, details, new_details)
+    are_links_new = _change_details(connection, rows, details, new_details)
+    _note_changes(rows.leading, file_id, details, new_details, are_links_new=are_links_new)
     # The standings of the other sections of the file stay.
     move_standings(connection, file_id, stat)
     _collect_standings(rows, file_id, _find_standings(note), stat)
@@ -510,7 +523,8 @@ def drop_note(connection: apsw.Connection, rows: Rows, file_id: int) -> int:
     ]
     rows.deleted += chunk_ids
     details = _read_details(connection, _OF_FILE, (file_id,))
-    _collect_details(None, rows, file_id, details, {})
+    are_links_lost = bool(details["links"])
+    _note_changes(rows.leading, file_id, details, {}, are_links_new=are_links_lost)
     forget_links(connection, rows.leading, [file_id])
     connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
     return len(chunk_ids)
@@ -727,23 +741,15 @@ def _list_details(file_id: int, note: Note, section_ids: dict[str, int]) -> _Det
     }  # fmt: skip
 
 
-def _collect_details(
-    connection: apsw.Connection | None,
-    rows: Rows,
-    file_id: int,
-    old: _Details,
-    new: _Details,
-    *,
-    is_moved: bool = False,
-    is_parted: bool = False,
-) -> None:
-    """Replace the old details of a note by the new details in each table in which they differ, and
-    note which links may lead elsewhere. Without a connection the note is new, or its rows are
-    deleted with its file.
+def _change_details(
+    connection: apsw.Connection, rows: Rows, old: _Details, new: _Details, *, is_moved: bool = False
+) -> bool:
+    """Replace the old details of a note by the new details in each table in which they differ;
+    return whether its links are replaced.
     """
     are_links_new = False
-    for table in _DETAILS:
-        before, after = old.get(table, []), new.get(table, [])
+    for table, before in old.items():
+        after = new[table]
         if table == "links":
             # Their order counts. The links of a note that has moved may lead elsewhere.
             are_links_new = before != after or (is_moved and bool(after))
@@ -751,11 +757,24 @@ def _collect_details(
                 continue
         elif before == after or sorted(before) == sorted(after):
             continue
-        if connection is not None and before:
+        if before:
             owners = [(owner,) for owner in {row[0] for row in before}]
             connection.executemany(_DELETE_DETAILS[table], owners)
         getattr(rows, table).extend(after)
-    changes = rows.leading
+    return are_links_new
+
+
+def _note_changes(
+    changes: LinkChanges,
+    file_id: int,
+    old: _Details,
+    new: _Details,
+    *,
+    are_links_new: bool,
+    is_moved: bool = False,
+    is_parted: bool = False,
+) -> None:
+    """Note which links may lead elsewhere after a note has changed."""
     names, blocks = (
         ({*old.get(table, ())}, {*new.get(table, ())}) for table in ("names", "blocks")
     )

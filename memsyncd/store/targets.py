@@ -51,6 +51,13 @@ _NAMED = (
     "SELECT n.key, f.path, n.name, f.id FROM json_each(?) k CROSS JOIN names n ON n.key = k.value"
     " CROSS JOIN files f ON f.id = n.file"
 )
+# The first section with each of these blocks or ids.
+_BLOCKS = (
+    "SELECT k.value, f.id, s.id, f.path || '#' || s.slugs FROM json_each(?) k"
+    " CROSS JOIN sections s ON s.id = (SELECT b.section FROM blocks b"
+    " JOIN sections s ON s.id = b.section JOIN files f ON f.id = s.file WHERE b.name = k.value"
+    " ORDER BY f.path, s.start_line LIMIT 1) CROSS JOIN files f ON f.id = s.file"
+)
 _BLOCK = (
     "SELECT f.id, s.id, f.path || '#' || s.slugs FROM blocks b JOIN sections s ON s.id = b.section"
     " JOIN files f ON f.id = s.file WHERE b.name = ? AND (?2 = '' OR f.path = ?2)"
@@ -172,8 +179,10 @@ class _Places:
         self._connection = connection
         self.ids: dict[str, tuple[int, int | None]] = {}
         """The file and the section of each place that was found."""
+        self._keys = frozenset(keys)
+        self._blocks: dict[str, str] | None = None
         named: list[tuple[str, str, str]] = []
-        wanted = json.dumps([key for key in keys if not is_block_reference(key)])
+        wanted = json.dumps([key for key in self._keys if not is_block_reference(key)])
         for key, path, name, file in connection.execute(_NAMED, (wanted,)):
             self.ids[path] = file, None
             named.append((key, path, unpack_name(path, name, key)))
@@ -185,12 +194,24 @@ class _Places:
         return [anchor for _, _, anchor in rows]
 
     def find_block(self, block: str, path: str = "") -> str | None:
+        if not path and block in self._keys:
+            return self._find_named(block)
         row = self._connection.execute(_BLOCK, (block, path)).fetchone()
         if row is None:
             return None
         file, section, anchor = row
         self.ids[anchor] = file, section
         return str(anchor)
+
+    def _find_named(self, key: str) -> str | None:
+        """Find the block that a key names, and with the first of them the blocks of all keys."""
+        if self._blocks is None:
+            self._blocks = {}
+            wanted = json.dumps([*self._keys])
+            for name, file, section, anchor in self._connection.execute(_BLOCKS, (wanted,)):
+                self._blocks[name] = anchor
+                self.ids[anchor] = file, section
+        return self._blocks.get(key)
 
 
 def pack_name(name: str) -> tuple[str, str]:

@@ -8,12 +8,13 @@ sections are archived. `salience_all` and `latest_all` are the same with archive
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import apsw
 
 from memsyncd.core.editing.fields import value_topic
-from memsyncd.core.editing.kinds import KindDefaults
+from memsyncd.core.editing.kinds import KindDefaults, find_importance
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.paths import is_markdown
 from memsyncd.store.pool import Reader, encode_numbers
@@ -78,7 +79,23 @@ def _value(
     sections: Sequence[TopicSection], kinds: Mapping[str, KindDefaults], saved_s: float
 ) -> tuple[float, float]:
     latest = max((section.moment for section in sections), default=saved_s)
-    return value_topic(sections, kinds, {}), latest
+    weights = [
+        (section.level, section.priority, find_importance(kinds, section.kind, section.importance))
+        for section in sections
+    ]
+    return _value_weights(tuple(weights)), latest
+
+
+@lru_cache(maxsize=256)
+def _value_weights(weights: tuple[tuple[int, str | None, float], ...]) -> float:
+    """Return the value of a topic from the level, priority and importance of its sections: many
+    notes have the same.
+    """
+    sections = [
+        TopicSection("", level, None, priority, importance, None, 0)
+        for level, priority, importance in weights
+    ]
+    return value_topic(sections, {}, {})
 
 
 class Topics:
