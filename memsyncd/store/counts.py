@@ -334,9 +334,10 @@ class CountChanges:
             for (field, value), numbers in self._sums.items()
             if any(numbers)
         ]
-        self._connection.executemany(_ADD, changed)
-        gone = [key for key, numbers in self._sums.items() if numbers[2] < 0]
-        self._connection.executemany(_DROP_EMPTY, gone)
+        if changed:
+            self._connection.executemany(_ADD, changed)
+        if gone := [key for key, numbers in self._sums.items() if numbers[2] < 0]:
+            self._connection.executemany(_DROP_EMPTY, gone)
         self._sums.clear()
         for kind, (lost, gained) in paths.items():
             first = self._connection.execute(_FIRST, (kind,)).get

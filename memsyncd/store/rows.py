@@ -66,12 +66,14 @@ _FILE_COLUMNS = (
 _VALUE_COLUMNS = "salience, latest, salience_all, latest_all"
 _FILE_VALUES = ",".join("?" * len(_FILE_COLUMNS.split(",")))
 _FILE = f"INSERT INTO files({_FILE_COLUMNS}, {_VALUE_COLUMNS}) VALUES({_FILE_VALUES},?,?,?,?)"
+_VALUE_NUMBERS = ",".join(f"?{_FILE_VALUES.count('?') + n}" for n in range(1, 5))
 # The first value is the id.
 _FILE_UPDATE = "UPDATE files SET {} WHERE id = ?1".format(
     ", ".join(f"{name} = ?{n}" for n, name in enumerate(_FILE_COLUMNS.split(", "), 1) if n > 1)
 )
-_VALUES_OF_FILE = f"SELECT {_VALUE_COLUMNS} FROM files WHERE id = ?"
-_VALUES_UPDATE = f"UPDATE files SET ({_VALUE_COLUMNS}) = (?2,?3,?4,?5) WHERE id = ?1"
+_VALUED_FILE_UPDATE = _FILE_UPDATE.replace(
+    " WHERE", f", ({_VALUE_COLUMNS}) = ({_VALUE_NUMBERS}) WHERE"
+)
 _SECTION_COLUMNS = (
     "file, slugs, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
     " status, task, session, source, created, updated, expires, day, topic, moment, is_empty, extra"
@@ -134,6 +136,7 @@ _VALUES = (
     "SELECT id, kind, importance, status, moment FROM sections"
     " WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
 )
+_CHANGED_FILE = f"SELECT {', '.join(COUNTED_OF_NOTE)}, {_VALUE_COLUMNS} FROM files WHERE id = ?"
 _NOTE_FACTS = f"SELECT {', '.join(COUNTED_OF_NOTE)} FROM files WHERE id = ?"
 _OUTLINE = (
     "SELECT slugs, heading, level, start_line FROM sections WHERE file = ? ORDER BY start_line"
@@ -251,7 +254,8 @@ class Rows(msgspec.Struct):
             for file_id in self.recounted:
                 self.counts.add_stored(file_id)
             self.counts.write()
-            value_topics(connection, self.valued, self.kinds)
+            if self.valued:
+                value_topics(connection, self.valued, self.kinds)
         self.recounted.clear()
         self.valued.clear()
 
@@ -316,12 +320,17 @@ def change_note(
 
     Returns the changes of its chunks, which are collected in `rows`.
     """
-    [counted_before] = connection.execute(_NOTE_FACTS, (file_id,))
+    before: Any = connection.execute(_CHANGED_FILE, (file_id,)).fetchone()
+    counted_before, values_before = before[: len(COUNTED_OF_NOTE)], before[len(COUNTED_OF_NOTE) :]
     is_moved = counted_before[0] != note.path
     # The file's row is written at once: another note of the transaction may take its former path.
     file_row = _file_row(file_id, note, stat, read_at_ns)
-    connection.execute(_FILE_UPDATE, file_row)
     section_rows = list(_make_section_rows(file_id, note, stat))
+    values = _value(rows, file_row, section_rows)
+    if values == values_before:
+        connection.execute(_FILE_UPDATE, file_row)
+    else:
+        connection.execute(_VALUED_FILE_UPDATE, (*file_row, *values))
     existing_sections = connection.execute(_SECTIONS_OF_FILE, (file_id,)).fetchall()
     details = _read_details(connection, _OF_FILE, (file_id,))
     if rows.counts is not None:
@@ -330,9 +339,6 @@ def change_note(
     section_ids, removed, is_parted = _change_sections(
         connection, ids, note, section_rows, existing_sections
     )
-    values = _value(rows, file_row, section_rows)
-    if values != connection.execute(_VALUES_OF_FILE, (file_id,)).fetchone():
-        connection.execute(_VALUES_UPDATE, (file_id, *values))
     _change_text(connection, file_id, note)
     existing = [
         ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
