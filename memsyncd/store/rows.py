@@ -71,6 +71,15 @@ _VALUE_NUMBERS = ",".join(f"?{_FILE_VALUES.count('?') + n}" for n in range(1, 5)
 _FILE_UPDATE = "UPDATE files SET {} WHERE id = ?1".format(
     ", ".join(f"{name} = ?{n}" for n, name in enumerate(_FILE_COLUMNS.split(", "), 1) if n > 1)
 )
+# For a change of text alone: it leaves the columns of most indexes as they are.
+_N_OF_STAT = _FILE_COLUMNS.split(", ").index("title")
+_TEXT_OF_FILE_UPDATE = "UPDATE files SET {} WHERE id = ?1".format(
+    ", ".join(
+        f"{name} = ?{n}"
+        for n, name in enumerate(_FILE_COLUMNS.split(", ")[:_N_OF_STAT], 1)
+        if name not in ("id", "path")
+    )
+)
 _VALUED_FILE_UPDATE = _FILE_UPDATE.replace(
     " WHERE", f", ({_VALUE_COLUMNS}) = ({_VALUE_NUMBERS}) WHERE"
 )
@@ -136,7 +145,7 @@ _VALUES = (
     "SELECT id, kind, importance, status, moment FROM sections"
     " WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
 )
-_CHANGED_FILE = f"SELECT {', '.join(COUNTED_OF_NOTE)}, {_VALUE_COLUMNS} FROM files WHERE id = ?"
+_CHANGED_FILE = f"SELECT {_FILE_COLUMNS}, {_VALUE_COLUMNS} FROM files WHERE id = ?"
 _NOTE_FACTS = f"SELECT {', '.join(COUNTED_OF_NOTE)} FROM files WHERE id = ?"
 _OUTLINE = (
     "SELECT slugs, heading, level, start_line FROM sections WHERE file = ? ORDER BY start_line"
@@ -321,14 +330,17 @@ def change_note(
     Returns the changes of its chunks, which are collected in `rows`.
     """
     before: Any = connection.execute(_CHANGED_FILE, (file_id,)).fetchone()
-    counted_before, values_before = before[: len(COUNTED_OF_NOTE)], before[len(COUNTED_OF_NOTE) :]
-    is_moved = counted_before[0] != note.path
+    is_moved = before[1] != note.path
     # The file's row is written at once: another note of the transaction may take its former path.
     file_row = _file_row(file_id, note, stat, read_at_ns)
     section_rows = list(_make_section_rows(file_id, note, stat))
     values = _value(rows, file_row, section_rows)
-    if values == values_before:
-        connection.execute(_FILE_UPDATE, file_row)
+    row_before, counted_before = before[: len(file_row)], _get_counted_of_file(before)
+    if values == before[len(file_row) :]:
+        if not is_moved and row_before[_N_OF_STAT:] == file_row[_N_OF_STAT:]:
+            connection.execute(_TEXT_OF_FILE_UPDATE, file_row[:_N_OF_STAT])
+        else:
+            connection.execute(_FILE_UPDATE, file_row)
     else:
         connection.execute(_VALUED_FILE_UPDATE, (*file_row, *values))
     existing_sections = connection.execute(_SECTIONS_OF_FILE, (file_id,)).fetchall()
