@@ -334,19 +334,13 @@ def change_note(
     # The file's row is written at once: another note of the transaction may take its former path.
     file_row = _file_row(file_id, note, stat, read_at_ns)
     section_rows = list(_make_section_rows(file_id, note, stat))
-    values = _value(rows, file_row, section_rows)
-    row_before, counted_before = before[: len(file_row)], _get_counted_of_file(before)
-    if values == before[len(file_row) :]:
-        if not is_moved and row_before[_N_OF_STAT:] == file_row[_N_OF_STAT:]:
-            connection.execute(_TEXT_OF_FILE_UPDATE, file_row[:_N_OF_STAT])
-        else:
-            connection.execute(_FILE_UPDATE, file_row)
-    else:
-        connection.execute(_VALUED_FILE_UPDATE, (*file_row, *values))
+    _change_file(connection, before, (*file_row, *_value(rows, file_row, section_rows)))
     existing_sections = connection.execute(_SECTIONS_OF_FILE, (file_id,)).fetchall()
     details = _read_details(connection, _OF_FILE, (file_id,))
     if rows.counts is not None:
-        rows.counts.subtract(counted_before, _list_stored_facts(existing_sections, details["tags"]))
+        rows.counts.subtract(
+            _get_counted_of_file(before), _list_stored_facts(existing_sections, details["tags"])
+        )
         rows.counts.add(_get_counted_of_file(file_row), _list_facts(note, section_rows))
     section_ids, removed, is_parted = _change_sections(
         connection, ids, note, section_rows, existing_sections
@@ -378,6 +372,17 @@ def change_note(
     elif standings:
         move_standings(connection, file_id, stat)
     return plan
+
+
+def _change_file(connection: apsw.Connection, old: Row, new: Row) -> None:
+    """Change the row of a file, with its values."""
+    n_columns = len(_FILE_COLUMNS.split(", "))
+    if old[n_columns:] != new[n_columns:]:
+        connection.execute(_VALUED_FILE_UPDATE, new)
+    elif old[1] != new[1] or old[_N_OF_STAT:] != new[_N_OF_STAT:]:
+        connection.execute(_FILE_UPDATE, new[:n_columns])
+    else:
+        connection.execute(_TEXT_OF_FILE_UPDATE, new[:_N_OF_STAT])
 
 
 def patch_note(
