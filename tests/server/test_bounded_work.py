@@ -62,7 +62,7 @@ GROWING: dict[str, str] = {
     "topic.list": "reads the sections of recalled topics until no other can be among the first",
     "task.ready": "judges up to 2,000 open sections of tasks",
     "task.list of all tasks": NAMES_ALL,
-    "task.context": "names all sections that it leaves out",
+    "task.context": "reads all sections of the task",
     "session.list": "groups all sections of sessions, without their texts",
     "triage": "reads the texts of all sections with the tag before the limit",
     "profile": "counts the tags and kinds of all sections of the project, without their texts",
