@@ -34,7 +34,7 @@ from memsyncd.store.connection import (
     truncate_wal,
 )
 from memsyncd.store.pool import Reader
-from memsyncd.store.rows import Ids, Row, Rows, add_note, read_stat_row
+from memsyncd.store.rows import N_VALUE_COLUMNS, Ids, Row, Rows, add_note, read_stat_row
 from memsyncd.store.texts import inflate, read_note_text
 
 SUFFIX = "-check"
@@ -608,7 +608,8 @@ def _make_rows(note: Note, recorded: Recorded) -> dict[str, list[Row]]:
     slugs = {row[0]: row[2] for row in rows.sections}
     file = rows.files[0]
     return {
-        "file": [(file[2], file[3], *file[9:])],
+        # The numbers of a topic, at the end, depend on the configured kinds.
+        "file": [(file[2], file[3], *file[9:-N_VALUE_COLUMNS])],
         "sections": [row[2:] for row in rows.sections],
         "tags": list(dict.fromkeys((slugs[row[0]], row[1]) for row in rows.tags)),
         "keywords": list(dict.fromkeys((slugs[row[0]], row[1]) for row in rows.keywords)),

@@ -64,6 +64,7 @@ _FILE_COLUMNS = (
     " kind, tags, topic, extra"
 )
 _VALUE_COLUMNS = "salience, latest, salience_all, latest_all"
+N_VALUE_COLUMNS = len(_VALUE_COLUMNS.split(","))
 _FILE_VALUES = ",".join("?" * len(_FILE_COLUMNS.split(",")))
 _FILE = f"INSERT INTO files({_FILE_COLUMNS}, {_VALUE_COLUMNS}) VALUES({_FILE_VALUES},?,?,?,?)"
 _VALUE_NUMBERS = ",".join(f"?{_FILE_VALUES.count('?') + n}" for n in range(1, 5))

@@ -157,6 +157,7 @@ def ask(bench: Bench) -> None:
     build_block(workspace)
     [note, *_] = list_notes(workspace, SEARCH_POLICY, ListParams(kind="decision", tag="ops")).notes
     read_place(workspace, GetParams(anchor=note.sections[0].anchor), now_ns=1)
+    assert list_notes(workspace, SEARCH_POLICY, ListParams(sort="worth")).notes
     find_links(workspace, SEARCH_POLICY, LinksParams(path="MEMORY.md"))
     find_links(workspace, SEARCH_POLICY, LinksParams(dangling=True))
     for is_all in (False, True):
