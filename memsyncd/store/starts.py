@@ -27,6 +27,8 @@ from memsyncd.store.rows import PINNED_TAG
 N_RECENT_NOTES = 20
 # The most combinations in one statement: SQLite allows 500 in a compound SELECT.
 MAX_STANDINGS = 100
+# If the sections of too few files pass the filters, the files are read again, this many times more.
+MORE_FILES = 8
 
 _MARK = f"""CASE
   WHEN EXISTS (SELECT 1 FROM tags WHERE section = s.id AND tag = '{PINNED_TAG}' COLLATE NOCASE)
@@ -42,17 +44,23 @@ _OF_FILES = (
 _IN_ORDER = "ORDER BY f.mtime_ns DESC, f.path, c.start_line, c.id LIMIT :limit"
 _STANDINGS = "SELECT id, mark, kind, importance FROM standings"
 _TIMES = "SELECT mtime_ns FROM standing_files WHERE standing = {}"
-# The times are merged in their order, so SQLite reads no more of them than the limit. All files
+# The times are merged in their order, so SQLite reads no more of them than `n_files`. All files
 # saved at the last of these times are read, because their paths decide between them.
 _OF_STANDINGS = f"""
 SELECT {_COLUMNS}, d.mark FROM standings d CROSS JOIN standing_files x ON x.standing = d.id
   AND x.mtime_ns >= (
-    SELECT min(mtime_ns) FROM ({{times}} ORDER BY mtime_ns DESC LIMIT :limit)
+    SELECT min(mtime_ns) FROM ({{times}} ORDER BY mtime_ns DESC LIMIT :n_files)
   )
 CROSS JOIN files f ON f.id = x.file {_OF_FILES}
 WHERE d.id IN (SELECT value FROM json_each(:standings)) AND f.path <> :passed_over
   AND s.kind IS d.kind AND s.importance IS d.importance
   AND (s.status IS 'archived') = d.is_archived AND {_MARK} = d.mark {{condition}} {_IN_ORDER}
+"""
+_N_FILES = """
+SELECT count(*) FROM (
+  SELECT 1 FROM standing_files WHERE standing IN (SELECT value FROM json_each(:standings))
+  LIMIT :most
+)
 """
 _IS_PINNED = f"coalesce(s.importance >= :pin_at, 0) OR {_MARK} = 'pinned'"
 _OF_MEMORY = f"""
@@ -189,15 +197,29 @@ class _StartSearch:
         """Read the best chunks of some standings of equal importance."""
         chunks: list[StartChunk] = []
         for start in range(0, len(standings), MAX_STANDINGS):
-            some = standings[start : start + MAX_STANDINGS]
-            chunks += self._read(
+            chunks += self._read_newest(standings[start : start + MAX_STANDINGS], reason, limit)
+        return sort_start_chunks(chunks)[:limit]
+
+    def _read_newest(
+        self, standings: Sequence[int], reason: StartReason, limit: int
+    ) -> list[StartChunk]:
+        """Read the first `limit` chunks of the files saved last that have these standings."""
+        numbers, n_files = encode_numbers(standings), limit
+        while True:
+            chunks = self._read(
                 _OF_STANDINGS,
-                " UNION ALL ".join(map(_TIMES.format, some)),
-                standings=encode_numbers(some),
+                " UNION ALL ".join(map(_TIMES.format, standings)),
+                standings=numbers,
                 limit=limit,
+                n_files=n_files,
                 passed_over="" if reason == "pinned" else MEMORY_FILE,
             )
-        return sort_start_chunks(chunks)[:limit]
+            if len(chunks) >= limit:
+                return chunks
+            [(n_all,)] = self._rows(_N_FILES, standings=numbers, most=n_files + 1)
+            if n_all <= n_files:
+                return chunks
+            n_files *= MORE_FILES
 
     def _rows(self, statement: str, times: str = "", **bindings: Any) -> Iterable[Any]:
         sql = statement.format(condition=self._condition, times=times)

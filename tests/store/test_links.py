@@ -202,9 +202,13 @@ def test_links_lead_where_a_computation_from_nothing_says(
         updates: list[Update] = []
         for name in gone & disk.keys():
             text, new_name = disk.pop(name), f"moved/{name}"
-            updates.append(
-                put(new_name, text, tick=tick, moved_from=name) if is_renaming else DropNote(name)
-            )
+            # A note that takes the place of another is no move for a scan.
+            is_move = is_renaming and new_name not in disk
+            if not is_move:
+                updates.append(DropNote(name))
+            if is_renaming:
+                moved_from = name if is_move else None
+                updates.append(put(new_name, text, tick=tick, moved_from=moved_from))
             disk |= {new_name: text} if is_renaming else {}
         texts = {name: front + "\n".join(lines) + "\n" for name, (front, lines) in notes.items()}
         updates += (put(name, text, tick=tick) for name, text in texts.items())

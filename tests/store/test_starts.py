@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig, GuardConfig
@@ -111,6 +111,17 @@ def find_reason(path: str, meta: dict[str, str]) -> str:
     return "project" if meta.get("lifecycle") == "project" else "recent"
 
 
+# The note that was saved last has none of the sections that pass the filter.
+@example(
+    changes=[
+        ("MEMORY.md", "put", [{"importance": "0.95"}], 2),
+        (".memories/a.md", "put", [{"importance": "0.95", "tags": "[b]"}], 1),
+    ],
+    filters=Filters(tags=("b",)),
+    limit=1,
+    n_recent=1,
+    is_listed=False,
+)
 @given(
     changes=CHANGES,
     filters=FILTERS,
