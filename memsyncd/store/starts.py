@@ -121,8 +121,9 @@ def find_start_chunks(
     """
     condition, bindings = compile_section_filters(reader, filters)
     condition = f"AND {condition}" if condition else ""
-    search = _StartSearch(reader, policy, condition, bindings, limit)
-    is_listed = not filters.is_empty and search.is_narrow()
+    is_filtered = not filters.is_empty
+    search = _StartSearch(reader, policy, condition, bindings, limit, is_filtered=is_filtered)
+    is_listed = is_filtered and search.is_narrow()
     by_reason = search.list_passing() if is_listed else search.walk()
     return [chunk for reason in START_REASONS for chunk in by_reason.get(reason, ())]
 
@@ -137,6 +138,8 @@ class _StartSearch:
         condition: str,
         bindings: Mapping[str, Any],
         limit: int,
+        *,
+        is_filtered: bool,
     ) -> None:
         self._reader = reader
         self._policy = policy
@@ -151,6 +154,7 @@ class _StartSearch:
             "n_notes": N_RECENT_NOTES,
         }
         self._limit = limit
+        self._is_filtered = is_filtered
 
     def is_narrow(self) -> bool:
         """True if few sections pass the filters."""
@@ -214,7 +218,8 @@ class _StartSearch:
                 n_files=n_files,
                 passed_over="" if reason == "pinned" else MEMORY_FILE,
             )
-            if len(chunks) >= limit:
+            # Without filters each of these files has such a section.
+            if len(chunks) >= limit or not self._is_filtered:
                 return chunks
             [(n_all,)] = self._rows(_N_FILES, standings=numbers, most=n_files + 1)
             if n_all <= n_files:
