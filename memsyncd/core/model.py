@@ -160,14 +160,15 @@ def find_moment(updated: str | None, created: str | None, day: str | None, mtime
     return mtime_ns // _DAY_NS * int(_DAY_S)
 
 
-_COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
+SECTION_COMMENT: Final = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
+"""The comment with the metadata of a section, and the blanks and ends of lines above it."""
 
 
 def strip_section_comment(text: str) -> str:
     """Return the text of a section, below its heading, without its comment."""
     text = text.strip()
     # Most sections have no comment, and begin with a letter.
-    return _COMMENT.sub("", text, count=1).strip() if "<!--" in text else text
+    return SECTION_COMMENT.sub("", text, count=1).strip() if "<!--" in text else text
 
 
 def has_text(level: int, text: str) -> bool:

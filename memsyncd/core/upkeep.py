@@ -21,7 +21,7 @@ from memsyncd.core.editing.sections import find_heading_end, find_sections_bytes
 from memsyncd.core.markdown.decode import decode_note, is_utf16
 from memsyncd.core.markdown.frontmatter import find_front_matter, find_section_meta
 from memsyncd.core.markdown.scanner import HEADING, split_blocks
-from memsyncd.core.model import ARCHIVED, Meta, Section
+from memsyncd.core.model import ARCHIVED, Meta, Section, strip_section_comment
 
 # --- Archiving ------------------------------------------------------------------------------------
 
@@ -219,7 +219,6 @@ def _split_mark(data: bytes) -> tuple[bytes, bytes]:
 # The key of the metadata, and the relation of the link, that name the source.
 DISCOVERED_FROM: Final = "discovered_from"
 
-_MEMORY_COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
 _NO_LINK = re.compile(r"[\[\]|#]")
 
 
@@ -249,11 +248,7 @@ def _find_text(lines: Sequence[str]) -> str:
     """Return the text of a memory without its heading and its own comment."""
     blocks = split_blocks(lines)
     first = blocks[0].end if blocks and blocks[0].kind == HEADING else 0
-    return (
-        _MEMORY_COMMENT.sub("", "\n".join(lines[first:]), count=1).strip()
-        if first
-        else "\n".join(lines).strip()
-    )
+    return strip_section_comment("\n".join(lines[first:])) if first else "\n".join(lines).strip()
 
 
 def find_promoted(sections: Sequence[Section], anchor: str, tag: str) -> str | None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import KindDefaults, find_importance
 from memsyncd.core.guard.secrets import redact
+from memsyncd.core.model import SECTION_COMMENT, has_text
 from memsyncd.core.paths import has_wildcard, is_note_name
 from memsyncd.core.search.context import ContextChunk
 from memsyncd.core.search.filters import EVERYTHING, NO_FILTERS
@@ -54,7 +55,6 @@ BLOCKED_BY, CHECKPOINT = "blocked_by", "checkpoint"
 MAX_JUDGED = 2_000
 # How many values one filter takes.
 MAX_VALUES = 32
-_COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
 _NAMES = re.compile(r"[\s,\[\]]+")
 
 
@@ -189,10 +189,10 @@ class WorkReader(NamedTuple):
                     continue
                 first = section.span.start - 1 + bool(section.level)
                 text = "\n".join(lines[first : section.span.end])
-                text = _COMMENT.sub(_keep_lines, text, count=1).rstrip()
-                body = text.lstrip()
-                if not body or (section.level == 0 and body.startswith("---")):
+                if not has_text(section.level, text):
                     continue
+                text = SECTION_COMMENT.sub(_keep_lines, text, count=1).rstrip()
+                body = text.lstrip()
                 described = TaskSection(
                     anchor=section.anchor,
                     path=note.path,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
@@ -27,7 +26,7 @@ from memsyncd.core.editing.sections import (
     split_note_sections,
 )
 from memsyncd.core.markdown.frontmatter import list_tags
-from memsyncd.core.model import Meta
+from memsyncd.core.model import SECTION_COMMENT, Meta
 from memsyncd.core.upkeep import FORMER_STATUS
 from memsyncd.engine.additions import choose_note, place_added
 from memsyncd.engine.edit import Decide, Edit, Put, check_digest, make_put
@@ -51,7 +50,6 @@ from memsyncd.store.sections import read_digest
 COMMAND: Final = "memory.replace"
 # Metadata that the new memory does not take from the former.
 _LEFT_BEHIND: Final = frozenset((FORMER_STATUS, "id", "discovered_from", "title"))
-_COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
 _TEXTS: Final = (
     "kind", "importance", "priority", "lifecycle", "source", "task", "session", "topic",
 )  # fmt: skip
@@ -130,7 +128,7 @@ def _inherit(place: NamedPlace, data: bytes, params: ReplaceParams, target: str)
 def _read_body(path: str, data: bytes, anchor: str) -> str:
     own = data[slice(*find_sections_bytes(path, data)[anchor])]
     text = own[find_heading_end(path, own) or 0 :].decode("utf-8", "replace")
-    return _COMMENT.sub("", text, count=1)
+    return SECTION_COMMENT.sub("", text, count=1)
 
 
 def _make_addition(params: ReplaceParams, meta: Meta, heading: str) -> Addition:
