@@ -402,7 +402,9 @@ def patch_note(
     note = patch.note
     lines = (file_id, patch.start, patch.old_after)
     section_ids = dict(connection.execute(_SECTION_IDS, lines))
-    _count_patch(connection, rows, file_id, patch, stat)
+    file_row = _file_row(file_id, note, stat, read_at_ns)
+    section_rows = list(_make_section_rows(file_id, note, stat))
+    _count_patch(connection, rows, file_row, section_rows, patch)
     anchors = {f"{note.path}#{slugs}": row_id for slugs, row_id in section_ids.items()}
     if anchors.keys() != {section.anchor for section in note.sections}:
         raise AssertionError("a patch names other sections than the index has")
@@ -415,14 +417,16 @@ def patch_note(
     numbers = (json.dumps([*section_ids.values()]),)
     values = connection.execute(_VALUES, numbers).fetchall()
     is_moved = move_moments(connection, file_id, stat)
-    section_rows = zip(note.sections, _make_section_rows(file_id, note, stat), strict=True)
-    changed = [(*row, anchors[section.anchor]) for section, row in section_rows]
+    changed = [
+        (*row, anchors[section.anchor])
+        for section, row in zip(note.sections, section_rows, strict=True)
+    ]
     connection.executemany(_SECTION_UPDATE, changed)
     if is_moved or values != connection.execute(_VALUES, numbers).fetchall():
         rows.valued.add(file_id)
     plan = _change_chunks(connection, rows, ids, file_id, note, anchors, existing)
     _patch_text(connection, file_id, patch)
-    connection.execute(_FILE_UPDATE, _file_row(file_id, note, stat, read_at_ns))
+    connection.execute(_FILE_UPDATE, file_row)
     new_details = _list_details(file_id, note, anchors)
     are_links_new = _change_details(connection, rows, details, new_details)
     _note_changes(rows.leading, file_id, details, new_details, are_links_new=are_links_new)
@@ -444,18 +448,23 @@ def _shift_below(connection: apsw.Connection, file_id: int, patch: NotePatch) ->
 
 
 def _count_patch(
-    connection: apsw.Connection, rows: Rows, file_id: int, patch: NotePatch, stat: FileStat
+    connection: apsw.Connection,
+    rows: Rows,
+    file_row: Row,
+    section_rows: Sequence[Row],
+    patch: NotePatch,
 ) -> None:
-    """Count a note that is about to be patched. Most patches change nothing by which it is counted
-    but its size.
+    """Count a note that is about to be patched to these rows. Most patches change nothing by which
+    it is counted but its size.
     """
     if rows.counts is None:
         return
+    file_id = file_row[0]
     lines = (file_id, patch.start, patch.old_after)
     old = map(SectionFacts._make, connection.execute(_FACTS_OF_LINES, lines))
-    new = _list_facts(patch.note, list(_make_section_rows(file_id, patch.note, stat)))
+    new = _list_facts(patch.note, section_rows)
     [note_before] = connection.execute(_NOTE_FACTS, (file_id,))
-    note = _get_counted_of_file(_file_row(file_id, patch.note, stat, 0))
+    note = _get_counted_of_file(file_row)
     if NoteFacts.make(note_before, old) == NoteFacts.make(note, new):
         rows.counts.add_bytes(file_id, note[1] - note_before[1])
     else:
