@@ -77,8 +77,8 @@ _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class SectionFacts(NamedTuple):
-    """What a section is counted by, in the order of `SECTION_FACTS`. `extra` is JSON, `tags` are
-    sorted and have a separator between them.
+    """The values by which a section is counted, in the order of `SECTION_FACTS`. `extra` is JSON,
+    `tags` are sorted and have a separator between them.
     """
 
     kind: str | None
@@ -95,8 +95,9 @@ class SectionFacts(NamedTuple):
 
 
 class NoteFacts(NamedTuple):
-    """What a note is counted by, besides its path and its exact size. Notes with equal facts are
-    counted together, and a change that leaves the facts of a note as they are changes no count.
+    """The values by which a note is counted, besides its path and its exact size. Notes with equal
+    facts are counted together, and a change that leaves the facts of a note as they are changes no
+    count.
     """
 
     is_topic: bool

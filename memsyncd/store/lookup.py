@@ -444,14 +444,13 @@ def _select_sections(
     """
     conditions = [allowed] if allowed else []
     source = FROM_SECTIONS
-    if files is not None and is_by_file:
-        source = _OF_FILES
+    if files is not None:
         bindings = {**bindings, "of_files": files}
-    elif files is not None:
-        conditions.append("s.file IN (SELECT value FROM json_each(:of_files))")
-        bindings = {**bindings, "of_files": files}
-    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"{source} {where} ORDER BY s.file, s.start_line", bindings
+        if is_by_file:
+            source = _OF_FILES
+        else:
+            conditions.append("s.file IN (SELECT value FROM json_each(:of_files))")
+    return f"{source}{_where(conditions)} ORDER BY s.file, s.start_line", bindings
 
 
 def _note(row: tuple[Any, ...], sections: tuple[StoredSection, ...]) -> StoredNote:
