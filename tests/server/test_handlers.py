@@ -255,10 +255,12 @@ def test_an_answer_from_before_the_event_of_a_save_is_handled_says_that_a_note_i
         other.mkdir()
         (other / "MEMORY.md").write_text("# Birch\n")
         await bench.add(other)
-        is_over, watcher = threading.Event(), bench.workspaces.watching.watcher
+        is_holding, is_over = threading.Event(), threading.Event()
+        watcher = bench.workspaces.watching.watcher
         handle = watcher._on_event
 
         def hold(*event: Any) -> None:
+            is_holding.set()
             assert is_over.wait(LIMIT_S)
             handle(*event)
 
@@ -272,9 +274,11 @@ def test_an_answer_from_before_the_event_of_a_save_is_handled_says_that_a_note_i
             # The folder may not be watched yet.
             for number in itertools.count():
                 save(f"larch{number}")
-                if bench.workspaces.watching.find_unhandled() is not None:
+                if is_holding.is_set():
                     break
                 await asyncio.sleep(0.01)
+        await wait_for(lambda: not bench.workspaces.count_jobs())
+        save(f"larch{(number := number + 1)}")
         found = await bench.ask(
             "search", SearchParams(query=f"larch{number}", workspace=workspace.id)
         )
