@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import SimpleNamespace as Args
 
-    from memsyncd.core.editing.merge import Lines, MergedLines
     from memsyncd.terminal.console import Console
 
 FILE = ".gitattributes"
@@ -130,44 +129,15 @@ def _run_git(root: str, *words: str) -> str | None:
 
 
 def _merge(args: Args, console: Console) -> int:
-    from memsyncd.core.editing.merge import mark_conflict, merge_notes
+    """Merge, and write the note. If it cannot be merged, git keeps our version, as a conflict."""
+    from memsyncd.core.editing.merge import merge_notes
 
     base, ours, theirs = (_read(path) for path in (args.base, args.ours, args.theirs))
-    # If the merge below fails, git finds both versions, marked as a conflict.
-    sides = [text.decode("utf-8", "surrogateescape").splitlines() for text in (ours, theirs)]
-    _write_lines(args.ours, mark_conflict(*sides))
-    merged = merge_notes(args.path, base, ours, theirs, merge_lines=merge_lines)
+    merged = merge_notes(args.path or NOTES[0], base, ours, theirs)
     _write(args.ours, merged.data)
-    for name in merged.conflicts:
-        console.terminal.report(clean_line(f"conflict in {args.path}: {name}"))
-    return 1 if merged.conflicts else 0
-
-
-def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> MergedLines:
-    """Merge lines with `git merge-file`, or with `merge_texts` if git is missing or fails."""
-    import tempfile
-
-    from memsyncd.core.editing.merge import OURS, THEIRS, MergedLines, merge_texts
-
-    with tempfile.TemporaryDirectory(prefix="memsyncd-merge-") as folder:
-        names = [os.path.join(folder, name) for name in ("ours", "base", "theirs")]
-        for name, lines in zip(names, (ours, base, theirs), strict=True):
-            _write_lines(name, lines)
-        labels = ("-L", OURS, "-L", "base", "-L", THEIRS)
-        try:
-            done = subprocess.run(
-                ("git", "merge-file", "-p", *labels, *names),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-            )
-        except OSError:
-            return merge_texts(base, ours, theirs)
-    # The status is the number of conflicts, at most 127, or 255 for an error.
-    if done.returncode > 127:
-        return merge_texts(base, ours, theirs)
-    text = done.stdout.decode("utf-8", "surrogateescape")
-    return MergedLines(tuple(text.split("\n")[:-1]), has_conflict=done.returncode > 0)
+    for anchor in merged.conflicts:
+        console.terminal.report(clean_line(f"two texts stay; choose one: memsyncd choose {anchor}"))
+    return 0
 
 
 def _read(path: str) -> bytes:
@@ -177,10 +147,6 @@ def _read(path: str) -> bytes:
     except OSError as error:
         hint = "git calls this command; set it up with: memsyncd init --merge-driver"
         raise BadRequest(f"{path} cannot be read: {error.strerror}", hint=hint) from None
-
-
-def _write_lines(path: str, lines: Lines) -> None:
-    _write(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
 
 
 def _write(path: str, data: bytes) -> None:
@@ -195,7 +161,7 @@ COMMANDS = {
             Argument("base", "BASE", "the file with the version that both come from"),
             Argument("ours", "OURS", "the file with our version; it gets the merged note"),
             Argument("theirs", "THEIRS", "the file with the other version"),
-            Argument("path", "NOTE", "the path of the note in its repository"),
+            Argument("path", "[NOTE]", "the path of the note in its repository"),
         ),
         examples=("memsyncd init --merge-driver", "memsyncd merge-driver %O %A %B %P"),
     ),

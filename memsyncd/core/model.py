@@ -75,6 +75,9 @@ def find_tier(worth: float, *, hot_from: float, warm_from: float) -> Tier:
 ARCHIVED: Final = "archived"
 ID_KEY: Final = "id"
 """The key of the metadata for the id that a memory has in another system. It is a name of it."""
+CONFLICT_KEY: Final = "conflict"
+"""The key in the comment of a section that holds the other text of a conflict. Its value is the
+part of the first section's anchor after `#`."""
 NO_EXTRA: tuple[tuple[str, str], ...] = ()
 
 

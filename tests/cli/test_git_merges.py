@@ -16,10 +16,8 @@ from memsyncd.cli.git_merges import (
     find_missing,
     is_tracked,
     make_driver,
-    merge_lines,
 )
 from memsyncd.core.editing.additions import Addition, append_section
-from memsyncd.core.editing.merge import MergedLines, merge_notes
 from memsyncd.core.editing.topics import append_value
 from memsyncd.core.upkeep import archive_sections
 from memsyncd.errors import Unwritable
@@ -112,14 +110,15 @@ def test_acts_on_one_section_and_values_of_one_field_are_merged_by_git(repositor
     remember(repository, path, "Main words")
     commit(repository)
     assert git(repository, "merge", "-q", "other").returncode == 0
-    made = "<!-- memory: {{kind: decision, tags: [{}], created: 2026-11-20T10:00:00Z{}}} -->\n"
+    made = "<!-- memory: {{kind: decision, tags: [{}], created: 2026-11-20T10:00:00Z}} -->\n"
     assert note.read_text() == (
         "# Notes\n\nThe first line.\n\n"
-        f"## One about pools\n{made.format('a, b', ', priority: P1, status: archived')}One about pools\n\n"
-        f"## Log\n{made.format('a', '')}- 2026-11-21T11:00:00Z from main\n"
+        "## One about pools\n<!-- memory: {kind: decision, tags: [a, b], priority: P1, "
+        "created: 2026-11-20T10:00:00Z} -->\nOne about pools\n\n"
+        f"## Log\n{made.format('a')}- 2026-11-21T11:00:00Z from main\n"
         "- 2026-11-21T10:00:00Z from the branch\n\nLog\n\n"
-        f"## Branch words\n{made.format('a', '')}Branch words\n\n"
-        f"## Main words\n{made.format('a', '')}Main words\n"
+        f"## Branch words\n{made.format('a')}Branch words\n\n"
+        f"## Main words\n{made.format('a')}Main words\n"
     )
 
 
@@ -135,9 +134,7 @@ def change_line(root: Path, new: str) -> None:
     commit(root)
 
 
-def test_lines_that_both_branches_have_changed_are_a_conflict_that_git_shows(
-    repository: Path,
-) -> None:
+def test_of_texts_that_both_branches_have_changed_both_stay(repository: Path) -> None:
     add_driver(str(repository), PROGRAM)
     commit(repository)
     git(repository, "checkout", "-qb", "other")
@@ -147,12 +144,35 @@ def test_lines_that_both_branches_have_changed_are_a_conflict_that_git_shows(
     remember(repository, "MEMORY.md", "Main words")
     commit(repository)
     done = git(repository, "merge", "-q", "other")
-    assert done.returncode != 0
-    assert b"conflict in MEMORY.md: Notes" in done.stderr
-    assert b"UU MEMORY.md" in git(repository, "status", "--short").stdout
+    assert done.returncode == 0
+    assert b"memsyncd choose MEMORY.md#notes/notes\n" in done.stderr
     text = (repository / "MEMORY.md").read_text()
-    assert "\n<<<<<<< ours\nours\n=======\ntheirs\n>>>>>>> theirs\n" in text
-    assert "## Main words" in text
+    assert text.startswith("# Notes\n\ntheirs\n\n## Main words\n")
+    assert text.endswith("\n\n## Notes\n<!-- memory: {conflict: notes} -->\n\nours\n")
+    # On the other branch git gives the same note.
+    git(repository, "checkout", "-q", "other")
+    git(repository, "merge", "-q", "main~1")
+    git(repository, "merge", "-q", "main")
+    assert (repository / "MEMORY.md").read_text() == text
+
+
+def test_a_note_that_cannot_be_merged_stays_as_it_is_and_git_says_so(repository: Path) -> None:
+    add_driver(str(repository), PROGRAM)
+    note = repository / "MEMORY.md"
+    note.write_bytes("# Notes\n\nThe first line.\n".encode("utf-16"))
+    commit(repository)
+    git(repository, "checkout", "-qb", "other")
+    note.write_bytes("# Notes\n\ntheirs\n".encode("utf-16"))
+    commit(repository)
+    git(repository, "checkout", "-q", "main")
+    ours = "# Notes\n\nours\n".encode("utf-16")
+    note.write_bytes(ours)
+    commit(repository)
+    done = git(repository, "merge", "-q", "other")
+    assert done.returncode != 0
+    assert b"MEMORY.md is UTF-16" in done.stderr
+    assert b"UU MEMORY.md" in git(repository, "status", "--short").stdout
+    assert note.read_bytes() == ours
 
 
 def test_a_clone_without_the_program_merges_lines_or_has_a_conflict(repository: Path) -> None:
@@ -175,18 +195,6 @@ def test_a_program_at_any_path_is_called(tmp_path: Path) -> None:
     driver = make_driver((str(program),)).replace("%%", "%").replace("%O %A %B %P", "o a b p")
     subprocess.run(["sh", "-c", driver], cwd=tmp_path, check=True)
     assert (tmp_path / "called").read_text() == "merge-driver o a b p\n"
-
-
-def test_the_lines_of_a_text_are_merged_by_git_itself() -> None:
-    base = ("a", "b", "c", "d", "e", "f\udcff")
-    ours, theirs = ("A", *base[1:]), (*base[:5], "F\udcff")
-    assert merge_lines(base, ours, theirs) == MergedLines(("A", *base[1:5], "F\udcff"), False)  # noqa: FBT003
-    merged = merge_lines(base, ours, ("x", *base[1:]))
-    assert merged.has_conflict
-    assert merged.lines[:5] == ("<<<<<<< ours", "A", "=======", "x", ">>>>>>> theirs")
-    section = "## A\n\n{}\n\nkept\n\n{}\n\n## B\n".format
-    sides = (section(*words).encode() for words in (("a", "b"), ("a", "B"), ("A", "b")))
-    assert merge_notes("n.md", *sides, merge_lines=merge_lines).data.decode() == section("A", "B")
 
 
 def test_other_lines_of_the_attributes_stay_and_union_is_replaced(repository: Path) -> None:

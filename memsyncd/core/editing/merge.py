@@ -2,129 +2,100 @@ r"""Merge two versions of a note by their sections.
 
 Both versions, ours and theirs, come from one older note, the base, and are compared with it. Each
 version is searched for the sections of the base, by id, time of creation, text and heading. A
-change that only one version has made is taken. If both versions have added sections, or values to a
-field, all of these stay. Metadata are merged key by key; the result has the tags of both versions
-and the newer `updated`. `merge_lines` merges lines of a section that both versions have changed.
+change that only one version has made is taken. If both versions have added sections, all of these
+stay. `merge_parts` merges the metadata and the text of a section that both versions have changed. A
+section that one version has deleted stays if the other has changed it.
 
-A merge never mixes two sections. It puts git's conflict markers around as few lines as possible in
-three cases: both versions change the same heading, key or lines; one version deletes a section that
-the other changes; the parser would not find the same sections in the merged note.
+If both versions have changed the same heading or the same lines, both texts stay: the newer in its
+place, and the other below it as a section of its own, whose comment names the first section by
+`conflict`. So a merge mixes no two sections, loses no text, and writes no marks of git. The result
+does not depend on the side. A note that cannot be merged so is refused.
 
 Lines end at `\n` here. A note with other line ends keeps them if all its lines have the same.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
-from typing import Final, NamedTuple, TypeVar
+from itertools import pairwise
+from typing import Final, NoReturn
 
 import msgspec
+from msgspec.structs import replace
 
-from memsyncd.core.editing.additions import quote_values
-from memsyncd.core.editing.sections import NoteText, open_text, unify_line_ends
-from memsyncd.core.editing.topics import KEY_LINE, read_pairs
+from memsyncd.core.editing.additions import quote_value
+from memsyncd.core.editing.merge_parts import (
+    Lines,
+    choose,
+    holds_only_values,
+    merge_comment,
+    merge_front,
+    merge_lines,
+    merge_text,
+    read_comment,
+    write_comment,
+)
+from memsyncd.core.editing.sections import (
+    SECTION_LEVEL,
+    NoteText,
+    make_heading_line,
+    open_text,
+    unify_line_ends,
+)
 from memsyncd.core.markdown.frontmatter import (
     find_front_matter,
     find_section_meta,
     is_memory_comment,
-    load_yaml,
 )
-from memsyncd.core.markdown.parse import DATED_VALUE
-from memsyncd.core.markdown.scanner import HEADING, HTML, ITEM, Block, split_blocks
+from memsyncd.core.markdown.scanner import HEADING, HTML, Block, split_blocks
 from memsyncd.core.markdown.sections import RawSection, heading_text, split_sections
+from memsyncd.core.model import CONFLICT_KEY, EMPTY_META, ID_KEY, find_moment
 from memsyncd.core.paths import is_markdown
 from memsyncd.errors import EditRefused
 
-OURS: Final = "ours"
-THEIRS: Final = "theirs"
+TOP: Final = "#"
+"""The name of the text before the first heading in the `conflict` of a section."""
 
-Lines = tuple[str, ...]
-
-
-class MergedLines(NamedTuple):
-    """Merged lines; with git's markers if both sides have changed the same lines."""
-
-    lines: Lines
-    has_conflict: bool
-
-
-MergeLines = Callable[[Lines, Lines, Lines], MergedLines]
-"""Merges three lists of lines: base, ours and theirs."""
+_TOP_HEADING: Final = "The text before the first heading"
 
 
 class MergedNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A merged note, and the names of the sections with a conflict: headings or descriptions."""
+    """A merged note, and the anchors of the sections that this merge has marked as a conflict."""
 
     data: bytes
     conflicts: tuple[str, ...]
 
 
-def mark_conflict(ours: Sequence[str], theirs: Sequence[str]) -> Lines:
-    """Put the lines of both sides between git's markers; equal lines at both ends stay outside."""
-    first = 0
-    while first < min(len(ours), len(theirs)) and ours[first] == theirs[first]:
-        first += 1
-    last = 0
-    most = min(len(ours), len(theirs)) - first
-    while last < most and ours[-1 - last] == theirs[-1 - last]:
-        last += 1
-    end, end_theirs = len(ours) - last, len(theirs) - last
-    marked = (f"<<<<<<< {OURS}", *ours[first:end], "=======", *theirs[first:end_theirs])
-    return (*ours[:first], *marked, f">>>>>>> {THEIRS}", *ours[end:])
+def merge_notes(path: str, base: bytes, ours: bytes, theirs: bytes) -> MergedNote:
+    """Merge two versions of the note at `path`; `base` is empty if both versions created it. The
+    result is the same if ours and theirs change places.
 
-
-def merge_texts(base: Lines, ours: Lines, theirs: Lines) -> MergedLines:
-    """If only one side differs from the base, take that side. If both sides differ, mark a
-    conflict. This `MergeLines` does not need git.
+    Raises EditRefused if both versions have changed a note that cannot be merged.
     """
-    chosen = _choose(base, ours, theirs)
-    if chosen is not None:
-        return MergedLines(chosen, has_conflict=False)
-    return MergedLines(mark_conflict(ours, theirs), has_conflict=True)
-
-
-def merge_notes(
-    path: str,
-    base: bytes,
-    ours: bytes,
-    theirs: bytes,
-    *,
-    merge_lines: MergeLines = merge_texts,
-) -> MergedNote:
-    """Merge two versions of the note at `path`; `base` is empty if both versions created it."""
-    whole = _choose(base, ours, theirs)
+    whole = choose(base, ours, theirs)
     if whole is not None:
         return MergedNote(data=whole, conflicts=())
-    try:
-        notes = [open_text(path, data) for data in (base, ours, theirs)]
-    except EditRefused:
-        # Conflict markers are UTF-8 and would damage a note in UTF-16.
-        return MergedNote(data=ours, conflicts=("the whole note, which is UTF-16",))
+    notes = [open_text(path, data) for data in (base, *sorted((ours, theirs)))]
     line_end, texts = _unify(notes)
-    mark = _choose(*(note.mark for note in notes))
+    mark = choose(*(note.mark for note in notes))
     if is_markdown(path):
-        lines, conflicts = _merge_sections(path, texts, merge_lines)
+        lines, conflicts = _merge_sections(path, texts)
     else:
         merged = merge_lines(*(_split_lines(text) for text in texts))
-        lines, conflicts = merged.lines, ["the text"] if merged.has_conflict else []
+        if merged is None:
+            _refuse(path, "both versions have changed the same lines")
+        lines, conflicts = merged, []
     text = line_end.join(lines)
-    is_ended = _choose(*(text.endswith("\n") or not text for text in texts))
+    is_ended = choose(*(text.endswith("\n") or not text for text in texts))
     if lines and (is_ended or conflicts):
         text += line_end
     written = notes[1].to_bytes(text).removeprefix(notes[1].mark)
     return MergedNote(data=(mark or b"") + written, conflicts=tuple(conflicts))
 
 
-V = TypeVar("V")
-
-
-def _choose(base: V, ours: V, theirs: V) -> V | None:
-    """The value of the only side that has changed it; None if both have changed it differently."""
-    if theirs in (ours, base):
-        return ours
-    return theirs if ours == base else None
+def _refuse(path: str, why: str) -> NoReturn:
+    hint = "keep one of its versions, or merge them in an editor"
+    raise EditRefused(f"{path} cannot be merged: {why}", hint=hint)
 
 
 def _unify(notes: Sequence[NoteText]) -> tuple[str, list[str]]:
@@ -139,7 +110,7 @@ def _unify(notes: Sequence[NoteText]) -> tuple[str, list[str]]:
     )
     if not is_uniform:
         return "\n", [note.text for note in notes]
-    return _choose(ends[0] if notes[0].text else ends[1], *ends[1:]) or ends[1], texts
+    return choose(ends[0] if notes[0].text else ends[1], *ends[1:]) or ends[1], texts
 
 
 def _split_lines(text: str) -> Lines:
@@ -155,9 +126,12 @@ def _split_lines(text: str) -> Lines:
 class _Part(msgspec.Struct, frozen=True, kw_only=True):
     """A section: the lines of its heading, its comment and its text, and the blank lines after it.
 
-    The first part of each note has no heading, and may be empty.
+    The first part of each note has no heading, and may be empty. `moment` is the time of its last
+    change as it states it, in seconds since 1970; 0 if it states none. `mark` is the `conflict` of
+    its comment.
     """
 
+    slugs: str
     level: int
     name: str
     heading: Lines
@@ -166,7 +140,9 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True):
     gap: Lines
     is_last: bool
     created: str
+    moment: int
     own_id: str
+    mark: str
 
     @property
     def own(self) -> Lines:
@@ -179,6 +155,7 @@ class _Version(msgspec.Struct, frozen=True):
     """
 
     front: Lines
+    moment: int
     parts: list[_Part]
     parents: list[int]
 
@@ -197,7 +174,8 @@ def _find_parents(levels: Sequence[int]) -> list[int]:
 def _split(path: str, lines: Lines) -> _Version:
     # The index replaces each NUL. The parser must see the same text here.
     seen = [line.replace("\0", "\ufffd") for line in lines]
-    n_front = find_front_matter(path, seen).n_lines
+    front = find_front_matter(path, seen)
+    n_front = front.n_lines
     blocks = split_blocks(seen, n_front)
     sections = [
         section for section in split_sections(path, seen, blocks, has_top=True) if section.level
@@ -212,7 +190,8 @@ def _split(path: str, lines: Lines) -> _Version:
         parts.append(
             _make_part(path, lines, section.start, head.end, section.end, beneath, (section, head))
         )
-    return _Version(lines[:n_front], parts, _find_parents([part.level for part in parts]))
+    moment = find_moment(front.meta.updated, front.meta.created, None, 0)
+    return _Version(lines[:n_front], moment, parts, _find_parents([part.level for part in parts]))
 
 
 def _make_part(
@@ -228,14 +207,15 @@ def _make_part(
     while last > text_start and not lines[last - 1].strip():
         last -= 1
     after = text_start
-    meta: dict[str, str] = {}
+    meta = EMPTY_META
     if blocks and blocks[0].kind == HTML and is_memory_comment(lines[blocks[0].start]):
         comment = "\n".join(lines[blocks[0].start : blocks[0].end]).rstrip()
         if comment.endswith("-->"):
             after = blocks[0].end
-            stated, _ = find_section_meta(path, lines, text_start, after)
-            meta = {"created": stated.created or "", "id": dict(stated.extra).get("id", "")}
+            meta, _ = find_section_meta(path, lines, text_start, after)
+    extra = dict(meta.extra)
     return _Part(
+        slugs=headed[0].anchor.rpartition("#")[2] if headed else "",
         level=headed[0].level if headed else 0,
         name=heading_text(lines, headed[1]) if headed else "",
         heading=lines[start:text_start],
@@ -243,8 +223,10 @@ def _make_part(
         body=lines[after : max(after, last)],
         gap=lines[max(after, last) : end],
         is_last=end == len(lines),
-        created=meta.get("created", ""),
-        own_id=meta.get("id", "") if headed else "",
+        created=meta.created or "",
+        moment=find_moment(meta.updated, meta.created, None, 0),
+        own_id=extra.get(ID_KEY, "") if headed else "",
+        mark=extra.get(CONFLICT_KEY, ""),
     )
 
 
@@ -265,12 +247,12 @@ def _by_whole(part: _Part) -> Hashable:
 
 
 def _by_creation(part: _Part) -> Hashable:
-    return (part.created, part.name) if part.created else None
+    return (part.created, part.name, bool(part.mark)) if part.created else None
 
 
 def _by_time(part: _Part) -> Hashable:
     # A day is not enough: two different sections may be created on the same day.
-    return part.created if len(part.created) >= _MOMENT_CHARS else None
+    return (part.created, bool(part.mark)) if len(part.created) >= _MOMENT_CHARS else None
 
 
 def _by_text(part: _Part) -> Hashable:
@@ -278,7 +260,7 @@ def _by_text(part: _Part) -> Hashable:
 
 
 def _by_heading(part: _Part) -> Hashable:
-    return part.level, part.name, part.created
+    return part.level, part.name, part.created, bool(part.mark)
 
 
 _SURE: Final = (_by_id, _by_whole, _by_creation, _by_time, _by_text)
@@ -344,9 +326,12 @@ def _pair(
 
 
 def _may_be_same(part: _Part, other: _Part) -> bool:
-    """True unless two sections state different ids or different times of creation."""
+    """True unless two sections state different ids or different times of creation, or one of them
+    is the other text of a conflict.
+    """
     stated = ((part.own_id, other.own_id), (part.created, other.created))
-    return all(not (left and right) or left == right for left, right in stated)
+    is_same = all(not (left and right) or left == right for left, right in stated)
+    return is_same and bool(part.mark) == bool(other.mark)
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -372,16 +357,10 @@ class _Notes(msgspec.Struct, frozen=True):
         )
 
 
-def _find_entries(notes: _Notes) -> tuple[dict[int, _Entry], dict[int, _Entry]] | None:
-    """Return the entries of ours and the entries of theirs, by the number of the section. Return
-    None if both versions have moved sections, each to another order.
-    """
+def _find_entries(notes: _Notes) -> tuple[dict[int, _Entry], dict[int, _Entry]]:
+    """Return the entries of ours and the entries of theirs, by the number of the section."""
     base, ours, theirs = notes.base.parts, notes.ours.parts, notes.theirs.parts
     to_ours, to_theirs = _match(base, ours), _match(base, theirs)
-    common = [at for at in range(len(base)) if at in to_ours and at in to_theirs]
-    orders = [sorted(common, key=to.__getitem__) for to in (to_ours, to_theirs)]
-    if _choose(common, *orders) is None:
-        return None
     entries = [
         _Entry(at, to_ours.get(at), to_theirs.get(at))
         for at in range(len(base))
@@ -402,67 +381,72 @@ def _find_entries(notes: _Notes) -> tuple[dict[int, _Entry], dict[int, _Entry]] 
 def _match_added(
     notes: _Notes, to_ours: Mapping[int, int], to_theirs: Mapping[int, int]
 ) -> dict[int, int]:
-    """Match sections that both versions have added beneath the same section of the base, if they
-    are the same section or the same field.
-    """
-    ours = _group_added(notes.ours, to_ours)
-    theirs = _group_added(notes.theirs, to_theirs)
+    """Match sections that both versions have added beneath the same section."""
+    ours, theirs = notes.ours.parts, notes.theirs.parts
+    beneath = _group_added(notes.ours, to_ours), _group_added(notes.theirs, to_theirs)
     matches: dict[int, int] = {}
-    for parent in ours.keys() & theirs.keys():
-        for key in (_by_id, _by_whole, _by_creation, _by_field):
+    parents = [(to_ours[at], to_theirs[at]) for at in to_ours if at in to_theirs]
+    for parent, other_parent in parents:
+        left, right = beneath[0].get(parent, []), beneath[1].get(other_parent, [])
+        for key in (_by_id, _by_whole, _by_creation, _by_field, _by_title, _by_own_text):
             taken = set(matches.values())
-            mine = _group(key, notes.ours.parts, (at for at in ours[parent] if at not in matches))
-            other = _group(
-                key, notes.theirs.parts, (at for at in theirs[parent] if at not in taken)
-            )
+            mine = _group(key, ours, (at for at in left if at not in matches))
+            other = _group(key, theirs, (at for at in right if at not in taken))
             for value, places in mine.items():
-                matches |= dict(zip(places, other.get(value, []), strict=False))
-    in_order = sorted(matches)
-    # If the versions have added the same sections in different orders, no order fits both.
-    is_ordered = [matches[at] for at in in_order] == sorted(matches.values())
-    return matches if is_ordered else {}
+                pairs = zip(places, other.get(value, []), strict=False)
+                same = [pair for pair in pairs if _may_be_same(ours[pair[0]], theirs[pair[1]])]
+                matches.update(same)
+                parents += same  # the loop goes on with the sections beneath them
+    return matches
 
 
 def _group_added(version: _Version, of_base: Mapping[int, int]) -> dict[int, list[int]]:
-    """The sections that a version has added, by the number of their parent section in the base."""
-    bases = {to: at for at, to in of_base.items()}
+    """The sections that a version has added, by the number of their parent section."""
+    old = set(of_base.values())
     groups: dict[int, list[int]] = {}
     for at, parent in enumerate(version.parents):
-        if at not in bases and parent in bases:
-            groups.setdefault(bases[parent], []).append(at)
+        if at not in old:
+            groups.setdefault(parent, []).append(at)
     return groups
 
 
 def _by_field(part: _Part) -> Hashable:
     """Match fields by their name. A field is a section that holds dated values and nothing else."""
-    layout = _lay_out_values(part.body)
-    is_field = layout is not None and layout.values and not (layout.before or layout.after)
-    return (part.level, part.name) if is_field else None
+    return (part.level, part.name) if holds_only_values(part.body) else None
+
+
+def _by_title(part: _Part) -> Hashable:
+    return part.name if part.level == 1 else None
+
+
+def _by_own_text(part: _Part) -> Hashable:
+    return (part.level, part.name, part.body) if not part.created else None
 
 
 # --- The order of sections ------------------------------------------------------------------------
 
 
 def _order(notes: _Notes, ours: Mapping[int, _Entry], theirs: Mapping[int, _Entry]) -> list[_Entry]:
-    """Return all sections in order. The order is that of theirs if theirs has moved sections, else
-    that of ours. A section that only one version has keeps its place in that version: it comes
-    after the same common section.
+    """Return all sections in order. The order is the order of theirs if only theirs has moved
+    sections, else the order of ours. A section that only one version has keeps its place in that
+    version: it comes after the same common section.
     """
-    common = [
-        entry for entry in ours.values() if entry.base is not None and entry.theirs is not None
+    orders = [
+        [
+            entry
+            for at in sorted(side)
+            if (entry := side[at]).ours is not None and entry.theirs is not None
+        ]
+        for side in (ours, theirs)
     ]
-    in_ours = sorted(common, key=lambda entry: entry.ours or 0)
-    in_theirs = sorted(common, key=lambda entry: entry.theirs or 0)
-    in_base = sorted(common, key=lambda entry: entry.base or 0)
-    order = in_ours if in_theirs == in_base else in_theirs
-    order_of_all = ours if order is in_ours else theirs
-    anchors = [order_of_all[at] for at in sorted(order_of_all)]
-    anchors = [entry for entry in anchors if entry.ours is not None and entry.theirs is not None]
+    bases = [[entry.base for entry in order if entry.base is not None] for order in orders]
+    in_base = sorted(bases[0])
+    common = orders[1] if bases[0] == in_base != bases[1] else orders[0]
     runs = _find_runs(notes.ours, ours), _find_runs(notes.theirs, theirs)
     ordered: list[_Entry] = []
-    for anchor in anchors:
-        ordered.append(anchor)
-        ordered += _merge_runs(*(run.get(anchor, []) for run in runs))
+    for entry in common:
+        ordered.append(entry)
+        ordered += _merge_runs(*(run.get(entry, []) for run in runs))
     return ordered
 
 
@@ -471,7 +455,7 @@ class _Unit(msgspec.Struct, frozen=True):
 
     level: int
     entries: list[_Entry]
-    order: tuple[str, Lines]
+    order: tuple[int, Lines]
     """The time of creation and the text, by which units of one level are ordered."""
 
 
@@ -490,7 +474,8 @@ def _find_runs(version: _Version, entries: Mapping[int, _Entry]) -> dict[_Entry,
         if units and units[-1].level < part.level:
             units[-1].entries.append(entry)
         else:
-            units.append(_Unit(part.level, [entry], (part.created, part.own)))
+            created = find_moment(part.created, None, None, 0)
+            units.append(_Unit(part.level, [entry], (created, part.own)))
     return runs
 
 
@@ -513,50 +498,106 @@ def _merge_runs(ours: Sequence[_Unit], theirs: Sequence[_Unit]) -> list[_Entry]:
 # --- Merging --------------------------------------------------------------------------------------
 
 
-class _Written(NamedTuple):
-    """A section of the merge: its lines, and its name if it has a conflict, else an empty text."""
+class _Copy(msgspec.Struct, frozen=True, kw_only=True):
+    """A text that is written below the section with which it is in conflict. `stated` is None for a
+    comment that cannot be read; it stays as a part of the text.
+    """
 
-    entry: _Entry
+    heading: Lines
+    stated: Mapping[str, Lines] | None
+    body: Lines
+
+    def write(self, mark: str) -> Lines:
+        pairs = {key: lines for key, lines in (self.stated or {}).items() if key != ID_KEY}
+        marked = {**pairs, CONFLICT_KEY: (f"{CONFLICT_KEY}: {quote_value(mark)}",)}
+        return self.heading + write_comment(marked) + self.body
+
+
+class _Written(msgspec.Struct, frozen=True, kw_only=True):
+    """A section of the merge. `copy` is the other text of a conflict; its comment has no mark."""
+
+    entry: _Entry | None
     own: Lines
     gap: Lines
     level: int
-    conflict: str
+    copy: _Copy | None = None
 
 
-def _merge_sections(
-    path: str, texts: Sequence[str], merge_lines: MergeLines
-) -> tuple[Lines, list[str]]:
-    """Merge base, ours and theirs. Returns the lines, and the names of the sections with a
-    conflict.
+_Sections = list[_Written]
+
+
+def _merge_sections(path: str, texts: Sequence[str]) -> tuple[Lines, list[str]]:
+    """Merge base, ours and theirs. Returns the lines, and the anchors of the sections that are
+    marked as a conflict.
     """
-    sides = [_split_lines(text) for text in texts]
-    notes = _Notes(*(_split(path, lines) for lines in sides))
+    notes = _Notes(*(_split(path, _split_lines(text)) for text in texts))
+    front = merge_front(
+        notes.base.front,
+        notes.ours.front,
+        notes.theirs.front,
+        newer=notes.ours.moment - notes.theirs.moment,
+    )
+    if front is None:
+        _refuse(path, "both versions have changed front matter that cannot be read")
     entries = _find_entries(notes)
-    if entries is None:
-        return _give_up(sides[1:], "sections that both have moved")
-    front, has_conflict = _merge_front(notes.base.front, notes.ours.front, notes.theirs.front)
-    conflicts = ["the front matter"] if has_conflict else []
     kept = _find_kept(notes, *entries)
-    written = []
-    for entry in _order(notes, *entries):
-        merged = _merge_entry(notes, entry, merge_lines, is_kept=entry in kept)
-        if merged is not None:
-            written.append(merged)
-    if not _has_parents(notes, written):
-        return _give_up(sides[1:], "sections that both have moved")
-    lines = _join(front, written)
-    conflicts += [section.conflict for section in written if section.conflict]
-    if not conflicts:
-        # An open fence or comment would swallow the sections after it.
-        parsed = _split(path, lines)
-        is_same = [section.own for section in parsed.parts] == [section.own for section in written]
-        if parsed.front != front or not is_same:
-            return _give_up(sides[1:], "sections that run into each other")
-    return lines, conflicts
+    merged = (
+        _merge_entry(notes, entry, is_kept=entry in kept) for entry in _order(notes, *entries)
+    )
+    written = [section for section in merged if section is not None]
+    copied = _insert_copies(path, front, _place_under_parents(notes, entries, written))
+    lines = _join(front, [section for section, _ in copied])
+    parsed = _split(path, lines)
+    # An open fence or comment would swallow the sections after it.
+    is_same = [section.own for section in parsed.parts] == [section.own for section, _ in copied]
+    if parsed.front != front or not is_same:
+        _refuse(path, "sections of both versions would run into each other")
+    parts = zip(copied, parsed.parts, strict=True)
+    return lines, [f"{path}#{part.slugs}" for (_, is_copy), part in parts if is_copy]
 
 
-def _give_up(sides: Sequence[Lines], why: str) -> tuple[Lines, list[str]]:
-    return mark_conflict(*sides), [why]
+def _insert_copies(
+    path: str, front: Lines, written: Sequence[_Written]
+) -> list[tuple[_Written, bool]]:
+    """Insert the other text of each conflict below its section and the sections beneath that.
+    Returns each section, with True if it is such a text. A text that a former merge has inserted is
+    not inserted again.
+    """
+    sections = [(section, -1) for section in written]
+    parts = [_split_own(path, section.own) for section in written]
+    former = {(part.heading, part.body) for part in parts if part.mark}
+    for at in reversed(range(len(written))):
+        copy = written[at].copy
+        if copy is None or (copy.heading, copy.body) in former:
+            continue
+        level = max(written[at].level, SECTION_LEVEL)
+        after = _find_end(written, at) if written[at].level else len(sections)
+        gap = sections[after - 1][0].gap or ("",)
+        sections[after - 1] = (replace(sections[after - 1][0], gap=gap), sections[after - 1][1])
+        own = copy.write(TOP)
+        sections.insert(after, (_Written(entry=None, own=own, gap=gap, level=level), at))
+    slugs = _split(path, _join(front, [section for section, _ in sections])).parts
+    if len(slugs) != len(sections):
+        return [(section, of >= 0) for section, of in sections]
+    names = [part.slugs for part, (_, of) in zip(slugs, sections, strict=True) if of < 0]
+    marked: list[tuple[_Written, bool]] = []
+    for section, of in sections:
+        copy = written[of].copy if of >= 0 else None
+        own = section.own if copy is None else copy.write(names[of] or TOP)
+        marked.append((replace(section, own=own), copy is not None))
+    return marked
+
+
+def _split_own(path: str, own: Lines) -> _Part:
+    return _split(path, own).parts[-1]
+
+
+def _find_end(written: Sequence[_Written], at: int) -> int:
+    """The place after a section and the sections beneath it."""
+    end = at + 1
+    while end < len(written) and written[end].level > written[at].level:
+        end += 1
+    return end
 
 
 def _find_kept(
@@ -590,25 +631,17 @@ def _was_beneath(notes: _Notes, entry: _Entry, parent: _Entry) -> bool:
     return notes.base.parents[entry.base] == parent.base
 
 
-def _merge_entry(
-    notes: _Notes, entry: _Entry, merge_lines: MergeLines, *, is_kept: bool
-) -> _Written | None:
+def _merge_entry(notes: _Notes, entry: _Entry, *, is_kept: bool) -> _Written | None:
     """Merge a section; None if it is deleted."""
     base, ours, theirs = notes.pick(entry)
     if ours is not None and theirs is not None:
-        own, has_conflict = _merge_part(base, ours, theirs, merge_lines)
         gap = _merge_gap(base, ours, theirs)
-        conflict = (ours.name or "the beginning") if has_conflict else ""
-        changed = theirs if base is not None and base.level == ours.level else ours
-        return _Written(entry, own, gap, changed.level, conflict)
+        return _merge_part(base, ours, theirs, entry, gap)
     part = ours or theirs
     if part is None or (base is not None and not is_kept):
         return None
     gap = ("",) if part.is_last and not part.gap else part.gap
-    if base is None:
-        return _Written(entry, part.own, gap, part.level, "")
-    own = mark_conflict(ours.own if ours else (), theirs.own if theirs else ())
-    return _Written(entry, own, gap, part.level, part.name)
+    return _Written(entry=entry, own=part.own, gap=gap, level=part.level)
 
 
 def _merge_gap(base: _Part | None, ours: _Part, theirs: _Part) -> Lines:
@@ -619,22 +652,54 @@ def _merge_gap(base: _Part | None, ours: _Part, theirs: _Part) -> Lines:
     longest = max(ours.gap, theirs.gap, key=len)
     if base is None or base.is_last:
         return longest
-    chosen = _choose(base.gap, ours.gap, theirs.gap)
+    chosen = choose(base.gap, ours.gap, theirs.gap)
     return longest if chosen is None else chosen
 
 
-def _has_parents(notes: _Notes, written: Sequence[_Written]) -> bool:
-    """True if each section has the parent that it has in one of the versions."""
-    ours = {section.entry.ours: section.entry for section in written}
-    theirs = {section.entry.theirs: section.entry for section in written}
-    parents = _find_parents([section.level for section in written])
-    for section, parent in zip(written[1:], parents[1:], strict=True):
-        now, entry = written[parent].entry, section.entry
-        if entry.ours is not None and ours.get(notes.ours.parents[entry.ours]) == now:
-            continue
-        if entry.theirs is None or theirs.get(notes.theirs.parents[entry.theirs]) != now:
-            return False
-    return True
+def _place_under_parents(
+    notes: _Notes, entries: tuple[Mapping[int, _Entry], Mapping[int, _Entry]], written: _Sections
+) -> _Sections:
+    """Move each section whose parent it has in no version to the end of a parent that it has in a
+    version, if that parent is written at a lower level.
+    """
+    tried: set[_Entry | None] = set()
+    while True:
+        parents = _find_parents([section.level for section in written])
+        for at, section in enumerate(written):
+            wanted = _find_wanted_parents(notes, entries, section.entry)
+            if section.entry in tried or parents[at] < 0 or written[parents[at]].entry in wanted:
+                continue
+            tried.add(section.entry)
+            to = _find_parent(written, at, wanted)
+            if to is not None:
+                end, new_at = _find_end(written, at), _find_end(written, to)
+                before = [*written[: min(at, new_at)], *written[end : max(end, new_at)]]
+                after = written[min(at, new_at) : at] if new_at <= at else []
+                written = [*before, *written[at:end], *after, *written[max(end, new_at) :]]
+                break
+        else:
+            return written
+
+
+def _find_wanted_parents(
+    notes: _Notes,
+    entries: tuple[Mapping[int, _Entry], Mapping[int, _Entry]],
+    entry: _Entry | None,
+) -> set[_Entry | None]:
+    """The parents of a section in both versions."""
+    if entry is None:
+        return set()
+    places = ((notes.ours, entries[0], entry.ours), (notes.theirs, entries[1], entry.theirs))
+    return {side.get(version.parents[at]) for version, side, at in places if at is not None}
+
+
+def _find_parent(written: _Sections, at: int, wanted: set[_Entry | None]) -> int | None:
+    """The place of one of these parents that may stand above a section; None without one."""
+    beneath = range(at, _find_end(written, at))
+    for to, parent in enumerate(written):
+        if parent.entry in wanted and parent.level < written[at].level and to not in beneath:
+            return to
+    return None
 
 
 def _join(front: Lines, written: Sequence[_Written]) -> Lines:
@@ -647,246 +712,45 @@ def _join(front: Lines, written: Sequence[_Written]) -> Lines:
 
 
 def _merge_part(
-    base: _Part | None, ours: _Part, theirs: _Part, merge_lines: MergeLines
-) -> MergedLines:
+    base: _Part | None, ours: _Part, theirs: _Part, entry: _Entry, gap: Lines
+) -> _Written:
     """Merge a section that both versions have."""
-    own = _choose(() if base is None else base.own, ours.own, theirs.own)
+    own = choose(() if base is None else base.own, ours.own, theirs.own)
     if own is not None:
-        return MergedLines(own, has_conflict=False)
-    empty: tuple[Lines, Lines, Lines] = (ours.heading, (), ())
-    heading, comment, body = (base.heading, base.comment, base.body) if base else empty
-    chosen = _choose(body, ours.body, theirs.body)
-    text = (
-        _merge_body(body, ours.body, theirs.body, merge_lines)
-        if chosen is None
-        else MergedLines(chosen, has_conflict=False)
+        level = theirs.level if own == theirs.own else ours.level
+        return _Written(entry=entry, own=own, gap=gap, level=level)
+    old_comment, old_body = (base.comment, base.body) if base else ((), ())
+    old_heading = base.heading if base else ours.heading
+    heading = choose(old_heading, ours.heading, theirs.heading)
+    body = merge_text(old_body, ours.body, theirs.body)
+    newer = ours.moment - theirs.moment
+    comment = merge_comment(old_comment, ours.comment, theirs.comment, newer=newer)
+    if heading is not None and body is not None and comment is not None:
+        level = theirs.level if heading == theirs.heading else ours.level
+        return _Written(entry=entry, own=heading + comment + body, gap=gap, level=level)
+    # The newer text keeps the place; without times, an order that does not depend on the side.
+    second, first = sorted((ours, theirs), key=lambda part: (part.moment, part.body, part.heading))
+    own = (
+        (first.heading if heading is None else heading)
+        + (first.comment if comment is None else comment)
+        + (first.body if body is None else body)
     )
-    merged_heading = _choose(heading, ours.heading, theirs.heading)
-    merged_comment = _merge_comment(comment, ours.comment, theirs.comment)
-    if merged_heading is None or merged_comment is None:
-        left = (merged_heading or ours.heading) + (
-            ours.comment if merged_comment is None else merged_comment
-        )
-        right = (merged_heading or theirs.heading) + (
-            theirs.comment if merged_comment is None else merged_comment
-        )
-        return MergedLines(mark_conflict(left, right) + text.lines, has_conflict=True)
-    return MergedLines(merged_heading + merged_comment + text.lines, text.has_conflict)
+    copy = _make_copy(first.level, second, heading, comment, body)
+    return _Written(entry=entry, own=own, gap=gap, level=first.level, copy=copy)
 
 
-# --- Metadata -------------------------------------------------------------------------------------
-
-_COMMENT = re.compile(r"\s*<!--\s*memory:\s*(.*?)\s*-->\s*", re.DOTALL)
-_LISTS: Final = frozenset({"tags", "tag", "keywords", "aliases", "alias"})
-
-_LAST_KEYS: Final = ("status", "former_status")
-
-_Metadata = Mapping[str, Lines]
-"""Metadata by key in lower case. A value is lines of YAML that include the key."""
-
-
-def _merge_comment(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
-    """Merge memory comments key by key; None for a conflict."""
-    chosen = _choose(base, ours, theirs)
-    if chosen is not None:
-        return chosen
-    sides = [_read_comment(lines) for lines in (base, ours, theirs)]
-    if sides[0] is None or sides[1] is None or sides[2] is None:
-        return None
-    merged = _merge_pairs(sides[0], sides[1], sides[2])
-    if merged is None:
-        return None
-    if not merged:
-        return ()
-    inner = ", ".join(" ".join(lines) for lines in merged.values())
-    return (f"<!-- memory: {{{inner}}} -->",)
-
-
-def _read_comment(lines: Lines) -> dict[str, Lines] | None:
-    """Return the metadata of a comment; None if it cannot be read or cannot be written again."""
-    if not lines:
-        return {}
-    match = _COMMENT.fullmatch("\n".join(lines))
-    pairs = read_pairs(match[1]) if match else None
-    if pairs is None or len({key.lower() for key in pairs}) < len(pairs):
-        return None
-    return {key.lower(): (f"{key}: {value}",) for key, value in pairs.items()}
-
-
-def _merge_front(base: Lines, ours: Lines, theirs: Lines) -> MergedLines:
-    """Merge front matter key by key."""
-    chosen = _choose(base, ours, theirs)
-    if chosen is not None:
-        return MergedLines(chosen, has_conflict=False)
-    sides = [_read_front(lines) for lines in (base, ours, theirs)]
-    conflict = MergedLines(mark_conflict(ours, theirs), has_conflict=True)
-    if sides[0] is None or sides[1] is None or sides[2] is None or not (ours and theirs):
-        return conflict
-    merged = _merge_pairs(sides[0], sides[1], sides[2])
-    if merged is None:
-        return conflict
-    inner = [line for lines in merged.values() for line in lines]
-    return MergedLines((ours[0], *inner, ours[-1]), has_conflict=False)
-
-
-def _read_front(lines: Lines) -> dict[str, Lines] | None:
-    """The metadata of front matter; None if a key occurs twice."""
-    pairs: dict[str, Lines] = {}
-    name = ""
-    for line in lines[1:-1]:
-        if match := KEY_LINE.match(line):
-            name = match[1].lower()
-            if name in pairs:
-                return None
-        pairs[name] = (*pairs.get(name, ()), line)
-    return pairs
-
-
-def _merge_pairs(base: _Metadata, ours: _Metadata, theirs: _Metadata) -> dict[str, Lines] | None:
-    """Merge metadata; None if both versions have changed a key differently."""
-    merged: dict[str, Lines] = {}
-    new = sorted({*ours, *theirs} - base.keys())
-    # Restoring an archived section expects the status at the end, and the former status after it.
-    first = [key for key in (*base, *new) if key not in _LAST_KEYS]
-    for key in (*first, *_LAST_KEYS):
-        sides = [side.get(key, ()) for side in (base, ours, theirs)]
-        value = _choose(sides[0], sides[1], sides[2])
-        if value is None:
-            value = _merge_value(key, sides[0], sides[1], sides[2])
-        if value is None:
-            return None
-        if value:
-            merged[key] = value
-    return merged
-
-
-def _merge_value(key: str, base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
-    """Merge a key that both versions have changed; None for a conflict."""
-    if key in _LISTS:
-        return _merge_list(base, ours, theirs)
-    stated = [_load(lines) for lines in (ours, theirs)]
-    if not (isinstance(stated[0], str) and isinstance(stated[1], str)):
-        return None
-    if key == "updated":
-        return ours if stated[0] >= stated[1] else theirs
-    if key == "created" and not base:
-        return ours if stated[0] <= stated[1] else theirs
-    return None
-
-
-def _merge_list(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
-    """Keep the items that no version has removed, and add the items that one or both have added."""
-    lists = [_load(lines) if lines else [] for lines in (base, ours, theirs)]
-    texts: list[list[str]] = []
-    for values in lists:
-        if not isinstance(values, list) or not all(isinstance(text, str) for text in values):
-            return None
-        texts.append([str(text) for text in values])
-    before, left, right = texts
-    merged = [text for text in before if text in left and text in right]
-    merged += sorted({*left, *right} - {*before})
-    name = (ours or theirs)[0].partition(":")[0]
-    return (f"{name}: {quote_values(merged) or '[]'}",)
-
-
-def _load(lines: Lines) -> object:
-    """The value of a key; None if it cannot be read."""
-    try:
-        loaded = load_yaml("\n".join(lines))
-    except ValueError:
-        return None
-    return next(iter(loaded.values()), None) if isinstance(loaded, dict) else None
-
-
-# --- The text of a section ------------------------------------------------------------------------
-
-
-class _Values(msgspec.Struct, frozen=True, kw_only=True):
-    """The text of a section with dated values: the lines before and after the values, and the lines
-    of each value. The key of a value is its time and its number among the values of this time.
+def _make_copy(
+    level: int, part: _Part, heading: Lines | None, comment: Lines | None, body: Lines | None
+) -> _Copy:
+    """Make the other text of a conflict. None stands for a part that could not be merged. The other
+    text of a title is below it, because later sections of the note must stay below the title.
     """
-
-    before: Lines
-    values: dict[tuple[str, int], Lines]
-    after: Lines
-
-
-def _merge_body(base: Lines, ours: Lines, theirs: Lines, merge_lines: MergeLines) -> MergedLines:
-    """Merge the text of a section: dated values separately, other lines by `merge_lines`."""
-    layouts = [_lay_out_values(lines) for lines in (base, ours, theirs)]
-    if layouts[0] is None or layouts[1] is None or layouts[2] is None:
-        return merge_lines(base, ours, theirs)
-    values = _merge_values(layouts[0].values, layouts[1].values, layouts[2].values)
-    if values is None or not (layouts[1].values and layouts[2].values):
-        return merge_lines(base, ours, theirs)
-    before = _merge_text([layout.before for layout in layouts if layout], merge_lines)
-    after = _merge_text([layout.after for layout in layouts if layout], merge_lines)
-    lines = before.lines + ("",) * bool(before.lines) + values
-    lines += ("",) * bool(after.lines) + after.lines
-    return MergedLines(lines, before.has_conflict or after.has_conflict)
-
-
-def _merge_text(sides: Sequence[Lines], merge_lines: MergeLines) -> MergedLines:
-    chosen = _choose(*sides)
-    if chosen is not None:
-        return MergedLines(chosen, has_conflict=False)
-    return merge_lines(*sides)
-
-
-def _lay_out_values(lines: Lines) -> _Values | None:
-    """Find the dated values in a text. Return None if other text or a blank line is between two
-    values, or if an older value is above a newer one.
-    """
-    items = [
-        (value[1], block)
-        for block in split_blocks(lines)
-        if block.kind == ITEM and (value := DATED_VALUE.fullmatch(lines[block.start]))
-    ]
-    if not items:
-        return _Values(before=(), values={}, after=_trim(lines))
-    times = [at for at, _ in items]
-    is_apart = any(
-        first.end != second.start or not lines[first.end - 1].strip()
-        for (_, first), (_, second) in pairwise(items)
+    heading = part.heading if heading is None else heading
+    if level != part.level or level < SECTION_LEVEL:
+        heading = (make_heading_line(max(level, SECTION_LEVEL), part.name or _TOP_HEADING),)
+    comment = part.comment if comment is None else comment
+    stated = read_comment(comment)
+    text = part.body if body is None else body
+    return _Copy(
+        heading=heading, stated=stated, body=text if stated is not None else comment + text
     )
-    if is_apart or times != sorted(times, reverse=True):
-        return None
-    values: dict[tuple[str, int], Lines] = {}
-    for at, same in groupby(items, key=lambda item: item[0]):
-        for number, (_, block) in enumerate(same):
-            values[at, number] = _trim(lines[block.start : block.end])
-    return _Values(
-        before=_trim(lines[: items[0][1].start]),
-        values=values,
-        after=_trim(lines[items[-1][1].end :]),
-    )
-
-
-def _trim(lines: Lines) -> Lines:
-    """The lines without blank ones at both ends."""
-    first, after = 0, len(lines)
-    while first < after and not lines[first].strip():
-        first += 1
-    while after > first and not lines[after - 1].strip():
-        after -= 1
-    return lines[first:after]
-
-
-def _merge_values(
-    base: Mapping[tuple[str, int], Lines],
-    ours: Mapping[tuple[str, int], Lines],
-    theirs: Mapping[tuple[str, int], Lines],
-) -> Lines | None:
-    """The lines of the values, the newest first; None if both versions have changed a value."""
-    merged: list[Lines] = []
-    keys = sorted({*ours, *theirs}, key=lambda key: key[1])
-    for key in sorted(keys, key=lambda key: key[0], reverse=True):
-        sides = base.get(key, ()), ours.get(key, ()), theirs.get(key, ())
-        value = _choose(*sides)
-        if value is not None:
-            merged += [value] if value else []
-        elif sides[0]:
-            return None
-        else:  # both versions have added a value with the same time
-            merged += sorted(sides[1:])
-    return tuple(line for value in merged for line in value)

@@ -36,7 +36,7 @@ def render_diff(old: bytes | None, new: bytes | None, *, old_name: str, new_name
     ]
     matcher = SequenceMatcher(a=before, b=after, autojunk=False)
     # `get_grouped_opcodes` uses this attribute instead of its own comparison.
-    matcher.opcodes = _compute_opcodes(before, after)  # type: ignore[attr-defined]
+    matcher.opcodes = compare_lines(before, after)  # type: ignore[attr-defined]
     for group in matcher.get_grouped_opcodes(CONTEXT_LINES):
         lines.append(_render_head(group))
         lines.extend(_render_group(group, before, after))
@@ -51,7 +51,8 @@ def _split(data: bytes) -> list[str]:
     return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
-def _compute_opcodes(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
+def compare_lines(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
+    """Return the opcodes of `SequenceMatcher`; too many different lines count as replaced."""
     shorter = min(len(before), len(after))
     head = next((at for at in range(shorter) if before[at] != after[at]), shorter)
     tail = next(
