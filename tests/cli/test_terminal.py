@@ -114,6 +114,7 @@ def test_every_text_of_an_answer_is_cleaned() -> None:
     }
 
 
+@pytest.mark.life
 def test_each_character_that_is_removed_is_removed_alone_and_within_text() -> None:
     removed = {char for char in map(chr, range(0x11_0000)) if clean(f"a{char}b") == "ab"}
     assert {"\0", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\ufeff"} <= removed

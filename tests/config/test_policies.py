@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 import memsyncd
@@ -23,6 +24,7 @@ CONTEXT_TOKENS = {
 }
 
 
+@pytest.mark.life
 def test_the_default_of_a_key_is_written_in_the_configuration_alone() -> None:
     schema = PACKAGE / "config" / "__init__.py"
     keys = {key.partition(".")[2] for key, _ in find_keys()} - COMMON_WORDS

@@ -405,6 +405,7 @@ class FirstSightMachine(RuleBasedStateMachine):
         self.forget(*(gone - moves.keys()))
 
 
+@pytest.mark.life
 def test_no_sequence_lets_an_undo_delete_a_file_that_was_there(tmp_path: Path) -> None:
     FOLDER[:] = [tmp_path]
     run_state_machine_as_test(

@@ -450,6 +450,7 @@ def test_the_wal_of_the_records_is_small_again_after_a_large_change_and_quiet_ti
     ]
 
 
+@pytest.mark.life
 @pytest.mark.parametrize("name", ["index", "records"])
 def test_a_wal_that_another_program_holds_is_reported_until_it_is_released(
     bench: Any, monkeypatch: pytest.MonkeyPatch, name: str

@@ -135,6 +135,7 @@ OTHERWISE = [
     ]  # fmt: skip
 
 
+@pytest.mark.life
 def test_every_difference_from_a_fresh_parse_is_reported_as_wrong(filled: Bench) -> None:
     unseen = []
     for statement in OTHERWISE:

@@ -635,6 +635,7 @@ def test_a_rename_of_the_new_note_just_after_the_exchange_leaves_the_save_before
     assert (note.read_bytes(), (root / "taken").read_bytes()) == (b"first", b"new")
 
 
+@pytest.mark.life
 @pytest.mark.usefixtures("exchanging")
 @pytest.mark.parametrize("has_history", [True, False])
 def test_nothing_is_lost_while_another_program_keeps_replacing_the_note(

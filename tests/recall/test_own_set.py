@@ -96,6 +96,7 @@ def test_the_evidence_is_on_the_lines_that_the_set_names(own: QuestionSet) -> No
             assert place["quote"] in " ".join(text.split()), row["id"]
 
 
+@pytest.mark.life
 @pytest.mark.run_first
 # One test for all gates, so that one process of the suite indexes the notes and asks the questions.
 def test_the_questions_reach_all_gates(own: QuestionSet, ask_all: AskAll) -> None:

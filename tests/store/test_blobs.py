@@ -98,6 +98,7 @@ def test_any_bytes_are_decompressed_or_reported_as_damaged(data: bytes, dictiona
     assert text is None or isinstance(text, bytes)
 
 
+@pytest.mark.life
 @pytest.mark.parametrize(("size", "share"), [(2000, 0.12), (5000, 0.08), (70_000, 0.04)])
 def test_two_hundred_small_edits_take_a_small_share_of_two_hundred_notes(
     records: Records, size: int, share: float
@@ -256,6 +257,7 @@ def test_two_texts_with_one_digest_are_refused(
         blobs.keep(b"other")
 
 
+@pytest.mark.life
 def test_the_largest_note_that_can_be_configured_can_be_stored(records: Records) -> None:
     # SQLite's default limit of a value is lower than the largest `sync.max_file_bytes`.
     large = random.Random(1).randbytes(18 * 1024 * 1024)

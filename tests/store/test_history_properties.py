@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -282,6 +283,7 @@ class HistoryMachine(RuleBasedStateMachine):
 FOLDER: list[Path] = []
 
 
+@pytest.mark.life
 def test_no_sequence_of_operations_loses_a_text_or_keeps_a_purged_one(tmp_path: Path) -> None:
     FOLDER[:] = [tmp_path]
     run_state_machine_as_test(HistoryMachine, settings=settings(stateful_step_count=30))

@@ -528,6 +528,7 @@ def test_deleted_words_leave_the_files_once_a_share_of_all_has_changed(open_inde
     assert n_rows / 6 < n_saves < n_rows
 
 
+@pytest.mark.life
 def test_a_save_costs_as_much_in_an_index_of_ten_times_the_size(open_index: Open) -> None:
     """The pages that saves and their maintenance write are compared."""
     first, all_saves = {}, {}
@@ -601,6 +602,7 @@ def test_saves_between_any_two_steps_of_merging_are_found_and_deleted_chunks_are
         index.close()
 
 
+@pytest.mark.life
 def test_maintenance_ends_and_truncates_a_large_wal_alone(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "one")])
     tidy(index)
@@ -684,6 +686,7 @@ def test_the_writes_of_an_index_itself_do_not_count_as_tampering(index: Index, p
     assert index.find_damage() == ""
 
 
+@pytest.mark.life
 def test_a_log_that_sqlite_cuts_after_a_checkpoint_does_not_count_as_tampering(
     index: Index, put: Put
 ) -> None:

@@ -71,6 +71,7 @@ def test_a_text_is_folded_to(text: str, folded: str) -> None:
     assert fold(unicodedata.normalize("NFD", text)) == folded
 
 
+@pytest.mark.life
 def test_any_letter_is_folded_to_the_same_in_all_its_forms() -> None:
     # Compatibility jamo, which people type one by one, are no such letters.
     different = [
