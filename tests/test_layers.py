@@ -78,6 +78,7 @@ SHORT_FOR_A_REASON = {
     "memsyncd/operations/generate.py": "what `python -m memsyncd.operations.generate` runs",
     "memsyncd/integrations/example.py": "a program to read and copy",
     "memsyncd/watch/fsevents.py": "macOS alone reads it",
+    "memsyncd/terminal/pager.py": "loaded for an answer longer than the screen alone",
 }
 # The constants with which ranking fuses cosines.
 UNREAD_FOR_A_REASON = frozenset(
@@ -192,10 +193,11 @@ def test_only_the_rooms_that_may_start_programs_do() -> None:
         if module in ("subprocess", "pty", "multiprocessing")
     }
     rooms = tuple(f"memsyncd/{room}/" for room in ROOMS_WITH_PROGRAMS)
-    # These start Python.
+    # These start Python, and the user's pager.
     assert {name for name in starting if not name.startswith(rooms)} == {
         "memsyncd/engine/index_process.py",
         "memsyncd/semantic/vector_client.py",
+        "memsyncd/terminal/pager.py",
     }
 
 

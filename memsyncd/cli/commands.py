@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from memsyncd.terminal._generated import COMMANDS
-from memsyncd.terminal.format import wrap_words
+from memsyncd.terminal.wrap import wrap_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

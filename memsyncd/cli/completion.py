@@ -201,7 +201,7 @@ SHELLS = {"bash": render_bash, "zsh": render_zsh, "fish": render_fish}
 
 
 def _completion(args: Args, console: Console) -> int:
-    console.terminal.print(SHELLS[args.shell]())
+    console.terminal.print_exactly(SHELLS[args.shell]())
     return 0
 
 

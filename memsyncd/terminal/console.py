@@ -366,8 +366,9 @@ def show_answer(
         console.terminal.print_json(answer)
     else:
         console.terminal.paint.shows_ids = getattr(args, "ids", False)
-        show(answer, args, console)
-        report_state(answer, console)
+        with console.terminal.page():
+            show(answer, args, console)
+            report_state(answer, console)
     names = found.split()
     return NOTHING_FOUND if names and not any(answer[name] for name in names) else 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from memsyncd.terminal.terminal import clean_line
+from memsyncd.terminal.wrap import break_line, display_width, measure_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,20 +69,9 @@ def render_age(at_s: float | None, now_s: float) -> str:
     )
 
 
-def display_width(text: str) -> int:
-    """Return the width of the text in columns: a wide character has two, a combining mark none."""
-    if text.isascii():
-        return len(text)
-    from unicodedata import combining, east_asian_width
-
-    return sum(
-        0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text
-    )
-
-
 def pad(text: str, width: int) -> str:
-    """Fill the text with blanks to `width` columns."""
-    return text + " " * (width - display_width(text))
+    """Fill the text, which may have colours, with blanks to `width` columns."""
+    return text + " " * (width - measure_line(text))
 
 
 def truncate(text: str, width: int) -> str:
@@ -93,16 +83,24 @@ def truncate(text: str, width: int) -> str:
     return text.rstrip() + "…"
 
 
+MAX_COLUMN = 40
+"""A wider cell stands out of its column, instead of moving the next columns of all rows."""
+
+
 def render_table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Pad every cell except a row's last to the width of its column and two spaces, so that the
-    joined cells line up.
+    joined cells line up. Cells may have colours and links.
     """
-    widths = [
-        max((display_width(row[i]) for row in rows if i < len(row)), default=0) + 2
-        for i in range(max(map(len, rows), default=0))
-    ]
+    widths: dict[int, int] = {}
+    for row in rows:
+        for i, cell in enumerate(row):
+            if (width := measure_line(cell)) <= MAX_COLUMN:
+                widths[i] = max(widths.get(i, 0), width)
     return [
-        [cell if i == len(row) - 1 else pad(cell, widths[i]) for i, cell in enumerate(row)]
+        [
+            cell if i == len(row) - 1 else pad(cell, max(widths.get(i, 0), measure_line(cell)) + 2)
+            for i, cell in enumerate(row)
+        ]
         for row in rows
     ]
 
@@ -174,6 +172,7 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
         paint("cyan", marks),
         paint("dim", render_score(hit["score"], has_bar=bool(width))),
     ]
+    explanation = render_explanation(hit) if hit.get("explain") else ()
     others = [
         f"{section['heading'][-1]} ({render_lines(section['start_line'], section['end_line'])})"
         for section in hit.get("sections", ())
@@ -185,6 +184,7 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
             *([f"{INDENT}with {', '.join(others)}"] if others else ()),
             *([INDENT + paint("yellow", hit["mark"])] if hit.get("mark") else ()),
             *render_snippet(hit["snippet"], paint, width=width),
+            *(INDENT + paint("dim", line) for line in explanation),
             *_render_relations(hit, paint, root=root, cwd=cwd, width=width),
         ]
     )
@@ -238,38 +238,17 @@ def render_tags(tags: list[str]) -> str:
 
 
 def render_snippet(snippet: str, paint: Paint, *, width: int) -> Iterator[str]:
-    """Yield the snippet's lines, indented. Colours, if there are any, replace the marks around
-    matched words.
+    """Yield the snippet's lines, indented. Matched words are coloured; a terminal without colours
+    keeps the marks around them, and any other output has the text as the note has it.
     """
-    is_highlighted = False
-    for line in wrap_words(snippet, width - len(INDENT)) if width else [" ".join(snippet.split())]:
-        parts = line.split(HIGHLIGHT_MARK)
-        if not paint.has_colour:
-            yield INDENT + line
-            continue
-        highlighted = [
-            paint("bold yellow", part) if (i % 2 == 1) != is_highlighted else part
-            for i, part in enumerate(parts)
-        ]
-        is_highlighted ^= len(parts) % 2 == 0
-        yield INDENT + "".join(highlighted)
-
-
-def wrap_words(text: str, width: int) -> Iterator[str]:
-    """Yield lines of whole words with at most `width` columns; marks around words do not count. A
-    longer word gets its own line.
-    """
-    line: list[str] = []
-    used = 0
-    for word in text.split():
-        columns = display_width(word.replace(HIGHLIGHT_MARK, ""))
-        if line and used + 1 + columns > width:
-            yield " ".join(line)
-            line, used = [], 0
-        used += columns + (1 if line else 0)
-        line.append(word)
-    if line:
-        yield " ".join(line)
+    parts = " ".join(snippet.split()).split(HIGHLIGHT_MARK)
+    if paint.has_colour:
+        text = "".join(
+            paint("bold yellow", part) if i % 2 else part for i, part in enumerate(parts)
+        )
+    else:
+        text = (HIGHLIGHT_MARK if paint.has_marks else "").join(parts)
+    yield from break_line(INDENT + text, width, 0) if width else (INDENT + text,)
 
 
 def render_freshness(freshness: dict[str, Any]) -> str:
@@ -284,62 +263,41 @@ def render_freshness(freshness: dict[str, Any]) -> str:
 
 FORMER_WORTH = "decay_score"
 """The former name of `worth`, which programs still get and no table shows."""
-# The columns of an explanation. A search shows only some of them.
-_PARTS = {
-    "stems": "words of the query, in any form",
-    "family": "words related to them",
-    "run": "words in a row, as in the query, or its one word itself",
-    "semantic": "nearness in meaning",
-    "exact": "words as they are typed",
-    "note": "the strongest passage of the same note",
-    "beside": "the passages before and after",
-    "day": "factor, if the query names a day",
-    "importance": "factor, as [search] importance says",
-    "recency": "factor, as [search] recency says",
-    "decay": "factor, as [search] decay says",
-    "cosine": "of the question's vector and the chunk's, from -1 to 1",
-    "chunks": "how many are joined in this passage",
-    "worth": "of the section: the product of the next three; no part of the score",
-    "decay_recency": "by its age",
-    "decay_accesses": "by how often it was recalled",
-    "decay_importance": "by its importance",
+# The parts of a score that are added, the factors, and the factors of the worth.
+_ADDED = {
+    "stems": "stems",
+    "family": "related words",
+    "run": "words in a row",
+    "semantic": "meaning",
+    "exact": "exact words",
+    "note": "same note",
+    "beside": "passages beside",
 }
+_FACTORS = ("day", "importance", "recency", "decay")
+_WORTH = ("recency", "accesses", "importance")
 
 
-def list_parts(hits: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each column of the explanation, with its meaning."""
-    names = {name for hit in hits for name in hit.get("explain") or {}}
-    rows = [[name, text] for name, text in _PARTS.items() if name in names]
-    for name, text in render_table(rows):
-        yield f"{name}{text}"
-
-
-def render_explanation(hits: list[dict[str, Any]], paint: Paint) -> str:
-    """Render a table with a row for each hit: the parts of its score, and the words that it
-    contains.
+def render_explanation(hit: Mapping[str, Any]) -> list[str]:
+    """Render three lines on why a hit was found: the words that it holds, the parts of its score,
+    and the worth of its section. Parts that change nothing are left out; `--json` has them.
     """
-    parts = [hit.get("explain") or {} for hit in hits]
-    names = [*dict.fromkeys(name for each in parts for name in each if name != FORMER_WORTH)]
-    rows = [["hit", "score", *names, "contains"]]
-    for number, (hit, each) in enumerate(zip(hits, parts, strict=True), 1):
-        values = [f"{each[name]:.3g}" if name in each else "" for name in names]
-        rows.append(
-            [
-                str(number),
-                render_score(hit["score"]),
-                *values,
-                ", ".join(_render_words(hit)),
-            ]
-        )
-    head, *rest = ("".join(cells) for cells in render_table(rows))
-    return "\n".join([paint("bold", head), *rest])
-
-
-def _render_words(hit: dict[str, Any]) -> list[str]:
-    """Return the words of the query that a hit contains; `(related)` marks a word of which the hit
-    has related words only.
-    """
-    return [*hit["matched"], *(f"{word} (related)" for word in hit.get("matched_related", ()))]
+    parts = hit.get("explain") or {}
+    related = ", ".join(hit.get("matched_related", ()))
+    words = [", ".join(hit["matched"]), f"{related} by related words" if related else ""]
+    added = [
+        f"{name} {parts[part]:.3g}" for part, name in _ADDED.items() if round(parts.get(part, 0), 2)
+    ]
+    factors = [
+        f" × {name} {parts[name]:.3g}" for name in _FACTORS if round(parts.get(name, 1), 2) != 1
+    ]
+    lines = [
+        f"words  {'; '.join(filter(None, words)) or 'none: found by its meaning'}",
+        f"score  {' + '.join(added) or '0'}{''.join(factors)}",
+    ]
+    if "worth" in parts:
+        of_worth = " × ".join(f"{name} {parts[f'decay_{name}']:.3g}" for name in _WORTH)
+        lines.append(f"worth  {parts['worth']:.3g} = {of_worth}")
+    return lines
 
 
 def render_score(score: float, *, has_bar: bool = False) -> str:

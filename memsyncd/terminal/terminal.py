@@ -1,21 +1,25 @@
 """Print data to stdout and messages to stderr. Only a terminal that supports colours, links and
 progress gets them.
 
-`NO_COLOR` and `TERM=dumb` switch colours off, `FORCE_COLOR` switches them on for a pipe. Notes,
-names and paths are untrusted: control characters that could move the cursor, rename the window or
-reverse the text are removed from them.
+`NO_COLOR` and `TERM=dumb` switch colours off, `FORCE_COLOR` switches them on for a pipe, and
+`--color` decides before them. On a terminal, lines are broken between words; in a pipe they stay as
+they are. Notes, names and paths are untrusted: control characters that could move the cursor,
+rename the window or reverse the text are removed from them.
 """
 
 from __future__ import annotations
 
 import os
 
+from memsyncd.terminal.wrap import HANG, break_text, measure_line
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any, TextIO
 
 DEFAULT_WIDTH = 80
+DEFAULT_HEIGHT = 24
 STYLES = {
     "bold": "1",
     "dim": "2",
@@ -68,16 +72,24 @@ def render_json(value: object) -> str:
 
 
 class Paint:
-    """Add colours and links to text, or return it unchanged if the output supports none."""
+    """Add colours and links to text, or return it unchanged if the output supports none. Without
+    colours, a terminal marks words by `**`: `has_marks`.
+    """
 
-    __slots__ = ("has_colour", "has_links", "host", "shows_ids")
+    __slots__ = ("has_colour", "has_links", "has_marks", "host", "shows_ids")
 
     def __init__(
-        self, *, has_colour: bool = False, has_links: bool = False, host: str = ""
+        self,
+        *,
+        has_colour: bool = False,
+        has_links: bool = False,
+        has_marks: bool = False,
+        host: str = "",
     ) -> None:
         self.shows_ids = False
         self.has_colour = has_colour
         self.has_links = has_links
+        self.has_marks = has_marks
         self.host = host
 
     def __call__(self, style: str, text: str) -> str:
@@ -102,11 +114,17 @@ class Paint:
 class Terminal:
     """The output of a command: `print` for data, `report` for messages, `draw` for a line that the
     next output replaces.
+
+    In a `page`, the output is kept until its end; if it is longer than the screen, the user's pager
+    shows it.
     """
 
     __slots__ = (
         "_drawn",
+        "_page",
         "can_draw",
+        "can_page",
+        "env",
         "err",
         "err_paint",
         "is_err_terminal",
@@ -119,27 +137,88 @@ class Terminal:
     def __init__(self, out: TextIO, err: TextIO, env: Mapping[str, str]) -> None:
         self.out = out
         self.err = err
+        self.env = env
         self.is_out_terminal = _is_terminal(out)
         self.is_err_terminal = _is_terminal(err)
-        self.paint = _make_paint(env, is_terminal=self.is_out_terminal)
-        self.err_paint = _make_paint(env, is_terminal=self.is_err_terminal)
+        self.choose_colour("auto")
         self.width = get_width(env)
         self.can_draw = self.is_err_terminal and env.get("TERM") != "dumb"
+        self.can_page = self.is_out_terminal and env.get("TERM") != "dumb"
         self._drawn = False
+        self._page: list[tuple[TextIO, str]] | None = None
 
-    def print(self, text: str = "") -> None:
+    def choose_colour(self, when: str) -> None:
+        """Decide on colours: `auto` by the streams and the environment, `always` or `never`."""
+        self.paint = _make_paint(self.env, when, is_terminal=self.is_out_terminal)
+        self.err_paint = _make_paint(self.env, when, is_terminal=self.is_err_terminal)
+
+    def print(self, text: str = "", *, hang: int = HANG) -> None:
+        """Print lines of data. On a terminal, long ones are broken between words; `hang` indents
+        what follows the first, 0 for the text of a note.
+        """
+        self.print_exactly(break_text(text, self.width, hang) if self.is_out_terminal else text)
+
+    def print_row(self, cells: Sequence[str]) -> None:
+        """Print the padded cells of a row of a table. The last one is continued in its column, if
+        this is in the left half.
+        """
+        column = sum(map(measure_line, cells[:-1]))
+        self.print("".join(cells).rstrip(), hang=column if column <= self.width // 2 else 2 * HANG)
+
+    def print_exactly(self, text: str) -> None:
+        """Print a text for a program: no line is broken."""
         self.clear()
-        self.out.write(text + "\n")
+        if self._page is None:
+            self.out.write(text + "\n")
+        else:
+            self._page.append((self.out, text + "\n"))
 
     def print_json(self, value: object) -> None:
-        self.print(render_json(value))
+        self.print_exactly(render_json(value))
 
     def report(self, text: str) -> None:
         self.clear()
+        text = (break_text(text, self.width) if self.is_err_terminal else text) + "\n"
+        if self._page is not None and self.is_err_terminal:
+            self._page.append((self.err, text))
+            return
         # If both streams go to one file or screen, earlier data must come first.
         self.out.flush()
-        self.err.write(text + "\n")
+        self.err.write(text)
         self.err.flush()
+
+    def page(self) -> PagedOutput:
+        """Return a context in which the output is one page."""
+        return PagedOutput(self)
+
+    def begin_page(self) -> None:
+        """Keep the output until `end_page`, if it goes to a terminal."""
+        if self.can_page:
+            self._page = []
+
+    def end_page(self, *, is_whole: bool) -> None:
+        """Print what was kept, or show it with the pager if it is longer than the screen. A page
+        that `is_whole` not, because of an error, is printed.
+        """
+        page, self._page = self._page, None
+        if not page:
+            return
+        problem = ""
+        text = "".join(text for _, text in page)
+        if is_whole and _count_rows(text, self.width) >= get_height(self.env):
+            # Late, because few answers are that long.
+            from memsyncd.terminal.pager import find_pager, run_pager
+
+            if pager := find_pager(self.env):
+                problem = run_pager(pager, text, self.env)
+                if not problem:
+                    return
+        for stream, part in page:
+            if stream is self.err:
+                self.out.flush()
+            stream.write(part)
+        self.err.flush()
+        self.warn(problem)
 
     def warn(self, text: str) -> None:
         """Report an important text in yellow; do nothing for an empty text."""
@@ -166,6 +245,21 @@ class Terminal:
             self._drawn = False
 
 
+class PagedOutput:
+    """What is printed in this context is one page."""
+
+    __slots__ = ("_terminal",)
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+
+    def __enter__(self) -> None:
+        self._terminal.begin_page()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._terminal.end_page(is_whole=kind is None)
+
+
 def get_width(env: Mapping[str, str]) -> int:
     """Return the width in columns: `COLUMNS`, else the terminal's width, else 80."""
     named = env.get("COLUMNS", "")
@@ -179,12 +273,33 @@ def get_width(env: Mapping[str, str]) -> int:
     return DEFAULT_WIDTH
 
 
-def _make_paint(env: Mapping[str, str], *, is_terminal: bool) -> Paint:
+def get_height(env: Mapping[str, str]) -> int:
+    """Return the height in lines: `LINES`, else the terminal's height, else 24."""
+    named = env.get("LINES", "")
+    if named.isdecimal() and int(named) > 0:
+        return int(named)
+    try:
+        return os.get_terminal_size(1).lines or DEFAULT_HEIGHT
+    except OSError:
+        return DEFAULT_HEIGHT
+
+
+def _count_rows(text: str, width: int) -> int:
+    """Return how many rows of a screen the text takes; a word may be longer than a row."""
+    return sum(max(1, -(-measure_line(line) // width)) for line in text.splitlines())
+
+
+def _make_paint(env: Mapping[str, str], when: str, *, is_terminal: bool) -> Paint:
     is_dumb = env.get("TERM") == "dumb"
     is_forced = env.get("FORCE_COLOR", "0") not in ("", "0")
-    has_colour = not env.get("NO_COLOR") and (is_forced or (is_terminal and not is_dumb))
+    has_colour = when == "always" or (
+        when == "auto" and not env.get("NO_COLOR") and (is_forced or (is_terminal and not is_dumb))
+    )
     return Paint(
-        has_colour=has_colour, has_links=is_terminal and not is_dumb, host=os.uname().nodename
+        has_colour=has_colour,
+        has_links=is_terminal and not is_dumb and when != "never",
+        has_marks=is_terminal,
+        host=os.uname().nodename,
     )
 
 

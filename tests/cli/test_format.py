@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -8,8 +9,6 @@ from hypothesis import strategies as st
 
 from memsyncd.core.search.ranking import Candidate, Ranked
 from memsyncd.terminal.format import (
-    display_width,
-    list_parts,
     render_age,
     render_bar,
     render_count,
@@ -21,9 +20,10 @@ from memsyncd.terminal.format import (
     render_snippet,
     render_table,
     truncate,
-    wrap_words,
 )
 from memsyncd.terminal.terminal import Paint
+from memsyncd.terminal.wrap import break_line, display_width
+from tests.cli.test_screen_width import fits, list_unbroken
 
 PLAIN = Paint()
 COLOUR = Paint(has_colour=True)
@@ -62,7 +62,8 @@ def render(hit: dict[str, Any], paint: Paint = PLAIN, *, width: int = 0) -> str:
 
 def test_a_hit_shows_its_contradictions_and_the_targets_of_its_relations() -> None:
     related = {**HIT, "relation": "resolved_by", "snippet": "Raise the limit.", "tags": []}
-    hit = {**HIT, "contradicts": ["a.md#old"], "contradicted_by": ["b.md"], "related": [related]}
+    relations = {"contradicts": ["a.md#old"], "contradicted_by": ["b.md"], "related": [related]}
+    hit = {**HIT, **relations, "explain": None}
     assert render(hit).splitlines()[2:] == [
         "  contradicts a.md#old",
         "  contradicted by b.md",
@@ -77,46 +78,76 @@ def test_a_terminal_shows_a_bar_beside_the_score() -> None:
     assert render(HIT | {"score": 0.0001}, width=80).splitlines()[0].endswith("  ──────── <0.01")
 
 
-def test_an_explanation_is_a_table_of_the_parts_of_each_score_and_the_matched_words() -> None:
-    dated = HIT | {"score": 0.5, "matched": ["redis"], "explain": {"stemmed": 4.0, "date": 0.8}}
-    related = dated | {"explain": None, "matched_related": ["timeout"]}
-    assert render_explanation([HIT, dated, related], PLAIN).splitlines() == [
-        "hit  score  stemmed  exact  date  contains",
-        "1    0.87   12.3     3            redis, timeout",
-        "2    0.50   4               0.8   redis",
-        "3    0.50                         redis, timeout (related)",
+def test_an_explanation_has_three_lines_and_leaves_out_parts_that_change_nothing() -> None:
+    score = {"stems": 12.3456, "family": 0.0, "run": 2.0, "day": 1.1, "importance": 1.0}
+    worth = {"decay_recency": 0.5, "decay_accesses": 1.0, "decay_importance": 0.8}
+    hit = HIT | {
+        "explain": {**score, "worth": 0.4, **worth, "decay_score": 0.4, "chunks": 2.0},
+        "matched_related": ["socket"],
+    }
+    assert render_explanation(hit) == [
+        "words  redis, timeout; socket by related words",
+        "score  stems 12.3 + words in a row 2 × day 1.1",
+        "worth  0.4 = recency 0.5 × accesses 1 × importance 0.8",
     ]
+    assert render(hit).splitlines()[2:] == ["  " + line for line in render_explanation(hit)]
 
 
-def test_each_column_of_an_explanation_is_described() -> None:
+def test_an_explanation_knows_every_part_of_a_score() -> None:
     candidate = Candidate(1, 1, 1, "a.md", 1, 2, 3, None, 1.0, 0.5, 0.1, 0.2)
-    boosts = {"importance": 1.0, "recency": 1.0, "decay": 1.0}
-    parts = Ranked(candidate, 1.0, 0.5, 0.1, 0.0, 1.0, boosts).parts
-    of_decay = ("worth", "decay_recency", "decay_accesses", "decay_importance")
-    explained = {**parts, "cosine": 0.5, "chunks": 2.0, **dict.fromkeys(of_decay, 1.0)}
-    lines = [*list_parts([HIT | {"explain": explained}])]
-    assert {line.split()[0] for line in lines} == explained.keys()
-    assert not [*list_parts([HIT | {"explain": None}])]
+    boosts = {"importance": 2.0, "recency": 2.0, "decay": 2.0}
+    parts = Ranked(candidate, 1.0, 0.5, 0.1, 0.1, 2.0, boosts).parts
+    score = render_explanation(HIT | {"explain": parts})[1]
+    assert score.count(" + ") + score.count(" × ") + 1 == sum(
+        round(part, 2) != 0 for part in parts.values()
+    )
 
 
-def test_colour_replaces_the_marks_of_matched_words() -> None:
-    assert list(render_snippet("a **redis** b", COLOUR, width=0)) == [
-        "  a \x1b[1;33mredis\x1b[0m b"
+def test_matches_are_coloured_or_marked_on_a_terminal_and_plain_elsewhere() -> None:
+    snippet = "a **redis** b"
+    marked = Paint(has_marks=True)
+    assert list(render_snippet(snippet, COLOUR, width=0)) == ["  a \x1b[1;33mredis\x1b[0m b"]
+    assert list(render_snippet(snippet, marked, width=0)) == ["  a **redis** b"]
+    assert list(render_snippet(snippet, PLAIN, width=0)) == ["  a redis b"]
+
+
+def test_colours_and_links_end_with_a_line_and_begin_again_on_the_next() -> None:
+    red, link, end = "\x1b[31m", "\x1b]8;;file:///a\x1b\\", "\x1b]8;;\x1b\\"
+    assert break_line(f"aaa {red}bbb ccc\x1b[0m ddd", 8) == [
+        f"aaa {red}bbb\x1b[0m",
+        f"  {red}ccc\x1b[0m",
+        "  ddd",
     ]
+    assert break_line(f"{link}aaa bbb{end}", 4, 0) == [f"{link}aaa{end}", f"{link}bbb{end}"]
 
 
-def test_a_wrapped_phrase_stays_highlighted_on_the_next_line() -> None:
-    lines = list(render_snippet("aaa **bbb ccc** ddd", COLOUR, width=9))
-    assert lines == ["  aaa \x1b[1;33mbbb\x1b[0m", "  \x1b[1;33mccc\x1b[0m ddd"]
+@pytest.mark.parametrize(
+    ("line", "rest"),
+    [
+        ("- aa bb", "  bb"),
+        ("  3. aa aaaa bb", "     bb"),
+        ("aa aa bb", "bb"),
+        ("  aa aa bb", "  bb"),
+    ],
+)
+def test_the_rest_of_an_item_stands_behind_its_mark(line: str, rest: str) -> None:
+    assert break_line(line, len(line) - 1, 0)[-1] == rest
 
 
-@given(st.text(alphabet="ab *記\n", max_size=60), st.integers(4, 30))
-def test_wrapping_keeps_every_word_and_fits_unless_a_word_is_too_long(
-    text: str, width: int
+@settings(deadline=None, max_examples=200)
+@given(
+    st.text(alphabet="ab *-\t記é", max_size=60),
+    st.integers(4, 30),
+    st.integers(0, 4),
+)
+def test_a_broken_line_keeps_its_words_and_fits_unless_a_word_does_not(
+    text: str, width: int, hang: int
 ) -> None:
-    lines = list(wrap_words(text, width))
-    assert " ".join(lines).split() == text.split()
-    assert all(display_width(line.replace("**", "")) <= width or " " not in line for line in lines)
+    lines = break_line(COLOUR("red", text), width, hang)
+    plain = [re.sub(r"\x1b\[\d*m", "", line) for line in lines]
+    words = [word for line in plain for word in list_unbroken(line)]
+    assert words == list_unbroken(text.replace("\t", " "))
+    assert all(fits(line, width) for line in plain)
 
 
 @pytest.mark.parametrize(

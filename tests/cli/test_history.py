@@ -34,7 +34,8 @@ def test_revisions_line_up_with_their_writer_effect_growth_and_path() -> None:
         EXTERNAL | {"old_path": "b.md"},
         EXTERNAL | MADE | {"command": "first_seen"},
     ]
-    assert [*render_revisions(revisions, PLAIN, now_s=1000 + 7200)] == [
+    rows = render_revisions(revisions, PLAIN, now_s=1000 + 7200)
+    assert ["".join(row) for row in rows] == [
         "42  2 h ago  cli       str_replace  +120 B  a.md",
         "7   2 h ago  external  edit         ±0 B    a.md",
         "7   2 h ago  external  create       +220 B  a.md  (its texts are no longer kept)",

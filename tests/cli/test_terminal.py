@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -150,3 +151,32 @@ def test_the_width_without_a_terminal_is_eighty(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(os, "get_terminal_size", fail)
     assert get_width({}) == 80
+
+
+@pytest.mark.parametrize("n_lines", [2, 3])
+def test_a_page_longer_than_the_screen_goes_to_the_pager_with_its_messages(
+    tmp_path: Path, n_lines: int
+) -> None:
+    shown = tmp_path / "shown"
+    terminal = make_terminal({"LINES": "3", "COLUMNS": "9", "MEMSYNCD_PAGER": f"tee {shown}"})
+    with terminal.page():
+        for i in range(n_lines - 1):
+            terminal.print(f"line {i}")
+        terminal.note("done")
+    assert isinstance(terminal.out, io.StringIO)
+    if n_lines == 2:
+        assert (terminal.out.getvalue(), shown.exists()) == ("line 0\n", False)
+    else:
+        assert terminal.out.getvalue() == ""
+        assert shown.read_text() == "line 0\nline 1\n\x1b[2mdone\x1b[0m\n"
+
+
+@pytest.mark.parametrize("pager", ["", "cat", "/nowhere/less", "less 'x"])
+def test_a_page_is_printed_if_no_pager_is_wanted_or_works(pager: str) -> None:
+    terminal = make_terminal({"LINES": "2", "MEMSYNCD_PAGER": pager, "PAGER": "false"})
+    with terminal.page():
+        terminal.print("one\ntwo")
+    assert isinstance(terminal.out, io.StringIO)
+    assert isinstance(terminal.err, io.StringIO)
+    assert terminal.out.getvalue() == "one\ntwo\n"
+    assert ("cannot be started" in terminal.err.getvalue()) == (pager not in ("", "cat"))

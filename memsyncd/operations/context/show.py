@@ -28,7 +28,7 @@ def context(args: Args, console: Console) -> int:
 def _show_block(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
     if answer["text"]:
-        terminal.print(clean(answer["text"]))
+        terminal.print(clean(answer["text"]), hang=0)
     else:
         terminal.report(f"no context: {clean_line(answer['why_empty'])}")
     if answer["text"] and answer["n_left_out"]:

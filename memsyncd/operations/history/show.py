@@ -13,7 +13,7 @@ from memsyncd.terminal.terminal import clean, clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from types import SimpleNamespace as Args
     from typing import Any
 
@@ -32,12 +32,12 @@ N_NAMES = 2
 
 def render_revisions(
     revisions: Sequence[dict[str, Any]], paint: Paint, *, now_s: float
-) -> Iterator[str]:
-    """Yield a line for each revision: number, age, writer, command, size, path."""
+) -> list[list[str]]:
+    """Return a row for each revision: number, age, writer, command, size, path."""
     rows = [
         [
-            str(revision["revision"]),
-            render_age(revision["at"], now_s),
+            paint("bold", str(revision["revision"])),
+            paint("dim", render_age(revision["at"], now_s)),
             describe_writer(revision),
             describe_change(revision),
             render_size_change(revision),
@@ -45,8 +45,7 @@ def render_revisions(
         ]
         for revision in revisions
     ]
-    for number, age, *rest in render_table(rows):
-        yield (paint("bold", number) + paint("dim", age) + "".join(rest)).rstrip()
+    return render_table(rows)
 
 
 def describe_writer(revision: dict[str, Any]) -> str:
@@ -110,8 +109,8 @@ def find_target(args: Args, console: Console) -> dict[str, Any]:
 
 def show_revisions(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal, revisions = console.terminal, clean_values(answer["revisions"])
-    for line in render_revisions(revisions, terminal.paint, now_s=time.time()):
-        terminal.print(line)
+    for row in render_revisions(revisions, terminal.paint, now_s=time.time()):
+        terminal.print_row(row)
     if not revisions:
         terminal.report("no changes recorded")
     elif len(revisions) == (args.limit or DEFAULT_LIMIT):

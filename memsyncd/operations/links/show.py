@@ -53,7 +53,7 @@ def _read_pages(params: dict[str, Any], args: Args, console: Console) -> dict[st
 def _show_links(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
     if answer["drawing"] is not None:
-        terminal.print(clean(answer["drawing"]).rstrip("\n"))
+        terminal.print_exactly(clean(answer["drawing"]).rstrip("\n"))
     else:
         for link in clean_values(answer["links"]):
             terminal.print(_render_link(link, answer["workspace"], console))

@@ -74,7 +74,7 @@ def show_memory(answer: dict[str, Any], args: Args, console: Console) -> None:
     if is_planned:
         terminal.report("nothing was changed; leave --dry-run out to do it")
     else:
-        terminal.print(clean(answer["text"]).removesuffix("\n"))
+        terminal.print(clean(answer["text"]).removesuffix("\n"), hang=0)
     for path in clean_answer["updated_links"]:
         terminal.print(f"{'would update' if is_planned else 'updated'} the links of {path}")
     if clean_answer["updated_links"] and answer["change_set"] is not None:
@@ -203,7 +203,7 @@ def _show_note(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
     if terminal.is_out_terminal and terminal.is_err_terminal:
         terminal.report(_render_title(clean_values(answer), console))
-    terminal.print(clean(answer["text"]).removesuffix("\n"))
+    terminal.print(clean(answer["text"]).removesuffix("\n"), hang=0)
 
 
 def _render_title(answer: dict[str, Any], console: Console) -> str:

@@ -37,7 +37,7 @@ def show_sources(answer: dict[str, Any], _args: Args, console: Console) -> None:
         for source in clean_values(answer["sources"])
     ]
     for row in render_table([["source", "tags", "files here"], *rows]):
-        console.terminal.print("".join(row))
+        console.terminal.print_row(row)
 
 
 def parse_source(text: str) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def _show_recalled(answer: dict[str, Any], _args: Args, console: Console) -> Non
         terminal.print(_render_recalled(clean_values(memory), name, terminal.paint))
         if memory.get("mark"):
             terminal.print(terminal.paint("yellow", memory["mark"]))
-        terminal.print(f"{clean(memory['text'])}\n")
+        terminal.print(f"{clean(memory['text'])}\n", hang=0)
     stage = f"found by {answer['stage']}" if answer["stage"] else "nothing is found"
     report_query(answer, console)
     left = f", {answer['left_out']} left out" if answer["left_out"] else ""

@@ -11,7 +11,7 @@ from memsyncd.terminal.console import (
     report_answer,
     show_answer,
 )
-from memsyncd.terminal.format import list_parts, render_count, render_explanation, render_hit
+from memsyncd.terminal.format import render_count, render_hit
 from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
@@ -54,11 +54,6 @@ def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
         _open_hit(answer["hits"], args.open, roots, console)
     terminal, hits = console.terminal, clean_values(answer["hits"])
     _print_hits(hits, roots, console)
-    if args.explain:
-        terminal.print()
-        terminal.print(render_explanation(hits, terminal.paint))
-        for line in list_parts(hits):
-            terminal.note(line)
     if answer["relaxed"]:
         terminal.note(describe_relaxed(hits))
 

@@ -242,7 +242,7 @@ def _print(answer: dict[str, Any], console: Console) -> None:
         covered = f"{done:,} of {render_count(state['total'], 'chunk')}" if state["total"] else ""
         rows.append([workspace["name"], state["state"], covered, state["embedder"] or ""])
     for line in render_table([[clean_line(cell) for cell in row] for row in rows]):
-        terminal.print("".join(line).rstrip())
+        terminal.print_row(line)
     if (process := answer["process"]) is not None:
         terminal.print(f"process {process['pid']} · {render_size(process['rss_bytes'])}")
     for reason, is_failure in _list_reasons(answer).items():

@@ -90,7 +90,7 @@ def _print_signal(signal: dict[str, Any], console: Console) -> None:
     more += f"; taken by {claimed_by}" if claimed_by else ""
     terminal.print(f"{paint('bold', clean_line(head))}  {paint('dim', more)}")
     for line in signal["content"].splitlines():
-        terminal.print(f"    {line}")
+        terminal.print(f"    {line}", hang=0)
 
 
 def take_numbers(args: Args, _console: Console) -> dict[str, Any]:

@@ -78,6 +78,6 @@ def show_accesses(answer: dict[str, Any], _args: Args, console: Console) -> None
         for section in clean_values(answer["counts"])
     ]
     for row in render_table(rows):
-        terminal.print("".join(row).rstrip())
+        terminal.print_row(row)
     counted = render_count(answer["sections"], "section")
     terminal.report(f"{render_count(answer['accesses'], 'access', 'accesses')} of {counted}")

@@ -201,5 +201,5 @@ def print_metrics(args: Args, console: Console) -> int:
     if args.json:
         terminal.print_json(console.call("metrics"))
     else:
-        terminal.print(console.call("metrics", text=True)["text"].rstrip("\n"))
+        terminal.print_exactly(console.call("metrics", text=True)["text"].rstrip("\n"))
     return 0

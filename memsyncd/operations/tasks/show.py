@@ -14,16 +14,24 @@ if TYPE_CHECKING:
 
 
 def _show_items(answer: dict[str, Any], console: Console) -> None:
-    for section in clean_values(answer["items"]):
-        marks = [section[name] for name in ("priority", "kind", "task", "status")]
-        marks += section["heading"][-1:]
-        place = console.render_place(section, answer["workspace"])
-        console.terminal.print("  ".join(filter(None, (place, *marks))))
+    rows = [
+        [
+            console.render_place(section, answer["workspace"]),
+            *(section[name] or "" for name in ("priority", "kind", "task", "status")),
+            "".join(section["heading"][-1:]),
+        ]
+        for section in clean_values(answer["items"])
+    ]
+    # A column without a value would be a gap.
+    used = [any(column) for column in zip(*rows, strict=True)]
+    rows = [[cell for cell, is_used in zip(row, used, strict=True) if is_used] for row in rows]
+    for row in render_table(rows):
+        console.terminal.print_row(row)
 
 
 def show_text(answer: dict[str, Any], _args: Args, console: Console) -> None:
     if answer["text"]:
-        console.terminal.print(clean(answer["text"]).removesuffix("\n"))
+        console.terminal.print(clean(answer["text"]).removesuffix("\n"), hang=0)
     else:
         console.terminal.report("there is nothing yet")
 
@@ -59,7 +67,7 @@ def show_groups(groups: list[dict[str, Any]], console: Console, nothing: str) ->
         for group in clean_values(groups)
     ]
     for row in render_table(rows):
-        console.terminal.print("".join(row).rstrip())
+        console.terminal.print_row(row)
     if not rows:
         console.terminal.report(nothing)
 
@@ -88,7 +96,7 @@ def show_summary(answer: dict[str, Any], args: Args, console: Console) -> None:
 def show_start(answer: dict[str, Any], _args: Args, console: Console) -> None:
     console.print_place(answer["added"], answer["workspace"])
     if answer["text"]:
-        console.terminal.print(clean(answer["text"]).removesuffix("\n"))
+        console.terminal.print(clean(answer["text"]).removesuffix("\n"), hang=0)
 
 
 def show_triage(answer: dict[str, Any], args: Args, console: Console) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsyncd.terminal.console import report_similar
-from memsyncd.terminal.format import render_count
+from memsyncd.terminal.format import render_count, render_table
 from memsyncd.terminal.parser import parse_pair
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
 
@@ -20,10 +20,17 @@ if TYPE_CHECKING:
 
 def show_topics(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
-    for topic in clean_values(answer)["topics"]:
-        place = console.render_place(topic, answer["workspace"])
-        fields = terminal.paint("dim", ", ".join(topic["fields"]))
-        terminal.print(f"{topic['worth']:.2f}  {place}  {topic['title']}  {fields}".rstrip())
+    rows = [
+        [
+            f"{topic['worth']:.2f}",
+            console.render_place(topic, answer["workspace"]),
+            topic["title"],
+            terminal.paint("dim", ", ".join(topic["fields"])),
+        ]
+        for topic in clean_values(answer)["topics"]
+    ]
+    for row in render_table(rows):
+        terminal.print_row(row)
     left = answer["n_topics"] - len(answer["topics"])
     more = f", {left} more with --limit" if left else ""
     terminal.report(render_count(answer["n_topics"], "topic") + more)
@@ -36,7 +43,7 @@ def show_topic(answer: dict[str, Any], _args: Args, console: Console) -> None:
     place = console.render_place(topic, answer["workspace"])
     terminal.print(f"{topic['title']}  {place}  {topic['worth']:.2f}{tags}{state}")
     if answer["summary"]:
-        terminal.print(clean(answer["summary"]))
+        terminal.print(clean(answer["summary"]), hang=0)
     for relation in topic["relations"]:
         terminal.print(f"{relation['kind']} → {relation['to']}")
     for raw, field in zip(answer["fields"], topic["fields"], strict=True):
@@ -51,7 +58,7 @@ def _print_value(at: str | None, text: str, console: Console, mark: str = "") ->
     time = console.terminal.paint("dim", at or "")
     console.terminal.print("  ".join(filter(None, (time, mark, lines[0]))))
     for line in lines[1:]:
-        console.terminal.print(f"  {line}".rstrip())
+        console.terminal.print(f"  {line}".rstrip(), hang=0)
 
 
 def show_history(answer: dict[str, Any], _args: Args, console: Console) -> None:

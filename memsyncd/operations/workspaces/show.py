@@ -184,8 +184,8 @@ def _print_workspaces(answer: dict[str, Any], console: Console) -> None:
     answer = clean_values(answer)
     rows = [_render_workspace(info) for info in answer["workspaces"]]
     rows += [_render_collection(info) for info in answer.get("collections", ())]
-    for name, *rest in render_table(rows):
-        console.terminal.print(paint("bold", name) + "".join(rest))
+    for row in render_table([[paint("bold", name), *rest] for name, *rest in rows]):
+        console.terminal.print_row(row)
 
 
 def _render_workspace(info: dict[str, Any]) -> list[str]:
@@ -207,28 +207,31 @@ def _render_collection(info: dict[str, Any]) -> list[str]:
 def _show_notes(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal, paint, notes = console.terminal, console.terminal.paint, clean_values(answer["notes"])
     root = clean_line(console.roots.get(answer["workspace"], ""))
-    rows = [_render_note(note, root, console.cwd) for note in notes]
-    for note, (path, *rest) in zip(notes, render_table(rows), strict=True):
-        name = path.rstrip()
-        linked = paint.link(paint("bold blue", name), os.path.join(root, note["path"]), 1)
-        terminal.print((linked + path[len(name) :] + "".join(rest)).rstrip())
+    rows = [_render_note(note, root, console.cwd, paint) for note in notes]
+    for note, row in zip(notes, render_table(rows), strict=True):
+        terminal.print_row(row)
         if args.sections:
             for section in note["sections"]:
-                terminal.print(_render_section(section, paint).rstrip())
+                terminal.print(_render_section(section, paint).rstrip(), hang=SECTION_HANG)
     if not notes:
         terminal.report("no notes")
     if answer.get("cursor"):
         terminal.report(f"there are more; add: --cursor {answer['cursor']}")
 
 
-def _render_note(note: dict[str, Any], root: str, cwd: str) -> list[str]:
+def _render_note(note: dict[str, Any], root: str, cwd: str, paint: Paint) -> list[str]:
     marks = "  ".join(filter(None, [note["kind"] or "", render_tags(note["tags"])]))
+    path = paint("bold blue", render_path(note["path"], root, cwd))
     return [
-        render_path(note["path"], root, cwd),
+        paint.link(path, os.path.join(root, note["path"]), 1),
         note["title"],
         render_count(note["n_lines"], "line"),
         marks,
     ]
+
+
+# The width of a section's lines, before its title.
+SECTION_HANG = 14
 
 
 def _render_section(section: dict[str, Any], paint: Paint) -> str:
