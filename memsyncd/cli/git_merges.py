@@ -136,7 +136,8 @@ def _merge(args: Args, console: Console) -> int:
     merged = merge_notes(args.path or NOTES[0], base, ours, theirs)
     _write(args.ours, merged.data)
     for anchor in merged.conflicts:
-        console.terminal.report(clean_line(f"two texts stay; choose one: memsyncd choose {anchor}"))
+        hint = f"choose one: memsyncd choose {shlex.quote(anchor)} --keep this"
+        console.terminal.report(clean_line(f"two texts of a section stay; {hint}"))
     return 0
 
 

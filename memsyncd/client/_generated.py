@@ -345,6 +345,29 @@ class GeneratedMethods(Closing):
         answer: types.MemoriesSet = self._connection.write("memory.relate", params)
         return answer
 
+    def choose(
+        self,
+        anchor: str,
+        keep: Literal["this", "other", "both"],
+        *,
+        if_digest: str | None = None,
+    ) -> types.MemoriesSet:
+        """Keep one of two texts that a merge has left of a memory, or both.
+
+        `anchor`: One of the two sections: an anchor, lines of a note, or a title.
+        `keep`: The text to keep: `this`, the text of the section that is named; the `other`; or
+        `both`, as two memories. One text stays in the place and with the metadata of the first
+        section.
+        `if_digest`: Write only if the note still has this digest; otherwise nothing is done.
+        """
+        params: dict[str, Any] = {
+            "anchor": anchor,
+            "keep": keep,
+            "if_digest": if_digest,
+        }
+        answer: types.MemoriesSet = self._connection.write("memory.choose", params)
+        return answer
+
     @planned
     def forget(
         self,

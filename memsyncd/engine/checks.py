@@ -45,6 +45,7 @@ PROBLEM_CHECKS: dict[str, tuple[Level, str]] = {
     **dict.fromkeys(SKIPPED, ("warning", "notes_skipped")),
     "not_indexed": ("info", "notes_skipped"),
     "sync_conflict": ("warning", "sync_conflict"),
+    "conflict": ("warning", "conflict"),
     "conflict_markers": ("warning", "conflict_markers"),
     "second_comment": ("warning", "problems"),
     "secret": ("warning", "secret"),

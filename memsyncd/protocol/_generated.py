@@ -821,6 +821,14 @@ FIELDS: dict[str, dict[str, str]] = {
         'remove': 'Remove the relation instead.',
         'if_digest': 'Write only if the note still has this digest; otherwise nothing is done.',
     },
+    'ChooseParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'client': "The name of the writer, which `history` shows; by default the connection's.",
+        'timeout_ms': 'How long the answer may take.',
+        'anchor': 'One of the two sections: an anchor, lines of a note, or a title.',
+        'keep': 'The text to keep: `this`, the text of the section that is named; the `other`; or `both`, as two memories. One text stays in the place and with the metadata of the first section.',
+        'if_digest': 'Write only if the note still has this digest; otherwise nothing is done.',
+    },
     'ForgetParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'client': "The name of the writer, which `history` shows; by default the connection's.",

@@ -229,6 +229,7 @@ def render_meta(section: dict[str, Any]) -> str:
         f"task:{section['task']}" if section["task"] else "",
         "" if status == "active" else status,
         "expired" if section["is_expired"] else "",
+        "conflict" if section.get("meta", {}).get("conflict") else "",
     ]
     return "  ".join(filter(None, marks))
 

@@ -83,6 +83,18 @@ status: archived
 
 Old things.
 """,
+    ".memories/forks.md": """\
+# Forks
+
+## Road
+
+To the left.
+
+## Road
+<!-- memory: {conflict: forks/road} -->
+
+To the right.
+""",
     "docs.txt": "Docs\n====\n\nHow it is used.\n",
     ".memories/log.md": """\
 # Log
@@ -93,6 +105,7 @@ Old things.
 - 2026-03-01T00:00:00Z First.
 """,
 }
+ROAD, OTHER_ROAD = ".memories/forks.md#forks/road", ".memories/forks.md#forks/road-2"
 REDIS, LOG = ".memories/redis.md", ".memories/log.md"
 ERROR, SOCKETS = f"{REDIS}#redis/timeouts", f"{REDIS}#redis/sockets"
 SUMMARY = ".memories/platform.md#platform/summary"
@@ -126,6 +139,7 @@ BASE: dict[str, dict[str, Any]] = {
     "memory.relate": {"anchor": ERROR, "relation": "informs", "to": POOL},
     "memory.forget": {"anchors": [POOL]},
     "memory.replace": {"anchor": ERROR, "content": "It waits no more."},
+    "memory.choose": {"anchor": ROAD, "keep": "this"},
     "capture": {"step": "build", "error": "exit 2"},
     "archive": {"anchors": [SOCKETS]},
     "archive.restore": {"anchors": [OLD]},
@@ -263,6 +277,8 @@ CHANGES: dict[tuple[str, str], Any] = {
     ("memory.set", "title"): "Waiting",
     ("memory.set", "clear"): ["importance"],
     ("memory.relate", "remove"): With(ON, anchor=ERROR, relation="resolved_by", to=POOL),
+    ("memory.choose", "anchor"): With(OTHER_ROAD, keep="this"),
+    ("memory.choose", "keep"): "other",
     ("memory.forget", "anchors"): With([POOL]),
     ("memory.forget", "filters"): With({"kind": ["summary"]}),
     ("memory.forget", "apply"): OFF,

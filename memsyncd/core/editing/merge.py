@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 from msgspec.structs import replace
@@ -725,32 +725,29 @@ def _merge_part(
     body = merge_text(old_body, ours.body, theirs.body)
     newer = ours.moment - theirs.moment
     comment = merge_comment(old_comment, ours.comment, theirs.comment, newer=newer)
-    if heading is not None and body is not None and comment is not None:
-        level = theirs.level if heading == theirs.heading else ours.level
-        return _Written(entry=entry, own=heading + comment + body, gap=gap, level=level)
+    merged: dict[str, Any] = {}
+    if heading is not None:
+        changed = theirs if heading == theirs.heading else ours
+        merged |= {"heading": heading, "level": changed.level, "name": changed.name}
+    if comment is not None:
+        merged["comment"] = comment
+    if body is not None:
+        merged["body"] = body
     # The newer text keeps the place; without times, an order that does not depend on the side.
-    second, first = sorted((ours, theirs), key=lambda part: (part.moment, part.body, part.heading))
-    own = (
-        (first.heading if heading is None else heading)
-        + (first.comment if comment is None else comment)
-        + (first.body if body is None else body)
-    )
-    copy = _make_copy(first.level, second, heading, comment, body)
-    return _Written(entry=entry, own=own, gap=gap, level=first.level, copy=copy)
+    sides = sorted((ours, theirs), key=lambda part: (part.moment, part.body, part.heading))
+    second, first = (replace(part, **merged) for part in sides)
+    is_whole = heading is not None and comment is not None and body is not None
+    copy = None if is_whole else _make_copy(first.level, second)
+    return _Written(entry=entry, own=first.own, gap=gap, level=first.level, copy=copy)
 
 
-def _make_copy(
-    level: int, part: _Part, heading: Lines | None, comment: Lines | None, body: Lines | None
-) -> _Copy:
-    """Make the other text of a conflict. None stands for a part that could not be merged. The other
-    text of a title is below it, because later sections of the note must stay below the title.
+def _make_copy(level: int, part: _Part) -> _Copy:
+    """Make the other text of a conflict. The other text of a title is below it, because later
+    sections of the note must stay below the title.
     """
-    heading = part.heading if heading is None else heading
+    heading = part.heading
     if level != part.level or level < SECTION_LEVEL:
         heading = (make_heading_line(max(level, SECTION_LEVEL), part.name or _TOP_HEADING),)
-    comment = part.comment if comment is None else comment
-    stated = read_comment(comment)
-    text = part.body if body is None else body
-    return _Copy(
-        heading=heading, stated=stated, body=text if stated is not None else comment + text
-    )
+    stated = read_comment(part.comment)
+    body = part.body if stated is not None else part.comment + part.body
+    return _Copy(heading=heading, stated=stated, body=body)

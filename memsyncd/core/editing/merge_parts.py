@@ -100,8 +100,8 @@ def _merge_stated(
         chosen = choose(base, ours, theirs)
         if chosen is not None:
             return chosen
-    if left in (right, stated[0]):
-        return theirs if right == stated[2] else ours if left == right else right
+    if left == stated[0]:
+        return base if right == left else theirs if right == stated[2] else right
     if right == stated[0]:
         return ours if left == stated[1] else left
     return _merge_pairs(stated[0], left, right, newer)

@@ -7,6 +7,7 @@ module combines their results. After an edit, `rechunk_note` parses only the cha
 from __future__ import annotations
 
 import re
+import shlex
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
@@ -50,6 +51,7 @@ from memsyncd.core.markdown.sections import (
     split_sections,
 )
 from memsyncd.core.model import (
+    CONFLICT_KEY,
     BlockName,
     Chunk,
     Link,
@@ -133,6 +135,8 @@ def make_sections(
             stated, own_problems = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
             meta = merge_meta(note_meta, stated)
             problems.extend(own_problems)
+            if dict(stated.extra).get(CONFLICT_KEY):
+                problems.append(_describe_conflict(path, raw))
         problems.extend(_find_unread_comments(path, lines, raw.blocks))
         newest = _find_newest_value(lines, raw.blocks)
         if newest and newest > (meta.updated or ""):
@@ -144,6 +148,12 @@ def make_sections(
         end = max(raw.end, raw.start + 1)
         sections.append(Section(raw.anchor, raw.heading, raw.level, raw.start + 1, end, meta))
     return tuple(sections), problems
+
+
+def _describe_conflict(path: str, raw: RawSection) -> Problem:
+    hint = f"choose: memsyncd choose {shlex.quote(raw.anchor)} --keep this, other or both"
+    problem = "two versions of a section have different texts; this is the second"
+    return Problem(path, raw.start + 1, "conflict", problem, hint)
 
 
 def _find_unread_comments(

@@ -6,7 +6,7 @@ of a note, a path, or the title of a note or section.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -150,6 +150,19 @@ class RelateParams(WriteParams, frozen=True, kw_only=True):
     """The memory to which the relation leads, named like the first."""
     remove: bool = False
     """Remove the relation instead."""
+    if_digest: Name | None = None
+
+
+class ChooseParams(WriteParams, frozen=True, kw_only=True):
+    """A choice between two texts of a memory that two machines or branches have changed. A merge
+    keeps both: the second is a section with `conflict` in its comment, below the first.
+    """
+
+    anchor: Place
+    """One of the two sections: an anchor, lines of a note, or a title."""
+    keep: Literal["this", "other", "both"]
+    """The text to keep: `this`, the text of the section that is named; the `other`; or `both`, as
+    two memories. One text stays in the place and with the metadata of the first section."""
     if_digest: Name | None = None
 
 
@@ -353,6 +366,36 @@ OPERATIONS = (
         text="memories.text:render_set",
     ),
     Operation(
+        name="memory.choose",
+        params=ChooseParams,
+        result=MemoriesSet,
+        summary="Keep one of two texts that a merge has left of a memory, or both.",
+        shape=Shape.STEPS,
+        run="memories.choose:choose",
+        errors=WRITES,
+        route="POST /v1/memories/choose",
+        worktree="wide",
+        paths=_PATHS,
+        command=Command(
+            words="choose",
+            group="Write",
+            summary="keep one of two texts that a merge has left of a memory, or both",
+            arguments=("anchor ANCHOR",),
+            usages={"keep": "--keep WHICH"},
+            prepare="name_memory",
+            show="show_set",
+            examples=(
+                "memsyncd choose '.memories/decisions.md#decisions/pool-2' --keep this",
+                "memsyncd choose MEMORY.md:20-24 --keep both",
+            ),
+        ),
+        python=Python(name="choose", positional=("anchor", "keep")),
+        tool=ToolAction(
+            tool=UPDATE_TOOL, name="choose", fields={"memory": "anchor", "keep": "keep"}
+        ),
+        text="memories.text:render_set",
+    ),
+    Operation(
         name="memory.forget",
         params=ForgetParams,
         result=MemoriesForgotten,
@@ -413,7 +456,7 @@ OPERATIONS = (
             usages={"summary": "--summary S"},
             help={"content": "the new text; - or none to read it from stdin"},
             stdin="content",
-            prepare="name_replaced",
+            prepare="name_memory",
             show="show_replaced",
             examples=(
                 "memsyncd replace 'Pool size' 'The pool has 20 connections since March.'",

@@ -45,7 +45,7 @@ from memsyncd.core.paths import NotePath
 from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.core.search.tasks import BLOCKED, FINISHED
 from memsyncd.core.upkeep import FORMER_STATUS, archive_note
-from memsyncd.engine.edit import Put, check_digest, make_put
+from memsyncd.engine.edit import EditOutcome, Put, check_digest, make_put
 from memsyncd.engine.memories import PLAN_LIMIT_S, list_memories
 from memsyncd.engine.places import NO_LINK, name_relations
 from memsyncd.engine.workspace import Workspace
@@ -305,7 +305,7 @@ def plan_set(
         note = _change_note(workspace, config, params, wanted, path, of_note, protected)
         data = note.data
         if note.moved:
-            others, changed_links, data = _move_links(workspace, path, data, note.moved)
+            others, changed_links, data = move_links(workspace, path, data, note.moved)
             puts += others
             links += changed_links
         if note.file is not None and data != note.file.data:
@@ -387,7 +387,7 @@ def _describe(
             yield "changed" if state else "unchanged", item
 
 
-def _move_links(
+def move_links(
     workspace: Workspace, path: str, data: bytes, moved: Mapping[str, str]
 ) -> tuple[list[Put], list[LeadingLink], bytes]:
     """Change the links to the sections of a note whose anchors have changed: in the note itself,
@@ -444,6 +444,11 @@ async def set_memories(call: Call, params: SetParams, command: str) -> MemoriesS
         # A memory that was saved a moment ago is found after a scan.
         await read_saved(call, partial(select_memories, workspace, config, params, call.now_s))
     outcome = await carry_out(call, command, plan, is_applied=is_applied, digest=params.plan)
+    return answer_set(call, outcome, is_applied=is_applied)
+
+
+def answer_set(call: Call, outcome: EditOutcome[MemoryPlan], *, is_applied: bool) -> MemoriesSet:
+    """Make the answer of a plan, or of a plan that was carried out."""
     return MemoriesSet(
         is_applied=is_applied,
         plan=outcome.answer.digest,

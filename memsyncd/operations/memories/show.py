@@ -115,8 +115,8 @@ def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> Non
 # --- replace ------------------------------------------------------------------------------------
 
 
-def name_replaced(args: Args, console: Console) -> dict[str, Any]:
-    """Return the memory to replace, and its workspace."""
+def name_memory(args: Args, console: Console) -> dict[str, Any]:
+    """Return the named memory, and its workspace."""
     named = find_memories([args.anchor], console)
     return {"anchor": named["anchors"][0], "workspace": named["workspace"]}
 

@@ -87,6 +87,7 @@ def _describe_meta(hit: search.Hit) -> str:
         hit.priority if hit.priority in ("P0", "P1") else "",
         f"task {hit.task}" if hit.task else "",
         hit.status if hit.status not in (None, "active") else "",
+        f"conflict with {hit.meta['conflict']}" if hit.meta.get("conflict") else "",
         "expired" if hit.is_expired else "",
     ]
     text = ", ".join(filter(None, marks))

@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "set": ("Write", "change status, metadata, relations or title of a memory; '' removes one", "memories"),
     "done": ("Write", "finish a memory: its status becomes done", "memories"),
     "relate": ("Write", "relate a memory to another, such as `resolves`", "memories"),
+    "choose": ("Write", "keep one of two texts that a merge has left of a memory, or both", "memories"),
     "forget": ("Write", "remove a memory from its note; undo restores it", "memories"),
     "replace": ("Write", "write a memory in place of an outdated one, which is archived", "memories"),
     "links": ("Find", "list links between notes, backlinks and dangling links", "links"),

@@ -120,6 +120,24 @@ def make_relate() -> Command:
     )
 
 
+def make_choose() -> Command:
+    return Command(
+        call_operation("memories", "memory.choose", show="show_set", prepare="name_memory"),
+        arguments=(
+            Argument("anchor", "ANCHOR", "one of the two sections: an anchor, lines of a note, or a title", field="anchor"),
+        ),
+        options=(
+            Option("--keep WHICH", "the text to keep: this, the text of the section that is named; the other; or both, as two memories", choices=("this", "other", "both"), field="keep"),
+            Option("--if-digest DIGEST", "write only if the note still has this digest; otherwise nothing is done", field="if_digest"),
+            Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
+            Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            JSON,
+        ),
+        examples=("memsyncd choose '.memories/decisions.md#decisions/pool-2' --keep this", "memsyncd choose MEMORY.md:20-24 --keep both"),
+    )
+
+
 def make_forget() -> Command:
     return Command(
         load_action("memories", "ask_and_forget"),
@@ -168,7 +186,7 @@ def make_forget() -> Command:
 
 def make_replace() -> Command:
     return Command(
-        call_operation("memories", "memory.replace", show="show_replaced", prepare="name_replaced", stdin="content"),
+        call_operation("memories", "memory.replace", show="show_replaced", prepare="name_memory", stdin="content"),
         arguments=(
             Argument("anchor", "ANCHOR", "the memory to replace: an anchor, lines of a note, or a title", field="anchor"),
             Argument("content", "[TEXT…]", "the new text; - or none to read it from stdin", field="content"),
