@@ -123,6 +123,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "validate": {"path": NOTE},
     "get": {"anchor": SECTION},
     "render": {"path": NOTE},
+    "render.texts": {"texts": ["A *kite*."]},
     "list": {},
     "list of a note with sections": {"path": NOTE, "sections": True},
     "list by tag": {"tag": "group-tag-1"},

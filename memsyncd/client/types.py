@@ -845,6 +845,12 @@ class Rendered(TypedDict):
     html: str
 
 
+class RenderedTexts(TypedDict):
+    workspace: str
+    # The HTML of each text, as in the result of `render`; lines count from 1 in each.
+    htmls: list[str]
+
+
 class SectionInfo(SectionMeta):
     # A short name of the anchor: of its 8 digits 6 are enough if no other section has them.
     id: str

@@ -690,6 +690,14 @@ FIELDS: dict[str, dict[str, str]] = {
         'start_line': 'The first line, from 1.',
         'end_line': 'The first and the last line that are rendered.',
     },
+    'RenderTextsParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'texts': 'Markdown that is no whole note, such as the values of a field.',
+    },
+    'RenderedTexts': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'htmls': 'The HTML of each text, as in the result of `render`; lines count from 1 in each.',
+    },
     'ListParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'path': 'A note, by its path from the root or an absolute one.',

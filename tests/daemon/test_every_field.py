@@ -126,6 +126,7 @@ BASE: dict[str, dict[str, Any]] = {
     "context": {"query": "redis", "user": False},
     "get": {"path": REDIS},
     "render": {"path": REDIS},
+    "render.texts": {"texts": ["A *kite*."]},
     "similar": {"text": TEXT, "min_similarity": 0.1},
     "duplicates": {"min_similarity": 0.1},
     "links": {"path": REDIS},

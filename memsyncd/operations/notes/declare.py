@@ -275,6 +275,19 @@ class Rendered(Result, frozen=True, kw_only=True):
     html: str
 
 
+class RenderTextsParams(WorkspaceParams, frozen=True, kw_only=True):
+    texts: Annotated[
+        list[Annotated[str, msgspec.Meta(max_length=100_000)]], msgspec.Meta(max_length=200)
+    ]
+    """Markdown that is no whole note, such as the values of a field."""
+
+
+class RenderedTexts(Result, frozen=True, kw_only=True):
+    workspace: str
+    htmls: list[str]
+    """The HTML of each text, as in the result of `render`; lines count from 1 in each."""
+
+
 MOST_NOTES = 1000
 NoteLimit = Annotated[int, msgspec.Meta(ge=1, le=MOST_NOTES)]
 
@@ -709,6 +722,15 @@ OPERATIONS = (
         summary="Render a note as HTML for a page, with the file's line numbers.",
         shape=Shape.STEPS,
         run="notes.read:render",
+        errors=OPENS,
+    ),
+    Operation(
+        name="render.texts",
+        params=RenderTextsParams,
+        result=RenderedTexts,
+        summary="Render pieces of markdown as HTML for a page.",
+        shape=Shape.STEPS,
+        run="notes.read:render_texts",
         errors=OPENS,
     ),
     Operation(

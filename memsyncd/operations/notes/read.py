@@ -44,7 +44,9 @@ from memsyncd.operations.notes.declare import (
     ListParams,
     NoteInfo,
     Rendered,
+    RenderedTexts,
     RenderParams,
+    RenderTextsParams,
     SectionInfo,
 )
 from memsyncd.operations.pages import NotePlace, decode_cursor, encode_cursor
@@ -101,6 +103,15 @@ async def render(call: Call, params: RenderParams) -> Rendered:
         end_line=min(last, got.n_lines),
         html=html,
     )
+
+
+async def render_texts(call: Call, params: RenderTextsParams) -> RenderedTexts:
+    """Render each text as HTML."""
+    from memsyncd.core.markdown.render import render_html
+
+    workspace = await call.open()
+    htmls = await call.read(lambda: [render_html(text.split("\n"), 1) for text in params.texts])
+    return RenderedTexts(workspace=workspace.id, htmls=htmls)
 
 
 async def list_all(call: Call, params: ListParams) -> Listing:
