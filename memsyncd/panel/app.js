@@ -1,6 +1,6 @@
 // The page: its header, its tabs, its keys, and the view that the address names.
 
-import { fill, h, table } from "./dom.js";
+import { count, fill, h, table } from "./dom.js";
 import { call, listen } from "./rpc.js";
 import { makeHref, parseHref, report } from "./view.js";
 import { confirmLoss, remember } from "./write.js";
@@ -20,26 +20,30 @@ import { TopicsView } from "./topics.js";
 const VIEWS = [
   ["notes", "Notes", "n", NotesView],
   ["search", "Search", "s", SearchView],
-  ["context", "Context", "c", ContextView],
-  ["history", "History", "h", HistoryView],
   ["topics", "Topics", "o", TopicsView],
   ["tasks", "Tasks", "t", TasksView],
-  ["decay", "Worth", "d", DecayView],
   ["graph", "Links", "l", GraphView],
+  ["context", "Context", "c", ContextView],
+  ["history", "History", "h", HistoryView],
+  ["decay", "Worth", "d", DecayView],
   ["problems", "Problems", "p", ProblemsView],
   ["status", "Status", "m", StatusView],
 ];
+/** The first views of the groups of the navigation. */
+const GROUPS = ["context", "problems"];
 for (const [name, , , type] of VIEWS) customElements.define(`memory-${name}`, type);
 // No tab leads to this view; the page shows it while no folder is watched.
 customElements.define("memory-start", StartView);
 /** Views that need no workspace. */
 const GENERAL = ["status", "start"];
 const KEYS = [
-  ["/", "search"], ["?", "this list"], ...VIEWS.map(([, label, key]) => [`g ${key}`, label]), ["g i", "MEMORY.md"],
+  ["/", "search"], ["?", "this list of keys"], ...VIEWS.map(([, label, key]) => [`g ${key}`, label]), ["g i", "the first note: MEMORY.md, Home or README"],
   ["j, k", "next or previous link of the view"], ["Enter", "open it"], ["r", "remember"],
   ["e", "edit the section that is shown, or append to the topic"], ["u", "undo the last action, or the change that is shown"],
   ["Ctrl+Enter", "save"], ["Esc", "leave a field, close a dialog"], ["arrows, +, −, 0", "move and scale the picture of links"],
 ];
+/** States of a workspace in words. @type {Record<string, string>} */
+const STATES = { ready: "up to date", indexing: "reading notes", degraded: "degraded", missing: "folder missing", stalled: "stalled" };
 const POLL_MS = 5000;
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
@@ -48,10 +52,11 @@ const picker = /** @type {HTMLSelectElement} */ (document.getElementById("worksp
 const query = /** @type {HTMLInputElement} */ (document.getElementById("query"));
 const find = /** @type {HTMLFormElement} */ (document.getElementById("find"));
 const state = /** @type {HTMLAnchorElement} */ (document.getElementById("state"));
-const memory = /** @type {HTMLAnchorElement} */ (document.getElementById("memory"));
 
 /** @type {any[]} */
 let workspaces = [];
+/** The numbers of problems that the navigation shows. @type {number[]} */
+let problems = [];
 let isKnown = false;
 let isOnline = true;
 /** The address of the view that is shown. */
@@ -102,25 +107,25 @@ async function navigate(gone = "") {
     view = /** @type {import("./view.js").View} */ (document.createElement(name));
     fill(main, view);
   }
-  if (document.activeElement !== query) query.value = place.values.q ?? query.value;
+  if (document.activeElement !== query) query.value = place.view === "search" ? place.values.q ?? "" : "";
   await view.open(place);
 }
 
 /** @param {import("./view.js").Place} place */
 function showTabs(place) {
+  const shown = workspaces.find((one) => one.id === place.workspace);
   fill(tabs, VIEWS.map(([name, label, key]) =>
     h("a", {
-      href: makeHref(name, place.workspace, name === "search" ? { q: query.value } : {}),
+      class: GROUPS.includes(name) ? "group" : null,
+      href: makeHref(name, place.workspace),
       "aria-current": name === place.view ? "page" : null,
       "aria-keyshortcuts": `g ${key}`,
       title: `${label} (g ${key})`,
-    }, label)));
+    }, label, name === "problems" && shown?.problems > 0 && h("span", { class: "number", "aria-label": count(shown.problems, "problem") }, shown.problems))));
   const label = VIEWS.find(([name]) => name === place.view)?.[1] ?? "";
-  const shown = workspaces.find((one) => one.id === place.workspace);
   tabs.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  if (tabs.matches(":popover-open")) tabs.hidePopover();
   document.title = [label, shown?.name, "memsyncd"].filter(Boolean).join(" · ");
-  memory.hidden = !place.workspace;
-  memory.href = makeHref("notes", place.workspace, { path: "MEMORY.md" });
   state.href = makeHref("status", place.workspace);
 }
 
@@ -140,16 +145,19 @@ function showWorkspaces(found) {
     if (isShown) showTabs(currentView()?.place ?? parseHref(location.hash));
     else if (!currentView()?.hasUnsaved?.()) void navigate(chosen);
   }
+  const current = currentView(), counted = problems.join();
+  problems = found.map((one) => one.problems);
+  if (current && counted !== problems.join()) showTabs(current.place);
   showState();
 }
 
 function showState() {
   const shown = workspaces.find((one) => one.id === picker.value);
-  const text = isOnline ? (shown?.state ?? "no workspace") : "not connected";
-  const pending = isOnline && shown?.pending ? `, ${shown.pending} pending` : "";
-  state.className = isOnline ? String(shown?.state ?? "") : "offline";
+  const text = isOnline ? (STATES[shown?.state] ?? shown?.state ?? "no workspace") : "not connected";
+  const pending = isOnline && shown?.pending ? `, ${count(shown.pending, "note")} to read` : "";
+  state.className = `dot ${isOnline ? shown?.state ?? "" : "offline"}`;
   picker.hidden = !workspaces.length;
-  state.textContent = `${text}${pending}`;
+  fill(state, h("span", {}, `${text}${pending}`));
 }
 
 picker.addEventListener("change", () => {
@@ -203,7 +211,7 @@ function onKey(event) {
   } else if (isGoing) {
     const view = VIEWS.find(([, , key]) => key === event.key);
     if (view) location.hash = makeHref(view[0], picker.value);
-    else if (event.key === "i") memory.click();
+    else if (event.key === "i") location.hash = makeHref("notes", picker.value, { first: 1 });
   } else if (event.key === "j" || event.key === "k") {
     step(event.key === "j" ? 1 : -1);
   } else if (event.key === "e") {

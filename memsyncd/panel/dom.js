@@ -81,7 +81,17 @@ function rememberPlace(parent) {
 export function parseRendered(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
+  for (const item of template.content.querySelectorAll("li")) showBox(item);
   return template.content;
+}
+
+/** Show `[ ]` and `[x]` of a list's item as boxes. @param {HTMLElement} item */
+function showBox(item) {
+  const walker = document.createTreeWalker(item, NodeFilter.SHOW_TEXT);
+  const text = walker.nextNode(), box = /^\s*\[([ xX])\] /.exec(text?.nodeValue ?? "");
+  if (!text || !box) return;
+  item.classList.add("task");
+  text.nodeValue = `${box[1] === " " ? "☐" : "☑"} ${(text.nodeValue ?? "").slice(box[0].length)}`;
 }
 
 /** Return text with its `**marked**` words as `<mark>`. @param {string} text @returns {Child[]} */
@@ -120,17 +130,116 @@ export function count(n, one, many = `${one}s`) {
 }
 
 /**
- * Make a table.
+ * Make a table. On a phone each row is a card, whose cells name their heads.
  * @param {string} caption
  * @param {string[]} heads
  * @param {(Child | Child[])[][]} rows
  */
 export function table(caption, heads, rows) {
   const head = h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text)));
-  const body = rows.map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell))));
+  const body = rows.map((cells) => h("tr", {}, cells.map((cell, at) => h("td", { "data-head": heads[at] }, cell))));
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
-    h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, head),
+    h("table", { class: "rows" }, h("caption", { class: "hidden" }, caption), h("thead", {}, head),
       h("tbody", {}, body)));
+}
+
+/** A view without entries: a title, and how the first entry is made. @param {string} title @param {...(Child | Child[])} children */
+export function empty(title, ...children) {
+  return h("section", { class: "empty" }, h("h2", {}, title), ...children);
+}
+
+/** A switch, which is on or off. @param {string} label @param {boolean} isOn @param {(isOn: boolean) => void} change */
+export function makeSwitch(label, isOn, change) {
+  const input = h("input", { type: "checkbox", role: "switch", checked: isOn, "aria-label": label, onchange: () => change(input.checked) });
+  return h("label", { class: "switch" }, input, label);
+}
+
+/**
+ * A choice of one of several, each a link.
+ * @param {string} label @param {{label: string, href: string, isChosen: boolean}[]} options
+ */
+export function makeChoice(label, options) {
+  return h("nav", { class: "choice", "aria-label": label }, options.map((option) =>
+    h("a", { href: option.href, "aria-current": option.isChosen ? "true" : null }, option.label)));
+}
+
+/** A button that copies a text. @param {string} label @param {string | (() => string)} text */
+export function copyButton(label, text) {
+  const button = h("button", { type: "button", class: "plain" }, label);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(typeof text === "string" ? text : text());
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "The browser does not allow it";
+    }
+    setTimeout(() => (button.textContent = label), 1500);
+  });
+  return button;
+}
+
+/** A command of the terminal, with a button that copies it. @param {string} text */
+export function command(text) {
+  return h("span", { class: "command" }, h("code", {}, text), " ", copyButton("Copy", text));
+}
+
+/** A word for the command line. @param {string} text */
+export function quote(text) {
+  return /^[\w./@:+-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`;
+}
+
+const COMMAND = /memsyncd (?:'[^']*' ?|[^\s;,…']+ ?)+/g;
+
+/** A text with each command in it as code that can be copied. @param {string} text @returns {Child[]} */
+export function withCommands(text) {
+  /** @type {Child[]} */
+  const parts = [];
+  let after = 0;
+  for (const match of text.matchAll(COMMAND)) {
+    const words = match[0].trimEnd();
+    parts.push(text.slice(after, match.index), command(words));
+    after = match.index + words.length;
+  }
+  return [...parts, text.slice(after)];
+}
+
+/** The name of a note by its path: the name of its file. @param {string} path */
+export function nameNote(path) {
+  return path.slice(path.lastIndexOf("/") + 1).replace(/\.(md|markdown|txt)$/i, "") || path;
+}
+
+/** @param {string} text */
+const fold = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "");
+
+/**
+ * The names of a section from its note on: `Note › Heading`. A note is named by its title, else by its
+ * file, unless its first heading says the same.
+ * @param {{title?: string, heading?: string[], path: string}} section
+ */
+export function listNames({ title, heading = [], path }) {
+  const note = title || nameNote(path), first = fold(heading[0] ?? ""), name = fold(note);
+  const isSame = first && (first.startsWith(name) || name.startsWith(first));
+  return isSame ? heading : [note, ...heading];
+}
+
+/** @param {{title?: string, heading?: string[], path: string}} section */
+export function nameSection(section) {
+  return listNames(section).join(" › ");
+}
+
+/** The names of a section by its anchor. @param {string} anchor */
+export function nameAnchor(anchor) {
+  const path = notePath(anchor);
+  const slug = path === anchor ? "" : anchor.slice(path.length + 1);
+  const heading = slug.split("/").filter(Boolean).map((part) => part.replace(/-/g, " "));
+  return nameSection({ path, heading: heading.map((part) => part.charAt(0).toUpperCase() + part.slice(1)) });
+}
+
+/** A passage of one line without the signs of markdown. @param {string} text */
+export function plainText(text) {
+  return text.replace(/!?\[\[([^\]|]*\|)?([^\]]*)\]\]/g, "$2").replace(/!?\[([^\]]*)\]\([^)\s]*\)/g, "$1")
+    .replace(/\|[\s:|-]*-{3,}[\s:|-]*\|/g, " · ").replace(/\s*\|\s*/g, " · ").replace(/(^|\s)(?:- )?\[([ x])\] /gi, (_, before, mark) => `${before}${mark === " " ? "☐" : "☑"} `)
+    .replace(/(^|\s)(?:#{1,6}|>|```\w*|-{3,}) /g, "$1").replace(/(^|\s)[-+] /g, "$1· ").replace(/`/g, "").replace(/^[\s·]+|[\s·]+$/g, "").replace(/(?: · )+/g, " · ");
 }
 
 /** The path of the note of an anchor or a link; a path stays as it is. @param {string} place */
@@ -142,7 +251,7 @@ export function notePath(place) {
 /** What a hit contradicts or supersedes, and what does so to it. @param {any} one @param {(path: string) => string} href */
 export function contradictions(one, href) {
   const name = (/** @type {string} */ text, /** @type {string[]} */ anchors) => anchors.length > 0 && [` ${text} `,
-    ...anchors.flatMap((anchor, at) => [at ? ", " : "", h("a", { href: href(notePath(anchor)) }, anchor)])];
+    ...anchors.flatMap((anchor, at) => [at ? ", " : "", h("a", { href: href(notePath(anchor)) }, nameAnchor(anchor))])];
   const parts = [name("contradicts", one.contradicts ?? []), name("contradicted by", one.contradicted_by ?? []),
     name("supersedes", one.supersedes ?? []), name("superseded by", one.superseded_by ?? [])];
   return parts.some(Boolean) && h("p", { class: "warning" }, parts.flatMap((part) => part || []));
@@ -153,7 +262,7 @@ export function badges(meta) {
   const parts = [
     meta.kind && ["kind", meta.kind], meta.priority && ["priority", meta.priority],
     meta.status && ["status", meta.status], meta.lifecycle && ["lifecycle", meta.lifecycle],
-    meta.task && ["task", `task ${meta.task}`], meta.tier && ["tier", meta.tier],
+    meta.task && ["task", `task ${meta.task}`],
     meta.is_expired && ["status", "expired"],
   ];
   const labels = parts.filter(Boolean).map(([kind, text]) =>

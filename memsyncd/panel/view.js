@@ -1,7 +1,7 @@
 // The base of all views: a custom element that reads from the daemon, shows the answer, and reads
 // again when its workspace has changed.
 
-import { fill, h } from "./dom.js";
+import { fill, h, parseRendered } from "./dom.js";
 import { call, RpcError } from "./rpc.js";
 
 /**
@@ -44,13 +44,16 @@ export function report(what, forMs = 8000) {
   const text = isError ? what.message : String(what);
   const hint = what instanceof RpcError && what.hint ? ` → ${what.hint}` : "";
   const close = h("button", { type: "button", "aria-label": "Close this message" }, "×");
-  const line = h("p", { class: isError ? "error" : "done" }, text + hint, close);
+  const line = h("p", { class: isError ? "error" : "done" }, h("span", {}, text + hint), close);
   close.addEventListener("click", () => line.remove());
   // A line that has the focus stays.
   if (!isError) setTimeout(() => line.contains(document.activeElement) || line.remove(), forMs);
   box.append(line);
   return line;
 }
+
+/** Most texts of one request to render. */
+const MOST_TEXTS = 200;
 
 export class View extends HTMLElement {
   constructor() {
@@ -134,6 +137,21 @@ export class View extends HTMLElement {
       cursor = page.cursor;
     } while (cursor);
     return notes;
+  }
+
+  /**
+   * Render pieces of markdown; each becomes an element. Links lead to the notes that they name.
+   * @param {string[]} texts @param {AbortSignal} [signal] @returns {Promise<HTMLElement[]>}
+   */
+  async renderTexts(texts, signal) {
+    const wanted = texts.slice(0, MOST_TEXTS);
+    const { htmls } = wanted.length ? await this.ask("render.texts", { texts: wanted }, signal) : { htmls: [] };
+    return texts.map((text, at) => {
+      const element = h("div", { class: "prose" });
+      element.append(htmls[at] === undefined ? text : parseRendered(htmls[at]));
+      for (const link of element.querySelectorAll("a[data-note]")) link.setAttribute("href", this.noteHref(link.getAttribute("data-note") ?? ""));
+      return element;
+    });
   }
 
   /** @param {string} view @param {Record<string, string | number | null | undefined>} [values] */
