@@ -1,13 +1,16 @@
 // The notes as a tree, and one note: rendered, with its sections, metadata, links and problems.
 
-import { badges, bytes, count, fill, h, notePath, parseRendered, table, when } from "./dom.js";
+import { badges, bytes, copyButton, count, empty, fill, h, nameAnchor, nameNote, notePath, parseRendered, quote, table, when, withCommands } from "./dom.js";
 import { RpcError } from "./rpc.js";
 import { report, View } from "./view.js";
 import { editSection, memoryPath, remember, archive, promote } from "./write.js";
 
 const TREE_STEP = 400;
-const TREE_TAGS = 3;
 const ORDER = new Intl.Collator(undefined, { numeric: true });
+/** Notes with which a reader begins, the best first. */
+const FIRST = ["MEMORY.md", "Home.md", "README.md", "index.md", "Index.md", "home.md"];
+/** Notes of the first page of the tree: it is shown while the other pages are read. */
+const FIRST_PAGE = 200;
 /** The shortest time between two updates of the tree of a large vault. */
 const LIST_PAUSE_MS = 2000;
 
@@ -16,7 +19,7 @@ export class NotesView extends View {
     super();
     this.tree = h("nav", { class: "tree", "aria-label": "Notes" });
     this.article = h("article", { class: "note", tabindex: -1 });
-    this.wanted = h("input", { type: "search", placeholder: "Filter by name, kind or #tag", "aria-label": "Filter the notes", oninput: () => this.showTree() });
+    this.wanted = h("input", { type: "search", placeholder: "Filter", title: "Words of the name, a kind or a #tag", "aria-label": "Filter the notes", oninput: () => this.showTree() });
     /** @type {any[]} */
     this.notes = [];
     this.shownPath = "";
@@ -63,35 +66,67 @@ export class NotesView extends View {
   async read(signal) {
     let listing = Promise.resolve();
     if (this.listedWorkspace !== this.place.workspace) {
+      this.listedWorkspace = this.place.workspace;
       this.shownPath = "";
+      this.notes = [];
       fill(this.tree);
+      // Another note may be opened before the list of a large vault has arrived.
+      listing = this.list();
+      listing.catch((error) => {
+        this.listedWorkspace = "";
+        report(error);
+      });
       const known = await this.ask("workspace.list", { workspace: undefined }, signal);
       this.workspace = known.workspaces.find((/** @type {any} */ one) => one.id === this.place.workspace);
-      listing = this.list(signal);
     }
-    // The note in the address is shown before the list of a large vault has arrived.
-    const note = this.place.values.path ? this.showNote(this.place.values.path, signal) : null;
-    await Promise.all([listing, note]);
-    if (note) return;
-    const path = this.firstPath();
-    if (!path) {
-      fill(this.article, h("p", {}, "This workspace has no notes yet. Write the first one with "
-        + "“Remember…”, or with any editor."));
-      return;
+    this.toggleAttribute("data-chosen", Boolean(this.place.values.path ?? this.place.values.first));
+    // The note is shown before the list of a large vault has arrived.
+    const path = this.place.values.path ?? await this.findFirst(signal);
+    if (path) {
+      await this.showNote(path, signal);
+      localStorage.setItem(this.lastKey, path);
+    } else {
+      await listing;
+      const add = h("button", { type: "button", class: "main", onclick: () => remember(this) }, "Write the first note");
+      fill(this.article, empty("This workspace has no notes yet.", h("p", {}, "A note is a file of markdown. Write the first one here, with any editor, or let an agent remember something:"),
+        h("p", {}, add), h("p", {}, withCommands("memsyncd remember 'Sessions live in Redis.' --kind decision")),
+        this.workspace && h("p", { class: "quiet" }, "The folder is ", h("code", {}, this.workspace.root), ".")));
     }
-    await this.showNote(path, signal);
   }
 
-  /** @param {AbortSignal} [signal] */
-  async list(signal) {
-    this.notes = await this.listNotes({ sections: false }, signal);
-    this.listedWorkspace = this.place.workspace;
+  get lastKey() {
+    return `note of ${this.place.workspace}`;
+  }
+
+  /** The note to begin with: the last one that was read, else the first of the workspace. @param {AbortSignal} signal */
+  async findFirst(signal) {
+    const last = localStorage.getItem(this.lastKey);
+    const wanted = last && !this.place.values.first ? [last, ...FIRST] : FIRST;
+    const found = await this.ask("list", { filters: { path: wanted }, sections: false, limit: wanted.length }, signal);
+    const paths = new Set(found.notes.map((/** @type {any} */ note) => note.path));
+    const best = wanted.find((path) => paths.has(path));
+    if (best) return best;
+    const any = await this.ask("list", { sections: false, limit: 1 }, signal);
+    return any.notes[0]?.path;
+  }
+
+  /** Read the list of notes; the tree of a large vault is shown page by page. */
+  async list() {
+    const { workspace } = this.place;
+    const first = await this.ask("list", { sections: false, limit: FIRST_PAGE });
+    let notes = first.notes, { cursor } = first;
+    if (workspace === this.place.workspace && !this.notes.length) {
+      this.notes = notes;
+      this.showTree();
+    }
+    while (cursor && workspace === this.place.workspace) {
+      const page = await this.ask("list", { workspace, sections: false, limit: 1000, cursor });
+      notes = notes.concat(page.notes);
+      ({ cursor } = page);
+    }
+    if (workspace !== this.place.workspace) return;
+    this.notes = notes;
     this.showTree();
-  }
-
-  firstPath() {
-    const first = this.notes.find((note) => note.path === "MEMORY.md") ?? this.notes[0];
-    return first?.path;
   }
 
   /** @param {{paths: string[], workspace: string, listing: boolean}} changed */
@@ -119,8 +154,8 @@ export class NotesView extends View {
       return words.every((word) => text.includes(word));
     });
     const what = words.length ? `${chosen.length} of ${this.notes.length}` : count(this.notes.length, "note");
-    const index = chosen.find((note) => note.path === "MEMORY.md");
-    fill(this.tree, h("p", { class: "quiet", role: "status" }, what), index && h("ul", {}, this.makeFile(index)),
+    const index = FIRST.map((path) => chosen.find((note) => note.path === path)).find(Boolean);
+    fill(this.tree, h("p", { class: "quiet small", role: "status" }, what), index && h("ul", {}, this.makeFile(index)),
       this.makeFolder("", chosen.filter((note) => note !== index).sort((one, other) => ORDER.compare(one.path, other.path)), words.length > 0));
     this.markCurrent(this.shownPath);
   }
@@ -137,15 +172,17 @@ export class NotesView extends View {
     for (const note of notes) {
       const rest = note.path.slice(prefix.length);
       const cut = rest.indexOf("/");
+      const name = rest.slice(0, Math.max(0, cut)), inside = folders.get(name);
       if (cut < 0) files.push(note);
-      else folders.set(rest.slice(0, cut), [...(folders.get(rest.slice(0, cut)) ?? []), note]);
+      else if (inside) inside.push(note);
+      else folders.set(name, [note]);
     }
     const list = h("ul");
     for (const [name, inside] of folders) {
       const inner = `${prefix}${name}/`;
       const wasOpen = this.folders.get(inner);
       const details = h("details", { "data-folder": inner, open: isOpen || (wasOpen ?? (folders.size + files.length < 6 || (this.place.values.path ?? "").startsWith(inner))) },
-        h("summary", {}, name, h("span", { class: "quiet" }, ` ${inside.length}`)));
+        h("summary", {}, name, h("span", { class: "quiet small" }, ` ${inside.length}`)));
       const show = () => {
         if (details.open && details.children.length === 1) details.append(this.makeFolder(inner, inside, isOpen));
       };
@@ -175,9 +212,8 @@ export class NotesView extends View {
 
   /** @param {any} note */
   makeFile(note) {
-    const name = note.path.slice(note.path.lastIndexOf("/") + 1);
-    return h("li", {}, h("a", { class: "entry", href: this.noteHref(note.path), "data-path": note.path, title: note.title }, name), " ",
-      badges({ kind: note.kind, tags: note.tags.slice(0, TREE_TAGS) }));
+    return h("li", {}, h("a", { class: "entry", href: this.noteHref(note.path), "data-path": note.path, title: [note.path, ...note.tags.map((/** @type {string} */ tag) => `#${tag}`)].join("  ") },
+      note.title || nameNote(note.path), " ", badges({ kind: note.kind })));
   }
 
   /** @param {string} path */
@@ -193,6 +229,8 @@ export class NotesView extends View {
   /** @param {string} path @param {AbortSignal} signal */
   async showNote(path, signal) {
     const line = this.place.values.line ?? "";
+    // A link of a text names a note as its writer does.
+    if (!/\.(md|markdown|txt)$/i.test(path)) path = (await this.ask("render", { path }, signal)).path;
     // The text is shown even if a busy daemon does not answer one of the other calls.
     const instead = (/** @type {any} */ empty) => (/** @type {unknown} */ error) => {
       if (!signal.aborted) report(error);
@@ -212,10 +250,11 @@ export class NotesView extends View {
     body.append(parseRendered(rendered.html));
     this.shownPath = path;
     this.shownLine = line;
+    const said = body.firstElementChild?.localName === "h1" ? body.firstElementChild.textContent?.trim() ?? "" : "";
     this.resolveLinks(body, path, linked.links);
     const sections = (note?.sections ?? []).filter((/** @type {any} */ one) => one.start_line >= rendered.start_line && one.start_line <= rendered.end_line);
     this.addSectionTools(body, sections, path);
-    fill(this.article, this.makeHead(path, rendered, note), this.makePager(path, rendered), body, this.makePager(path, rendered),
+    fill(this.article, this.makeHead(path, rendered, note, said), this.makePager(path, rendered), body, this.makePager(path, rendered),
       this.makeProblems(path, problems.problems), this.makeSections(note, sections), this.makeLinks(path, linked));
     if (isSame) this.article.scrollTop = scroll;
     this.showLine(Number(line), isSame);
@@ -223,12 +262,17 @@ export class NotesView extends View {
     if (!isSame && document.activeElement === document.body) this.article.focus({ preventScroll: true });
   }
 
-  /** @param {string} path @param {any} rendered @param {any} note */
-  makeHead(path, rendered, note) {
+  /** @param {string} path @param {any} rendered @param {any} note @param {string} said The first heading, if the note begins with it. */
+  makeHead(path, rendered, note, said) {
+    const title = note?.title || nameNote(path);
     const facts = note ? [count(rendered.n_lines, "line"), " · ", bytes(note.size_bytes), " · saved ", when(note.modified_at)] : [];
-    return h("header", {}, h("h2", {}, note?.title ?? path), h("p", { class: "quiet" }, h("code", {}, path), " · ", facts),
-      h("p", {}, note && badges(note), " ", h("a", { href: this.href("history", { path }) }, "history"), " ",
-        h("a", { href: this.href("graph", { path }) }, "links")));
+    const own = note?.sections[0]?.level < 2 ? note.sections[0] : {};
+    return h("header", {}, h("a", { class: "button plain back", href: this.href("notes") }, "‹ all notes"),
+      // The title of most notes is their first heading; it is printed once.
+      h("h2", { class: said === title ? "hidden" : null }, title),
+      h("p", { class: "quiet small" }, h("code", {}, path), " · ", facts), note && h("p", {}, badges({ ...own, kind: note.kind, tags: note.tags }), Object.entries(own.meta ?? {}).map(([key, value]) => h("span", { class: "badge" }, `${key}: ${value}`))),
+      h("div", { class: "tools" }, h("a", { class: "button plain", href: this.href("history", { path }) }, "Its history"), h("a", { class: "button plain", href: this.href("graph", { path }) }, "Its links"),
+        copyButton("Copy place", path), copyButton("Copy link", `[[${nameNote(path)}]]`), copyButton("Copy command", `memsyncd get ${quote(path)} -w ${quote(this.workspace?.name ?? "")}`)));
   }
 
   /** Links to the other parts of a long note. @param {string} path @param {any} rendered */
@@ -236,10 +280,10 @@ export class NotesView extends View {
     const { start_line: first, end_line: last, n_lines: all } = rendered;
     if (first === 1 && last >= all) return null;
     return h("p", { class: "tools" }, `Lines ${first.toLocaleString()}–${last.toLocaleString()} of ${all.toLocaleString()}`,
-      first > 1 && h("a", { class: "chip", href: this.noteHref(path, 1) }, "first"),
-      first > 1 && h("a", { class: "chip", href: this.noteHref(path, first - 1) }, "before"),
-      last < all && h("a", { class: "chip", href: this.noteHref(path, last + 1) }, "further"),
-      last < all && h("a", { class: "chip", href: this.noteHref(path, all) }, "last"));
+      first > 1 && h("a", { class: "button", href: this.noteHref(path, 1) }, "first"),
+      first > 1 && h("a", { class: "button", href: this.noteHref(path, first - 1) }, "before"),
+      last < all && h("a", { class: "button", href: this.noteHref(path, last + 1) }, "further"),
+      last < all && h("a", { class: "button", href: this.noteHref(path, all) }, "last"));
   }
 
   /**
@@ -271,11 +315,11 @@ export class NotesView extends View {
       const heading = headings.get(section.start_line);
       if (!heading) continue;
       const name = section.heading.at(-1) ?? section.anchor;
-      const tools = h("span", { class: "tools sectiontools" },
-        isEditable && h("button", { type: "button", class: "edit", "aria-label": `Edit ${name}`, onclick: () => this.edit(section, heading) }, "edit"),
-        h("button", { type: "button", "aria-label": `Archive ${name}`, onclick: () => archive(this, section.anchor) }, "archive"),
-        h("button", { type: "button", "aria-label": `Promote ${name}`, onclick: () => promote(this, section.anchor) }, "promote"));
-      heading.append(" ", badges(section), tools);
+      const button = (/** @type {string} */ label, /** @type {() => void} */ act) => h("button", { type: "button", class: `plain ${label.toLowerCase()}`, "aria-label": `${label} ${name}`, onclick: act }, label);
+      const tools = h("span", { class: "sectiontools" }, isEditable && button("Edit", () => void this.edit(section, heading)),
+        button("Archive", () => void archive(this, section.anchor)), button("Promote", () => void promote(this, section.anchor)),
+        copyButton("Copy place", `${path}:${section.start_line}-${section.end_line}`));
+      heading.append(" ", badges(listOwn(section, sections[0])), tools);
     }
   }
 
@@ -308,7 +352,7 @@ export class NotesView extends View {
       one.created ?? one.day, Object.entries(one.meta).map(([key, value]) => `${key}: ${value}`).join(", "),
     ]);
     return h("details", {}, h("summary", {}, `${count(note.sections.length, "section")} and ${note.sections.length === 1 ? "its" : "their"} metadata${sections.length < note.sections.length ? ` (${sections.length} in these lines)` : ""}`),
-      table("Sections", ["Section", "Lines", "Labels", "Importance", "Created", "Other keys"], rows));
+      table("Sections", ["Section", "Lines", "Labels", "Importance", "Date", "Other keys"], rows));
   }
 
   /** @param {string} path @param {any} linked */
@@ -316,11 +360,11 @@ export class NotesView extends View {
     const isOwn = (/** @type {string} */ anchor) => notePath(anchor) === path;
     const backlinks = linked.links.filter((/** @type {any} */ one) => !isOwn(one.source));
     const dangling = linked.links.filter((/** @type {any} */ one) => isOwn(one.source) && !one.to && !one.elsewhere);
-    return h("section", { class: "links" }, backlinks.length > 0 && [h("h3", {}, `Linked from ${count(backlinks.length, "place")}`),
+    return h("section", { class: "prose links" }, backlinks.length > 0 && [h("h3", {}, `Linked from ${count(backlinks.length, "place")}`),
       h("ul", {}, backlinks.map((/** @type {any} */ one) => h("li", {},
-        h("a", { href: this.noteHref(notePath(one.source), one.lines[0]) }, one.source), one.relation && ` (${one.relation})`)))],
+        h("a", { href: this.noteHref(notePath(one.source), one.lines[0]) }, nameAnchor(one.source)), one.relation && h("span", { class: "quiet" }, ` ${one.relation.replace(/_/g, " ")}`))))],
     dangling.length > 0 && [h("h3", {}, "Links that lead to no note"), h("ul", {}, dangling.map((/** @type {any} */ one) =>
-      h("li", {}, `line ${one.lines[0]}: ${one.target}`, one.is_outside && " — outside the workspace", one.similar && [" — did you mean ", h("a", { href: this.noteHref(one.similar) }, one.similar), "?"])))]);
+      h("li", {}, `line ${one.lines[0]}: ${one.target}`, one.is_outside && " — outside the workspace", one.similar && [" — did you mean ", h("a", { href: this.noteHref(one.similar) }, nameNote(one.similar)), "?"])))]);
   }
 
   /** @param {string} path @param {any[]} problems */
@@ -328,7 +372,7 @@ export class NotesView extends View {
     const own = problems.filter((one) => one.path === path);
     return own.length > 0 && h("section", { class: "problems" }, h("h3", {}, "Problems"),
       h("ul", {}, own.map((one) => h("li", {}, one.line ? h("a", { href: this.noteHref(path, one.line) }, `line ${one.line}: `) : "",
-        one.problem, one.hint && h("span", { class: "quiet" }, ` → ${one.hint}`)))));
+        one.problem, one.hint && h("span", { class: "quiet" }, " → ", withCommands(one.hint))))));
   }
 
   /** @param {number} line @param {boolean} isSame */
@@ -352,6 +396,14 @@ export class NotesView extends View {
       hint && h("p", { class: "quiet" }, `→ ${hint}`), h("p", {}, h("button", { type: "button", onclick: () => this.reload() }, "Try again")));
     this.shownPath = this.place.values.path ?? "";
   }
+}
+
+/** The labels of a section that its note's first section does not have already. @param {any} section @param {any} first */
+function listOwn(section, first) {
+  if (section === first && first.level < 2) return {};
+  const own = (/** @type {string} */ key) => (section[key] === first[key] ? null : section[key]);
+  return { kind: own("kind"), priority: own("priority"), status: own("status"), lifecycle: own("lifecycle"), task: own("task"), is_expired: section.is_expired,
+    tags: section.tags.filter((/** @type {string} */ tag) => !first.tags.includes(tag)) };
 }
 
 /** @param {string} text */

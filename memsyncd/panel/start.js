@@ -1,6 +1,6 @@
 // The first use: how a folder becomes a workspace, and the folders of this machine that have notes.
 
-import { count, fill, h, table } from "./dom.js";
+import { command, count, fill, h, table } from "./dom.js";
 import { call } from "./rpc.js";
 import { makeHref, report, View } from "./view.js";
 
@@ -20,7 +20,7 @@ export class StartView extends View {
     });
     fill(this, h("h2", {}, "Watch a folder"), h("p", {}, "A workspace is a folder with a ", h("code", {}, "MEMORY.md"), " or a folder ", h("code", {}, ".memories"),
       ", or a vault of notes. memsyncd reads its notes and writes new ones to it."), form,
-    h("p", {}, "The same in a terminal: ", h("code", {}, "memsyncd init PATH"), " makes a first note, ", h("code", {}, "memsyncd add PATH"),
+    h("p", {}, "The same in a terminal: ", command("memsyncd init PATH"), " makes a first note, ", command("memsyncd add PATH"),
       " watches a folder. This page shows it as soon as it is watched. ", h("a", { href: makeHref("status", "") }, "State of the daemon")), this.places);
   }
 
@@ -28,8 +28,8 @@ export class StartView extends View {
   async read(signal) {
     const found = await call("workspace.discover", {}, signal);
     const rows = found.places.map((/** @type {any} */ one) => [one.name, one.what, h("code", {}, one.path), `${one.notes.toLocaleString()}${one.is_complete ? "" : " or more"}`,
-      one.workspace ? `is ${one.workspace}` : one.add ? h("button", { type: "button", "aria-label": `Watch ${one.path}`, onclick: () => this.add(one.add) }, "Watch") : one.refusal || h("code", {}, one.command)]);
-    fill(this.places, h("h2", {}, "Notes on this machine"), rows.length ? table("Notes on this machine", ["Name", "What", "Where", "Notes", ""], rows)
+      one.workspace ? `watched as ${one.workspace}` : one.add ? h("button", { type: "button", "aria-label": `Watch ${one.path}`, onclick: () => this.add(one.add) }, "Watch") : one.refusal || one.command && command(one.command)]);
+    fill(this.places, h("h2", {}, "Notes on this machine"), rows.length ? table("Notes on this machine", ["Name", "Made by", "Where", "Notes", ""], rows)
       : h("p", { class: "quiet" }, "No notes of agents or editors were found where they are usually kept."));
   }
 

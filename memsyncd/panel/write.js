@@ -1,7 +1,7 @@
 // The actions that change notes: edit a section, remember, archive, promote, undo. Each calls a method
 // that agents use, too, and offers to undo it afterwards.
 
-import { fill, h } from "./dom.js";
+import { fill, h, nameNote, nameSection } from "./dom.js";
 import { RpcError } from "./rpc.js";
 import { report } from "./view.js";
 
@@ -211,8 +211,8 @@ function labelled(label, field) {
 /** Text that was typed into the dialog and not saved; it is there when the dialog opens again. */
 let draft = "";
 
-/** Write a new memory. @param {View} view */
-export async function remember(view) {
+/** Write a new memory. @param {View} view @param {{task?: string}} [given] A name of a task asks for the task, too. */
+export async function remember(view, given = {}) {
   const content = h("textarea", { name: "content", rows: 6, required: true });
   content.value = draft;
   content.addEventListener("input", () => (draft = content.value));
@@ -221,13 +221,15 @@ export async function remember(view) {
     labelled("Heading", h("input", { name: "summary", maxlength: 200, placeholder: "by default the beginning of the text" })),
     labelled("Kind", h("input", { name: "kind", maxlength: 60, placeholder: "decision, error, preference, …" })),
     labelled("Tags", h("input", { name: "tags", placeholder: "separated by commas" })),
+    given.task === undefined ? null : labelled("Task", h("input", { name: "task", maxlength: 60, value: given.task, placeholder: "HB-12" })),
   ], "Remember", "Cancel", async (data) => {
+    const task = data.get("task");
     const added = await view.ask("note.add", {
-      content: data.get("content"), summary: data.get("summary") ?? "", kind: data.get("kind") || null, tags: splitTags(data), client: CLIENT,
+      content: data.get("content"), summary: data.get("summary") ?? "", kind: data.get("kind") || null, tags: splitTags(data), ...(task ? { task } : {}), client: CLIENT,
     });
     draft = "";
     offerUndo(view, `remembered in ${added.path}`, added.change_set);
-    location.hash = view.noteHref(added.path, added.start_line);
+    if (given.task === undefined) location.hash = view.noteHref(added.path, added.start_line);
   });
 }
 
@@ -237,12 +239,61 @@ export async function remember(view) {
  */
 export async function archive(view, name, what = "section") {
   await carryOutPlan(view, what === "topic" ? "topic.archive" : "archive", what === "topic" ? { topics: [name] } : { anchors: [name] },
-    "archived", "Archive: searches leave it out then", "Archive");
+    "archived", "Archive? Searches leave it out then", "Archive");
+}
+
+/** Archive the memories whose time is over, after their plan was shown. @param {View} view */
+export async function cleanUp(view) {
+  await carryOutPlan(view, "cleanup", {}, "archived", "Archive what is past its time", "Archive");
+}
+
+/** Set a section's status to done. @param {View} view @param {string} anchor */
+export async function finish(view, anchor) {
+  try {
+    const done = await view.ask("memory.done", { anchors: [anchor], client: CLIENT });
+    offerUndo(view, "done", done.change_set);
+    await view.reload();
+  } catch (error) {
+    report(error);
+  }
+}
+
+/**
+ * Lead a link that dangles to the note with the most similar name, after a question.
+ * @param {View} view @param {string} path @param {number} line @param {any} link
+ */
+export async function correctLink(view, path, line, link) {
+  try {
+    const read = await view.ask("get", { path, start_line: line, end_line: line, track_access: false });
+    const section = read.anchor ? await view.ask("get", { anchor: read.anchor, track_access: false }) : await view.ask("get", { path, track_access: false });
+    const text = read.text.replace(`[[${link.target}`, () => `[[${nameNote(link.similar)}`);
+    if (text === read.text) throw new RpcError("the link is not written as [[name]]", { hint: "change it in the note" });
+    const memory = await findMemoryPath(view, path);
+    await ask("Correct this link?", [h("p", {}, `Line ${line} of ${path} becomes:`), h("pre", {}, text)], "Correct it", "Cancel", async () => {
+      const lines = section.text.split("\n");
+      lines[line - section.start_line] = text;
+      await replaceText(view, memory, section, lines.join("\n"));
+    });
+    await view.reload();
+  } catch (error) {
+    report(error);
+  }
+}
+
+/** Write a note to which a link leads. @param {View} view @param {string} name */
+export async function writeNote(view, name) {
+  const content = h("textarea", { name: "content", rows: 6, required: true });
+  content.value = `# ${name}\n\n`;
+  const data = await ask("Write this note", [labelled("Text", content)], "Write", "Cancel", async (filled) => {
+    const done = await view.ask("memory", { command: "create", path: `/memories/${name}.md`, file_text: filled.get("content"), if_digest: "", client: CLIENT });
+    offerUndo(view, `wrote ${name}`, done.change_set);
+  });
+  if (data) await view.reload();
 }
 
 /** Restore an archived topic. @param {View} view @param {string} path */
 export async function restore(view, path) {
-  await carryOutPlan(view, "topic.restore", { topics: [path] }, "restored", "Restore: searches find it again", "Restore");
+  await carryOutPlan(view, "topic.restore", { topics: [path] }, "restored", "Restore? Searches find it again", "Restore");
 }
 
 /**
@@ -252,12 +303,12 @@ export async function restore(view, path) {
 async function carryOutPlan(view, method, chosen, done, title, label) {
   try {
     const plan = await view.ask(method, { ...chosen, apply: false, client: CLIENT });
-    const skipped = plan.skipped.map((/** @type {any} */ one) => h("li", {}, `${one.anchor}: ${one.reason}`));
+    const skipped = plan.skipped.map((/** @type {any} */ one) => h("li", {}, `${nameSection(one)}: ${one.reason}`));
     if (!plan[done].length) {
       report(new RpcError(`nothing is to be ${done}: ${plan.skipped[0]?.reason ?? "it is so already"}`, {}));
       return;
     }
-    const items = plan[done].map((/** @type {any} */ one) => h("li", {}, one.anchor));
+    const items = plan[done].map((/** @type {any} */ one) => h("li", {}, nameSection(one)));
     const data = await ask(title, [h("ul", {}, items), skipped.length ? h("ul", { class: "quiet" }, skipped) : null], label);
     if (!data) return;
     const carriedOut = await view.ask(method, { ...chosen, apply: true, plan: plan.plan, client: CLIENT });
