@@ -1,84 +1,123 @@
-// Search as you type: hits with matched words, filters as chips, and why a hit has its score.
+// Search as you type: hits with matched words, facets to narrow them, and the reasons for a score.
 
-import { badges, contradictions, fill, h, highlight, markWords, table } from "./dom.js";
+import { badges, contradictions, copyButton, count, empty, fill, h, highlight, makeSwitch, markWords, nameSection, plainText, quote, table } from "./dom.js";
 import { makeHref, View } from "./view.js";
 
 const STEP = 50;
 const MOST = 200;
+/** Values of a facet that are shown. */
+const VALUES = 12;
 /** Number of links whose relations are offered. */
-const RELATIONS_OF = 2000;
-const COUNTED = ["kind", "tag", "task", "priority", "lifecycle"];
-/** The chip in the row of filters that is no filter: typed links to follow from each hit. */
-const FOLLOW = "follow";
-const FILTERS = ["kind", "tag", "path", "task", "priority", "lifecycle", "tier", "after", "before"];
+const RELATIONS_OF = 500;
+const RECENT = 6;
+/** How long a question must stand until it is a recent one. */
+const RECENT_MS = 2000;
+const FILTERS = ["kind", "tag", "path", "task", "priority", "lifecycle", "status", "tier", "after", "before"];
+/** Facets by the name of their filter. */
+const FACETS = [["kind", "Kind"], ["tag", "Tag"], ["path", "Folder"], ["after", "Date"]];
+const DATES = [["1d", "since yesterday"], ["7d", "last 7 days"], ["30d", "last 30 days"], ["365d", "last year"]];
+const ORDERS = [["relevance", "best match"], ["recency", "newest"], ["importance", "importance"], ["worth", "worth"], ["priority", "priority"], ["file", "note"]];
+const FILTER_WORD = /\b((?:is|kind|tag|path|task|status|after|before|tier):[^\s,;.]+)/;
 
 export class SearchView extends View {
   constructor() {
     super();
     this.chips = h("div", { class: "chips" });
-    this.field = h("select", { name: "name", onchange: () => this.suggest() }, [...FILTERS, FOLLOW].map((name) => h("option", {}, name)));
-    this.value = h("input", { name: "value", size: 12, placeholder: "value", list: "filter-values", autocomplete: "off", onfocus: () => this.suggest() });
-    this.values = h("datalist", { id: "filter-values" });
-    this.suggested = this.shown = "";
-    this.add = h("form", { class: "filter" }, h("label", {}, h("span", { class: "hidden" }, "Filter by"), this.field),
-      h("label", {}, h("span", { class: "hidden" }, "Value"), this.value), this.values, h("button", { type: "submit" }, "Filter"));
-    this.add.addEventListener("submit", (event) => {
-      event.preventDefault();
-      const value = this.value.value.trim();
-      if (!value) return;
-      this.value.value = "";
-      location.hash = this.href("search", { ...this.place.values, [this.field.value]: value });
-    });
+    this.facets = h("details", { class: "facets", open: matchMedia("(min-width: 721px)").matches });
     this.results = h("div", { class: "results" });
     this.summary = h("p", { class: "quiet", role: "status" });
+    this.shown = "";
+    this.timer = 0;
+    /** Relations of typed links, for the choice to follow them. @type {string[]} */
+    this.relations = [];
+    this.relationsOf = "";
   }
 
   connectedCallback() {
-    if (!this.firstChild) fill(this, this.chips, this.summary, this.results);
+    if (!this.firstChild) fill(this, this.chips, h("div", { class: "found" }, this.facets, h("div", {}, this.summary, this.results)));
+  }
+
+  disconnectedCallback() {
+    super.disconnectedCallback();
+    clearTimeout(this.timer);
   }
 
   /** @param {AbortSignal} signal */
   async read(signal) {
-    const { q = "", sort = "", explain = "", all = "", n = "" } = this.place.values;
+    const { q = "", sort = "", explain = "", all = "", n = "", follow = "" } = this.place.values;
     const limit = Number(n) || STEP;
     const filters = this.readFilters();
     this.showChips();
     if (!q.trim() && !Object.keys(filters).length) {
-      fill(this.summary, "Type to search. A phrase stands in quotes, -word excludes, kind:decision and #tag filter.");
-      fill(this.results);
+      await this.showBeginning(signal);
       return;
     }
-    const workspace = all ? "*" : this.place.workspace;
-    const { follow = "" } = this.place.values;
     const params = { query: q, filters, limit, explain: explain === "1", ...(sort ? { sort } : {}), ...(follow ? { follow: follow.split(",") } : {}) };
-    const found = await this.ask("search", { ...params, workspace }, signal);
-    const left = found.workspaces.filter((/** @type {any} */ one) => one.failure);
+    const found = await this.ask("search", { ...params, workspace: all ? "*" : this.place.workspace }, signal);
+    const left = found.workspaces.filter((/** @type {any} */ workspace) => workspace.failure);
     const isFull = found.hits.length === limit;
-    fill(this.summary, `${found.hits.length}${isFull ? " or more" : ""} ${found.hits.length === 1 ? "hit" : "hits"} in ${found.took_ms.toFixed(1)} ms`,
-      ` · by words${found.semantic === "off" ? "" : " and meaning"}`, found.semantic_reason && ` (${found.semantic_reason})`,
-      found.relaxed && " · no section holds every word", found.query_problems.map((/** @type {string} */ one) => ` · ${one}`),
-      found.excluded.length > 0 && ` · excluded: ${found.excluded.join(" ")}`, left.map((/** @type {any} */ one) => ` · ${one.name} is left out: ${one.failure}`));
+    fill(this.summary, `${found.hits.length}${isFull ? " or more" : ""} ${found.hits.length === 1 ? "hit" : "hits"} in ${found.took_ms.toFixed(0)} ms`,
+      found.semantic === "off" ? "" : " · by words and meaning", found.semantic_reason && ` (${found.semantic_reason})`,
+      found.relaxed && " · no passage holds every word", found.query_problems.map((/** @type {string} */ problem) => [" · ", this.withLinks(problem)]).flat(),
+      found.excluded.length > 0 && ` · without: ${found.excluded.join(" ")}`, left.map((/** @type {any} */ workspace) => ` · ${workspace.name} is left out: ${workspace.failure}`));
+    this.showFacets(found.hits);
     fill(this.results, found.hits.length ? h("ol", {}, found.hits.map((/** @type {any} */ hit) => this.makeHit(hit, Boolean(all))),
-      isFull && limit < MOST && h("li", {}, h("a", { class: "chip", href: this.href("search", { ...this.place.values, n: MOST }) }, "more hits")))
-      : [h("p", {}, found.why_empty ?? "Nothing was found."), found.did_you_mean && h("p", {}, "Did you mean ",
+      isFull && limit < MOST && h("li", {}, h("a", { class: "button", href: this.href("search", { ...this.place.values, n: MOST }) }, "More hits")))
+      : [h("p", {}, this.withLinks(sentence(found.why_empty ?? "nothing was found"))), found.did_you_mean && h("p", {}, "Did you mean ",
         h("a", { href: this.href("search", { ...this.place.values, q: found.did_you_mean }) }, found.did_you_mean), "?")]);
+    if (found.hits.length) this.remember(q);
   }
 
-  /** Offer the workspace's values of the chosen filter. */
-  async suggest() {
-    const name = this.field.value, wanted = `${this.place.workspace} ${name}`;
-    if (this.suggested === wanted) return;
-    this.suggested = wanted;
-    const known = name === "tier" ? ["hot", "warm", "cold"] : [];
-    if (name === FOLLOW) {
-      const found = await this.ask("links", { limit: RELATIONS_OF });
-      known.push(...new Set(found.links.map((/** @type {any} */ one) => one.relation).filter(Boolean)));
-    } else if (COUNTED.includes(name)) {
-      const found = await this.ask("stats", { by: [name], limit: 100 });
-      known.push(...found.counts[name].map((/** @type {any} */ one) => one.value).filter(Boolean));
-    }
-    if (this.suggested === wanted) fill(this.values, known.map((value) => h("option", { value })));
+  /** Text with its words that filter as links to the search with them. @param {string} text */
+  withLinks(text) {
+    const { q = "" } = this.place.values;
+    return text.split(FILTER_WORD).map((part, at) => (at % 2 ? h("a", { href: this.href("search", { ...this.place.values, q: `${q} ${part}`.trim() }) }, part) : part));
   }
+
+  // --- the beginning: how to search, recent questions, and the values to browse by
+
+  /** @param {AbortSignal} signal */
+  async showBeginning(signal) {
+    const { counts } = await this.ask("stats", { by: ["kind", "tag", "task"], limit: VALUES }, signal);
+    fill(this.summary);
+    this.facets.hidden = true;
+    const recent = this.readRecent();
+    const link = (/** @type {string} */ name) => (/** @type {any} */ entry) => h("a", { class: "chip", href: this.href("search", { [name]: entry.value }) }, `${entry.value} `, h("span", { class: "quiet small" }, entry.sections));
+    const group = (/** @type {string} */ title, /** @type {string} */ name) => {
+      const values = counts[name].filter((/** @type {any} */ entry) => entry.value);
+      return values.length > 0 && [h("h3", {}, title), h("div", { class: "chips" }, values.map(link(name)))];
+    };
+    const groups = [group("Kinds", "kind"), group("Tags", "tag"), group("Tasks", "task")].filter(Boolean);
+    fill(this.results, recent.length > 0 && [h("h3", {}, "Recent"), h("div", { class: "chips" }, recent.map((question) => h("a", { class: "chip", href: this.href("search", { q: question }) }, question)))],
+      groups.length ? groups.flatMap((entry) => entry || []) : empty("Nothing to find yet", h("p", {}, "Searches find passages of notes by their words. Write a note first: press ", h("kbd", {}, "r"), ".")),
+      h("h3", {}, "How to ask"), h("ul", { class: "list" }, [["redis timeout", "both words, in any form"], ["\"connection pool\"", "the phrase"], ["redis -draft", "without a word"], ["kind:decision #auth", "of a kind, with a tag"], ["deploy after:30d", "of the last 30 days"]]
+        .map(([question = "", what]) => h("li", {}, h("a", { href: this.href("search", { q: question }) }, h("code", {}, question)), h("span", { class: "quiet" }, `  ${what}`)))));
+  }
+
+  get recentKey() {
+    return `questions of ${this.place.workspace}`;
+  }
+
+  /** @returns {string[]} */
+  readRecent() {
+    try {
+      return JSON.parse(localStorage.getItem(this.recentKey) ?? "[]");
+    } catch {
+      return [];
+    }
+  }
+
+  /** Keep a question that stands for a while. @param {string} question */
+  remember(question) {
+    clearTimeout(this.timer);
+    if (!question.trim()) return;
+    this.timer = window.setTimeout(() => {
+      const recent = [question, ...this.readRecent().filter((other) => other !== question)].slice(0, RECENT);
+      localStorage.setItem(this.recentKey, JSON.stringify(recent));
+    }, RECENT_MS);
+  }
+
+  // --- facets
 
   readFilters() {
     /** @type {Record<string, string | string[]>} */
@@ -90,34 +129,101 @@ export class SearchView extends View {
     return filters;
   }
 
-  /** @param {any} hit @param {boolean} isAll */
-  makeHit(hit, isAll) {
-    const name = hit.heading.join(" › ") || hit.path;
-    const href = isAll ? makeHref("notes", hit.workspace, { path: hit.path, line: hit.start_line }) : this.noteHref(hit.path, hit.start_line);
-    return h("li", { class: "hit" }, h("a", { class: "entry", href }, markWords(name, hit.matched)), " ", badges(hit),
-      hit.sections.length > 0 && h("p", { class: "quiet" }, `with ${hit.sections.filter((/** @type {any} */ one) => one.anchor !== hit.anchor).map((/** @type {any} */ one) => one.heading.at(-1) ?? one.anchor).join(", ")}`),
-      h("p", {}, highlight(hit.snippet)),
-      hit.related.map((/** @type {any} */ one) => h("p", { class: "related" }, `${one.relation} → `,
-        h("a", { href: isAll ? makeHref("notes", hit.workspace, { path: one.path, line: one.start_line }) : this.noteHref(one.path, one.start_line) }, one.heading.join(" › ") || one.path), h("span", { class: "quiet" }, ` ${one.snippet}`))),
-      !isAll && contradictions(hit, (path) => this.noteHref(path)),
-      h("p", { class: "quiet" }, isAll && `${hit.workspace} · `, h("code", {}, `${hit.path}:${hit.start_line}-${hit.end_line}`), ` · score ${hit.score.toFixed(3)} · ${(hit.created ?? hit.day).slice(0, 10)}`),
-      hit.explain && h("details", {}, h("summary", {}, "why this score"), table("Parts of the score", ["Part", "Value"],
-        Object.entries(hit.explain).map(([part, value]) => [part, Number(value).toFixed(4)]))));
+  /** The facets of the hits that are shown, each value with the number of these hits. @param {any[]} hits */
+  showFacets(hits) {
+    const values = this.place.values;
+    /** @type {Record<string, Map<string, number>>} */
+    const counts = { kind: new Map(), tag: new Map(), path: new Map() };
+    const add = (/** @type {string} */ name, /** @type {string} */ value) => counts[name]?.set(value, (counts[name]?.get(value) ?? 0) + 1);
+    for (const hit of hits) {
+      if (hit.kind) add("kind", hit.kind);
+      for (const tag of hit.tags) add("tag", tag);
+      const cut = hit.path.lastIndexOf("/");
+      if (cut > 0) add("path", hit.path.slice(0, cut));
+    }
+    const sections = FACETS.map(([name = "", title = ""]) => {
+      const chosen = values[name] ?? "";
+      const entries = name === "after" ? DATES.map(([value = "", label = ""]) => ({ value, label, n: "" }))
+        : [...counts[name] ?? []].sort((one, other) => other[1] - one[1]).map(([value, n]) => ({ value, label: value, n: String(n) })).slice(0, VALUES);
+      if (chosen && !entries.some((entry) => entry.value === chosen)) entries.unshift({ value: chosen, label: chosen, n: "" });
+      return entries.length > 0 && h("section", {}, h("h3", {}, title), h("ul", {}, entries.map((entry) => h("li", {}, h("a", {
+        href: this.href("search", { ...values, [name]: entry.value === chosen ? "" : entry.value }), "aria-current": entry.value === chosen ? "true" : null,
+      }, h("span", {}, entry.label), h("span", { class: "quiet small" }, entry.value === chosen ? "×" : entry.n))))));
+    });
+    this.facets.hidden = !hits.length && !Object.keys(values).some((name) => name !== "q");
+    fill(this.facets, h("summary", {}, "Narrow the hits"), sections, h("section", { class: "show" }, h("h3", {}, "Show"),
+      makeSwitch("All workspaces", Boolean(values.all), (isOn) => this.go({ all: isOn ? "1" : "" })),
+      makeSwitch("Why this score", values.explain === "1", (isOn) => this.go({ explain: isOn ? "1" : "" })),
+      h("label", {}, "Linked by", this.makeFollow())));
   }
 
+  /** Go to the same search with other values. @param {Record<string, string>} changed */
+  go(changed) {
+    location.hash = this.href("search", { ...this.place.values, ...changed });
+  }
+
+  /** The choice of a relation whose links are followed from each hit. */
+  makeFollow() {
+    const chosen = this.place.values.follow ?? "", names = [...new Set([...this.relations, ...(chosen ? [chosen] : [])])];
+    const follow = h("select", { onchange: () => this.go({ follow: follow.value }), onfocus: () => void this.offerRelations(follow) },
+      h("option", { value: "" }, "–"), names.map((name) => h("option", { value: name, selected: chosen === name }, name.replace(/_/g, " "))));
+    return follow;
+  }
+
+  /** The filters that no facet shows, and how the hits are ordered and shown. */
   showChips() {
     const values = this.place.values;
-    const chips = [...FILTERS, FOLLOW].filter((name) => values[name]).map((name) =>
-      h("a", { class: "chip", href: this.href("search", { ...values, [name]: "" }), "aria-label": `Remove the filter ${name} ${values[name]}` }, `${name}: ${values[name]} ×`));
-    const isExplained = values.explain === "1";
-    const sort = h("select", { onchange: () => (location.hash = this.href("search", { ...values, sort: sort.value })) },
-      ["relevance", "recency", "importance", "worth", "priority", "file"].map((name) => h("option", { selected: (values.sort || "relevance") === name }, name)));
-    // A live update does not touch the row while the user types a filter.
     const shown = JSON.stringify([this.place.workspace, values]);
     if (shown === this.shown) return;
     this.shown = shown;
-    fill(this.chips, chips, this.add, h("label", {}, "Order ", sort),
-      h("a", { class: "chip", href: this.href("search", { ...values, explain: isExplained ? "" : "1" }), "aria-pressed": null }, isExplained ? "hide scores" : "explain scores"),
-      h("a", { class: "chip", href: this.href("search", { ...values, all: values.all ? "" : "1" }) }, values.all ? "this workspace" : "all workspaces"));
+    const chips = FILTERS.filter((name) => values[name]).map((name) =>
+      h("a", { class: "chip", "aria-current": "true", href: this.href("search", { ...values, [name]: "" }), "aria-label": `Remove the filter ${name} ${values[name]}` }, `${NAMES[name] ?? name}: ${values[name]} ×`));
+    const sort = h("select", { onchange: () => this.go({ sort: sort.value }) },
+      ORDERS.map(([name, label]) => h("option", { value: name, selected: (values.sort || "relevance") === name }, label)));
+    fill(this.chips, chips, (values.q || chips.length > 0) && h("label", {}, "Order", sort),
+      values.q && copyButton("Copy command", () => this.makeCommand()));
+  }
+
+  makeCommand() {
+    const { q = "", all = "" } = this.place.values;
+    const options = FILTERS.flatMap((name) => (this.place.values[name] ? [`--${name} ${quote(this.place.values[name] ?? "")}`] : []));
+    return ["memsyncd search", quote(q), ...options, all ? "--all" : ""].filter(Boolean).join(" ");
+  }
+
+  /** Offer the relations that notes have. @param {HTMLSelectElement} follow */
+  async offerRelations(follow) {
+    const { workspace } = this.place;
+    if (this.relationsOf === workspace) return;
+    this.relationsOf = workspace;
+    const found = await this.ask("links", { limit: RELATIONS_OF });
+    this.relations = [...new Set(found.links.map((/** @type {any} */ link) => link.relation).filter(Boolean))].sort();
+    const offered = new Set([...follow.options].map((option) => option.value));
+    follow.append(...this.relations.filter((name) => !offered.has(name)).map((name) => h("option", { value: name }, name.replace(/_/g, " "))));
+  }
+
+  // --- hits
+
+  /** @param {any} hit @param {boolean} isAll */
+  makeHit(hit, isAll) {
+    const hrefOf = (/** @type {any} */ section) => (isAll ? makeHref("notes", hit.workspace, { path: section.path, line: section.start_line }) : this.noteHref(section.path, section.start_line));
+    const others = hit.sections.filter((/** @type {any} */ section) => section.anchor !== hit.anchor && section.heading.length);
+    const place = `${hit.path}:${hit.start_line}-${hit.end_line}`;
+    return h("li", { class: "hit" }, h("a", { class: "entry", href: hrefOf(hit) }, markWords(nameSection(hit), hit.matched)), " ", badges(hit),
+      others.length > 0 && h("p", { class: "quiet small" }, "with ", others.map((/** @type {any} */ section) => section.heading.at(-1)).join(", ")),
+      h("p", {}, highlight(plainText(hit.snippet))),
+      hit.related.map((/** @type {any} */ section) => h("p", { class: "related" }, `${section.relation.replace(/_/g, " ")} → `,
+        h("a", { href: hrefOf(section) }, nameSection(section)), h("span", { class: "quiet" }, ` ${plainText(section.snippet)}`))),
+      !isAll && contradictions(hit, (path) => this.noteHref(path)),
+      h("p", { class: "quiet small" }, isAll && `${hit.workspace} · `, h("code", {}, place), ` · ${(hit.created ?? hit.day).slice(0, 10)} `, copyButton("Copy place", place)),
+      hit.explain && table("Parts of the score", ["Part of the score", "Value"],
+        Object.entries(hit.explain).map(([part, value]) => [part.replace(/_/g, " "), Number(value).toFixed(3)])));
   }
 }
+
+/** @param {string} text */
+function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Filters that have another name in the page. @type {Record<string, string>} */
+const NAMES = { path: "folder", after: "since", tier: "worth" };
