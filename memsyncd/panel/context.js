@@ -1,18 +1,23 @@
-// The context that an agent would get for a question and a budget, and the sections left out.
+// The block that an agent would get for a question and a budget, and the sections left out.
 
-import { contradictions, count, fill, h, table } from "./dom.js";
+import { contradictions, copyButton, count, empty, fill, h, makeSwitch, nameAnchor, nameSection, quote } from "./dom.js";
 import { View } from "./view.js";
 
-const HEADS = ["Section", "Lines", "Kind", "Why"];
+/** Reasons for a part, in words. @type {Record<string, string>} */
+const REASONS = { match: "matches the question", "MEMORY.md": "the workspace's first note", pinned: "pinned", important: "a preference or an error", project: "holds for the project", recent: "changed lately", related: "linked", profile: "profile of the project", checkpoint: "last checkpoint", summary: "summary", discovery: "discovery", ready: "task that is ready", task: "of the task", session: "of the session", "no room": "no room" };
+const BUDGETS = [500, 2000, 4000, 8000];
 
 export class ContextView extends View {
   constructor() {
     super();
-    this.question = h("input", { name: "q", type: "search", placeholder: "a question; empty for the start of a session" });
-    this.budget = h("input", { type: "range", min: 100, max: 8000, step: 100, value: 2000 });
-    this.shownBudget = h("output");
+    this.question = h("input", { name: "q", type: "search", placeholder: "empty: the start of a session", spellcheck: "false" });
+    this.budget = h("input", { type: "range", min: 100, max: 8000, step: 100, value: 2000, list: "budgets" });
+    this.shownBudget = h("output", { class: "nowrap" });
     this.follow = h("input", { size: 14, placeholder: "resolved_by, …", autocomplete: "off" });
+    this.presets = h("div", { class: "chips" });
     this.result = h("div", { class: "context" });
+    /** True to show the block as the exact text, false as markdown. */
+    this.isExact = false;
     this.timer = 0;
   }
 
@@ -28,11 +33,15 @@ export class ContextView extends View {
         void this.reload();
       }, 120);
     };
-    this.question.addEventListener("input", later);
-    this.budget.addEventListener("input", later);
-    this.follow.addEventListener("input", later);
-    fill(this, h("form", { class: "ask", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
-      h("label", {}, "Question", this.question), h("label", {}, "Budget", this.budget, this.shownBudget), h("label", {}, "Follow relations", this.follow)), this.result);
+    for (const field of [this.question, this.budget, this.follow]) field.addEventListener("input", later);
+    fill(this, h("h2", {}, "What an agent gets"), h("form", { class: "ask", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
+      h("label", {}, "Question", this.question), h("label", {}, "Budget", this.budget, this.shownBudget), h("label", {}, "Follow relations", this.follow),
+      h("datalist", { id: "budgets" }, BUDGETS.map((value) => h("option", { value })))), this.presets, this.result);
+  }
+
+  disconnectedCallback() {
+    super.disconnectedCallback();
+    clearTimeout(this.timer);
   }
 
   /** @param {AbortSignal} signal */
@@ -44,20 +53,38 @@ export class ContextView extends View {
     if (document.activeElement !== this.follow) this.follow.value = follow;
     this.shownBudget.value = `${this.budget.value} tokens`;
     const found = await this.ask("context", { query: q, max_tokens: Number(tokens), track_access: false, mark: true, follow: relations }, signal);
-    const rows = (/** @type {any[]} */ parts) => parts.map((one) => [
-      h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, one.anchor), lines(one), one.kind ?? "", [one.relation ? `${one.reason}: ${one.relation} of ${one.related_to}` : h("span", { class: "nowrap" }, one.reason), contradictions(one, (path) => this.noteHref(path))]]);
-    fill(this.result,
-      h("p", { class: "quiet", role: "status" }, `${count(found.included.length, "part")} given, ${found.n_left_out} left out; ${found.tokens.toLocaleString()} of ${Number(tokens).toLocaleString()} tokens.`,
-        found.unranked > 0 && ` ${count(found.unranked, "further match", "further matches")} rank below.`, ` By words${found.semantic === "off" ? "" : " and meaning"}${found.semantic_reason ? `: ${found.semantic_reason}` : ""}.`),
-      found.why_empty && h("p", {}, found.why_empty),
-      h("div", { class: "columns" },
-        h("section", {}, h("h2", {}, "The agent is given"), h("pre", { tabindex: 0, "aria-label": "The block" }, found.text || "(nothing)")),
-        h("section", {}, h("h2", {}, "Included"), found.included.length ? table("Included parts", HEADS, rows(found.included)) : h("p", { class: "quiet" }, "Nothing."),
-          h("h2", {}, "Left out"), found.left_out.length ? table("Parts that are left out", HEADS, rows(found.left_out)) : h("p", { class: "quiet" }, "Nothing that matches is left out."))));
+    const [rendered] = await this.renderTexts(found.text ? [found.text] : [], signal);
+    const command = ["memsyncd context", q && quote(q), `--max-tokens ${tokens}`].filter(Boolean).join(" ");
+    fill(this.presets, q !== "" && h("a", { class: "button", href: this.href("context", { tokens }) }, "Start of a session"), makeSwitch("Exact text", this.isExact, (isOn) => {
+      this.isExact = isOn;
+      void this.reload();
+    }), found.text && copyButton("Copy the block", found.text), copyButton("Copy command", command));
+    const block = this.isExact ? h("pre", { class: "block", tabindex: 0, "aria-label": "The block" }, found.text) : h("div", { class: "card prose", role: "region", tabindex: 0, "aria-label": "The block" }, rendered);
+    // The block orders parts by note and line; the number is the rank.
+    const ranks = new Map(found.included.map((/** @type {any} */ part, /** @type {number} */ at) => [part, at + 1]));
+    const included = found.included.toSorted((/** @type {any} */ one, /** @type {any} */ other) => one.path.localeCompare(other.path) || one.start_line - other.start_line);
+    const meaning = found.semantic === "off" ? "found by their words" : "found by words and meaning";
+    fill(this.result, h("p", { class: "quiet", role: "status" }, `${count(found.included.length, "part")} given, ${found.n_left_out} left out · ${found.tokens.toLocaleString()} of ${Number(tokens).toLocaleString()} tokens`,
+      q && ` · ${meaning}`, found.semantic_reason && ` (${found.semantic_reason})`, found.unranked > 0 && ` · ${count(found.unranked, "further match", "further matches")} rank below`),
+    found.text ? h("div", { class: "columns" }, h("section", {}, h("h3", {}, "The agent reads"), block),
+      h("section", {}, h("h3", {}, "Included, as in the block; the number is the rank"), this.makeParts(included, ranks),
+        found.left_out.length > 0 && [h("h3", {}, found.n_left_out > found.left_out.length ? `Left out, the first ${found.left_out.length} of ${found.n_left_out}` : "Left out"), this.makeParts(found.left_out, new Map())]))
+      : empty(q ? "Nothing would be given" : "An agent would begin without memory", h("p", {}, found.why_empty ?? "No note has been written yet."),
+        h("p", {}, "At the start of a session an agent gets MEMORY.md, pinned notes, preferences and errors, and notes that changed lately. Press ", h("kbd", {}, "r"), " to write something down.")));
+  }
+
+  /** @param {any[]} parts @param {Map<any, number>} ranks */
+  makeParts(parts, ranks) {
+    return h("ol", { class: "list parts" }, parts.map((part) => h("li", {}, h("span", { class: "quiet small" }, ranks.get(part) ?? ""), h("div", {},
+      h("a", { class: "entry", href: this.noteHref(part.path, part.start_line) }, nameSection(part)),
+      h("p", { class: "quiet small" }, part.kind && h("span", { class: "badge kind" }, part.kind), describeReason(part),
+        part.end_line > part.start_line ? ` · lines ${part.start_line}–${part.end_line}` : ` · line ${part.start_line}`), contradictions(part, (path) => this.noteHref(path))))));
   }
 }
 
-/** @param {any} one */
-function lines(one) {
-  return h("span", { class: "nowrap" }, one.start_line === one.end_line ? one.start_line : `${one.start_line}–${one.end_line}`);
+/** @param {any} part @returns {string} */
+function describeReason(part) {
+  if (part.relation) return `${part.reason}: ${part.relation} of ${nameAnchor(part.related_to)}`;
+  const same = /^the same as (.*)$/.exec(part.reason);
+  return same ? `the same as ${nameAnchor(same[1] ?? "")}` : REASONS[part.reason] ?? part.reason;
 }
