@@ -1,8 +1,8 @@
 // The changes of notes as a timeline; one change with both texts side by side, and undo.
 
-import { count, fill, h, when } from "./dom.js";
+import { command, count, empty, fill, h, nameNote, when } from "./dom.js";
 import { report, View } from "./view.js";
-import { offerUndo, undoChange } from "./write.js";
+import { ask, offerUndo, undoChange } from "./write.js";
 
 const PAGE = 50;
 const MOST = 200;
@@ -10,19 +10,40 @@ const MOST = 200;
 const REACH = 100;
 /** The command in the history for a note that memsyncd saw for the first time. */
 const FIRST_SEEN = "first_seen";
+/** The acts of the history in words. @type {Record<string, string>} */
+const ACTS = {
+  first_seen: "First seen:", "note.add": "Remembered in", "note.add_many": "Remembered in", create: "Wrote", str_replace: "Edited", insert: "Edited", delete: "Deleted", rename: "Moved", undo: "Undid a change of",
+  clear: "Cleared", archive: "Archived in", cleanup: "Archived in", "archive.restore": "Restored in", promote: "Promoted to", capture: "Recorded in", import: "Imported", index_project: "Summarised the project in", triage: "Made a task in",
+  "topic.create": "New topic", "topic.patch": "Changed", "topic.archive": "Archived", "topic.restore": "Restored", "field.append": "Added a value to", "task.checkpoint": "Checkpoint in", "task.summarize": "Summary in", "session.start": "Session began in", "session.end": "Session ended in",
+  "memory.set": "Changed", "memory.done": "Done in", "memory.relate": "Linked in", "memory.forget": "Forgot in", "memory.replace": "Replaced in",
+};
+const DAY = new Intl.DateTimeFormat(undefined, { weekday: "long", year: "numeric", month: "long", day: "numeric" });
+const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
 export class HistoryView extends View {
   constructor() {
     super();
     this.timeline = h("ol", { class: "timeline" });
     this.change = h("section", { class: "change", "aria-live": "polite" });
+    /** @type {HTMLElement | null} */
+    this.filter = null;
+    /** @type {HTMLElement | null} */
+    this.frame = null;
+    this.wanted = h("input", { type: "search", placeholder: "A note or a folder", "aria-label": "Only changes of this note or folder", autocomplete: "off", spellcheck: "false" });
     /** @type {any[]} */
     this.revisions = [];
     this.listedPlace = "";
   }
 
   connectedCallback() {
-    if (!this.firstChild) fill(this, h("div", { class: "past" }, h("section", {}, this.timeline), this.change));
+    if (this.firstChild) return;
+    this.filter = h("form", { class: "tools" }, this.wanted, h("button", { type: "submit", class: "hidden", tabindex: -1 }, "Show"));
+    this.filter.addEventListener("submit", (event) => {
+      event.preventDefault();
+      location.hash = this.href("history", { path: this.wanted.value.trim() });
+    });
+    this.frame = h("div", { class: "past" }, h("section", {}, this.filter, this.timeline), this.change);
+    fill(this, this.frame);
   }
 
   /** @param {AbortSignal} signal */
@@ -38,8 +59,12 @@ export class HistoryView extends View {
     this.listedPlace = place;
     this.showTimeline(found.revisions.length === limit);
     const chosen = revision ? Number(revision) : this.revisions[0]?.revision;
+    if (document.activeElement !== this.wanted) this.wanted.value = path ?? "";
+    this.frame?.toggleAttribute("data-chosen", Boolean(revision));
+    if (this.filter) this.filter.hidden = !path && !this.revisions.length;
     if (chosen) await this.showChange(chosen, signal);
-    else fill(this.change, h("p", {}, "No change was recorded yet."));
+    else fill(this.change, empty("No change was recorded yet.", h("p", {}, "Every change of a note appears here, whoever makes it: you, an agent, or an editor. Each shows both texts and can be undone."),
+      h("p", {}, "In a terminal: ", command("memsyncd history"))));
   }
 
   /** @param {boolean} hasMore */
@@ -47,8 +72,8 @@ export class HistoryView extends View {
     const { path } = this.place.values;
     const shown = Number(this.place.values.revision ?? this.revisions[0]?.revision ?? 0);
     const makeEntry = (/** @type {any} */ one) => h("a", {
-      class: "entry", href: this.href("history", { path, revision: one.revision }), "aria-current": one.revision === shown ? "true" : null,
-    }, `${act(one)} ${one.old_path ? `${one.old_path} → ` : ""}${one.path}`);
+      class: "entry", href: this.href("history", { path, revision: one.revision }), "aria-current": one.revision === shown ? "true" : null, title: one.path,
+    }, describe(one));
     // The changes of one step are one entry.
     /** @type {any[][]} */
     const groups = [];
@@ -57,10 +82,15 @@ export class HistoryView extends View {
       if (last && last[0].change_set === one.change_set) last.push(one);
       else groups.push([one]);
     }
-    const items = groups.map(([first, ...others]) => h("li", {}, makeEntry(first), h("p", { class: "quiet" }, when(first.at), ` · ${writer(first)}#${first.change_set}`),
-      others.length > 0 && h("details", { open: others.some((one) => one.revision === shown) }, h("summary", { "aria-label": `${count(others.length, "more note")} of step ${first.change_set}` }, `and ${count(others.length, "more note")}`), h("ul", {}, others.map((one) => h("li", {}, makeEntry(one)))))));
+    let day = "";
+    const items = groups.flatMap(([first, ...others]) => {
+      const before = day;
+      day = DAY.format(first.at * 1000);
+      return [day !== before && h("li", { class: "day" }, day), h("li", {}, makeEntry(first), h("p", { class: "quiet" }, TIME.format(first.at * 1000), writer(first) && ` · ${writer(first)}`),
+        others.length > 0 && h("details", { open: others.some((one) => one.revision === shown) }, h("summary", { "aria-label": `${count(others.length, "more note")} of step ${first.change_set}` }, `and ${count(others.length, "more note")}`), h("ul", {}, others.map((one) => h("li", {}, makeEntry(one))))))];
+    });
     const more = h("button", { type: "button", onclick: () => this.readMore() }, "Older changes");
-    fill(this.timeline, path && h("li", {}, h("a", { class: "chip", href: this.href("history"), "aria-label": "Show the changes of all notes" }, `${path} ×`)),
+    fill(this.timeline, path && h("li", {}, h("a", { class: "chip", "aria-current": "true", href: this.href("history"), "aria-label": "Show the changes of all notes" }, `only ${path} ×`)),
       items, hasMore && h("li", {}, more));
   }
 
@@ -81,20 +111,24 @@ export class HistoryView extends View {
       this.ask("history", { limit: MOST, before: revision + REACH }, signal)]);
     const info = [...this.revisions, ...near.revisions].find((one) => one.revision === revision);
     const together = near.revisions.filter((/** @type {any} */ one) => one.change_set === info?.change_set);
-    const undo = h("button", { type: "button", class: "undo", onclick: () => this.undo({ revision }) }, `Undo this change${info?.undo === "confirm" ? ": delete the file …" : ""} (u)`);
+    const name = nameNote(found.path), isDeleting = found.old_digest === null;
+    const effect = isDeleting ? `The file ${found.path} is deleted.` : found.new_digest === null ? `The file ${found.path} comes back.` : info?.old_path ? `${name} moves back to ${info.old_path}.` : `${name} gets its text from before this change.`;
+    const undo = h("button", { type: "button", class: `undo ${isDeleting ? "danger" : ""}`, onclick: () => this.undo({ revision, ...(isDeleting ? { confirm: true } : {}) }, effect, isDeleting) }, isDeleting ? "Undo: delete the file… (u)" : "Undo this change… (u)");
     // Changes of other programs that memsyncd found at the same time are no single action.
-    const undoAll = together.length > 1 && together[0].client && h("button", { type: "button", onclick: () => this.undo({ change_set: info.change_set }) }, `Undo all ${together.length} changes of this step`);
+    const undoAll = together.length > 1 && together[0].client && h("button", { type: "button", onclick: () => this.undo({ change_set: info.change_set }, `${count(together.length, "note")} get their texts from before this step.`, true) }, `Undo all ${together.length} changes of this step…`);
     const isFirst = info?.command === FIRST_SEEN;
-    fill(this.change, h("h2", {}, h("a", { href: this.noteHref(found.path) }, found.path)), info && h("p", { class: "quiet" }, when(info.at), isFirst ? " · first seen" : ` · ${act(info)} by ${info.client || "another program"}`),
+    fill(this.change, h("a", { class: "button plain back", href: this.href("history", { path: this.place.values.path }) }, "‹ all changes"), h("h2", {}, h("a", { class: "entry", href: this.noteHref(found.path) }, name)),
+      h("p", { class: "quiet small" }, h("code", {}, found.path), info && [" · ", when(info.at), isFirst ? " · first seen" : ` · ${act(info).toLowerCase().replace(/ (in|to|of|a change of)$/, "")} by ${info.client || "another program"} · step ${info.change_set}`]),
       isFirst ? h("p", { class: "quiet" }, "The note was there when memsyncd first saw it, so there is no change to undo.")
-        : info?.is_kept !== false ? h("p", { class: "tools" }, undo, undoAll) : h("p", { class: "quiet" }, "The texts of this change are no longer kept."),
-      together.length > 1 && h("details", {}, h("summary", {}, "Changed in the same step"), h("ul", {}, together.map((/** @type {any} */ one) =>
-        h("li", {}, h("a", { href: this.href("history", { path: this.place.values.path, revision: one.revision }) }, one.path))))), makeDiff(found.diff));
+        : info?.is_kept !== false ? h("p", { class: "tools" }, undo, undoAll, command(`memsyncd undo ${revision}`)) : h("p", { class: "quiet" }, "The texts of this change are no longer kept."),
+      together.length > 1 && h("details", {}, h("summary", {}, "Changed in the same step"), h("ul", { class: "list" }, together.map((/** @type {any} */ one) =>
+        h("li", {}, h("a", { href: this.href("history", { path: this.place.values.path, revision: one.revision }) }, one.path))))), info?.old_path && !found.diff ? h("p", {}, "Only its place has changed: ", h("code", {}, info.old_path), " is now ", h("code", {}, info.path), ".") : makeDiff(found.diff, isDeleting || found.new_digest === null));
   }
 
-  /** @param {{revision?: number, change_set?: number}} what */
-  async undo(what) {
+  /** Undo after a question. @param {{revision?: number, change_set?: number, confirm?: boolean}} what @param {string} effect @param {boolean} isDeleting */
+  async undo(what, effect, isDeleting) {
     try {
+      if (!await ask("Undo this change?", [h("p", {}, effect, " The undo can itself be undone.")], "Undo", "Cancel", undefined, isDeleting ? "no" : "yes")) return;
       const done = await undoChange(this, what);
       if (!done) return;
       const paths = done.paths.map((/** @type {any} */ one) => one.path);
@@ -106,21 +140,24 @@ export class HistoryView extends View {
   }
 }
 
-/** The writer's command, or the kind of another program's change. @param {any} one A revision. */
+/** The act of a change in words. @param {any} one A revision. */
 function act(one) {
-  if (one.command === FIRST_SEEN) return "first seen";
-  if (one.command !== "external") return one.command;
-  if (one.old_path) return "rename";
-  return one.old_digest === null ? "create" : one.new_digest === null ? "delete" : "edit";
+  if (one.command === "external") return one.old_path ? "Moved" : one.old_digest === null ? "Wrote" : one.new_digest === null ? "Deleted" : "Edited";
+  return ACTS[one.command] ?? one.command.replace(/[._]/g, " ");
+}
+
+/** @param {any} one A revision. */
+function describe(one) {
+  return one.old_path ? `Moved ${nameNote(one.old_path)} to ${one.path}` : `${act(one)} ${nameNote(one.path)}`;
 }
 
 /** @param {any} one A revision. */
 function writer(one) {
-  return one.command === FIRST_SEEN ? "" : `${one.client || "another program"} · `;
+  return one.command === FIRST_SEEN ? "" : one.client || "another program";
 }
 
-/** Show a unified diff with both texts side by side. @param {string} diff */
-function makeDiff(diff) {
+/** Show a unified diff with both texts side by side, or the only text. @param {string} diff @param {boolean} isOne */
+function makeDiff(diff, isOne) {
   if (!diff) return h("p", {}, "Both texts are equal.");
   const rows = [];
   /** @type {[number, string][]} */
@@ -135,7 +172,7 @@ function makeDiff(diff) {
     if (hunk) {
       flush();
       [oldLine, newLine] = [Number(hunk[1]), Number(hunk[2])];
-      rows.push(h("tr", { class: "hunk" }, h("td", { colspan: 4 }, line)));
+      if (!isOne) rows.push(h("tr", { class: "hunk" }, h("td", { colspan: 4 }, `line ${newLine}`)));
     } else if (line.startsWith("--- ") || line.startsWith("+++ ") || !oldLine && !newLine) {
       continue;
     } else if (line.startsWith("-")) {
@@ -149,6 +186,13 @@ function makeDiff(diff) {
     }
   }
   flush();
+  if (isOne) {
+    return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The change" }, h("table", { class: "diff one" }, h("colgroup", {}, h("col", { class: "number" }), h("col")), h("tbody", {}, rows.map((row) => {
+      const [oldNumber, before, newNumber, after] = [...row.children];
+      row.replaceChildren(...(before?.textContent || oldNumber?.textContent ? [oldNumber, before] : [newNumber, after]).filter((cell) => cell !== undefined));
+      return row;
+    }))));
+  }
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The change" }, h("table", { class: "diff" },
     h("colgroup", {}, ["number", "", "number", ""].map((name) => h("col", { class: name }))),
     h("thead", { class: "hidden" }, h("tr", {}, ["line before", "before", "line after", "after"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows)));
