@@ -1,48 +1,75 @@
-// The worth of memories: tiers, and the sections with the factors of their worth.
+// The worth of memories: how much each passage counts now, and why.
 
-import { badges, count, fill, h, table } from "./dom.js";
+import { badges, command, count, empty, fill, h, makeChoice, nameSection } from "./dom.js";
 import { View } from "./view.js";
-import { archive } from "./write.js";
+import { archive, cleanUp } from "./write.js";
 
-// One answer can list the sections of a vault up to this size. A larger vault is searched for its best
-// sections; a search joins neighbours in a note into one hit.
-const LISTED = 3000;
-const SHOWN = 300;
-const SEARCHED = 200;
+// A search joins neighbours in a note that state no metadata of their own into one hit.
+const STEP = 50;
+const MOST = 200;
 const TIERS = ["hot", "warm", "cold"];
+const WORDS = { hot: "High", warm: "Middle", cold: "Low" };
 
 export class DecayView extends View {
-  /** @param {Record<string, string[]>} filters @param {AbortSignal} signal @returns {Promise<any[]>} */
-  async list(filters, signal) {
-    const notes = await this.listNotes({ explain: true, sort: "worth", filters }, signal);
-    return notes.flatMap((/** @type {any} */ note) => note.sections.map((/** @type {any} */ one) => ({ ...one, path: note.path })))
-      .sort((/** @type {any} */ one, /** @type {any} */ other) => (other.worth ?? 0) - (one.worth ?? 0));
+  constructor() {
+    super();
+    this.tiers = h("div", { class: "chips" });
+    this.body = h("div");
+    /** Numbers of sections by tier; they arrive after the list. @type {Map<string, number>} */
+    this.sizes = new Map();
+    this.sizesOf = "";
+  }
+
+  connectedCallback() {
+    if (!this.firstChild) fill(this, this.tiers, h("details", {}, h("summary", {}, "How is worth computed?"), h("p", {}, "Worth = how new × how often recalled × how important. A passage loses half of its newness within the half-life of its kind; each recall and a high importance raise it. Searches can order by it, and ", command("memsyncd archive"), " puts away what has little.")), this.body);
   }
 
   /** @param {AbortSignal} signal */
   async read(signal) {
-    const tier = this.place.values.tier ?? "";
-    const counts = await Promise.all(TIERS.map((name) => this.ask("stats", { by: [], filters: { tier: [name] } }, signal)));
-    const sizes = new Map(TIERS.map((name, at) => [name, Number(counts[at].sections)]));
-    const all = [...sizes.values()].reduce((sum, n) => sum + n, 0);
-    const total = tier ? sizes.get(tier) ?? 0 : all;
-    const filters = { tier: tier ? [tier] : TIERS };
-    const isListed = all <= LISTED;
-    const sections = isListed ? await this.list(filters, signal)
-      : (await this.ask("search", { query: "", sort: "worth", explain: true, limit: SEARCHED, filters, timeout_ms: 10_000 }, signal)).hits;
-    const rows = sections.slice(0, SHOWN).map((/** @type {any} */ one) => {
-      const { worth = 0, decay_recency: recency = 0, decay_accesses: accesses = 0, decay_importance: importance = 0 } = one.explain ?? {};
-      const name = one.heading.at(-1) ?? one.path;
-      return [[h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, name), h("div", { class: "quiet" }, h("code", {}, one.path))], badges(one),
-        h("meter", { min: 0, max: 2, value: worth, "aria-label": "worth" }), worth.toFixed(3), recency.toFixed(3), accesses.toFixed(2), importance.toFixed(2), h("time", {}, (one.created ?? one.day).slice(0, 10)),
-        h("button", { type: "button", "aria-label": `Archive ${one.anchor}`, onclick: () => archive(this, one.anchor) }, "archive")];
-    });
-    const chip = (/** @type {string} */ name, /** @type {number} */ n) => h("a", {
-      class: "chip", href: this.href("decay", { tier: name }), "aria-current": tier === name ? "true" : null,
-    }, `${name || "all"} (${n.toLocaleString()})`);
-    const left = total <= rows.length ? "" : isListed ? `, the first ${rows.length} are shown` : `, the first ${rows.length} groups of neighbours are shown`;
-    fill(this, h("nav", { class: "chips", "aria-label": "Tiers" }, chip("", all), TIERS.map((name) => chip(name, sizes.get(name) ?? 0))),
-      h("p", { class: "quiet" }, "worth = recency × accesses × importance; ", count(total, "section"), left),
-      rows.length ? table("Sections by worth", ["Section", "Labels", "", "Worth", "Recency", "Accesses", "Importance", "Date", ""], rows) : h("p", {}, "No section is in this tier."));
+    const { tier = "", n = "" } = this.place.values;
+    const limit = Number(n) || STEP;
+    this.showTiers(tier);
+    const found = await this.ask("search", { query: "", sort: "worth", explain: true, limit, filters: { tier: tier ? [tier] : TIERS }, timeout_ms: 10_000 }, signal);
+    fill(this.body, found.hits.length ? h("ol", { class: "list" }, found.hits.map((/** @type {any} */ hit) => this.makeRow(hit)),
+      found.hits.length === limit && limit < MOST && h("li", {}, h("a", { class: "button", href: this.href("decay", { tier, n: MOST }) }, `First ${MOST}`)))
+      : empty(tier ? "No passage is in this group." : "Nothing is worth anything yet.", h("p", {}, "Every section of a note has a worth. Write a note, and it stands here.")));
+    // The counts weigh every section of a large vault, so the list does not wait for them.
+    void this.count(signal);
+  }
+
+  /** @param {AbortSignal} signal */
+  async count(signal) {
+    const { workspace } = this.place;
+    try {
+      for (const name of TIERS) {
+        const counted = await this.ask("stats", { by: [], filters: { tier: [name] } }, signal);
+        if (workspace !== this.place.workspace) return;
+        this.sizes.set(name, counted.sections);
+      }
+    } catch {
+      return;
+    }
+    this.sizesOf = workspace;
+    this.showTiers(this.place.values.tier ?? "");
+  }
+
+  /** @param {string} tier */
+  showTiers(tier) {
+    const size = (/** @type {string} */ name) => (this.sizesOf === this.place.workspace ? ` (${(this.sizes.get(name) ?? 0).toLocaleString()})` : "");
+    fill(this.tiers, makeChoice("Groups by worth", [{ label: "All", href: this.href("decay"), isChosen: !tier },
+      ...Object.entries(WORDS).map(([name, label]) => ({ label: `${label}${size(name)}`, href: this.href("decay", { tier: name }), isChosen: tier === name }))]),
+    h("button", { type: "button", onclick: () => void cleanUp(this) }, "Archive what is past its time…"));
+  }
+
+  /** @param {any} hit */
+  makeRow(hit) {
+    const { worth = 0, decay_recency: recency = 0, decay_accesses: accesses = 0, decay_importance: importance = 0 } = hit.explain ?? {};
+    const others = hit.sections.filter((/** @type {any} */ section) => section.anchor !== hit.anchor).length;
+    const why = [`newness ${Math.round(recency * 100)} %`, accesses > 1.005 ? `recalled × ${accesses.toFixed(2)}` : "", Math.abs(importance - 1) > 0.005 ? `importance × ${importance.toFixed(2)}` : ""];
+    return h("li", { class: "worth" }, h("div", {}, h("a", { class: "entry", href: this.noteHref(hit.path, hit.start_line) }, nameSection(hit)), " ", badges({ kind: hit.kind, priority: hit.priority, is_expired: hit.is_expired }),
+      others > 0 && h("span", { class: "quiet small" }, `and ${count(others, "neighbour")}`)),
+    h("span", { class: "nowrap" }, h("meter", { min: 0, max: 2, value: worth, "aria-label": `worth ${worth.toFixed(2)}` }), h("span", { class: "small" }, ` ${worth.toFixed(2)}`)),
+    h("span", { class: "quiet small" }, why.filter(Boolean).join(" · ")),
+    h("button", { type: "button", class: "plain", "aria-label": `Archive ${hit.anchor}`, onclick: () => archive(this, hit.anchor) }, "Archive…"));
   }
 }

@@ -1,19 +1,25 @@
 // The links between notes as a picture on a canvas, and as a list for people who cannot see the
 // picture or point at it.
 
-import { count, fill, h, notePath } from "./dom.js";
+import { count, empty, fill, h, makeSwitch, nameNote, notePath } from "./dom.js";
 import { Layout } from "./layout.js";
 import { report, View } from "./view.js";
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 const LIMIT = 10000;
-const LISTED = 500;
+/** Links of one answer; the picture of a large vault grows answer by answer. */
+const PAGE = 2000;
+const LISTED = 200;
+/** Notes without links that are added to the picture. */
+const MOST_ORPHANS = 3000;
+const HUES = 8;
 const RADIUS = 5;
-const LABELS_FROM = 0.9;
-const MOST_LABELS = 300;
+/** Room of a name in square pixels; names in a smaller room could not be told apart. */
+const LABEL_ROOM = 18_000;
+/** All notes of a picture of so many are named, even if the names overlap. */
+const ALL_NAMED = 12;
 /** Most lines in one path: many crossing lines in one path take several times as long to draw. */
 const PATH_LINES = 20;
-/** Most lines that are drawn while the picture moves; when it rests, all lines are drawn. */
 /** More lines take too long for a frame, so they are drawn only when the picture rests. */
 const MOVING_LINES = 2000;
 const REST_MS = 150;
@@ -23,7 +29,22 @@ export class GraphView extends View {
     super();
     this.canvas = h("canvas", { tabindex: 0, role: "img" });
     this.about = h("p", { class: "quiet", role: "status" });
+    this.legend = h("ul", { class: "legend", "aria-label": "Folders" });
     this.list = h("details");
+    this.finder = h("input", { type: "search", placeholder: "Find a note", "aria-label": "Find a note in the picture", autocomplete: "off", spellcheck: "false", oninput: () => this.search() });
+    this.tools = h("form", { class: "chips", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); this.goToFirst(); } });
+    const zoom = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ act) => h("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
+    this.picture = h("div", { class: "graph" }, this.canvas, h("div", { class: "zoom" }, zoom("+", "Larger", () => this.scaleBy(1.3)), zoom("−", "Smaller", () => this.scaleBy(1 / 1.3)),
+      zoom("⤢", "Fit", () => { this.isMoved = false; this.fit(); })));
+    this.instead = h("div");
+    /** The folder of each note, as a number of `folders`. @type {number[]} */
+    this.folderOf = [];
+    /** @type {string[]} */
+    this.folders = [];
+    /** The folder that is highlighted, empty for none. */
+    this.chosenFolder = "";
+    /** The notes that the finder matches; null without a search. @type {Set<number> | null} */
+    this.matches = null;
     this.layout = new Layout(0, []);
     /** @type {Worker | null} */
     this.worker = null;
@@ -45,10 +66,7 @@ export class GraphView extends View {
   }
 
   connectedCallback() {
-    if (!this.firstChild) {
-      const reset = h("button", { type: "button", onclick: () => { this.isMoved = false; this.fit(); } }, "Fit");
-      fill(this, h("div", { class: "tools" }, this.about, reset), this.canvas, this.list);
-    }
+    if (!this.firstChild) fill(this, this.tools, this.about, this.instead, this.picture, this.legend, this.list);
     this.resizer.observe(this.canvas);
     DARK.addEventListener("change", this.onScheme);
   }
@@ -65,18 +83,49 @@ export class GraphView extends View {
 
   /** @param {AbortSignal} signal */
   async read(signal) {
+    const { path, orphans = "" } = this.place.values;
+    fill(this.tools, this.finder, !path && makeSwitch("Notes without links", Boolean(orphans), (isOn) => (location.hash = this.href("graph", { orphans: isOn ? "1" : "" }))),
+      path && h("a", { class: "chip", "aria-current": "true", href: this.href("graph"), "aria-label": "Show all notes" }, `around ${nameNote(path)} ×`));
+    /** @type {any[]} */
+    let links = [];
+    let nLinks = 0;
+    do {
+      const found = await this.ask("links", { limit: PAGE, offset: links.length, ...(path ? { path, depth: 2 } : {}) }, signal);
+      links = links.concat(found.links);
+      nLinks = found.n_links;
+      if (!found.links.length) break;
+      if (!this.paths.length) this.show(links, nLinks, []);
+    } while (links.length < Math.min(nLinks, LIMIT));
+    this.show(links, nLinks, orphans ? await this.listOrphans(links, signal) : []);
+  }
+
+  /** The notes without links. @param {any[]} links @param {AbortSignal} signal @returns {Promise<string[]>} */
+  async listOrphans(links, signal) {
+    const linked = new Set(links.flatMap((link) => (link.to ? [notePath(link.source), notePath(link.to)] : [])));
+    const orphans = [];
+    let cursor = null;
+    do {
+      const page = await this.ask("list", { sections: false, limit: 1000, cursor }, signal);
+      orphans.push(...page.notes.map((/** @type {any} */ note) => note.path).filter((/** @type {string} */ one) => !linked.has(one)));
+      cursor = page.cursor;
+    } while (cursor && orphans.length < MOST_ORPHANS);
+    return orphans.slice(0, MOST_ORPHANS);
+  }
+
+  /** @param {any[]} links @param {number} nLinks @param {string[]} orphans */
+  show(links, nLinks, orphans) {
     const { path } = this.place.values;
-    const found = await this.ask("links", { limit: LIMIT, ...(path ? { path, depth: 2 } : {}) }, signal);
     const names = new Set(path ? [path] : []);
     /** @type {Map<string, {from: string, to: string, relation: string}>} */
     const edges = new Map();
-    for (const one of found.links) {
+    for (const one of links) {
       if (!one.to) continue;
       const from = notePath(one.source), to = notePath(one.to);
       if (from === to) continue;
       names.add(from).add(to);
       edges.set(`${from} ${one.relation} ${to}`, { from, to, relation: one.relation });
     }
+    for (const orphan of orphans) names.add(orphan);
     const previous = this.paths;
     const isSame = previous.join() === [...names].join();
     this.paths = [...names];
@@ -94,17 +143,67 @@ export class GraphView extends View {
       this.shown = -1;
       this.run({ n: this.paths.length, edges: pairs, ...(places ? { places } : {}) });
     }
-    const what = path ? `around ${path}` : "of all notes";
-    this.about.textContent = `${count(this.paths.length, "note")} and ${count(edges.size, "link")} ${what}${found.n_links > LIMIT ? `; of ${found.n_links} links the first ${LIMIT} are shown` : ""}`;
+    this.about.textContent = `${count(this.paths.length, "note")} and ${count(edges.size, "link")}${orphans.length ? ` · ${count(orphans.length, "note")} without links` : ""}${nLinks > LIMIT ? ` · of ${nLinks.toLocaleString()} links the first ${LIMIT.toLocaleString()} are shown` : ""}`;
     this.canvas.setAttribute("aria-label", `Picture of ${this.about.textContent}. The same is listed below.`);
+    const isEmpty = names.size === 0 || path !== undefined && edges.size === 0;
+    for (const element of [this.picture, this.about, this.legend, this.list]) element.hidden = isEmpty;
+    fill(this.instead, isEmpty && empty(path ? "This note has no links." : "No note leads to another yet.", h("p", {}, "Write ", h("code", {}, "[[Name of a note]]"), " in a note, and the two stand here side by side. A list item such as ", h("code", {}, "- depends_on [[Name of a note]]"), " says how they belong together."),
+      !path && h("p", {}, "Notes without links appear with the switch above.")));
+    this.findFolders();
     this.showList([...edges.values()]);
+    this.search();
+  }
+
+  /** Give each folder with many notes a colour: the first folders in which the notes differ. */
+  findFolders() {
+    const parts = this.paths.map((path) => path.split("/").slice(0, -1));
+    let depth = 0;
+    while (parts.length && parts.every((part) => part.length > depth && part[depth] === parts[0]?.[depth])) depth += 1;
+    const names = parts.map((part) => part[depth] ?? "");
+    /** @type {Map<string, number>} */
+    const counts = new Map();
+    for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+    this.folders = [...counts].sort((one, other) => other[1] - one[1]).slice(0, HUES).map(([name]) => name);
+    this.folderOf = names.map((name) => this.folders.indexOf(name));
+    fill(this.legend, this.folders.length > 1 && this.folders.map((name, at) => {
+      const button = h("button", { type: "button", class: `hue-${at}`, "aria-pressed": String(this.chosenFolder === (name || "/")), onclick: () => {
+        this.chosenFolder = this.chosenFolder === (name || "/") ? "" : name || "/";
+        this.findFolders();
+        this.redraw();
+      } }, name || "top folder", h("span", { class: "quiet" }, counts.get(name)));
+      return h("li", {}, button);
+    }));
+  }
+
+  /** Highlight the notes whose names hold the words. */
+  search() {
+    const words = this.finder.value.toLowerCase().split(/\s+/).filter(Boolean);
+    this.matches = words.length ? new Set(this.paths.flatMap((path, at) => (words.every((word) => path.toLowerCase().includes(word)) ? [at] : []))) : null;
+    this.redraw();
+  }
+
+  /** Move the picture to the first note that the finder matches. */
+  goToFirst() {
+    const [first] = this.matches ?? [];
+    if (first === undefined) return;
+    this.isMoved = true;
+    this.scale = Math.max(this.scale, 1);
+    this.origin = { x: this.layout.x[first] ?? 0, y: this.layout.y[first] ?? 0 };
+    this.shown = first;
+    this.redraw();
+  }
+
+  /** True for a note that is not dimmed. @param {number} at */
+  isLit(at) {
+    const folder = this.folders[this.folderOf[at] ?? -1];
+    return (!this.matches || this.matches.has(at)) && (!this.chosenFolder || folder !== undefined && (folder || "/") === this.chosenFolder);
   }
 
   /** @param {{from: string, to: string, relation: string}[]} edges */
   showList(edges) {
-    const items = edges.slice(0, LISTED).map((one) => h("li", {}, h("a", { href: this.noteHref(one.from) }, one.from), one.relation ? ` — ${one.relation} → ` : " → ",
-      h("a", { href: this.noteHref(one.to) }, one.to)));
-    fill(this.list, h("summary", {}, "The links as a list"), h("ul", {}, items), edges.length > LISTED && h("p", {}, `${edges.length - LISTED} more`));
+    const items = edges.slice(0, LISTED).map((one) => h("li", {}, h("a", { href: this.noteHref(one.from) }, nameNote(one.from)), h("span", { class: "quiet" }, one.relation ? ` ${one.relation.replace(/_/g, " ")} → ` : " → "),
+      h("a", { href: this.noteHref(one.to) }, nameNote(one.to))));
+    fill(this.list, h("summary", {}, "The links as a list"), h("ul", { class: "list" }, items), edges.length > LISTED && h("p", { class: "quiet" }, `${(edges.length - LISTED).toLocaleString()} more; the links of one note stand below it`));
   }
 
   /** Compute the places of the notes in a worker. @param {import("./layout.js").Task} task */
@@ -165,14 +264,17 @@ export class GraphView extends View {
       y[i] = ((layout.y[i] ?? 0) - origin.y) * scale + height / 2;
     }
     this.drawLines(pen, x, y, style, mostLines);
-    pen.fillStyle = style.getPropertyValue("--accent");
+    const hues = [...Array(HUES).keys()].map((at) => style.getPropertyValue(`--hue-${at}`)), other = style.getPropertyValue("--quiet");
     for (let i = 0; i < n; i += 1) {
       const px = x[i] ?? 0, py = y[i] ?? 0;
       if (px < -20 || py < -20 || px > width + 20 || py > height + 20) continue;
+      pen.fillStyle = hues[this.folderOf[i] ?? -1] ?? other;
+      pen.globalAlpha = this.isLit(i) || i === this.shown ? 1 : 0.15;
       pen.beginPath();
       pen.arc(px, py, this.radius(i), 0, 7);
       pen.fill();
     }
+    pen.globalAlpha = 1;
     this.drawLabels(pen, x, y, style);
   }
 
@@ -188,7 +290,9 @@ export class GraphView extends View {
     let edges = this.layout.edges.filter(([from = 0, to = 0]) => isNear(x[from] ?? 0, x[to] ?? 0, width) && isNear(y[from] ?? 0, y[to] ?? 0, height));
     const every = Math.ceil(edges.length / most);
     if (every > 1) edges = edges.filter((_, at) => at % every === 0);
-    this.stroke(pen, x, y, edges, style.getPropertyValue("--line"), 1);
+    pen.globalAlpha = 0.35;
+    this.stroke(pen, x, y, edges, style.getPropertyValue("--edge"), 1);
+    pen.globalAlpha = 1;
     if (this.shown < 0) return;
     this.stroke(pen, x, y, this.layout.edges.filter((pair) => pair.includes(this.shown)), style.getPropertyValue("--accent"), 2);
   }
@@ -207,22 +311,33 @@ export class GraphView extends View {
     }
   }
 
-  /** Name the visible notes: all of them if there is room, else the notes with many links. @param {CanvasRenderingContext2D} pen @param {Float32Array} x @param {Float32Array} y @param {CSSStyleDeclaration} style */
+  /** Name the visible notes, the notes with many links first, as long as the names do not overlap. @param {CanvasRenderingContext2D} pen @param {Float32Array} x @param {Float32Array} y @param {CSSStyleDeclaration} style */
   drawLabels(pen, x, y, style) {
-    const { layout, scale } = this;
-    const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
-    pen.fillStyle = style.getPropertyValue("--text");
-    pen.font = `${0.8 * parseFloat(style.fontSize)}px system-ui, sans-serif`;
-    let shown = 0;
-    for (let i = 0; i < this.paths.length && shown < MOST_LABELS; i += 1) {
-      const px = x[i] ?? 0, py = y[i] ?? 0;
-      if (px < -100 || py < 0 || px > width || py > height) continue;
-      if (i !== this.shown && scale <= LABELS_FROM && this.paths.length >= 60 && (layout.degree[i] ?? 0) <= 12) continue;
-      const path = this.paths[i] ?? "", name = path.slice(path.lastIndexOf("/") + 1).replace(/\.md$/, "");
-      const room = pen.measureText(name).width, gap = this.radius(i) + 4;
-      // A name that would cross the right edge is written to the left of its note.
-      pen.fillText(name, px + gap + room > width ? Math.max(0, px - gap - room) : px + gap, py + 4);
-      shown += 1;
+    const { layout } = this;
+    const width = this.canvas.clientWidth, height = this.canvas.clientHeight, size = 0.8 * parseFloat(style.fontSize);
+    pen.font = `${size}px system-ui, sans-serif`;
+    pen.strokeStyle = style.getPropertyValue("--back");
+    pen.lineWidth = 3;
+    pen.lineJoin = "round";
+    const inView = [...this.paths.keys()].filter((i) => (x[i] ?? 0) > -8 && (y[i] ?? 0) > 0 && (x[i] ?? 0) < width + 8 && (y[i] ?? 0) < height);
+    const rank = (/** @type {number} */ i) => (i === this.shown ? 1e9 : 0) + (this.isLit(i) ? 1e6 : 0) + (layout.degree[i] ?? 0);
+    inView.sort((one, another) => rank(another) - rank(one));
+    /** @type {number[][]} */
+    const taken = [];
+    for (const i of inView.slice(0, Math.max(ALL_NAMED, (width * height) / LABEL_ROOM))) {
+      if (!this.isLit(i) && i !== this.shown) break;
+      const px = x[i] ?? 0, py = y[i] ?? 0, name = nameNote(this.paths[i] ?? ""), room = pen.measureText(name).width, gap = this.radius(i) + 4;
+      const across = Math.max(0, Math.min(width - room, px - room / 2));
+      // To the right, to the left, below, above. No name crosses an edge of the picture.
+      const places = [[px + gap, py], [px - gap - room, py], [across, py + gap + size / 2], [across, py - gap - size / 2]].filter(([left = 0]) => left >= 0 && left + room <= width);
+      const isFree = ([left = 0, middle = 0]) => !taken.some(([l = 0, t = 0, r = 0, b = 0]) => left < r && left + room > l && middle - size / 2 < b && middle + size / 2 > t);
+      const place = places.find(isFree) ?? (i === this.shown || this.paths.length <= ALL_NAMED ? places[0] : undefined);
+      if (!place) continue;
+      const [left = 0, middle = 0] = place;
+      taken.push([left - 6, middle - size, left + room + 6, middle + size]);
+      pen.fillStyle = style.getPropertyValue("--text");
+      pen.strokeText(name, left, middle + size / 3);
+      pen.fillText(name, left, middle + size / 3);
     }
   }
 
