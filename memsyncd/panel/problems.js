@@ -1,23 +1,26 @@
-// The problems of notes and folders with their remedies, and the findings of the doctor on request.
+// The problems of notes and folders, each with a button for its remedy, and the findings of the doctor on request.
 
-import { count, fill, h, notePath, table } from "./dom.js";
+import { count, empty, fill, h, nameNote, notePath, table, withCommands } from "./dom.js";
 import { report, View } from "./view.js";
+import { correctLink, writeNote } from "./write.js";
 
-const SHOWN = 500;
+const SHOWN = 100;
+/** @type {Record<string, string>} */
+const LEVELS = { error: "error", warning: "warning", info: "note", ok: "in order" };
 
 export class ProblemsView extends View {
   constructor() {
     super();
     this.list = h("section");
     this.findings = h("section", { "aria-live": "polite" });
-    this.verify = h("input", { type: "checkbox" });
+    this.verify = h("input", { type: "checkbox", role: "switch", "aria-label": "Read every note again and compare it with the index" });
     this.run = h("button", { type: "button", onclick: () => this.check() }, "Check now");
   }
 
   connectedCallback() {
     if (this.firstChild) return;
-    fill(this, h("h2", {}, "Problems of notes and folders"), this.list, h("h2", {}, "Doctor"),
-      h("p", { class: "tools" }, this.run, h("label", {}, this.verify, "parse every note again and compare it with the index")), this.findings);
+    fill(this, this.list, h("h2", {}, "Check everything"), h("p", { class: "quiet" }, "The doctor examines folders, indexes, the history and the connections of agents."),
+      h("p", { class: "tools" }, this.run, h("label", { class: "switch" }, this.verify, "Read every note again and compare it with the index")), this.findings);
   }
 
   /** @param {import("./view.js").Place} place */
@@ -29,16 +32,30 @@ export class ProblemsView extends View {
   /** @param {AbortSignal} signal */
   async read(signal) {
     const [found, dangling] = await Promise.all([this.ask("problems", {}, signal), this.ask("links", { dangling: true, limit: SHOWN }, signal)]);
-    const rows = found.problems.slice(0, SHOWN).map((/** @type {any} */ one) => [h("a", { class: "entry", href: this.noteHref(one.path, one.line) }, one.line ? `${one.path}:${one.line}` : one.path),
-      one.problem, one.hint ?? "", h("code", {}, one.code)]);
-    const left = found.problems.length - rows.length;
-    fill(this.list, rows.length ? table("Problems", ["Where", "Problem", "Remedy", "Code"], rows) : h("p", {}, "No problems."),
-      left > 0 && h("p", { class: "quiet" }, `${count(left, "more problem")}: memsyncd problems`),
-      dangling.links.length > 0 && [h("h2", {}, "Links that lead to no note"), table("Links that lead to no note", ["Where", "Link", "Remedy"], dangling.links.map((/** @type {any} */ one) => {
-        const path = notePath(one.source);
-        return [h("a", { class: "entry", href: this.noteHref(path, one.lines[0]) }, `${path}:${one.lines[0]}`), one.target,
-          one.is_outside ? "it leads out of the workspace" : one.similar ? ["did you mean ", h("a", { href: this.noteHref(one.similar) }, one.similar), "?"] : "write the note, or correct the name"];
-      }))]);
+    const rows = found.problems.slice(0, SHOWN), left = found.problems.length - rows.length;
+    fill(this.list, rows.length + dangling.links.length === 0 && empty("No problems", h("p", {}, "Every note could be read, and every link leads to a note.")),
+      rows.length > 0 && [h("h2", {}, count(found.problems.length, "problem")), h("ul", { class: "list" }, rows.map((/** @type {any} */ problem) => this.makeProblem(problem)))],
+      left > 0 && h("p", { class: "quiet" }, withCommands(`${count(left, "more problem")}: memsyncd problems`)),
+      dangling.links.length > 0 && [h("h2", {}, `${count(dangling.n_links, "link")} that ${dangling.n_links === 1 ? "leads" : "lead"} to no note`), h("ul", { class: "list" }, dangling.links.map((/** @type {any} */ link) => this.makeLink(link))),
+        dangling.n_links > SHOWN && h("p", { class: "quiet" }, withCommands(`the first ${SHOWN} are shown; all: memsyncd links --dangling`))]);
+  }
+
+  /** @param {any} problem */
+  makeProblem(problem) {
+    const href = this.noteHref(problem.path, problem.line || undefined);
+    return h("li", {}, h("a", { class: "entry", href }, nameNote(problem.path)), " ", h("span", { class: "quiet small" }, problem.line ? `${problem.path}, line ${problem.line}` : problem.path),
+      h("p", {}, sentence(problem.problem)), problem.hint && h("p", { class: "quiet" }, withCommands(sentence(problem.hint))),
+      h("p", { class: "tools" }, h("a", { class: "button", href }, problem.line ? `Go to line ${problem.line}` : "Open the note"), problem.code && h("span", { class: "badge" }, problem.code.replace(/_/g, " "))));
+  }
+
+  /** @param {any} link */
+  makeLink(link) {
+    const path = notePath(link.source), line = link.lines[0];
+    return h("li", {}, h("a", { class: "entry", href: this.noteHref(path, line) }, nameNote(path)), " ", h("span", { class: "quiet small" }, `${path}, line ${line}`),
+      h("p", {}, "leads to ", h("code", {}, link.target), link.is_outside && ", which is outside of the workspace"),
+      h("p", { class: "tools" }, link.similar && h("button", { type: "button", onclick: () => void correctLink(this, path, line, link) }, `Lead it to ${nameNote(link.similar)}…`),
+        !link.is_outside && !/[/#.]/.test(link.target) && h("button", { type: "button", onclick: () => void writeNote(this, link.target) }, "Write this note…"),
+        h("a", { class: "button", href: this.noteHref(path, line) }, `Go to line ${line}`)));
   }
 
   async check() {
@@ -58,11 +75,18 @@ export class ProblemsView extends View {
 
   /** @param {any[]} findings */
   showFindings(findings) {
-    const order = ["error", "warning", "info", "ok"];
-    const rows = findings.toSorted((one, other) => order.indexOf(one.level) - order.indexOf(other.level))
-      .map((one) => [h("span", { class: `level ${one.level}` }, one.level), one.check, one.what, one.where, one.remedy]);
-    const bad = findings.filter((one) => one.level === "error" || one.level === "warning").length;
-    fill(this.findings, h("p", {}, bad ? `${count(bad, "finding")} to act on` : "Everything is in order."),
-      table("Findings", ["Level", "Check", "What", "Where", "Remedy"], rows));
+    const order = Object.keys(LEVELS);
+    const makeRows = (/** @type {any[]} */ some) => some.toSorted((one, other) => order.indexOf(one.level) - order.indexOf(other.level))
+      .map((finding) => [h("span", { class: `level ${finding.level}` }, LEVELS[finding.level] ?? finding.level), finding.what, finding.where && h("code", {}, finding.where), finding.remedy && withCommands(finding.remedy)]);
+    const bad = findings.filter((finding) => finding.level === "error" || finding.level === "warning");
+    const good = findings.filter((finding) => !bad.includes(finding));
+    const heads = ["", "Finding", "Where", "Remedy"];
+    fill(this.findings, h("p", {}, bad.length ? `${count(bad.length, "finding")} to act on` : "Everything is in order."), bad.length > 0 && table("Findings to act on", heads, makeRows(bad)),
+      good.length > 0 && h("details", { open: !bad.length }, h("summary", {}, `${count(good.length, "check")} in order`), table("Checks in order", heads, makeRows(good))));
   }
+}
+
+/** @param {string} text */
+function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }

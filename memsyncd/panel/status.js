@@ -1,13 +1,24 @@
-// The state of the daemon and its workspaces, its counters, and the end of its log.
+// The state of the workspaces, and for developers the daemon's counters and the end of its log.
 
 import { bytes, count, fill, h, table, when } from "./dom.js";
 import { call } from "./rpc.js";
 import { makeHref, report, View } from "./view.js";
 
+/** @type {Record<string, string>} */
+const STATES = { ready: "up to date", indexing: "reading notes", degraded: "degraded", missing: "folder missing", stalled: "stalled" };
+
 export class StatusView extends View {
   constructor() {
     super();
     this.isPolled = true;
+    this.workspaces = h("section");
+    this.daemon = h("section");
+    this.details = h("div");
+    this.developers = h("details", { ontoggle: () => void this.reload() }, h("summary", {}, "For developers: requests, log, paths"), this.details);
+  }
+
+  connectedCallback() {
+    if (!this.firstChild) fill(this, this.workspaces, this.daemon, this.developers);
   }
 
   hasSelection() {
@@ -20,7 +31,7 @@ export class StatusView extends View {
     try {
       const done = await call("sync", { workspace });
       const changed = done.added + done.modified + done.moved + done.removed;
-      report(`synced in ${done.duration_ms.toFixed(0)} ms: ${changed ? `${count(changed, "note")} had changed` : "nothing had changed"}${done.failed.length ? `, ${count(done.failed.length, "note")} could not be read: see Problems` : ""}`);
+      report(`read again in ${done.duration_ms.toFixed(0)} ms: ${changed ? `${count(changed, "note")} had changed` : "nothing had changed"}${done.failed.length ? `, ${count(done.failed.length, "note")} could not be read: see Problems` : ""}`);
       await this.reload();
     } catch (error) {
       report(error);
@@ -29,25 +40,42 @@ export class StatusView extends View {
 
   /** @param {AbortSignal} signal */
   async read(signal) {
-    const [status, metrics, logged, semantic] = await Promise.all([
-      call("status", {}, signal), call("metrics", {}, signal), call("log.tail", {}, signal), call("semantic.status", {}, signal)]);
-    // If the table were replaced while its text is selected, the text could not be copied.
+    const [status, semantic] = await Promise.all([call("status", {}, signal), call("semantic.status", {}, signal)]);
+    const [metrics, logged] = this.developers.open ? await Promise.all([call("metrics", {}, signal), call("log.tail", {}, signal)]) : [null, null];
+    // If the text were replaced while it is selected, it could not be copied.
     if (this.hasSelection()) return;
-    const vectors = semantic.workspaces.map((/** @type {any} */ one) => [one.name, one.semantic.state, one.semantic.total.toLocaleString(), one.semantic.pending.toLocaleString(),
-      one.semantic.embedder ?? "", one.semantic.reason ?? ""]);
-    const workspaces = status.workspaces.map((/** @type {any} */ one) => [[h("a", { class: "entry", href: makeHref("notes", one.id) }, one.name), h("div", { class: "quiet" }, h("code", {}, one.root))],
-      h("span", { class: `state ${one.state}` }, one.state), one.files.toLocaleString(), one.sections.toLocaleString(), one.pending, h("a", { href: makeHref("problems", one.id), "aria-label": `${count(one.problems, "problem")} of ${one.name}` }, one.problems),
-      one.watcher, bytes(one.index_bytes), [one.last_sync_at ? when(one.last_sync_at) : "never", " ", h("button", { type: "button", "aria-label": `Sync ${one.name} now`, onclick: () => this.sync(one.id) }, "sync")], one.reasons.join("; ")]);
-    const requests = metrics.requests.map((/** @type {any} */ one) => [one.method, one.answered.total, one.answered.p50_ms.toFixed(1), one.answered.p95_ms.toFixed(1), one.answered.p99_ms.toFixed(1),
-      Object.entries(one.failed_total).map(([code, n]) => `${code} ${n}`).join(", ")]);
-    fill(this, h("h2", {}, "Daemon"), h("p", {}, `memsyncd ${status.version}, pid ${status.pid}, started `, when(Date.now() / 1000 - status.uptime_s), ` · ${bytes(status.rss_bytes)} of memory · ${count(status.clients, "client")} · ${count(status.requests, "request")}, ${status.failed_requests} failed · SQLite ${status.sqlite}`),
-      h("p", { class: "quiet" }, h("code", {}, status.socket), " · configuration ", h("code", {}, status.config), status.socket_problem && h("strong", {}, ` · ${status.socket_problem}`)),
-      h("h2", {}, "Workspaces"), h("p", { class: "tools" }, h("a", { class: "chip", href: makeHref("start", this.place.workspace) }, "Watch another folder…")), table("Workspaces", ["Name", "State", "Notes", "Sections", "Pending", "Problems", "Watcher", "Index", "Last sync", "Reasons"], workspaces),
-      h("h2", {}, "Semantic search"), semantic.enabled
-        ? [semantic.process && h("p", { class: "quiet" }, `process ${semantic.process.pid}, ${bytes(semantic.process.rss_bytes)} of memory`),
-          table("Semantic search", ["Workspace", "State", "Chunks", "Without vector", "Model", "Reason"], vectors)]
-        : h("p", { class: "quiet" }, `off: ${semantic.workspaces[0]?.semantic.reason ?? "no workspace"}`),
-      h("h2", {}, "Requests"), table("Requests", ["Method", "Answered", "p50 ms", "p95 ms", "p99 ms", "Failed"], requests),
-      h("h2", {}, "Log"), h("pre", { class: "log", tabindex: 0, "aria-label": "The end of the log" }, logged.lines.join("\n") || "(nothing was logged yet)"));
+    const meaning = new Map(semantic.workspaces.map((/** @type {any} */ workspace) => [workspace.name, workspace.semantic]));
+    fill(this.workspaces, h("h2", {}, "Workspaces"), status.workspaces.map((/** @type {any} */ workspace) => this.makeWorkspace(workspace, meaning.get(workspace.name))),
+      h("p", { class: "tools" }, h("a", { class: "button main", href: makeHref("start", this.place.workspace) }, "Watch another folder…")));
+    fill(this.daemon, h("h2", {}, "Daemon"), h("dl", { class: "facts" }, fact("Version", status.version), fact("Running since", when(Date.now() / 1000 - status.uptime_s)), fact("Memory", bytes(status.rss_bytes)),
+      fact("Clients", status.clients), fact("Requests", `${status.requests.toLocaleString()}, ${status.failed_requests.toLocaleString()} failed`),
+      fact("Search by meaning", semantic.enabled ? `on${semantic.process ? `, ${bytes(semantic.process.rss_bytes)} of memory` : ""}` : `off${semantic.workspaces[0]?.semantic.reason ? `: ${semantic.workspaces[0].semantic.reason}` : ""}`)),
+    [status.socket_problem, status.lock_problem].map((problem) => problem && h("p", { class: "failure" }, problem)));
+    if (metrics && logged) this.showDetails(status, metrics, logged);
   }
+
+  /** @param {any} workspace @param {any} semantic */
+  makeWorkspace(workspace, semantic) {
+    return h("section", { class: "card" }, h("h3", {}, h("a", { class: "entry", href: makeHref("notes", workspace.id) }, workspace.name), " ", h("span", { class: `dot small ${workspace.state}` }, STATES[workspace.state] ?? workspace.state)),
+      h("p", { class: "quiet small" }, h("code", {}, workspace.root)), workspace.reasons.map((/** @type {string} */ reason) => h("p", { class: "warning" }, reason)),
+      h("dl", { class: "facts" }, fact("Notes", workspace.files.toLocaleString()), fact("Sections", workspace.sections.toLocaleString()), workspace.pending > 0 && fact("To read", workspace.pending.toLocaleString()),
+        fact("Problems", h("a", { href: makeHref("problems", workspace.id), "aria-label": `${count(workspace.problems, "problem")} of ${workspace.name}` }, workspace.problems)), fact("Index", bytes(workspace.index_bytes)),
+        fact("Read", workspace.last_sync_at ? when(workspace.last_sync_at) : "never"), workspace.watcher !== "inotify" && workspace.watcher !== "fsevents" && fact("Watching", workspace.watcher),
+        semantic && semantic.state !== "off" && fact("By meaning", `${semantic.state}${semantic.pending ? `, ${semantic.pending.toLocaleString()} passages to come` : ""}`)),
+      h("p", { class: "tools" }, h("button", { type: "button", "aria-label": `Read ${workspace.name} again now`, onclick: () => this.sync(workspace.id) }, "Read again")));
+  }
+
+  /** @param {any} status @param {any} metrics @param {any} logged */
+  showDetails(status, metrics, logged) {
+    const requests = metrics.requests.map((/** @type {any} */ request) => [h("code", {}, request.method), request.answered.total, request.answered.p50_ms?.toFixed(1), request.answered.p95_ms?.toFixed(1), request.answered.p99_ms?.toFixed(1),
+      Object.entries(request.failed_total).map(([code, n]) => `${code} ${n}`).join(", ")]);
+    fill(this.details, h("dl", { class: "facts" }, fact("Process", status.pid), fact("SQLite", status.sqlite), fact("Socket", h("code", {}, status.socket)), fact("Configuration", h("code", {}, status.config))),
+      h("h3", {}, "Requests"), table("Requests", ["Method", "Answered", "p50 ms", "p95 ms", "p99 ms", "Failed"], requests),
+      h("h3", {}, "Log"), h("pre", { class: "log", tabindex: 0, "aria-label": "The end of the log" }, logged.lines.join("\n") || "(nothing was logged yet)"));
+  }
+}
+
+/** @param {string} name @param {any} value */
+function fact(name, value) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
 }
