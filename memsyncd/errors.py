@@ -24,6 +24,7 @@
     ├── Unwritable            the system refuses to change this note or folder
     ├── Unsafe                a folder or socket that another user may have created or can reach
     ├── BadConfig             the configuration is invalid
+    ├── ShareFailed           git or the remote of a shared memory failed
     └── StoreFailed           an operation of SQLite failed
         ├── StoreCorrupt      the file is damaged: rebuild it
         ├── IndexUnfit        the index is damaged, or from another version: rebuild it
@@ -194,6 +195,13 @@ class BadConfig(MemsyncdError):
     code = "bad_config"
     rpc_code = -32009
     exit_status = 78
+
+
+class ShareFailed(MemsyncdError):
+    code = "share_failed"
+    rpc_code = -32026
+    exit_status = 5
+    http_status = 503
 
 
 class StoreFailed(MemsyncdError):

@@ -1674,3 +1674,101 @@ class GeneratedMethods(Closing):
         }
         answer: types.Exported = self._connection.ask("memory.export", params)
         return answer
+
+    @planned
+    def share_init(
+        self,
+        remote: str | None = None,
+        *,
+        user: bool = False,
+        apply: bool = False,
+        plan: str | None = None,
+    ) -> types.SharePlan:
+        """Make the memory folder a git repository, and share it.
+
+        `remote`: The address of the other repository, as git takes it. Without one, changes are
+        only committed.
+        `user`: The user-wide memory.
+        `apply`: Do it; otherwise nothing changes, and the answer has the plan.
+        `plan`: Carry out only this plan, by the digest that a call without `apply` returned.
+        """
+        params: dict[str, Any] = {
+            "remote": remote,
+            "user": user,
+            "apply": apply,
+            "plan": plan,
+        }
+        answer: types.SharePlan = self._connection.ask("share.init", params)
+        return answer
+
+    def share_switch(
+        self,
+        on: bool,
+        *,
+        user: bool = False,
+    ) -> list[types.ShareInfo]:
+        """Begin or stop to share a memory by itself.
+
+        `on`: Whether changes are committed, fetched and pushed by themselves.
+        `user`: The user-wide memory.
+        """
+        params: dict[str, Any] = {
+            "on": on,
+            "user": user,
+        }
+        answer: list[types.ShareInfo] = self._connection.ask("share.switch", params)["shared"]
+        return answer
+
+    def share_status(
+        self,
+        *,
+        user: bool = False,
+    ) -> list[types.ShareInfo]:
+        """Report what is shared, what stays back, and since when the remote is away.
+
+        `user`: The user-wide memory.
+        """
+        params: dict[str, Any] = {
+            "user": user,
+        }
+        answer: list[types.ShareInfo] = self._connection.ask("share.status", params)["shared"]
+        return answer
+
+    def share_now(
+        self,
+        *,
+        user: bool = False,
+        push: bool = True,
+        wait: bool = False,
+    ) -> types.Exchanged:
+        """Commit, fetch, merge and push now.
+
+        `user`: The user-wide memory.
+        `push`: Also push; otherwise only commit, fetch and merge.
+        `wait`: Index everything that is on the disk now first.
+        """
+        params: dict[str, Any] = {
+            "user": user,
+            "push": push,
+            **convert_wait(is_wanted=wait),
+        }
+        answer: types.Exchanged = self._connection.ask("share.now", params)
+        return answer
+
+    def share_log(
+        self,
+        *,
+        user: bool = False,
+        limit: int = 20,
+    ) -> list[types.ShareEntry]:
+        """List the commits: which machine and writer changed which notes.
+
+        `user`: The user-wide memory.
+        `limit`: At most so many results.
+        """
+        params: dict[str, Any] = {
+            "user": user,
+            "limit": limit,
+        }
+        answer: list[types.ShareEntry] = self._connection.ask("share.log", params)["commits"]
+        return answer

@@ -1866,6 +1866,95 @@ class Exported(TypedDict):
     left_out: list[LeftOutItem]
 
 
+class HeldNote(TypedDict):
+    """A section that stays on this machine; the whole note if `heading` is empty."""
+
+    path: str
+    # The line where it begins; 0 for the whole note.
+    line: int
+    heading: str
+    reason: str
+
+
+class ShareInfo(TypedDict):
+    """The state of one shared memory."""
+
+    workspace: str
+    name: str
+    # The folder of the repository.
+    folder: str
+    # `own`: the folder is a repository of its own. `project`: the project's git tracks the notes,
+    # so memsyncd commits nothing. `none`: it is not shared.
+    way: Literal["own", "project", "none"]
+    on: bool
+    machine: str
+    remote: str
+    branch: str
+    # Commits that the remote does not have.
+    ahead: int
+    committed_at: float | None
+    fetched_at: float | None
+    pushed_at: float | None
+    # When the remote could not be reached, or refused, for the first time; null if it answers.
+    failed_since: float | None
+    problem: str
+    hint: str
+    # What the last merge could not do, or found.
+    said: list[str]
+    # Sections and notes that stay on this machine, at most 200.
+    held: list[HeldNote]
+    n_held: int
+
+
+class SharePlan(TypedDict):
+    """The plan of `share.init`, and what it did."""
+
+    is_applied: bool
+    plan: str
+    state: ShareInfo
+    # True if the folder was, or is, no repository before.
+    is_new: bool
+    # Notes that would be committed, at most 200.
+    paths: list[str]
+    n_paths: int
+    bytes: int
+
+
+class ShareList(TypedDict):
+    shared: list[ShareInfo]
+
+
+class Exchanged(TypedDict):
+    """What one exchange with the remote did."""
+
+    state: ShareInfo
+    # New commits of this machine.
+    committed: int
+    # Notes that changed here, at most 200.
+    received: list[str]
+    n_received: int
+    is_pushed: bool
+    # True if the work has only begun.
+    is_begun: bool
+
+
+class ShareEntry(TypedDict):
+    """One commit: who changed which notes on which machine."""
+
+    commit: str
+    at: float
+    writer: str
+    machine: str
+    subject: str
+    paths: list[str]
+
+
+class ShareLog(TypedDict):
+    workspace: str
+    # Newest first.
+    commits: list[ShareEntry]
+
+
 class Changed(TypedDict):
     """Parameters of the notification `changed`."""
 

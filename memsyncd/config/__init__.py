@@ -296,6 +296,25 @@ def is_loopback(host: str) -> bool:
     return _LOOPBACK.fullmatch(host) is not None
 
 
+class ShareConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Memory on several machines, which `memsyncd share init` sets up."""
+
+    # Changes are committed once nothing has changed for this long.
+    quiet_s: Annotated[float, Meta(ge=0.05, le=86_400)] = 60.0
+    # The remote is asked so often, a fifth sooner or later.
+    fetch_s: Annotated[float, Meta(ge=0.05, le=86_400)] = 300.0
+    # A call of git that asks the remote is ended after this long.
+    network_s: Annotated[float, Meta(ge=0.1, le=3600)] = 60.0
+    # Notes that stay on this machine: globs from the memory folder, with commas between them.
+    exclude: str = ""
+    # The name of this machine in commits. Empty: its host name.
+    machine: str = ""
+
+    @property
+    def exclude_globs(self) -> tuple[str, ...]:
+        return tuple(glob.strip() for glob in self.exclude.split(",") if glob.strip())
+
+
 class SocketConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The socket's path, and the limits of its clients. Changes need a restart."""
 
@@ -418,6 +437,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     memory: MemoryConfig = MemoryConfig()
     capture: CaptureConfig = CaptureConfig()
     semantic: SemanticConfig = SemanticConfig()
+    share: ShareConfig = ShareConfig()
     socket: SocketConfig = SocketConfig()
     http: HttpConfig = HttpConfig()
     log: LogConfig = LogConfig()
@@ -443,6 +463,7 @@ SECTIONS: dict[str, type[Struct]] = {
     "memory": MemoryConfig,
     "capture": CaptureConfig,
     "semantic": SemanticConfig,
+    "share": ShareConfig,
     "socket": SocketConfig,
     "http": HttpConfig,
     "log": LogConfig,

@@ -211,6 +211,8 @@ class _Daemon:
         reads = Reads(self._workspaces, self._threads, self._clock, QUERY_THREADS)
         limits = Limits(**structs.asdict(self._loaded.config.socket))
         handlers = Handlers(self._workspaces, self._clock, reads, self._facts(), limits)
+        self._sharing = handlers.sharing
+        self._workspaces.listen(self._sharing.note_synced)
         self._server = Server(
             handlers.dispatch,
             limits,
@@ -262,6 +264,7 @@ class _Daemon:
         log.debug(Event.DAEMON_STOPPING)
         await self._reporter.stop()
         await self._server.stop(STOP_GRACE_S)
+        self._sharing.stop()
         # On a thread: jobs that end meanwhile pass their results to the loop.
         stopping = WorkerPool("memsyncd-stop")
         is_ended = await asyncio.wrap_future(stopping.call(self._workspaces.stop))

@@ -123,6 +123,31 @@ semantic: warning semantic
 semantic_notice: warning semantic
   {text}
   → none: it continues by itself; see: memsyncd semantic status
+share_away: info share
+  {text}
+  → none: memsyncd commits, and tries again by itself; see: memsyncd share status -w {name}
+share_refused: warning share
+  {text}
+  → see what refuses: a hook of yours (pre-push) or of the remote, or its rights; then:
+  memsyncd share now -w {name}
+share_diverged: warning share
+  {text}
+  → correct the note, then: memsyncd share now -w {name}
+share_git: error share
+  {text}
+  → install git 2.25 or newer, then: memsyncd share now -w {name}
+share_busy: warning share
+  {text}
+  → see: memsyncd share status -w {name}
+share_folder: warning share
+  {text}
+  → let one of the two copy it: move the folder, or stop with: memsyncd share off -w {name}
+share_clock: warning share
+  {text}
+  → set the clocks of both machines by the network
+share_said: info share
+  {text}
+  → see: memsyncd share status -w {name}
 folder: ok folder
   the folder exists and can be listed
 recording: info history

@@ -23,6 +23,7 @@ from memsyncd.operations.status.declare import PanelAddress, ProcessMetrics
 
 if TYPE_CHECKING:
     from memsyncd.files.folder_kinds import KnownPlace
+    from memsyncd.operations.share.background import MemorySharing
 
 T = TypeVar("T")
 
@@ -129,6 +130,9 @@ class Daemon(Protocol):
 
     @property
     def places(self) -> Folders: ...
+
+    @property
+    def sharing(self) -> MemorySharing: ...
 
     def count_reads(self) -> int: ...
 

@@ -17,6 +17,7 @@ from memsyncd.operations.recall import declare as recall
 from memsyncd.operations.records import declare as records
 from memsyncd.operations.search import declare as search
 from memsyncd.operations.semantic import declare as semantic
+from memsyncd.operations.share import declare as share
 from memsyncd.operations.signals import declare as signals
 from memsyncd.operations.similar import declare as similar
 from memsyncd.operations.stats import declare as stats
@@ -49,6 +50,7 @@ _CAPABILITIES: tuple[ModuleType, ...] = (
     semantic,
     records,
     transfer,
+    share,
 )
 OPERATIONS: dict[str, Operation] = {
     operation.name: operation for capability in _CAPABILITIES for operation in capability.OPERATIONS

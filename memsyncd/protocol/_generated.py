@@ -1898,6 +1898,64 @@ FIELDS: dict[str, dict[str, str]] = {
         'path': 'A note, by its path from the root or an absolute one.',
         'left_out': 'Notes that could not be read.',
     },
+    'ShareParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'user': 'The user-wide memory.',
+    },
+    'ShareInitParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'user': 'The user-wide memory.',
+        'remote': 'The address of the other repository, as git takes it. Without one, changes are only committed.',
+        'apply': 'Do it; otherwise nothing changes, and the answer has the plan.',
+        'plan': 'Carry out only this plan, by the digest that a call without `apply` returned.',
+    },
+    'HeldNote': {
+        'path': 'A note, by its path from the root or an absolute one.',
+        'line': 'The line where it begins; 0 for the whole note.',
+    },
+    'ShareInfo': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'folder': 'The folder of the repository.',
+        'way': "`own`: the folder is a repository of its own. `project`: the project's git tracks the notes, so memsyncd commits nothing. `none`: it is not shared.",
+        'ahead': 'Commits that the remote does not have.',
+        'failed_since': 'When the remote could not be reached, or refused, for the first time; null if it answers.',
+        'said': 'What the last merge could not do, or found.',
+        'held': 'Sections and notes that stay on this machine, at most 200.',
+    },
+    'SharePlan': {
+        'plan': 'Carry out only this plan, by the digest that a call without `apply` returned.',
+        'is_new': 'True if the folder was, or is, no repository before.',
+        'paths': 'Notes that would be committed, at most 200.',
+    },
+    'SwitchParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'user': 'The user-wide memory.',
+        'on': 'Whether changes are committed, fetched and pushed by themselves.',
+    },
+    'ShareList': {
+    },
+    'ShareNowParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'user': 'The user-wide memory.',
+        'push': 'Also push; otherwise only commit, fetch and merge.',
+        'wait': 'Wait for the end. If false, the work only begins, unless it is off or was done a moment ago.',
+    },
+    'Exchanged': {
+        'committed': 'New commits of this machine.',
+        'received': 'Notes that changed here, at most 200.',
+        'is_begun': 'True if the work has only begun.',
+    },
+    'ShareLogParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'user': 'The user-wide memory.',
+        'limit': 'At most so many results.',
+    },
+    'ShareEntry': {
+    },
+    'ShareLog': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'commits': 'Newest first.',
+    },
     'Changed': {
         'subscription': 'The number of the subscription.',
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

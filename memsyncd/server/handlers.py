@@ -25,6 +25,7 @@ from memsyncd.operations.call import SharedMemory
 from memsyncd.operations.daemon import Facts
 from memsyncd.operations.fields import Params
 from memsyncd.operations.operation import Shape, load_function
+from memsyncd.operations.share.background import MemorySharing
 from memsyncd.operations.table import OPERATIONS
 from memsyncd.protocol.openrpc import describe_methods
 from memsyncd.server.asking import Asker, PatternFinder
@@ -65,7 +66,8 @@ class Handlers:
         self._subscriptions = Subscriptions(workspaces)
         self._asker = Asker(workspaces, clock, reads, self._subscriptions)
         self._dispatcher: OperationDispatcher | None = None
-        daemon = ServerDaemon(workspaces, clock, self._places, facts, reads)
+        self.sharing = MemorySharing(workspaces, clock)
+        daemon = ServerDaemon(workspaces, clock, self._places, facts, reads, self.sharing)
         patterns = PatternFinder(workspaces, clock, self._asker.federation, reads.run)
         self._table: dict[str, MethodCall] = {
             "rpc.discover": lambda _session, _params: describe_methods(__version__),
@@ -230,8 +232,10 @@ class ServerDaemon:
         places: PathLookup,
         facts: Facts,
         reads: Reads,
+        sharing: MemorySharing,
     ) -> None:
         self.workspaces = workspaces
+        self.sharing = sharing
         self.clock = clock
         self.places = places
         self.facts = facts

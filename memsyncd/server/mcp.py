@@ -39,6 +39,7 @@ from memsyncd.operations.operation import Operation, Shape
 from memsyncd.operations.pages import NotePlace, encode_cursor
 from memsyncd.operations.search.text import FindWarning
 from memsyncd.operations.sections import mark_warning
+from memsyncd.operations.share.declare import ShareNowParams
 from memsyncd.operations.status import declare as operations
 from memsyncd.operations.workspaces.declare import AddParams
 from memsyncd.protocol import mcp, mcp_tools
@@ -372,6 +373,9 @@ class McpConnection:
             find_warning=choose_find_warning(self._context),
         )
         if arguments.event == "session-start":
+            # It only begins: what other machines have learned comes with the next prompt.
+            with contextlib.suppress(MemsyncdError):
+                await self._ask("share.now", ShareNowParams(workspace=status.id, wait=False))
             return await hooks.answer_start()
         self._own.note_session(status.id, read_session_id(arguments))
         return await hooks.answer_prompt()

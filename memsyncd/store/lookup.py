@@ -162,6 +162,13 @@ def read_note_paths(reader: Reader) -> list[str]:
     return [str(row[0]) for row in reader.rows("SELECT path FROM files ORDER BY path")]
 
 
+def read_note_digests(reader: Reader) -> dict[str, str]:
+    """Return the digest of each indexed note, by path."""
+    return {
+        str(path): str(digest) for path, digest in reader.rows("SELECT path, digest FROM files")
+    }
+
+
 _T = TypeVar("_T", bound=NamedTuple)
 
 

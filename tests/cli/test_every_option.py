@@ -221,6 +221,7 @@ LOCAL = {
     "mcp": "copies lines; tests/daemon/test_mcp.py",
     "discover": "adds what the answer lists; tests/cli/test_workspaces.py",
     "ui": "opens a browser; tests/daemon/test_panel.py",
+    "share": "starts a daemon where none runs; tests/daemon/test_share.py",
 }
 WALKED = [(name, option) for name, option in OPTIONS if name.split()[0] not in LOCAL]
 

@@ -17,7 +17,7 @@ from memsyncd.engine.workspace import index_fingerprint
 
 PACKAGE = Path(memsyncd.__file__).parent
 # These words are also used for other subjects: the path and the level of many things.
-COMMON_WORDS = {"path", "level", "format", "enabled", "secrets", "importance"}
+COMMON_WORDS = {"exclude", "path", "level", "format", "enabled", "secrets", "importance"}
 # The budget of a context, not the size of a chunk.
 CONTEXT_TOKENS = {
     (room, "max_tokens") for room in ("client", "context", "integrations", "protocol", "recall")

@@ -454,6 +454,10 @@ UNWALKED = {
     "subscribe": "tests/daemon/test_subscriptions.py",
     "unsubscribe": "tests/daemon/test_subscriptions.py",
     "signal.ack": "tests/engine/test_signals.py",
+    **dict.fromkeys(
+        ("share.init", "share.switch", "share.status", "share.now", "share.log"),
+        "tests/daemon/test_share.py",
+    ),
 }
 READING = frozenset(
     """

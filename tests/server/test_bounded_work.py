@@ -35,8 +35,8 @@ MOST = 2.5
 N_TRIES = 3
 
 # These read everything by their purpose: `records.backup` and `memory.export` copy it, `sync` scans
-# the disk. `memory.import` reads the user's file.
-WHOLE = {"records.backup", "memory.export", "sync", "memory.import"}
+# the disk. `memory.import` reads the user's file, and `share.…` asks git.
+WHOLE = {"records.backup", "memory.export", "sync", "memory.import", "share.log", "share.status"}
 
 WALKS = "walks all sections"
 NAMES_ALL = "the answer names everything, because it has no limit"

@@ -6,9 +6,9 @@ Generated from the declarations by `python -m memsyncd.operations.generate`; do 
 from __future__ import annotations
 
 
-READING = frozenset({"access.stats", "context", "diff", "duplicates", "field.history", "get", "history", "links", "list", "memory.export", "profile", "recall", "records.backup", "search", "session.list", "session.resume", "signal.inbox", "signal.outbox", "similar", "sources", "stats", "status", "sync", "task.context", "task.list", "task.ready", "topic.get", "topic.list", "validate"})
+READING = frozenset({"access.stats", "context", "diff", "duplicates", "field.history", "get", "history", "links", "list", "memory.export", "profile", "recall", "records.backup", "search", "session.list", "session.resume", "share.log", "share.status", "signal.inbox", "signal.outbox", "similar", "sources", "stats", "status", "sync", "task.context", "task.list", "task.ready", "topic.get", "topic.list", "validate"})
 """Operations that change neither notes nor records."""
-READING_IF: dict[str, dict[str, object]] = {"memory": {"command": "view"}, "triage": {"promote": None}, "index_project": {"apply": None}, "topic.archive": {"apply": None}, "topic.restore": {"apply": None}, "task.summarize": {"apply": None}, "archive": {"apply": None}, "archive.restore": {"apply": None}, "cleanup": {"apply": None}, "promote": {"apply": None}}
+READING_IF: dict[str, dict[str, object]] = {"memory": {"command": "view"}, "triage": {"promote": None}, "index_project": {"apply": None}, "topic.archive": {"apply": None}, "topic.restore": {"apply": None}, "task.summarize": {"apply": None}, "archive": {"apply": None}, "archive.restore": {"apply": None}, "cleanup": {"apply": None}, "promote": {"apply": None}, "share.init": {"apply": None}}
 """Parameters with which an operation that writes only reads."""
 READING_TOOLS = frozenset({"memory_search", "memory_context", "memory_get"})
 """Tools of MCP that only read."""
@@ -67,5 +67,6 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "restore": ("Maintain", "put a saved history back, here or on another machine", "records"),
     "import": ("Write", "import memories of another system, or of an export", "transfer"),
     "export": ("Maintain", "export the memories of a workspace to a file", "transfer"),
+    "share": ("Set up", "share memory with your other machines, by git", "share"),
 }
 """The heading, the summary and the module of each command."""

@@ -1,0 +1,1 @@
+"""One memory on several machines, by git."""

@@ -1,0 +1,496 @@
+"""Shares memories by itself: commits after a quiet time, and asks the remote now and then.
+
+`MemorySharing` lives on the event loop. It sleeps until a change, a session of an agent or the next
+interval; while nothing is shared, it does nothing. Git runs on threads of its own, and notes are
+written by edits of the worker like those of any client, so nobody waits for git or the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import socket
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from memsyncd.engine.clock import Clock
+from memsyncd.engine.job_completions import Timers
+from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.worker import WorkerPool
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
+from memsyncd.errors import MemsyncdError, ShareFailed
+
+if TYPE_CHECKING:
+    from memsyncd.operations.share.exchange import (
+        Committing,
+        KnownNote,
+        MergePlan,
+        SharedNotes,
+        ShareState,
+    )
+    from memsyncd.operations.share.git import Head, Processes, Repository
+
+T = TypeVar("T")
+
+STATE_FILE = "share.json"
+POWER_FOLDER = "/sys/class/power_supply"
+NEXT = "share"
+"""The purpose of the timer."""
+N_THREADS = 2
+STOP_S = 0.5
+MOST_PUSHES = 5
+"""How often a push is tried again because another machine was faster."""
+MOST_AHEAD_S = 300.0
+"""A commit may be from so far in the future."""
+RECENT_S = 20.0
+"""A session that begins within this time after an exchange has nothing new to fetch."""
+NOTICES = (
+    "share_away share_refused share_diverged share_git share_busy share_folder share_clock"
+    " share_said"
+).split()
+NOTICE_KINDS = {
+    "unreachable": "share_away",
+    "refused": "share_refused",
+    "diverged": "share_diverged",
+    "git": "share_git",
+}
+
+
+class Share:
+    """One shared memory while the daemon runs."""
+
+    def __init__(self, state: ShareState) -> None:
+        from memsyncd.operations.share.rules import Times
+
+        self.state = state
+        self.times = Times()
+        self.lock = asyncio.Lock()
+        self.known: dict[str, KnownNote] = {}
+        self.policy: object = None
+        """The settings with which the notes were compared."""
+        self.is_checked = False
+        """True once git is known to be new enough."""
+        self.network = ""
+        """The routes of the network when the remote was asked last."""
+        self.snapshot: SharedNotes | None = None
+        """The notes as they were last compared."""
+        self.task: asyncio.Task[None] | None = None
+
+
+class Exchange(msgspec.Struct, kw_only=True):
+    """What one exchange has done."""
+
+    committed: int = 0
+    received: list[str] = msgspec.field(default_factory=list)
+    is_pushed: bool = False
+
+
+class MemorySharing:
+    """The shared memories of all workspaces. Make it on the running loop."""
+
+    def __init__(self, workspaces: Workspaces, clock: Clock) -> None:
+        self._workspaces = workspaces
+        self._clock = clock
+        self._shares: dict[str, Share | None] = {}
+        """By the id of a workspace; None for one that is known not to be shared."""
+        self._timers = Timers()
+        self._pool: WorkerPool | None = None
+        self._processes: Processes | None = None
+        self._is_stopped = False
+
+    # --- from the daemon ---
+
+    def note_synced(self, workspace: Workspace, done: SyncDone) -> None:
+        """Plan a commit after changes. The first sync of a workspace tells that it is open."""
+        if self._workspaces.by_id.get(workspace.id) is not workspace:
+            return
+        is_new = workspace.id not in self._shares
+        share = self.find(workspace)
+        if share is None or not share.state.on:
+            return
+        if is_new or done.paths:
+            now_s = self._clock.now_s()
+            if share.times.changed_s is None:
+                share.times.changed_s = now_s
+            share.times.latest_s = now_s
+            self.arm(workspace, share)
+
+    def begin_session(self, workspace: Workspace) -> bool:
+        """Begin an exchange for a session of an agent, and do not wait for it. Returns whether one
+        has begun.
+        """
+        share = self.find(workspace)
+        if share is None or not share.state.on or share.times.n_failures:
+            return False
+        asked_s = share.times.asked_s
+        if asked_s is not None and self._clock.now_s() - asked_s < RECENT_S:
+            return False
+        return self._begin(workspace, share)
+
+    def stop(self) -> bool:
+        """End the processes of git. Returns False if a thread has not ended in time."""
+        self._is_stopped = True
+        for workspace_id in self._shares:
+            self._timers.cancel_all(workspace_id)
+        for share in self._shares.values():
+            if share is not None and share.task is not None:
+                share.task.cancel()
+        if self._processes is not None:
+            self._processes.stop()
+        return self._pool is None or self._pool.stop(STOP_S)
+
+    # --- shares ---
+
+    def find(self, workspace: Workspace) -> Share | None:
+        """Return the shared memory of a workspace, None if it has none."""
+        if workspace.id not in self._shares:
+            state = _read_state(_find_state_file(workspace))
+            self._shares[workspace.id] = None if state is None else Share(state)
+        return self._shares[workspace.id]
+
+    def add(self, workspace: Workspace, state: ShareState) -> Share:
+        """Remember a memory as shared."""
+        share = Share(state)
+        self._shares[workspace.id] = share
+        self.save(workspace, share)
+        return share
+
+    def save(self, workspace: Workspace, share: Share) -> None:
+        """Keep the state, and let `status` and `doctor` tell what is wrong."""
+        path = _find_state_file(workspace)
+        part = f"{path}.part"
+        with contextlib.suppress(OSError):
+            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(msgspec.json.encode(share.state))
+            os.replace(part, path)
+        self._report(workspace, share.state)
+
+    def _report(self, workspace: Workspace, state: ShareState) -> None:
+        from memsyncd.operations.share.rules import find_synced_folder
+
+        texts: dict[str, str] = {}
+        if state.on and state.problem:
+            code = NOTICE_KINDS.get(state.kind, "share_busy")
+            texts[code] = f"memory is not shared: {state.problem}"
+        synced = find_synced_folder(workspace.entry.root)
+        if state.on and synced:
+            texts["share_folder"] = f"another service copies the repository: it is in {synced}"
+        clock = [text for text in state.said if "clock" in text]
+        rest = [text for text in state.said if text not in clock]
+        if state.on and clock:
+            texts["share_clock"] = clock[0]
+        if state.on and rest:
+            texts["share_said"] = "; ".join(rest[:3])
+        for code in NOTICES:
+            workspace.set_notice(code, texts.get(code, ""))
+
+    def switch(self, workspace: Workspace, share: Share, *, on: bool) -> None:
+        share.state.on = on
+        self.save(workspace, share)
+        if on:
+            share.times.changed_s = share.times.latest_s = self._clock.now_s()
+            share.times.n_failures = 0
+            self._begin(workspace, share)
+        else:
+            self._timers.cancel_all(workspace.id)
+
+    @property
+    def machine(self) -> str:
+        return self._workspaces.config.share.machine or socket.gethostname().partition(".")[0]
+
+    def open(self, workspace: Workspace, folder: str) -> Repository:
+        """Return the repository in a folder of a workspace; it need not exist."""
+        from memsyncd.operations.share.git import Processes, Repository
+
+        if self._processes is None:
+            self._processes = Processes()
+        path = os.path.join(workspace.entry.root, folder) if folder else workspace.entry.root
+        limit_s = self._workspaces.config.share.network_s
+        return Repository(path, os.environ, self._processes, network_s=limit_s)
+
+    async def call(self, workspace: Workspace, function: Callable[[], T]) -> T:
+        """Call a function that runs git, on a thread of sharing."""
+        if self._pool is None:
+            self._pool = WorkerPool("memsyncd-share", N_THREADS)
+        return await asyncio.wrap_future(self._pool.call(function, workspace.id))
+
+    # --- when ---
+
+    def arm(self, workspace: Workspace, share: Share) -> None:
+        """Wake up when the next thing is due."""
+        from memsyncd.operations.share.rules import find_commit_time, find_fetch_time
+
+        if self._is_stopped or not share.state.on:
+            return
+        pace = self._workspaces.config.share
+        due_s = find_fetch_time(share.times, pace, random.random())
+        commit_s = find_commit_time(share.times, pace)
+        if commit_s is not None:
+            due_s = min(due_s, commit_s)
+        delay_s = max(0.0, due_s - self._clock.now_s())
+        self._timers.set(workspace.id, NEXT, delay_s, partial(self._begin, workspace, share))
+
+    def _begin(self, workspace: Workspace, share: Share) -> bool:
+        if self._is_stopped or (share.task is not None and not share.task.done()):
+            return False
+        share.task = asyncio.get_running_loop().create_task(self._work(workspace.id, share))
+        return True
+
+    async def _work(self, workspace_id: str, share: Share) -> None:
+        workspace = self._workspaces.by_id.get(workspace_id)
+        if workspace is None or not share.state.on:
+            return
+        from memsyncd.operations.share.rules import find_fetch_time
+
+        pace = self._workspaces.config.share
+        is_asking = find_fetch_time(share.times, pace, 0.0) <= self._clock.now_s()
+        is_asking = is_asking or not share.times.n_failures
+        network = _read_network()
+        if share.times.changed_s is None and _is_on_battery() and network == share.network:
+            share.times.asked_s = self._clock.now_s()
+            self.arm(workspace, share)
+            return
+        share.network = network
+        try:
+            with contextlib.suppress(MemsyncdError):
+                await self.exchange(workspace, share, is_asking=is_asking)
+        finally:
+            self.arm(workspace, share)
+
+    # --- an exchange ---
+
+    async def exchange(
+        self, workspace: Workspace, share: Share, *, is_asking: bool = True, push: bool = True
+    ) -> Exchange:
+        """Commit, and if the remote is asked, fetch, merge and push. Raises ShareFailed and the
+        errors of edits; the state has the problem, too.
+        """
+        async with share.lock:
+            done, state = Exchange(), share.state
+            now_s = self._clock.now_s()
+            try:
+                await self._exchange(workspace, share, done, is_asking=is_asking, push=push)
+            except MemsyncdError as failure:
+                self._note_failure(share, failure)
+                self.save(workspace, share)
+                raise
+            if is_asking:
+                share.times.asked_s, share.times.n_failures = now_s, 0
+                state.kind = state.problem = state.hint = ""
+                state.failed_since = None
+            self.save(workspace, share)
+            return done
+
+    def _note_failure(self, share: Share, failure: MemsyncdError) -> None:
+        state = share.state
+        state.kind = str(failure.data.get("kind", "busy"))
+        state.problem, state.hint = failure.message, failure.hint
+        if state.kind == "busy":
+            share.times.changed_s = share.times.latest_s = self._clock.now_s()
+            return
+        share.times.asked_s = self._clock.now_s()
+        share.times.n_failures += 1
+        if state.failed_since is None:
+            state.failed_since = self._clock.wall_s()
+
+    async def _exchange(
+        self, workspace: Workspace, share: Share, done: Exchange, *, is_asking: bool, push: bool
+    ) -> None:
+        repository = self.open(workspace, share.state.folder)
+        if not share.is_checked:
+            await self.call(workspace, repository.check_version)
+            share.is_checked = True
+        who = await self._identify(workspace, repository)
+        head = await self._commit(workspace, share, repository, done, who)
+        has_remote = bool(await self.call(workspace, repository.find_remote))
+        if not (has_remote and is_asking):
+            return
+        for _ in range(MOST_PUSHES):
+            head = await self._receive(workspace, share, repository, head, done, who)
+            if not push or not head.commit or head.commit == share.state.seen:
+                return
+            try:
+                await self.call(workspace, partial(repository.push, head.branch))
+            except ShareFailed as failure:
+                if failure.data.get("kind") != "behind":
+                    raise
+                continue
+            share.state.seen, done.is_pushed = head.commit, True
+            share.state.pushed_at = self._clock.wall_s()
+            return
+        raise ShareFailed("other machines push all the time", kind="busy")
+
+    async def _commit(
+        self,
+        workspace: Workspace,
+        share: Share,
+        repository: Repository,
+        done: Exchange,
+        who: Committing,
+    ) -> Head:
+        from memsyncd.operations.share.exchange import commit_changes, read_changes
+
+        state = share.state
+        job = partial(read_changes, since=state.revision)
+        revision, changes = await asyncio.wrap_future(
+            self._workspaces.scheduler.run(workspace, job)
+        )
+        share.times.changed_s = share.times.latest_s = None
+        head = await self.call(workspace, repository.read_head)
+        if head.branch != state.branch:
+            hint = f"git switch {state.branch}, in {repository.folder}"
+            raise ShareFailed(
+                f"the repository is on the branch {head.branch}", hint=hint, kind="busy"
+            )
+        snapshot = await self._compare(workspace, share, repository, head)
+        work = partial(commit_changes, repository, state, head, snapshot, changes, who)
+        head, done.committed = await self.call(workspace, work)
+        if done.committed:
+            state.committed_at = self._clock.wall_s()
+        state.revision = revision
+        return head
+
+    async def _compare(
+        self, workspace: Workspace, share: Share, repository: Repository, head: Head
+    ) -> SharedNotes:
+        from memsyncd.operations.share.exchange import take_snapshot
+
+        config = self._workspaces.config
+        policy = (config.share.exclude, config.guard, config.chunking)
+        if share.policy != policy:
+            share.known, share.policy = {}, policy
+        known, state = share.known, share.state
+
+        def compare() -> SharedNotes:
+            tree = repository.list_tree(head.commit)
+            return take_snapshot(workspace, config, repository, state, tree, known)
+
+        snapshot = await self.call(workspace, compare)
+        share.known, share.snapshot = snapshot.notes, snapshot
+        return snapshot
+
+    async def _identify(self, workspace: Workspace, repository: Repository) -> Committing:
+        from memsyncd.operations.share.exchange import Committing
+
+        fallback = f"{os.environ.get('USER') or 'memsyncd'}@{self.machine}"
+        identity = await self.call(workspace, partial(repository.find_author, fallback))
+        return Committing(identity=identity, machine=self.machine, at_s=self._clock.wall_s())
+
+    async def _receive(
+        self,
+        workspace: Workspace,
+        share: Share,
+        repository: Repository,
+        head: Head,
+        done: Exchange,
+        who: Committing,
+    ) -> Head:
+        """Fetch, merge, write the notes, and move the branch. Return the new head."""
+        from memsyncd.operations.share.exchange import plan_merge
+
+        state, snapshot = share.state, share.snapshot
+        assert snapshot is not None, "the notes were compared before"
+        theirs = await self.call(workspace, partial(repository.fetch, head.branch))
+        state.fetched_at = self._clock.wall_s()
+        if not theirs:
+            return head
+        plan = await self.call(
+            workspace,
+            partial(plan_merge, repository, workspace, state, head, theirs, snapshot, who),
+        )
+        state.said = await self._check_clock(workspace, repository, theirs)
+        if plan is None:
+            state.seen = theirs
+            return head
+        await self._write(workspace, plan, done)
+        move = partial(repository.move, head.branch, plan.commit, head.commit)
+        await self.call(workspace, move)
+        state.seen, state.unwritten = theirs, plan.unwritten
+        state.said = [*plan.said, *state.said]
+        head = msgspec.structs.replace(head, commit=plan.commit)
+        self.save(workspace, share)
+        await self._compare(workspace, share, repository, head)
+        return head
+
+    async def _check_clock(
+        self, workspace: Workspace, repository: Repository, theirs: str
+    ) -> list[str]:
+        """Tell of a commit from the future: of two clocks, one is wrong."""
+        at = await self.call(
+            workspace, partial(repository.ask, "log", "-1", "--format=%ct", theirs)
+        )
+        ahead_s = float(at or 0) - self._clock.wall_s()
+        if ahead_s < MOST_AHEAD_S:
+            return []
+        return [f"the clock of another machine is {ahead_s / 60:.0f} minutes ahead of this one's"]
+
+    async def _write(self, workspace: Workspace, plan: MergePlan, done: Exchange) -> None:
+        from memsyncd.engine.edit import edit_workspace
+        from memsyncd.operations.share.exchange import group_writes, make_share_decision
+
+        for writes in group_writes(plan.writes):
+            decide = make_share_decision(workspace, writes)
+            job = partial(edit_workspace, decide=decide)
+            await asyncio.wrap_future(self._workspaces.scheduler.edit(workspace, job))
+            done.received += [write.moved_to or write.path for write in writes]
+
+
+def make_driver_command() -> str:
+    """Return the command of the merge driver, for a git of the user that merges by hand."""
+    import shlex
+
+    return f"{shlex.join([sys.executable, '-m', 'memsyncd'])} merge-driver %O %A %B %P"
+
+
+def _is_on_battery() -> bool:
+    """True if the system says that no other power is there."""
+    states = [
+        _read(f"{POWER_FOLDER}/{name}/online")
+        for name in _list(POWER_FOLDER)
+        if _read(f"{POWER_FOLDER}/{name}/type") in ("Mains", "USB")
+    ]
+    return "0" in states and "1" not in states
+
+
+def _read_network() -> str:
+    """Return the default routes, where the system tells them: another text is another network."""
+    routes = (line.split() for line in _read("/proc/net/route").splitlines())
+    return " ".join(f"{row[0]}-{row[2]}" for row in routes if row[1:2] == ["00000000"])
+
+
+def _list(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _find_state_file(workspace: Workspace) -> str:
+    return str(workspace.records_path.parent / STATE_FILE)
+
+
+def _read_state(path: str) -> ShareState | None:
+    if not os.path.exists(path):
+        return None
+    from memsyncd.operations.share.exchange import ShareState
+
+    try:
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(), type=ShareState)
+    except (OSError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,580 @@
+"""The steps of an exchange that read and merge notes. They run on a thread of their own.
+
+The branch of the repository has the notes as they were when both were last the same. An exchange
+commits the differences, merges the commits of the remote into a new commit, writes the differences
+to the notes, and only then moves the branch. So whatever ends an exchange half way, the next one
+finds the notes, compares them with the branch, and loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.merge import MergedNote, merge_notes
+from memsyncd.core.paths import Globs, NotePath, parse_note_path
+from memsyncd.engine.clock import Clock
+from memsyncd.engine.edit import Delete, Edit, FileChange, Put, Rename, find_history
+from memsyncd.engine.records import open_records
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import Conflict, EditRefused, MemsyncdError, PathRefused, ShareFailed
+from memsyncd.files.read import TextFile, read_text_file
+from memsyncd.files.scope import Scope
+from memsyncd.operations.revisions import Target, iter_revisions
+from memsyncd.operations.share.git import (
+    MERGED_REF,
+    Author,
+    Head,
+    NewCommit,
+    Repository,
+    hash_blob,
+)
+from memsyncd.operations.share.rules import (
+    OWN_COMMAND,
+    CommitPlan,
+    HeldBack,
+    Policy,
+    RecordedChange,
+    name_origin,
+    plan_commits,
+    select_text,
+)
+from memsyncd.operations.share.trees import Sides, merge_trees
+from memsyncd.store.lookup import read_note_digests
+
+READ_S = 10.0
+MOST_CHANGES = 2000
+"""The writers of so many changes are looked up."""
+
+
+class ShareState(msgspec.Struct, kw_only=True):
+    """What is kept of a shared memory between runs, in the folder of its records.
+
+    `folder` is the repository's, from the root of the workspace; empty for the root. `revision` is
+    the last one that was committed, `seen` the last commit of the remote. `unwritten` has the notes
+    of the branch that could not be written here, with the ids of their bytes.
+    """
+
+    folder: str
+    branch: str
+    on: bool = True
+    revision: int = 0
+    seen: str = ""
+    unwritten: dict[str, str] = {}
+    committed_at: float | None = None
+    fetched_at: float | None = None
+    pushed_at: float | None = None
+    failed_since: float | None = None
+    kind: str = ""
+    problem: str = ""
+    hint: str = ""
+    said: list[str] = []
+
+    def locate(self, path: str) -> str:
+        """Return the path from the root of a path from the repository's folder."""
+        return f"{self.folder}/{path}" if self.folder else path
+
+
+class KnownNote(msgspec.Struct, frozen=True, kw_only=True):
+    """A note when it was last compared: the digest of its file, the id of its text on the branch
+    (empty if it is not there), and what stays back. `is_whole` is true if both texts are the same.
+    """
+
+    digest: str
+    blob: str
+    held: tuple[HeldBack, ...] = ()
+    is_whole: bool = True
+
+
+class SharedNotes(msgspec.Struct, kw_only=True):
+    """The notes of the folder, by their path in the repository, and their differences from the
+    branch: bytes, or None for a note that is gone.
+    """
+
+    notes: dict[str, KnownNote]
+    files: dict[str, bytes | None]
+    unread: tuple[HeldBack, ...] = ()
+
+    @property
+    def held(self) -> list[HeldBack]:
+        of_notes = [held for _, note in sorted(self.notes.items()) for held in note.held]
+        return [*self.unread, *of_notes]
+
+
+# --- what is here -------------------------------------------------------------------------------
+
+
+def make_policy(config: Config) -> Policy:
+    """Return the settings that decide what leaves. Raises BadRequest for a bad glob."""
+    globs = Globs.parse_excludes(config.share.exclude_globs)
+    return Policy(chunking=config.chunking, guard=config.guard, exclude=globs)
+
+
+def find_writable(scope: Scope, path: str) -> NotePath | None:
+    """Return the path of a note that memsyncd may write; None for any other file."""
+    try:
+        note = parse_note_path(path)
+    except PathRefused:
+        return None
+    return note if scope.is_note(path) and not scope.is_read_only(path) else None
+
+
+def take_snapshot(
+    workspace: Workspace,
+    config: Config,
+    repository: Repository,
+    state: ShareState,
+    tree: Mapping[str, str],
+    known: Mapping[str, KnownNote],
+) -> SharedNotes:
+    """Compare the notes with the tree of the branch. Notes that are `known` are not read again.
+
+    Raises ShareFailed if the workspace's folder is away, and the errors of reading the index.
+    """
+    if workspace.condition.root_state != "present":
+        raise ShareFailed("the workspace's folder is not there", kind="busy")
+    with workspace.acquire(READ_S) as reader:
+        digests = read_note_digests(reader)
+    begin = f"{state.folder}/" if state.folder else ""
+    paths = {path.removeprefix(begin) for path in digests if path.startswith(begin)}
+    snapshot = SharedNotes(notes={}, files={})
+    read: dict[str, TextFile] = {}
+    unread: list[HeldBack] = []
+    like = next(iter(tree.values()), "")
+    for path in sorted(paths | tree.keys()):
+        full = state.locate(path)
+        note, blob = find_writable(workspace.scope, full), tree.get(path, "")
+        if note is None or (blob and state.unwritten.get(path) == blob):
+            continue
+        last = known.get(path)
+        if last and last.blob == blob and last.digest == digests.get(full):
+            snapshot.notes[path] = last
+            continue
+        try:
+            file = read_text_file(workspace.scope, note)
+        except MemsyncdError as error:
+            unread.append(HeldBack(path=full, reason=error.message))
+            continue
+        if file is None:
+            if blob:
+                snapshot.files[path] = None
+        elif file.path != note:
+            unread.append(HeldBack(path=full, reason="it is a link"))
+        elif hash_blob(file.data, like) == blob:
+            snapshot.notes[path] = KnownNote(digest=file.digest, blob=blob)
+        else:
+            read[path] = file
+    snapshot.unread = tuple(unread)
+    _select_changed(snapshot, make_policy(config), repository, state, tree, read)
+    return snapshot
+
+
+def _select_changed(
+    snapshot: SharedNotes,
+    policy: Policy,
+    repository: Repository,
+    state: ShareState,
+    tree: Mapping[str, str],
+    read: Mapping[str, TextFile],
+) -> None:
+    """Add the notes that differ from the branch to the snapshot."""
+    shared = repository.read_blobs([tree.get(path, "") for path in read])
+    like = next(iter(tree.values()), "")
+    for path, file in read.items():
+        blob, full = tree.get(path, ""), state.locate(path)
+        if policy.exclude.matches(path) or policy.exclude.matches(full):
+            held = (HeldBack(path=full, reason="share.exclude"),)
+            snapshot.notes[path] = _keep_back(file, blob, held)
+            continue
+        selected = select_text(full, file.data, shared.get(blob), policy)
+        if selected.data is None:
+            snapshot.notes[path] = _keep_back(file, blob, selected.held)
+            continue
+        new = hash_blob(selected.data, like)
+        if new != blob:
+            snapshot.files[path] = selected.data
+        snapshot.notes[path] = KnownNote(
+            digest=file.digest, blob=new, held=selected.held, is_whole=not selected.held
+        )
+
+
+def _keep_back(file: TextFile, blob: str, held: tuple[HeldBack, ...]) -> KnownNote:
+    return KnownNote(digest=file.digest, blob=blob, held=held, is_whole=False)
+
+
+def read_changes(
+    workspace: Workspace, config: Config, clock: Clock, *, since: int
+) -> Job[tuple[int, list[RecordedChange]]]:
+    """Return the number of the last revision, and the changes after the revision `since`, newest
+    first.
+    """
+    open_records(workspace, clock)
+    history = find_history(workspace, config)
+    changes: list[RecordedChange] = []
+    if history is None:
+        return 0, changes
+    last = history.last_revision
+    for revision in iter_revisions(history, Target()):
+        if revision.id <= since or len(changes) == MOST_CHANGES:
+            break
+        changes.append(RecordedChange(revision.path, revision.client, revision.command))
+        if len(changes) % 50 == 0:
+            yield
+    return last, changes
+
+
+class Committing(msgspec.Struct, frozen=True, kw_only=True):
+    """Who commits, when and where."""
+
+    identity: Author
+    machine: str
+    at_s: float
+
+
+def commit_changes(
+    repository: Repository,
+    state: ShareState,
+    head: Head,
+    snapshot: SharedNotes,
+    changes: Iterable[RecordedChange],
+    who: Committing,
+) -> tuple[Head, int]:
+    """Commit the differences, one commit for each writer. Return the new head and their number."""
+    if not snapshot.files:
+        return head, 0
+    begin = f"{state.folder}/" if state.folder else ""
+    within = [
+        replace(change, path=change.path.removeprefix(begin))
+        for change in changes
+        if change.path.startswith(begin)
+    ]
+    plans = plan_commits(snapshot.files.keys(), within, who.machine)
+    new = [_make_commit(plan, snapshot.files, who) for plan in plans]
+    new[0] = replace(new[0], parents=(head.commit,) if head.commit else ())
+    commit = repository.commit(f"refs/heads/{head.branch}", new, who.identity, who.at_s)
+    repository.refresh_index()
+    return replace(head, commit=commit), len(new)
+
+
+def _make_commit(plan: CommitPlan, files: Mapping[str, bytes | None], who: Committing) -> NewCommit:
+    return NewCommit(
+        author=Author(plan.writer or who.identity.name, who.identity.email),
+        message=plan.message,
+        parents=(),
+        files={path: files[path] for path in plan.paths},
+    )
+
+
+# --- merging ------------------------------------------------------------------------------------
+
+
+class NoteWrite(msgspec.Struct, frozen=True, kw_only=True):
+    """A note to write: the digest of its file before (None if there must be none), its new bytes
+    (None to delete it), and the writer for the history. `moved_to` is its new path.
+    """
+
+    path: str
+    before: str | None
+    data: bytes | None
+    moved_to: str = ""
+    origin: str = ""
+
+
+class MergePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A merge: the branch moves to `commit` once all notes are written."""
+
+    commit: str
+    writes: tuple[NoteWrite, ...]
+    unwritten: dict[str, str]
+    said: tuple[str, ...]
+
+
+Text = bytes | str
+"""Bytes, or their id in the repository."""
+
+
+class _Result(msgspec.Struct, kw_only=True):
+    """The merged tree: the id of the bytes of each file, new bytes by their ids, and messages."""
+
+    tree: dict[str, str]
+    new: dict[str, bytes]
+    said: list[str]
+
+
+def plan_merge(
+    repository: Repository,
+    workspace: Workspace,
+    state: ShareState,
+    head: Head,
+    theirs: str,
+    snapshot: SharedNotes,
+    who: Committing,
+) -> MergePlan | None:
+    """Merge the remote's commit in the repository; None if the branch has it. The branch and the
+    notes stay as they are. Raises ShareFailed.
+    """
+    ours, base = head.commit, ""
+    if ours:
+        base = repository.find_ancestor(ours, theirs)
+    if theirs in (ours, base):
+        return None
+    our_tree = repository.list_tree(ours)
+    said = _describe_history(repository, state, base, ours, theirs)
+    if base == ours:
+        commit, result = theirs, _Result(tree=repository.list_tree(theirs), new={}, said=[])
+    else:
+        result = _merge_commits(repository, base, ours, theirs)
+        # A rewritten history may have left something out for good, so it gets none of the old one.
+        parents = (theirs,) if _is_rewritten(repository, state, theirs) else (ours, theirs)
+        commit = _commit_merge(repository, result, parents, who)
+    moves = repository.find_moves(ours, commit)
+    origins = _find_origins(repository, ours, theirs)
+    writes, unwritten = _plan_writes(
+        _Writer(repository, workspace, state, snapshot, result, our_tree), moves, origins
+    )
+    return MergePlan(
+        commit=commit,
+        writes=tuple(writes),
+        unwritten=unwritten,
+        said=(*said, *result.said, *(f"{state.locate(path)} cannot be here" for path in unwritten)),
+    )
+
+
+def _is_rewritten(repository: Repository, state: ShareState, theirs: str) -> bool:
+    seen = state.seen
+    return bool(seen) and repository.ask("merge-base", seen, theirs) != seen
+
+
+def _describe_history(
+    repository: Repository, state: ShareState, base: str, ours: str, theirs: str
+) -> list[str]:
+    if _is_rewritten(repository, state, theirs):
+        return ["the history of the remote was rewritten; the memories of this machine stay"]
+    if ours and not base:
+        return ["the remote had another history; both memories were joined"]
+    return []
+
+
+def _merge_commits(repository: Repository, base: str, ours: str, theirs: str) -> _Result:
+    """Merge the trees of two commits, and the texts that both have changed."""
+    trees = [repository.list_tree(commit) for commit in (base, ours, theirs)]
+    moved_ours, moved_theirs = (repository.find_moves(base, side) for side in (ours, theirs))
+    merged = merge_trees(trees[0], trees[1], trees[2], moved_ours, moved_theirs)
+    both = {path: sides for path, sides in merged.items() if not sides.chosen}
+    texts = repository.read_blobs(
+        [blob for sides in both.values() for blob in (sides.base, sides.ours, sides.theirs)]
+    )
+    result = _Result(
+        tree={path: sides.chosen for path, sides in merged.items() if sides.chosen},
+        new={},
+        said=[],
+    )
+    for path, sides in both.items():
+        _merge_file(path, sides, texts, result)
+    return result
+
+
+def _merge_file(path: str, sides: Sides, texts: Mapping[str, bytes], result: _Result) -> None:
+    try:
+        note = parse_note_path(path)
+    except PathRefused:
+        result.tree[path] = max(sides.ours, sides.theirs)
+        result.said.append(f"{path} differs on both sides, and is no note: one of both stays")
+        return
+    old, ours, theirs = (texts.get(blob, b"") for blob in (sides.base, sides.ours, sides.theirs))
+    try:
+        merged: MergedNote = merge_notes(note.text, old, ours, theirs)
+    except EditRefused as refusal:
+        # Both stay, each in a note of its own; which one does not depend on the machine.
+        second, first = sorted((sides.ours, sides.theirs))
+        stem, dot, suffix = path.rpartition(".")
+        copy = f"{stem}-{second[:8]}{dot}{suffix}"
+        result.tree |= {path: first, copy: second}
+        result.said.append(f"{refusal.message}; {copy} has the other version")
+        return
+    blob = hash_blob(merged.data, sides.ours)
+    result.tree[path], result.new[blob] = blob, merged.data
+    result.said += [f"both machines changed {name}: both texts stay" for name in merged.conflicts]
+
+
+def _commit_merge(
+    repository: Repository, result: _Result, parents: Sequence[str], who: Committing
+) -> str:
+    first = repository.list_tree(parents[0])
+    files: dict[str, bytes | str | None] = {
+        path: result.new.get(blob, blob)
+        for path, blob in result.tree.items()
+        if first.get(path) != blob
+    }
+    files |= dict.fromkeys(first.keys() - result.tree.keys())
+    plan = NewCommit(
+        author=who.identity,
+        message=f"merge the memories of other machines\n\nMemsyncd-Machine: {who.machine}\n",
+        parents=tuple(parents),
+        files=files,
+    )
+    return repository.commit(MERGED_REF, [plan], who.identity, who.at_s)
+
+
+def _find_origins(repository: Repository, ours: str, theirs: str) -> dict[str, str]:
+    """Return the writer of each path that the remote's commits change, with the machine."""
+    span = f"{ours}..{theirs}" if ours else theirs
+    origins: dict[str, str] = {}
+    for entry in repository.list_log("--no-merges", "-n", str(MOST_CHANGES), span):
+        for path in entry.paths:
+            origins.setdefault(path, name_origin(entry.writer, entry.machine))
+    return origins
+
+
+class _Writer(msgspec.Struct, frozen=True):
+    """Everything that decides which bytes a note gets."""
+
+    repository: Repository
+    workspace: Workspace
+    state: ShareState
+    snapshot: SharedNotes
+    result: _Result
+    our_tree: Mapping[str, str]
+
+
+def _plan_writes(
+    writer: _Writer, moves: Mapping[str, str], origins: Mapping[str, str]
+) -> tuple[list[NoteWrite], dict[str, str]]:
+    """Return the notes to write, and the notes that cannot be written here."""
+    tree, our_tree, state = writer.result.tree, writer.our_tree, writer.state
+    changed = {path for path in {*tree, *our_tree} if tree.get(path) != our_tree.get(path)}
+    changed |= state.unwritten.keys() & tree.keys()
+    texts = writer.repository.read_blobs(
+        [tree.get(path, "") for path in changed if tree.get(path, "") not in writer.result.new]
+        + [our_tree.get(path, "") for path in changed]
+    )
+    texts |= writer.result.new
+    moved = {
+        new: old
+        for old, new in moves.items()
+        if {old, new} <= changed and _is_movable(writer, old, new)
+    }
+    writes: list[NoteWrite] = []
+    unwritten: dict[str, str] = {}
+    for path in sorted(changed - {*moved.values()}):
+        write = _plan_write(writer, moved.get(path, path), path, texts)
+        if isinstance(write, NoteWrite):
+            origin = origins.get(path) or origins.get(moved.get(path, path)) or name_origin("", "")
+            writes.append(replace(write, origin=origin))
+        elif write:
+            unwritten[path] = tree[path]
+    return writes, unwritten
+
+
+def _is_movable(writer: _Writer, old: str, new: str) -> bool:
+    """True if a note can be renamed, so that its history and accesses go with it."""
+    known, scope = writer.snapshot.notes.get(old), writer.workspace.scope
+    is_free = new not in writer.snapshot.notes and new not in writer.our_tree
+    places = (find_writable(scope, writer.state.locate(path)) for path in (old, new))
+    return known is not None and known.is_whole and is_free and all(places)
+
+
+def _plan_write(
+    writer: _Writer, old: str, path: str, texts: Mapping[str, bytes]
+) -> NoteWrite | bool:
+    """Return the write of one note; True if it cannot be written, False if nothing changes."""
+    state, scope = writer.state, writer.workspace.scope
+    full, blob = state.locate(old), writer.result.tree.get(path, "")
+    note, known = find_writable(scope, full), writer.snapshot.notes.get(old)
+    data = texts[blob] if blob else None
+    if note is None or find_writable(scope, state.locate(path)) is None:
+        return bool(blob)
+    unread = {held.path: held.reason for held in writer.snapshot.unread}
+    if full in unread:
+        raise ShareFailed(f"{full} cannot be merged: {unread[full]}", kind="diverged")
+    if known is not None and not known.is_whole:
+        data = _merge_held(writer, note, known, texts.get(known.blob, b""), data)
+    elif known is None and old in state.unwritten:
+        file = read_text_file(scope, note)
+        if file is not None and data is not None:
+            data = _merge_here(full, b"", file.data, data)
+        known = KnownNote(digest=file.digest, blob="") if file else None
+    if data is not None and len(data) > scope.max_file_bytes:
+        return True
+    moved_to = state.locate(path) if path != old else ""
+    before = known.digest if known else None
+    if not moved_to and before == (None if data is None else digest_bytes(data)):
+        return False
+    return NoteWrite(path=full, before=before, data=data, moved_to=moved_to)
+
+
+def _merge_held(
+    writer: _Writer, note: NotePath, known: KnownNote, shared: bytes, theirs: bytes | None
+) -> bytes | None:
+    """Merge the other machines' text into a note of which a part stays back."""
+    file = read_text_file(writer.workspace.scope, note)
+    if file is None or file.digest != known.digest:
+        raise _make_busy(note.text)
+    data = _merge_here(note.text, shared, file.data, theirs or b"")
+    return data if data.strip() or theirs is not None else None
+
+
+def _merge_here(path: str, shared: bytes, ours: bytes, theirs: bytes) -> bytes:
+    try:
+        return merge_notes(path, shared, ours, theirs).data
+    except EditRefused as refusal:
+        raise ShareFailed(refusal.message, hint=refusal.hint, kind="diverged") from refusal
+
+
+def _make_busy(path: str) -> ShareFailed:
+    return ShareFailed(f"{path} is being changed; it is merged after that", kind="busy")
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def group_writes(writes: Sequence[NoteWrite]) -> list[list[NoteWrite]]:
+    """Return the writes of each writer."""
+    groups: dict[str, list[NoteWrite]] = {}
+    for write in writes:
+        groups.setdefault(write.origin, []).append(write)
+    return [*groups.values()]
+
+
+def make_share_decision(
+    workspace: Workspace, writes: Sequence[NoteWrite]
+) -> Callable[[], tuple[Edit, None]]:
+    """Make the decision to write notes of one writer. It raises Conflict if a note is no longer as
+    it was compared.
+    """
+    return partial(_decide, workspace, writes)
+
+
+def _decide(workspace: Workspace, writes: Sequence[NoteWrite]) -> tuple[Edit, None]:
+    operations: list[FileChange] = []
+    for write in writes:
+        path = NotePath(write.path)
+        file = read_text_file(workspace.scope, path)
+        if (file.digest if file else None) != write.before:
+            raise Conflict(f"{write.path} was changed meanwhile", hint="try again in a moment")
+        operations += _list_operations(path, write, file)
+    edit = Edit(
+        command=OWN_COMMAND,
+        client=writes[0].origin,
+        path=writes[0].path if len(writes) == 1 else ".",
+        operations=tuple(operations),
+    )
+    return edit, None
+
+
+def _list_operations(path: NotePath, write: NoteWrite, file: TextFile | None) -> list[FileChange]:
+    if write.data is None:
+        return [Delete(path=path, was={path: file})] if file else []
+    if not (write.moved_to and file):
+        return [Put(path=path, data=write.data, was=file)]
+    changed: list[FileChange] = []
+    if write.data != file.data:
+        changed = [Put(path=path, data=write.data, was=file)]
+        file = replace(file, data=write.data, digest=digest_bytes(write.data))
+    return [*changed, Rename(old=path, new=NotePath(write.moved_to), was={path: file})]

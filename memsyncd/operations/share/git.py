@@ -1,0 +1,495 @@
+"""Run the user's git, and read and write a repository without touching its files.
+
+Each call has a time limit and is ended as a group of processes. Git uses the user's configuration,
+ssh and credentials; it asks for nothing. Commits are made by `git fast-import` from bytes, so no
+file of the work tree and no index of git is read or written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import msgspec
+
+from memsyncd.errors import ShareFailed
+from memsyncd.operations.share.rules import MACHINE_KEY
+
+LOCAL_S = 60.0
+END_S = 2.0
+OLD_LOCK_S = 600.0
+"""No git of ours holds a lock for so long."""
+OLDEST = (2, 25)
+"""The first version of git with all that is used here."""
+REMOTE = "origin"
+MERGED_REF = "refs/memsyncd/merged"
+FILE_MODE = "100644"
+# Git must not run a program of the repository to list files.
+_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "gc.autoDetach=0")
+_OF_REPOSITORY = (
+    "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_NAMESPACE GIT_PREFIX"
+    " GIT_COMMON_DIR GIT_ALTERNATE_OBJECT_DIRECTORIES"
+).split()
+_SSH_WORDS = "-oBatchMode=yes -oConnectTimeout=20"
+_REFUSALS = re.compile(r"^!\t\S*\t(.*)$", re.MULTILINE)
+_LOCK = re.compile(rb"'([^']+\.lock)': File exists")
+# A message may be long, and may hold the address of the remote.
+_MESSAGE_CHARS = 300
+_USER = re.compile(r"(?<=://)[^/@\s]*@")
+
+
+class Processes:
+    """The processes of git that run now, so that the daemon's end can end them."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._is_stopping = False
+
+    def start(
+        self, words: Sequence[str], folder: str, env: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._is_stopping:
+                raise ShareFailed("memsyncd is stopping", kind="stopping")
+            process = subprocess.Popen(
+                words,
+                cwd=folder,
+                env=dict(env),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            self._running.add(process)
+        return process
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        with self._lock:
+            self._running.discard(process)
+
+    def stop(self) -> None:
+        """End all processes, and start no other."""
+        with self._lock:
+            self._is_stopping = True
+            for process in self._running:
+                _signal(process, signal.SIGTERM)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process with its children; git removes its locks if it has a moment."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        _signal(process, number)
+        try:
+            process.communicate(timeout=END_S)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    # Its children may live on when git itself has ended.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """The branch of a repository, and its commit; empty before the first."""
+
+    branch: str
+    commit: str
+
+
+class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit, with the machine that its message names and the paths that it changes."""
+
+    commit: str
+    at_s: float
+    writer: str
+    machine: str
+    subject: str
+    paths: tuple[str, ...]
+
+
+class Author(msgspec.Struct, frozen=True):
+    name: str
+    email: str
+
+
+class NewCommit(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit to make: bytes or the id of bytes by path; None deletes the file."""
+
+    author: Author
+    message: str
+    parents: tuple[str, ...]
+    files: Mapping[str, bytes | str | None]
+
+
+class Repository:
+    """A repository in `folder`; `network_s` limits calls that ask the remote."""
+
+    def __init__(
+        self, folder: str, env: Mapping[str, str], processes: Processes, *, network_s: float
+    ) -> None:
+        self.folder = folder
+        self._env = {key: value for key, value in env.items() if key not in _OF_REPOSITORY}
+        self._env |= {"GIT_TERMINAL_PROMPT": "0", "GCM_INTERACTIVE": "never", "LC_ALL": "C"}
+        self._env["SSH_ASKPASS_REQUIRE"] = "never"
+        # No repository above the folder counts.
+        self._env["GIT_CEILING_DIRECTORIES"] = os.path.dirname(folder)
+        self._processes = processes
+        self._network_s = network_s
+
+    # --- calls ---
+
+    def run(self, *words: str, stdin: bytes = b"", limit_s: float = LOCAL_S) -> bytes:
+        """Return git's output. Raises ShareFailed."""
+        status, out, err = self._call(words, stdin, limit_s, self._env)
+        if status and _remove_old_lock(self.folder, err):
+            status, out, err = self._call(words, stdin, limit_s, self._env)
+        if status:
+            raise ShareFailed(f"git {words[0]} failed: {_shorten(err or out)}", kind="failed")
+        return out
+
+    def ask(self, *words: str) -> str:
+        """Return git's answer on one line; empty if it has none."""
+        status, out, _ = self._call(words, b"", LOCAL_S, self._env)
+        return "" if status else out.decode("utf-8", "replace").strip()
+
+    def _ask_remote(self, *words: str) -> tuple[int, str, str]:
+        """Return the exit status, the output and the errors of a call that asks the remote."""
+        env = dict(self._env)
+        if "GIT_SSH" not in env or "GIT_SSH_COMMAND" in env:
+            ssh = env.get("GIT_SSH_COMMAND") or self.ask("config", "core.sshCommand") or "ssh"
+            env["GIT_SSH_COMMAND"] = f"{ssh} {_SSH_WORDS}"
+        status, out, err = self._call(words, b"", self._network_s, env)
+        return status, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+    def _call(
+        self, words: Sequence[str], stdin: bytes, limit_s: float, env: Mapping[str, str]
+    ) -> tuple[int, bytes, bytes]:
+        try:
+            process = self._processes.start((*_GIT, *words), self.folder, env)
+        except FileNotFoundError:
+            if not os.path.isdir(self.folder):
+                hint = "bring the folder back, or end it: memsyncd share off"
+                message = f"{self.folder} is missing"
+                raise ShareFailed(message, hint=hint, kind="missing") from None
+            hint = "install git, then: memsyncd share now"
+            raise ShareFailed("git is not installed", hint=hint, kind="git") from None
+        except OSError as error:
+            raise ShareFailed(f"git cannot run: {error.strerror}", kind="git") from error
+        try:
+            out, err = process.communicate(stdin, timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            message = f"git {words[0]} did not end within {limit_s:g} s"
+            raise ShareFailed(message, kind="unreachable") from None
+        finally:
+            self._processes.end(process)
+        return process.returncode, out, err
+
+    # --- the repository ---
+
+    def check_version(self) -> None:
+        """Raise ShareFailed if git is missing or too old."""
+        text = self.ask("version")
+        match = re.search(r"(\d+)\.(\d+)", text)
+        if match is None or (int(match[1]), int(match[2])) < OLDEST:
+            wanted = ".".join(map(str, OLDEST))
+            hint = f"install git {wanted} or newer, then: memsyncd share now"
+            raise ShareFailed(f"{text or 'git'} is too old", hint=hint, kind="git")
+
+    def is_own(self) -> bool:
+        """True if the folder is the top of a repository."""
+        return os.path.lexists(os.path.join(self.folder, ".git"))
+
+    def find_tracking(self) -> str:
+        """Return the top folder of another repository that tracks files of this folder."""
+        env = {key: self._env[key] for key in self._env if key != "GIT_CEILING_DIRECTORIES"}
+        status, out, _ = self._call(("ls-files", "-z", "--", "."), b"", LOCAL_S, env)
+        if status or not out:
+            return ""
+        _, top, _ = self._call(("rev-parse", "--show-toplevel"), b"", LOCAL_S, env)
+        return os.fsdecode(top.rstrip(b"\n"))
+
+    def create(self, branch: str) -> None:
+        self.run("init", "-q")
+        self.run("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+
+    def set_remote(self, remote: str) -> None:
+        if self.ask("config", f"remote.{REMOTE}.url"):
+            self.run("remote", "set-url", REMOTE, remote)
+        else:
+            self.run("remote", "add", REMOTE, remote)
+
+    def find_remote(self) -> str:
+        """Return the address of the remote, empty for none."""
+        return self.ask("config", f"remote.{REMOTE}.url")
+
+    def use_driver(self, command: str) -> None:
+        """Let the user's own merges use the merge driver of memsyncd, in this clone alone."""
+        self.run("config", "merge.memsyncd.name", "memories by sections, with memsyncd")
+        self.run("config", "merge.memsyncd.driver", command)
+        folder = self.ask("rev-parse", "--git-path", "info")
+        path = os.path.join(self.folder, folder)
+        os.makedirs(path, exist_ok=True)
+        line = "*.md merge=memsyncd"
+        with open(os.path.join(path, "attributes"), "a+", encoding="utf-8") as file:
+            file.seek(0)
+            if line not in file.read().splitlines():
+                file.write(f"{line}\n")
+
+    def find_author(self, fallback: str) -> Author:
+        """Return the identity that the user has configured."""
+        name = self.ask("config", "user.name") or fallback.partition("@")[0]
+        return Author(name, self.ask("config", "user.email") or fallback)
+
+    def read_head(self) -> Head:
+        """Return the branch and its commit. Raises ShareFailed if the user is in the middle of
+        something.
+        """
+        git = os.path.join(self.folder, ".git")
+        if not os.path.isdir(git):
+            git = os.path.join(self.folder, self.ask("rev-parse", "--git-dir"))
+        for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "rebase-merge", "rebase-apply"):
+            if os.path.exists(os.path.join(git, name)):
+                hint = f"end it in {self.folder}: git merge --abort, or git rebase --abort"
+                raise ShareFailed("a merge or rebase of yours is under way", hint=hint, kind="busy")
+        branch = self.ask("symbolic-ref", "-q", "--short", "HEAD")
+        if not branch:
+            hint = f"run in {self.folder}: git switch BRANCH"
+            raise ShareFailed("the repository is on no branch", hint=hint, kind="busy")
+        return Head(branch=branch, commit=self.find_commit("HEAD"))
+
+    def find_commit(self, name: str) -> str:
+        """Return the id of a commit; empty if there is none."""
+        return self.ask("rev-parse", "-q", "--verify", f"{name}^{{commit}}")
+
+    def list_tree(self, commit: str) -> dict[str, str]:
+        """Return the ids of the files of a commit, by path; without links and repositories."""
+        if not commit:
+            return {}
+        out = self.run("ls-tree", "-r", "-z", "--full-tree", commit)
+        files: dict[str, str] = {}
+        for row in out.split(b"\0"):
+            words, _, path = row.partition(b"\t")
+            parts = words.split()
+            if len(parts) == 3 and parts[0] in (b"100644", b"100755"):
+                files[os.fsdecode(path)] = parts[2].decode()
+        return files
+
+    def read_blobs(self, blobs: Collection[str]) -> dict[str, bytes]:
+        """Return bytes by their ids."""
+        wanted = sorted({blob for blob in blobs if blob})
+        if not wanted:
+            return {}
+        out = self.run(
+            "cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in wanted).encode()
+        )
+        texts: dict[str, bytes] = {}
+        at = 0
+        while at < len(out):
+            end = out.index(b"\n", at)
+            parts = out[at:end].split()
+            if len(parts) != 3:
+                raise ShareFailed(f"an object is missing: {parts[0].decode()}", kind="failed")
+            size = int(parts[2])
+            texts[parts[0].decode()] = out[end + 1 : end + 1 + size]
+            at = end + size + 2
+        return texts
+
+    def find_moves(self, old: str, new: str) -> dict[str, str]:
+        """Return the new paths of files that were renamed between two commits, by their old
+        paths.
+        """
+        if not old or old == new:
+            return {}
+        out = self.run("diff-tree", "-r", "-z", "-M", "--diff-filter=R", "--name-status", old, new)
+        words = [os.fsdecode(word) for word in out.split(b"\0")]
+        return {words[at + 1]: words[at + 2] for at in range(0, len(words) - 2, 3)}
+
+    def find_ancestor(self, ours: str, theirs: str) -> str:
+        """Return the commit that both come from; empty for unrelated histories. A shallow clone
+        gets the rest of its history if it may lack that commit.
+        """
+        found = self.ask("merge-base", ours, theirs)
+        if not found and self.ask("rev-parse", "--is-shallow-repository") == "true":
+            self._ask_remote("fetch", "-q", "--no-tags", "--unshallow", REMOTE)
+            found = self.ask("merge-base", ours, theirs)
+        return found.split("\n")[0]
+
+    # --- commits ---
+
+    def commit(self, ref: str, new: Sequence[NewCommit], committer: Author, at_s: float) -> str:
+        """Make commits, one upon the other, and move a reference to the last. Return its id.
+
+        Raises ShareFailed if somebody else has moved the reference meanwhile.
+        """
+        stream = b"".join(_write_commit(ref, each, committer, int(at_s)) for each in new)
+        force = ("--force",) if ref == MERGED_REF else ()
+        self.run("fast-import", "--quiet", "--done", *force, stdin=stream + b"done\n")
+        return self.find_commit(ref)
+
+    def move(self, branch: str, commit: str, before: str) -> None:
+        """Move a branch from one commit to another, and let git's index follow. Raises ShareFailed
+        if somebody else has moved it.
+        """
+        zero = "0" * len(commit)
+        self.run("update-ref", "-m", "memsyncd", f"refs/heads/{branch}", commit, before or zero)
+        self.refresh_index()
+
+    def refresh_index(self) -> None:
+        """Let `git status` compare with the branch; a git of the user that holds it goes first."""
+        self._call(("read-tree", "HEAD"), b"", LOCAL_S, self._env)
+
+    # --- the remote ---
+
+    def find_remote_branch(self) -> str:
+        """Return the branch that the remote names, empty if it has none. Raises ShareFailed."""
+        status, out, err = self._ask_remote("ls-remote", "--symref", REMOTE, "HEAD")
+        if status:
+            raise _make_unreachable(err)
+        match = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", out, re.MULTILINE)
+        return match[1] if match else ""
+
+    def fetch(self, branch: str) -> str:
+        """Fetch a branch of the remote. Return its commit; empty if the remote has none."""
+        ref = f"refs/remotes/{REMOTE}/{branch}"
+        spec = f"+refs/heads/{branch}:{ref}"
+        status, _, err = self._ask_remote("fetch", "-q", "--no-tags", REMOTE, spec)
+        if status and "couldn't find remote ref" in err:
+            return ""
+        if status:
+            raise _make_unreachable(err)
+        return self.find_commit(ref)
+
+    def push(self, branch: str) -> None:
+        """Push a branch. Raises ShareFailed; its kind is `behind` if the remote has news."""
+        spec = f"refs/heads/{branch}:refs/heads/{branch}"
+        status, out, err = self._ask_remote("push", "--porcelain", REMOTE, spec)
+        if not status:
+            return
+        refusal = _REFUSALS.search(out)
+        if refusal is None and "failed to push some refs" not in err:
+            raise _make_unreachable(err)
+        reason = refusal[1] if refusal else "a hook of yours, pre-push"
+        if "[rejected]" in reason or "failed to update ref" in reason:
+            raise ShareFailed("the remote has news", kind="behind")
+        hint = "see what the remote and your hooks allow; memsyncd tries again"
+        message = f"the push was refused: {_shorten(f'{reason} {err}'.encode())}"
+        raise ShareFailed(message, hint=hint, kind="refused")
+
+    def count_ahead(self, ours: str, theirs: str) -> tuple[int, int]:
+        """Return how many commits only ours has, and only theirs."""
+        if not (ours and theirs):
+            return (int(self.ask("rev-list", "--count", ours) or 0) if ours else 0), 0
+        out = self.ask("rev-list", "--left-right", "--count", f"{ours}...{theirs}").split()
+        return (int(out[0]), int(out[1])) if len(out) == 2 else (0, 0)
+
+    def list_log(self, *words: str) -> list[LogEntry]:
+        """Return commits with their paths, newest first. `words` are arguments of `git log`."""
+        trailer = f"%(trailers:key={MACHINE_KEY},valueonly,separator=)"
+        form = f"%x01%H%x02%ct%x02%an%x02{trailer}%x02%s%x03"
+        out = self.run("log", "-z", f"--format={form}", "--name-only", *words)
+        return list(_read_log(os.fsdecode(out)))
+
+
+def _read_log(text: str) -> Iterator[LogEntry]:
+    for part in text.split("\x01")[1:]:
+        head, _, rest = part.partition("\x03")
+        commit, at, writer, machine, subject = head.split("\x02")
+        paths = tuple(path.lstrip("\n") for path in rest.split("\0") if path.strip("\n"))
+        yield LogEntry(
+            commit=commit,
+            at_s=float(at),
+            writer=writer,
+            machine=machine.strip(),
+            subject=subject,
+            paths=paths,
+        )
+
+
+def _write_commit(ref: str, new: NewCommit, committer: Author, at_s: int) -> bytes:
+    """Return the lines of `git fast-import` for a commit."""
+    lines = [f"commit {ref}"]
+    lines += [
+        f"{role} {who.name} <{who.email}> {at_s} +0000"
+        for role, who in (("author", new.author), ("committer", committer))
+    ]
+    message = new.message.encode("utf-8", "replace")
+    stream = "\n".join(lines).encode("utf-8", "replace") + b"\ndata %d\n%b\n" % (
+        len(message),
+        message,
+    )
+    for number, parent in enumerate(new.parents):
+        stream += f"{'merge' if number else 'from'} {parent}\n".encode()
+    for path, text in sorted(new.files.items()):
+        quoted = _quote(path)
+        if text is None:
+            stream += b"D %b\n" % quoted
+        elif isinstance(text, str):
+            stream += b"M %b %b %b\n" % (FILE_MODE.encode(), text.encode(), quoted)
+        else:
+            stream += b"M %b inline %b\ndata %d\n%b\n" % (
+                FILE_MODE.encode(),
+                quoted,
+                len(text),
+                text,
+            )
+    return stream + b"\n"
+
+
+def _quote(path: str) -> bytes:
+    text = os.fsencode(path)
+    for letter, by in ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n")):
+        text = text.replace(letter, by)
+    return b'"' + text + b'"'
+
+
+def _remove_old_lock(folder: str, err: bytes) -> bool:
+    """Remove the lock that keeps git from working if a crash has left it; true if it was one."""
+    match = _LOCK.search(err)
+    if match is None:
+        return False
+    path = os.path.realpath(os.path.join(folder, os.fsdecode(match[1])))
+    within = os.path.realpath(os.path.join(folder, ".git")) + os.sep
+    try:
+        if not path.startswith(within) or time.time() - os.stat(path).st_mtime < OLD_LOCK_S:
+            return False
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
+
+
+def hash_blob(data: bytes, like: str = "") -> str:
+    """Return git's id of bytes. `like` is another id of the repository, whose length tells which
+    digest it uses.
+    """
+    text = b"blob %d\0%b" % (len(data), data)
+    if len(like) == 64:
+        return hashlib.sha256(text).hexdigest()
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest()
+
+
+def hide_user(remote: str) -> str:
+    """Return an address without the user of its URL."""
+    return _USER.sub("", remote)
+
+
+def _make_unreachable(err: str) -> ShareFailed:
+    hint = "see whether this works: git fetch; memsyncd tries again by itself"
+    return ShareFailed(f"the remote: {_shorten(err.encode())}", hint=hint, kind="unreachable")
+
+
+def _shorten(err: bytes) -> str:
+    text = " ".join(err.decode("utf-8", "replace").split())
+    return hide_user(text)[:_MESSAGE_CHARS] or "no message"

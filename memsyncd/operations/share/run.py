@@ -1,0 +1,339 @@
+"""Sets up, switches, describes and carries out the sharing of memories."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, MemsyncdError, ShareFailed
+from memsyncd.operations.daemon import Daemon
+from memsyncd.operations.share.declare import (
+    Exchanged,
+    HeldNote,
+    ShareEntry,
+    ShareInfo,
+    ShareInitParams,
+    ShareList,
+    ShareLog,
+    ShareLogParams,
+    ShareNowParams,
+    ShareParams,
+    SharePlan,
+    SwitchParams,
+)
+
+if TYPE_CHECKING:
+    from memsyncd.operations.share.background import Exchange, Share
+    from memsyncd.operations.share.exchange import SharedNotes
+    from memsyncd.operations.share.git import Repository
+    from memsyncd.operations.share.rules import HeldBack
+
+DEFAULT_BRANCH = "main"
+MOST_LISTED = 200
+SCAN_S = 60.0
+
+
+def _find_workspace(daemon: Daemon, params: ShareParams) -> Workspace:
+    """Return the workspace that is meant. Raises WorkspaceNotFound and BadRequest."""
+    if not params.user:
+        workspace = daemon.workspaces.find(params.workspace)
+    elif (wide := daemon.workspaces.find_user_wide()) is None:
+        hint = "make one: memsyncd init --user"
+        raise BadRequest("there is no user-wide memory", hint=hint)
+    else:
+        workspace = wide
+    if workspace.entry.main:
+        hint = "name the workspace of the main worktree"
+        raise BadRequest("a linked worktree is shared with its main one", hint=hint)
+    return workspace
+
+
+def _find_share(daemon: Daemon, workspace: Workspace) -> Share:
+    share = daemon.sharing.find(workspace)
+    if share is None:
+        hint = "begin with: memsyncd share init [REMOTE]"
+        raise BadRequest(f"the memory of {workspace.entry.name} is not shared", hint=hint)
+    return share
+
+
+def choose_folder(workspace: Workspace) -> str:
+    """Return the folder of the repository, from the root; empty for the root: a vault and the
+    user-wide memory are memory as a whole.
+    """
+    is_whole = workspace.entry.is_vault or workspace.entry.is_user_wide
+    return "" if is_whole else workspace.scope.memory_dir
+
+
+async def _scan(daemon: Daemon, workspace: Workspace) -> None:
+    """Wait until the index has everything that is on the disk now. Raises NotFresh."""
+    await daemon.finish(workspace, daemon.workspaces.scheduler.scan(workspace), SCAN_S)
+
+
+# --- init ---------------------------------------------------------------------------------------
+
+
+def plan_sharing(daemon: Daemon, params: ShareInitParams) -> Awaitable[SharePlan]:
+    """Plan to share a memory, or do it. Raises BadRequest, Conflict and ShareFailed."""
+    return _initialise(daemon, _find_workspace(daemon, params), params)
+
+
+class _Findings(msgspec.Struct, kw_only=True):
+    """What is in the folder: the repository that tracks it, its branch, and the notes."""
+
+    tracking: str
+    is_new: bool
+    branch: str
+    snapshot: SharedNotes | None
+
+
+async def _initialise(daemon: Daemon, workspace: Workspace, params: ShareInitParams) -> SharePlan:
+    from memsyncd.core.digest import digest_bytes
+    from memsyncd.operations.plans import check_plan
+    from memsyncd.operations.share.exchange import ShareState
+    from memsyncd.operations.share.rules import find_password
+
+    if params.remote and (find_password(params.remote) or params.remote.startswith("-")):
+        hint = "leave it out, and let git ask its credential helper: git help credentials"
+        raise BadRequest("the address contains a password or token", hint=hint)
+    await _scan(daemon, workspace)
+    sharing, folder = daemon.sharing, choose_folder(workspace)
+    repository = sharing.open(workspace, folder)
+    await sharing.call(workspace, sharing.open(workspace, "").check_version)
+    found = await sharing.call(workspace, partial(_examine, daemon, workspace, repository, folder))
+    files = found.snapshot.files if found.snapshot else {}
+    parts = [
+        params.remote,
+        folder,
+        found.tracking,
+        sorted((path, data or b"") for path, data in files.items()),
+    ]
+    plan = digest_bytes(msgspec.json.encode(parts))
+    if params.apply and not found.tracking:
+        check_plan("share init", params.plan, plan)
+        work = partial(_create, repository, found, params.remote)
+        branch = await sharing.call(workspace, work)
+        share = sharing.add(workspace, ShareState(folder=folder, branch=branch))
+        # If it fails, the state has the problem, and the next exchange tries again.
+        with contextlib.suppress(MemsyncdError):
+            await sharing.exchange(workspace, share)
+        sharing.arm(workspace, share)
+    state = await _describe(daemon, workspace)
+    if found.tracking:
+        way = f"memsyncd init --merge-driver {workspace.entry.root}"
+        hint = f"its git carries the notes; have it merge them by sections: {way}"
+        state = replace(
+            state,
+            way="project",
+            folder=repository.folder,
+            problem=f"{found.tracking} tracks the notes",
+            hint=hint,
+        )
+    held = found.snapshot.held if found.snapshot else []
+    return SharePlan(
+        is_applied=params.apply and not found.tracking,
+        plan=plan,
+        state=state
+        if params.apply
+        else replace(
+            state,
+            folder=repository.folder,
+            remote=params.remote or state.remote,
+            held=_list_held(held),
+            n_held=len(held),
+        ),
+        is_new=found.is_new,
+        paths=sorted(files)[:MOST_LISTED],
+        n_paths=len(files),
+        bytes=sum(len(data or b"") for data in files.values()),
+    )
+
+
+def _examine(
+    daemon: Daemon, workspace: Workspace, repository: Repository, folder: str
+) -> _Findings:
+    """Look at the folder, on a thread."""
+    from memsyncd.operations.share.exchange import ShareState, take_snapshot
+
+    is_folder = os.path.isdir(repository.folder)
+    is_new = not (is_folder and repository.is_own())
+    tracking = repository.find_tracking() if is_folder and is_new else ""
+    if tracking:
+        return _Findings(tracking=tracking, is_new=is_new, branch="", snapshot=None)
+    branch, tree = "", {}
+    if not is_new:
+        head = repository.read_head()
+        branch, tree = head.branch, repository.list_tree(head.commit)
+    state = ShareState(folder=folder, branch=branch)
+    config = daemon.workspaces.config
+    if not is_folder:
+        return _Findings(tracking="", is_new=True, branch="", snapshot=None)
+    snapshot = take_snapshot(workspace, config, repository, state, tree, {})
+    return _Findings(tracking="", is_new=is_new, branch=branch, snapshot=snapshot)
+
+
+def _create(repository: Repository, found: _Findings, remote: str | None) -> str:
+    """Make the repository, or use the one that is there. Return its branch."""
+    from memsyncd.operations.share.background import make_driver_command
+
+    if found.is_new:
+        repository.create(DEFAULT_BRANCH)
+    if remote:
+        repository.set_remote(remote)
+    repository.use_driver(make_driver_command())
+    if not found.is_new:
+        return found.branch
+    branch = DEFAULT_BRANCH
+    if remote:
+        try:
+            branch = repository.find_remote_branch() or branch
+        except ShareFailed:
+            return branch
+        repository.run("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+    return branch
+
+
+# --- the others ---------------------------------------------------------------------------------
+
+
+def switch_sharing(daemon: Daemon, params: SwitchParams) -> Awaitable[ShareList]:
+    workspace = _find_workspace(daemon, params)
+    daemon.sharing.switch(workspace, _find_share(daemon, workspace), on=params.on)
+    return _describe_all(daemon, [workspace])
+
+
+def describe_sharing(daemon: Daemon, params: ShareParams) -> Awaitable[ShareList]:
+    """Describe one memory, or without a name all that are shared."""
+    if params.workspace is not None or params.user:
+        return _describe_all(daemon, [_find_workspace(daemon, params)])
+    shared = [each for each in daemon.workspaces.sorted() if daemon.sharing.find(each)]
+    return _describe_all(daemon, shared)
+
+
+def exchange_now(daemon: Daemon, params: ShareNowParams) -> Awaitable[Exchanged]:
+    return _exchange(daemon, _find_workspace(daemon, params), params)
+
+
+def list_commits(daemon: Daemon, params: ShareLogParams) -> Awaitable[ShareLog]:
+    return _list_commits(daemon, _find_workspace(daemon, params), params.limit)
+
+
+async def _exchange(daemon: Daemon, workspace: Workspace, params: ShareNowParams) -> Exchanged:
+    sharing = daemon.sharing
+    if not params.wait:
+        is_begun = sharing.begin_session(workspace)
+        state = _make_info(daemon, workspace)
+        return _make_exchanged(state, None, is_begun=is_begun)
+    share = _find_share(daemon, workspace)
+    await _scan(daemon, workspace)
+    try:
+        done = await sharing.exchange(workspace, share, push=params.push)
+    finally:
+        sharing.arm(workspace, share)
+    return _make_exchanged(await _describe(daemon, workspace), done)
+
+
+def _make_exchanged(
+    state: ShareInfo, done: Exchange | None, *, is_begun: bool = False
+) -> Exchanged:
+    received = sorted(done.received) if done else []
+    return Exchanged(
+        state=state,
+        committed=done.committed if done else 0,
+        received=received[:MOST_LISTED],
+        n_received=len(received),
+        is_pushed=bool(done and done.is_pushed),
+        is_begun=is_begun,
+    )
+
+
+async def _list_commits(daemon: Daemon, workspace: Workspace, limit: int) -> ShareLog:
+    share = _find_share(daemon, workspace)
+    repository = daemon.sharing.open(workspace, share.state.folder)
+
+    def read() -> list[ShareEntry]:
+        if not repository.find_commit("HEAD"):
+            return []
+        return [
+            ShareEntry(
+                commit=entry.commit,
+                at=entry.at_s,
+                writer=entry.writer,
+                machine=entry.machine,
+                subject=entry.subject,
+                paths=[share.state.locate(path) for path in entry.paths],
+            )
+            for entry in repository.list_log("-n", str(limit), "HEAD")
+        ]
+
+    return ShareLog(workspace=workspace.id, commits=await daemon.sharing.call(workspace, read))
+
+
+# --- descriptions -------------------------------------------------------------------------------
+
+
+async def _describe_all(daemon: Daemon, workspaces: list[Workspace]) -> ShareList:
+    return ShareList(shared=[await _describe(daemon, workspace) for workspace in workspaces])
+
+
+async def _describe(daemon: Daemon, workspace: Workspace) -> ShareInfo:
+    """Describe a memory, with what the repository says."""
+    info = _make_info(daemon, workspace)
+    share = daemon.sharing.find(workspace)
+    if share is None:
+        return info
+    repository = daemon.sharing.open(workspace, share.state.folder)
+    branch = share.state.branch
+
+    def read() -> tuple[str, int]:
+        from memsyncd.operations.share.git import hide_user
+
+        ours = repository.find_commit(f"refs/heads/{branch}")
+        theirs = repository.find_commit(f"refs/remotes/origin/{branch}")
+        return hide_user(repository.find_remote()), repository.count_ahead(ours, theirs)[0]
+
+    try:
+        remote, ahead = await daemon.sharing.call(workspace, read)
+    except ShareFailed as failure:
+        return replace(info, problem=info.problem or failure.message, hint=failure.hint)
+    return replace(info, remote=remote, ahead=ahead)
+
+
+def _make_info(daemon: Daemon, workspace: Workspace) -> ShareInfo:
+    share = daemon.sharing.find(workspace)
+    state = share.state if share else None
+    held = share.snapshot.held if share and share.snapshot else []
+    folder = state.folder if state else choose_folder(workspace)
+    return ShareInfo(
+        workspace=workspace.id,
+        name=workspace.entry.name,
+        folder=os.path.join(workspace.entry.root, folder).rstrip("/"),
+        way="own" if state else "none",
+        on=bool(state and state.on),
+        machine=daemon.sharing.machine,
+        remote="",
+        branch=state.branch if state else "",
+        ahead=0,
+        committed_at=state.committed_at if state else None,
+        fetched_at=state.fetched_at if state else None,
+        pushed_at=state.pushed_at if state else None,
+        failed_since=state.failed_since if state else None,
+        problem=state.problem if state else "",
+        hint=state.hint if state else "",
+        said=state.said if state else [],
+        held=_list_held(held),
+        n_held=len(held),
+    )
+
+
+def _list_held(held: Sequence[HeldBack]) -> list[HeldNote]:
+    return [
+        HeldNote(path=each.path, line=each.line, heading=each.heading, reason=each.reason)
+        for each in held[:MOST_LISTED]
+    ]

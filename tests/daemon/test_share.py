@@ -1,0 +1,518 @@
+"""One memory on several machines: real daemons with homes of their own, and git between them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.errors import BadRequest, MemsyncdError, ShareFailed
+from tests.daemon.conftest import Home, Place, wait_until
+from tests.proc import find_children
+
+pytestmark = [pytest.mark.life, pytest.mark.needs("git")]
+
+SECRET = "AKIAQ3EGRZ7XJ4WLT2PM"
+BY_HAND = "[share]\nquiet_s = 86400\nfetch_s = 86400\nnetwork_s = 20\n"
+BY_ITSELF = "[share]\nquiet_s = 0.3\nfetch_s = 0.5\nnetwork_s = 20\n"
+
+
+class Machine:
+    """A home with a daemon and one project."""
+
+    def __init__(self, home: Home, name: str, remote: Path | str | None) -> None:
+        self.home, self.name = home, name
+        home.env["MEMSYNCD_SHARE_MACHINE"] = name
+        home.env["GIT_CONFIG_GLOBAL"] = str(home.folder / "gitconfig")
+        (home.folder / "gitconfig").write_text(
+            f"[user]\nname = {name}\nemail = {name}@example.org\n"
+        )
+        self.root = home.make_folder()
+        self.memories = self.root / ".memories"
+        self.memories.mkdir()
+        self.remote = remote
+        self.start()
+
+    def start(self) -> None:
+        self.daemon = self.home.start()
+        self.place = Place(self.home, self.daemon, self.root)
+
+    def kill(self) -> None:
+        self.daemon.kill()
+        self.place.client.close()
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        return self.place.client.call(method, workspace=self.place.id, **params)
+
+    def share(self) -> dict[str, Any]:
+        remote = str(self.remote) if self.remote else None
+        return self.call("share.init", remote=remote, apply=True)
+
+    def now(self, **params: Any) -> dict[str, Any]:
+        return self.call("share.now", **params)
+
+    def state(self) -> dict[str, Any]:
+        return dict(self.call("share.status")["shared"][0])
+
+    def remember(self, text: str, **params: Any) -> str:
+        return str(self.call("note.add", content=text, **params)["anchor"])
+
+    def rename(self, old: str, new: str) -> None:
+        old, new = f"/memories/{old}", f"/memories/{new}"
+        self.call("memory", command="rename", old_path=old, new_path=new)
+
+    def save(self, path: str, text: str) -> None:
+        self.place.save(f".memories/{path}", text)
+
+    def read(self) -> dict[str, bytes]:
+        paths = [path for path in sorted(self.memories.rglob("*.md")) if ".git" not in path.parts]
+        return {str(path.relative_to(self.memories)): path.read_bytes() for path in paths}
+
+    def text(self) -> str:
+        return "".join(data.decode() for data in self.read().values())
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ("-c", "user.name=ann", "-c", "user.email=ann@example.org")
+    done = subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+    return done.stdout.decode(errors="replace")
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-q", "--bare", "--initial-branch=main", "bare.git")
+    return tmp_path / "bare.git"
+
+
+@pytest.fixture
+def make_machine(make_home: Callable[..., Home], bare: Path) -> Iterator[Callable[..., Machine]]:
+    machines: list[Machine] = []
+
+    def make(name: str, config: str = BY_HAND, remote: Path | str = bare) -> Machine:
+        machines.append(Machine(make_home(config), name, remote))
+        return machines[-1]
+
+    yield make
+    for machine in machines:
+        machine.kill()
+
+
+def settle(*machines: Machine) -> None:
+    """Exchange until nobody has news."""
+    for _ in range(3):
+        for machine in machines:
+            machine.now()
+    texts = [machine.read() for machine in machines]
+    assert all(each == texts[0] for each in texts), texts
+
+
+def test_what_one_machine_learns_is_known_on_the_other(
+    make_machine: Callable[..., Machine], bare: Path
+) -> None:
+    desk, laptop = make_machine("desk"), make_machine("laptop")
+    desk.remember("We chose Postgres.", kind="decision", client="claude-code")
+    plan = desk.call("share.init", remote=str(bare))
+    assert not plan["is_applied"]
+    assert plan["paths"] == ["decisions.md"]
+    assert not (desk.memories / ".git").exists()
+    desk.share()
+    # Both had memory before: the histories are joined.
+    laptop.remember("Redis gives up.", kind="decision", client="codex")
+    laptop.share()
+    assert "joined" in laptop.state()["said"][0]
+    settle(desk, laptop)
+    assert desk.place.find("redis") == {".memories/decisions.md"}
+    [revision] = desk.call("history", limit=1)["revisions"]
+    assert (revision["client"], revision["command"]) == ("codex@laptop", "share")
+    log = laptop.call("share.log")["commits"]
+    assert {("claude-code", "desk"), ("codex", "laptop")} <= {
+        (entry["writer"], entry["machine"]) for entry in log
+    }
+    # An undo is shared like any other change.
+    desk.call("undo", revision=revision["revision"], confirm=True)
+    settle(desk, laptop)
+    assert "Redis" not in laptop.text()
+    # A note that moves keeps its history.
+    laptop.rename("decisions.md", "chosen.md")
+    settle(desk, laptop)
+    assert [*desk.read()] == ["chosen.md"]
+    moved = desk.call("history", path=".memories/chosen.md")["revisions"]
+    assert any(each["old_path"] == ".memories/decisions.md" for each in moved)
+    # Both sides changed one note meanwhile, one by an editor.
+    desk.remember("Kafka for events.", note="chosen.md")
+    laptop.save("chosen.md", laptop.text() + "\n## Nginx\n\nIn front.\n")
+    settle(desk, laptop)
+    assert {"Kafka for events.", "In front.", "We chose Postgres."} <= set(desk.text().splitlines())
+
+
+def test_nothing_that_must_stay_leaves(make_machine: Callable[..., Machine], bare: Path) -> None:
+    config = BY_HAND + 'exclude = "private/**"\n'
+    desk, laptop = make_machine("desk", config), make_machine("laptop")
+    desk.remember("Public words.", kind="decision")
+    desk.remember(f"The key is {SECRET}.", kind="decision")
+    desk.remember("Only for now.", kind="decision", lifecycle="session")
+    (desk.memories / "private").mkdir()
+    desk.save("private/a.md", "# Mine\n\nmine alone\n")
+    desk.share()
+    laptop.share()
+    held = {(each["path"], each["reason"].partition(":")[0]) for each in desk.state()["held"]}
+    assert held == {
+        (".memories/private/a.md", "share.exclude"),
+        (".memories/decisions.md", "it has a secret"),
+        (".memories/decisions.md", "its lifecycle is session"),
+    }
+    # A secret in a section that is shared already keeps its whole note back, and deletes nothing.
+    before = laptop.text()
+    desk.save("decisions.md", desk.text().replace("Public words.", f"Public words. {SECRET}"))
+    desk.now()
+    laptop.now()
+    assert laptop.text() == before
+    # Changes of the other machine still arrive, and what stays back stays.
+    laptop.remember("From the laptop.", kind="decision")
+    laptop.now()
+    desk.now()
+    text = desk.text()
+    assert all(words in text for words in ("From the laptop.", "Only for now.", SECRET))
+    everything = git(bare, "log", "-p", "--all", "--format=fuller")
+    objects = git(bare, "cat-file", "--batch-all-objects", "--batch")
+    for words in (SECRET, "Only for now.", "mine alone"):
+        assert words not in everything + objects
+    assert "From the laptop." in everything
+
+
+def test_a_project_that_tracks_its_notes_is_left_to_its_own_git(
+    make_machine: Callable[..., Machine],
+) -> None:
+    desk = make_machine("desk")
+    desk.save("a.md", "# A\n")
+    git(desk.root, "init", "-q")
+    git(desk.root, "add", ".")
+    answer = desk.share()
+    assert not answer["is_applied"]
+    assert answer["state"]["way"] == "project"
+    assert "init --merge-driver" in answer["state"]["hint"]
+    assert not (desk.memories / ".git").exists()
+    with pytest.raises(BadRequest):
+        desk.now()
+
+
+def test_an_address_with_a_password_is_refused(make_machine: Callable[..., Machine]) -> None:
+    desk = make_machine("desk")
+    with pytest.raises(BadRequest):
+        desk.call("share.init", remote="https://me:hunter2@example.org/a.git", apply=True)
+    assert not (desk.memories / ".git").exists()
+
+
+def test_a_remote_that_hangs_or_is_away_delays_nobody(
+    make_home: Callable[..., Home], tmp_path: Path
+) -> None:
+    home = make_home(BY_HAND.replace("network_s = 20", "network_s = 1"))
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\nexec sleep 600\n")
+    ssh.chmod(0o755)
+    home.env["GIT_SSH_COMMAND"] = str(ssh)
+    desk = Machine(home, "desk", "ssh://nobody@example.org/a.git")
+    desk.remember("We chose Postgres.")
+    state = desk.share()["state"]
+    assert "did not end within 1 s" in state["problem"]
+    assert state["failed_since"] is not None
+    with pytest.raises(ShareFailed):
+        desk.now()
+    assert desk.place.find("postgres")
+    assert find_children(desk.daemon.process.pid) == []
+    # It is committed all the same, and said.
+    assert desk.call("share.log")["commits"]
+    checks = {finding["check"] for finding in desk.call("doctor")["findings"]}
+    assert "share" in checks
+    desk.place.client.close()
+    assert desk.daemon.stop() == 0
+
+
+def test_rewritten_shallow_and_refused(make_machine: Callable[..., Machine], bare: Path) -> None:
+    desk, laptop = make_machine("desk"), make_machine("laptop")
+    desk.remember("The first.", kind="decision")
+    desk.share()
+    laptop.share()
+    laptop.remember("The second.", kind="decision")
+    settle(desk, laptop)
+    # Somebody overwrites the remote with another history.
+    other = bare.parent / "other"
+    git(bare.parent, "init", "-q", "--initial-branch=main", "other")
+    (other / "new.md").write_text("# New\n\n## Other\n\nwords\n")
+    git(other, "add", ".")
+    git(other, "commit", "-qm", "new")
+    git(other, "push", "-q", "--force", str(bare), "main")
+    desk.now()
+    assert "rewritten" in desk.state()["said"][0]
+    settle(desk, laptop)
+    assert all(words in laptop.text() for words in ("The first.", "The second.", "words"))
+    # A shallow clone joins without the old history.
+    cloud = make_machine("cloud")
+    cloud.memories.rmdir()
+    git(cloud.root, "clone", "-q", "--depth=1", f"file://{bare}", str(cloud.memories))
+    cloud.remember("From the cloud.", kind="decision")
+    cloud.share()
+    laptop.remember("The third.", kind="decision")
+    settle(desk, laptop, cloud)
+    # The remote refuses: nothing is lost, and it is said.
+    hook = bare / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho not today >&2\nexit 1\n")
+    hook.chmod(0o755)
+    desk.remember("The fourth.", kind="decision")
+    with pytest.raises(ShareFailed, match="refused"):
+        desk.now()
+    assert "not today" in desk.state()["problem"]
+    hook.unlink()
+    settle(desk, laptop, cloud)
+    assert desk.state()["problem"] == ""
+
+
+def test_a_note_that_is_saved_meanwhile_is_not_overwritten(
+    make_machine: Callable[..., Machine],
+) -> None:
+    """The user's branch, merge and edits stay as they are."""
+    desk, laptop = make_machine("desk"), make_machine("laptop")
+    desk.save("a.md", "# A\n\n## One\n\none\n")
+    desk.share()
+    laptop.share()
+    git(laptop.memories, "switch", "-qc", "mine")
+    with pytest.raises(ShareFailed, match="branch mine"):
+        laptop.now()
+    git(laptop.memories, "switch", "-q", "main")
+    settle(desk, laptop)
+
+
+def test_by_itself_and_nothing_after_off(make_machine: Callable[..., Machine]) -> None:
+    desk, laptop = make_machine("desk", BY_ITSELF), make_machine("laptop", BY_ITSELF)
+    desk.share()
+    laptop.share()
+    desk.remember("We chose Postgres.", kind="decision")
+    wait_until(lambda: bool(laptop.place.find("postgres")), "it did not arrive")
+    desk.call("share.switch", on=False)
+    desk.remember("Redis stays here.", kind="decision")
+    laptop.remember("Kafka is for all.", kind="decision")
+    wait_until(lambda: laptop.state()["ahead"] == 0, "it was not pushed")
+    assert not laptop.place.find("redis")
+    assert not desk.place.find("kafka")
+    desk.call("share.switch", on=True)
+    wait_until(lambda: bool(laptop.place.find("redis")), "it did not arrive")
+    wait_until(lambda: bool(desk.place.find("kafka")), "it did not arrive")
+
+
+def test_in_a_sandbox_no_daemon_is_left_behind(
+    make_machine: Callable[..., Machine],
+) -> None:
+    desk, cloud = make_machine("desk"), make_machine("cloud")
+    desk.remember("We chose Postgres.", kind="decision")
+    desk.share()
+    cloud.kill()
+    program = [sys.executable, "-m", "memsyncd"]
+    run = functools.partial(
+        subprocess.run, cwd=cloud.root, env=cloud.home.env, capture_output=True, text=True
+    )
+    refused = run([*program, "share", "init", str(desk.remote)], stdin=subprocess.DEVNULL)
+    assert refused.returncode == 2
+    assert "add --yes" in refused.stderr
+    assert run([*program, "share", "init", str(desk.remote), "--yes"]).returncode == 0
+    cloud.save("cloud.md", "# Cloud\n\n## Learned\n\nin the cloud\n")
+    pulled = run([*program, "share", "pull", "--once", "--json"])
+    assert json.loads(pulled.stdout)["is_pushed"] is False
+    assert "1 note changed here" not in run([*program, "share", "now"]).stdout
+    assert "Postgres" in cloud.text()
+    assert run([*program, "status"]).returncode == 3
+    desk.now()
+    assert desk.place.find("learned")
+    cloud.start()
+
+
+# --- kills --------------------------------------------------------------------------------------
+
+WRAPPER = """#!/bin/sh
+n=$(cat "$STEPS" 2>/dev/null || echo 0); n=$((n + 1)); echo $n > "$STEPS"
+if [ $n -eq "$LAST" ]; then
+  if [ "$AFTER" = 1 ]; then {git} "$@" >/dev/null 2>&1; fi
+  kill -9 $PPID
+  exit 1
+fi
+exec {git} "$@"
+"""
+
+
+def make_news(desk: Machine, laptop: Machine, number: int) -> list[str]:
+    """Both machines change the same notes. Returns words that must stay."""
+    words = [f"desk{number}word", f"laptop{number}word"]
+    desk.remember(f"{words[0]} of the desk.", kind="decision")
+    laptop.remember(f"{words[1]} of the laptop.", kind="decision")
+    laptop.now()
+    return words
+
+
+@pytest.mark.parametrize("n_steps", [6, pytest.param(60, marks=pytest.mark.soak)])
+def test_a_kill_at_any_step_loses_nothing(
+    make_machine: Callable[..., Machine], tmp_path: Path, n_steps: int
+) -> None:
+    desk, laptop = make_machine("desk"), make_machine("laptop")
+    desk.share()
+    laptop.share()
+    program = shutil.which("git")
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    wrapper = folder / "git"
+    wrapper.write_text(WRAPPER.format(git=program))
+    wrapper.chmod(0o755)
+    usual = dict(desk.home.env)
+    words: list[str] = []
+    for number in range(n_steps):
+        # About 25 calls of git make an exchange.
+        step = number // 2 + 1 if n_steps > 50 else 4 * number + 2
+        words += make_news(desk, laptop, number)
+        desk.kill()
+        (tmp_path / "steps").unlink(missing_ok=True)
+        desk.home.env |= {
+            "PATH": f"{folder}:{usual['PATH']}",
+            "STEPS": str(tmp_path / "steps"),
+            "LAST": str(step),
+            "AFTER": str(number % 2),
+        }
+        desk.start()
+        with contextlib.suppress(MemsyncdError, OSError):
+            desk.now()
+        desk.kill()
+        desk.home.env.clear()
+        desk.home.env |= usual
+        desk.start()
+        settle(desk, laptop)
+        assert all(word in desk.text() for word in words)
+    assert "<<<<<<<" not in desk.text()
+
+
+# --- random acts --------------------------------------------------------------------------------
+
+
+class Acts:
+    """Random acts on several machines, and the words that must be there in the end."""
+
+    def __init__(self, machines: list[Machine], bare: Path, seed: int) -> None:
+        self.machines, self.bare = machines, bare
+        self.random = random.Random(seed)
+        self.kept: set[str] = set()
+        self.n_words = 0
+
+    def act(self) -> None:
+        machine = self.random.choice(self.machines)
+        acts = (
+            (8, self.remember),
+            (3, self.edit),
+            (2, self.forget),
+            (2, self.archive),
+            (1, self.rename),
+            (4, self.exchange),
+            (1, self.kill),
+            (1, self.part),
+        )
+        [act] = self.random.choices([act for _, act in acts], [weight for weight, _ in acts])
+        act(machine)
+
+    def new_word(self) -> str:
+        self.n_words += 1
+        self.kept.add(word := f"word{self.n_words}x")
+        return word
+
+    def remember(self, machine: Machine) -> None:
+        kind = self.random.choice(["decision", "error", "discovery"])
+        machine.remember(f"{self.new_word()} was learned on {machine.name}.", kind=kind)
+
+    def edit(self, machine: Machine) -> None:
+        notes = machine.read()
+        if not notes:
+            return
+        path = self.random.choice([*notes])
+        word = self.new_word()
+        machine.save(path, notes[path].decode() + f"\n## {word}\n\nby an editor\n")
+        machine.place.wait(lambda: bool(machine.place.find(word)), "the edit was not indexed")
+
+    def choose_section(self, machine: Machine) -> dict[str, Any] | None:
+        listed = machine.call("list", limit=1000)["notes"]
+        sections = [each for note in listed for each in note["sections"] if each["level"] == 2]
+        return self.random.choice(sections) if sections else None
+
+    def forget(self, machine: Machine) -> None:
+        section = self.choose_section(machine)
+        if section is None:
+            return
+        with contextlib.suppress(MemsyncdError):
+            text = machine.call("get", anchor=section["anchor"])["text"]
+            gone = {word for word in self.kept if word in text}
+            machine.call("memory.forget", anchors=[section["anchor"]], apply=True, confirm=True)
+            self.kept -= gone
+
+    def archive(self, machine: Machine) -> None:
+        section = self.choose_section(machine)
+        if section is not None:
+            with contextlib.suppress(MemsyncdError):
+                machine.call("archive", anchors=[section["anchor"]], apply=True)
+
+    def rename(self, machine: Machine) -> None:
+        notes = [*machine.read()]
+        if notes:
+            with contextlib.suppress(MemsyncdError):
+                new = f"n{self.random.randrange(1000)}.md"
+                old = self.random.choice(notes)
+                machine.rename(old, new)
+
+    def exchange(self, machine: Machine) -> None:
+        with contextlib.suppress(ShareFailed, MemsyncdError):
+            machine.now()
+
+    def kill(self, machine: Machine) -> None:
+        timer = threading.Timer(self.random.random() * 0.4, machine.daemon.kill)
+        timer.start()
+        with contextlib.suppress(MemsyncdError, OSError):
+            machine.now()
+        timer.join()
+        machine.kill()
+        machine.start()
+
+    def part(self, _machine: Machine) -> None:
+        """Some acts without the remote."""
+        away = self.bare.with_name("away")
+        self.bare.rename(away)
+        for _ in range(self.random.randrange(4)):
+            machine = self.random.choice(self.machines)
+            self.random.choice([self.remember, self.edit, self.exchange])(machine)
+        away.rename(self.bare)
+
+
+@pytest.mark.parametrize(
+    ("n_machines", "n_acts"),
+    [
+        (2, 40),
+        pytest.param(2, 2000, marks=pytest.mark.soak),
+        pytest.param(3, 600, marks=pytest.mark.soak),
+    ],
+)
+@pytest.mark.timeout(7200)
+def test_random_acts_and_faults_end_with_the_same_notes(
+    make_machine: Callable[..., Machine], bare: Path, n_machines: int, n_acts: int
+) -> None:
+    machines = [make_machine(f"m{number}") for number in range(n_machines)]
+    for machine in machines:
+        machine.share()
+    seed = int(os.environ.get("MEMSYNCD_SEED", "1"))
+    acts = Acts(machines, bare, seed)
+    for _ in range(n_acts):
+        acts.act()
+    settle(*machines)
+    text = machines[0].text()
+    assert not [word for word in acts.kept if word not in text], f"seed {seed}"
