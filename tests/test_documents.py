@@ -115,6 +115,23 @@ def test_ci_runs_both_commands_of_the_first_screen_and_the_tests_that_the_second
     assert "`pytest -m life`" in README
 
 
+@pytest.mark.parametrize("programs", [{}, {"apt-get": 100, "id": 0}, {"apt-get": 0, "id": 0}])
+def test_set_up_without_python_or_rights_ends_with_one_sentence_that_says_what_is_needed(
+    tmp_path: Path, programs: dict[str, int]
+) -> None:
+    for name, status in {"python3": 1, **programs}.items():
+        said = "1000" if name == "id" else "E: Could not open lock file"
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{said}'\nexit {status}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", ROOT / ".ci" / "venv"],
+        cwd=tmp_path, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    (last,) = done.stderr.splitlines()
+    assert last.startswith("memsyncd needs Python 3.11 or newer with its module venv; install that")
+
+
 def test_every_event_of_the_log_is_documented_and_no_other() -> None:
     table = REFERENCE.partition("## What the log may say")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
