@@ -44,7 +44,9 @@ _META: Final = {
 
 # --- what clients send and accept ---------------------------------------------------------------
 
-CLIENTS: Final = ("claude-code", "codex", "cursor", "gemini")
+CLIENTS: Final = ("claude-code", "codex", "cursor", "gemini", "opencode", "vscode")
+COMPACT_CLIENTS: Final = ("claude-code", "opencode")
+"""The clients that take a text before a compaction."""
 SESSION_START, USER_PROMPT = "session-start", "user-prompt"
 POST_TOOL_USE, PRE_COMPACT, STOP = "post-tool-use", "pre-compact", "stop"
 EVENTS: Final = (SESSION_START, USER_PROMPT, POST_TOOL_USE, PRE_COMPACT, STOP)
@@ -72,17 +74,21 @@ _ANSWER_NAMES: Final = {
         "claude-code": "SessionStart",
         "codex": "SessionStart",
         "gemini": "SessionStart",
+        "opencode": "SessionStart",
+        "vscode": "SessionStart",
     },
     USER_PROMPT: {
         "claude-code": "UserPromptSubmit",
         "codex": "UserPromptSubmit",
         "gemini": "BeforeAgent",
+        "opencode": "UserPromptSubmit",
+        "vscode": "UserPromptSubmit",
     },
 }
 _GEMINI_EVENTS: Final = frozenset({"BeforeAgent", "AfterAgent", "AfterTool", "PreCompress"})
 # The names of a value. The first name with a value counts.
 FIELDS: Final = {
-    "run": ("session_id", "conversation_id"),
+    "run": ("session_id", "conversation_id", "sessionId"),
     "source": ("source",),
     "folder": ("cwd", "workspace_roots"),
     "prompt": ("prompt",),
@@ -127,7 +133,9 @@ def render_answer(client: str, event: str, text: str) -> dict[str, Any] | None:
     name = _ANSWER_NAMES.get(event, {}).get(client)
     if name is None:
         return None
-    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+    answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+    # A Copilot session of VS Code reads the field outside, a local session the one inside.
+    return {**answer, "additionalContext": text} if client == "vscode" else answer
 
 
 def read_answer(answer: object) -> str:
@@ -269,7 +277,7 @@ def _find_answer(event: str, args: Args, console: Console) -> str:
     name = SESSION_START if event == PRE_COMPACT else event
     if client == "cursor" and event != SESSION_START:
         raise NothingToAnswer(f"{client} takes no text from this hook")
-    if event == PRE_COMPACT and client != "claude-code":
+    if event == PRE_COMPACT and client not in COMPACT_CLIENTS:
         raise NothingToAnswer(f"{client} takes no text from this hook")
     # Before a compaction, the question is only whether there is a memory.
     sent = {**fields, "session_id": ""} if event == PRE_COMPACT else fields

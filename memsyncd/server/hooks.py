@@ -47,10 +47,10 @@ SIGNAL_WAIT_S = 0.5
 """How long a prompt waits for its signals; without them, it gets its memory."""
 SOLUTIONS = ("resolved_by", "resolves")
 """The relations that a prompt's answer follows, so that an error comes with its solution."""
-STARTS_ANEW = frozenset({"", "startup", "clear", "compact"})
+STARTS_ANEW = frozenset({"", "new", "startup", "clear", "compact"})
 """The sources of a session whose model does not have earlier answers."""
 RESUMES = frozenset({"resume", "clear", "compact"})
-HOOK_CLIENTS = ("claude-code", "codex", "cursor", "gemini")
+HOOK_CLIENTS = ("claude-code", "codex", "cursor", "gemini", "opencode", "vscode")
 
 Ask = Callable[[str, Params], Awaitable[Any]]
 """Calls one of memsyncd's own methods."""
@@ -386,6 +386,8 @@ def name_agent(client: str) -> str:
     """Return the name of an agent by the name that its client gives itself to a server. Codex,
     Gemini CLI and Cursor add words to the name that their hooks have.
     """
+    if client.startswith("Visual Studio Code"):
+        return "vscode"
     return next((name for name in HOOK_CLIENTS if client.startswith(name)), client)
 
 

@@ -69,15 +69,29 @@ def test_a_client_is_told_by_its_fields(fields: dict[str, Any], client: str) -> 
         ("claude-code", "user-prompt", "UserPromptSubmit"),
         ("codex", "user-prompt", "UserPromptSubmit"),
         ("gemini", "user-prompt", "BeforeAgent"),
+        ("opencode", "session-start", "SessionStart"),
+        ("opencode", "user-prompt", "UserPromptSubmit"),
     ],
 )
-def test_text_is_fieldsunder_the_clients_name_of_the_event(
+def test_text_is_given_under_the_clients_name_of_the_event(
     client: str, event: str, answer: str
 ) -> None:
     assert render_answer(client, event, "x") == {
         "hookSpecificOutput": {"hookEventName": answer, "additionalContext": "x"}
     }
     assert render_answer(client, event, "") is None
+
+
+@pytest.mark.parametrize(
+    ("event", "name"), [("session-start", "SessionStart"), ("user-prompt", "UserPromptSubmit")]
+)
+def test_each_kind_of_session_in_vscode_finds_the_text(event: str, name: str) -> None:
+    assert render_answer("vscode", event, "x") == {
+        "hookSpecificOutput": {"hookEventName": name, "additionalContext": "x"},
+        "additionalContext": "x",
+    }
+    fields = {"sessionId": "s-1", "hookEventName": name, "timestamp": "", "cwd": "/p"}
+    assert read_field(fields, "run") == "s-1"
 
 
 def test_cursor_takes_text_at_the_start_of_a_session_alone() -> None:
