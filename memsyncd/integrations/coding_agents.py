@@ -4,18 +4,19 @@ that memsyncd writes into them.
 A piece is a whole file, a member or an item of a JSON file, a table of a TOML file, or a section of
 a markdown file. A piece is found again by its name, its command or its sentences. In values,
 `@program` stands for the path of memsyncd, `@args` for the words that follow it, and `@shell WORDS`
-for all of these as a line of a shell. `$NAME|PATH` stands for the folder in the variable NAME, else
-for PATH.
+for all of these as a line of a shell. In a text, `["@command"]` stands for the path and the words
+as a list in JSON. `$NAME|PATH` stands for the folder in the variable NAME, else for PATH.
 """
 
 from __future__ import annotations
 
 import json
+import pathlib
 import re
 import shlex
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from memsyncd.dirs import VARIABLES
@@ -64,13 +65,14 @@ class Member:
 class ListItem:
     """An item of a list in a JSON file. A hook is recognised by its command, alone or within a
     group. If `is_shared`, the item may be the user's own, so it does not show that memsyncd is
-    installed.
+    installed. If `is_retired`, an earlier memsyncd wrote the item, and a renewal removes it.
     """
 
     path: str
     names: tuple[str, ...]
     value: Any
     is_shared: bool = False
+    is_retired: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,17 +95,28 @@ class Prose:
 Piece = File | Member | ListItem | Table | Prose
 
 
+CAPTURE, READS = "capture", "reads"
+"""The extras: hooks that write memories, and permission for the tools that only read. A renewal
+keeps an extra that is installed.
+"""
+
+
 @dataclass(frozen=True)
 class AgentClient:
-    """One client. `scopes` has the pieces of each scope, the default scope first. `capture` has the
-    further pieces of the hooks that capture, for the same scopes.
+    """A coding agent: for each scope the pieces that connect it, and those of its extras. The first
+    scope is the default.
     """
 
     title: str
     scopes: dict[str, tuple[Piece, ...]]
-    capture: dict[str, tuple[Piece, ...]]
     verify: str
     """How a user sees that it works."""
+    programs: tuple[str, ...]
+    """The names of its program."""
+    folders: tuple[str, ...]
+    """Folders that exist if it is installed."""
+    extras: dict[str, dict[str, tuple[Piece, ...]]] = field(default_factory=dict)
+    """By extra and scope."""
     note: str = ""
     passes: tuple[str, ...] = ()
     """The environment's variables that the client passes on to servers; empty for all of them."""
@@ -112,6 +125,11 @@ class AgentClient:
     hooks.
     """
 
+
+READ_TOOLS: Final = ("memory_search", "memory_context", "memory_get")
+"""The tools that only read. Codex and VS Code run these without a question, because the server
+marks them; the other clients need a permission.
+"""
 
 _STDIO = {"command": "@program", "args": ["@args", "mcp"]}
 # Sentences are found again by their words. If you change a sentence, let the old one be removed,
@@ -256,13 +274,55 @@ def _gemini(folder: str) -> tuple[Piece, ...]:
     )
 
 
-def _opencode(path: str) -> tuple[Piece, ...]:
+def _gemini_reads(folder: str) -> tuple[Piece, ...]:
+    return (File(f"{folder}/policies/memsyncd.toml", _GEMINI_POLICY),)
+
+
+_GEMINI_POLICY: Final = f"""\
+# memsyncd: these tools only read memory. Written by `memsyncd integrate gemini --allow-reads`.
+[[rule]]
+mcpName = "{SERVER_NAME}"
+toolName = {json.dumps(READ_TOOLS)}
+decision = "allow"
+priority = 100
+"""
+
+
+def _opencode(path: str, folder: str) -> tuple[Piece, ...]:
     command = ["@program", "@args", "mcp"]
     server = {"type": "local", "command": command, "enabled": True}
+    plugin = pathlib.Path(__file__).with_name("opencode_plugin.js").read_text("utf-8")
     return (
         Member(path, ("mcp", SERVER_NAME), server),
-        # opencode has no hook for the start of a session, so it reads the note itself.
-        ListItem(path, ("instructions",), "MEMORY.md", is_shared=True),
+        # Before memsyncd had a plugin, opencode read the note itself.
+        ListItem(path, ("instructions",), "MEMORY.md", is_shared=True, is_retired=True),
+        File(f"{folder}/plugins/memsyncd.js", plugin),
+    )
+
+
+def _opencode_reads(path: str) -> tuple[Piece, ...]:
+    # The last rule that fits a tool wins.
+    return tuple(
+        Member(path, ("permission", f"{SERVER_NAME}_{tool}"), "allow") for tool in READ_TOOLS
+    )
+
+
+def _claude_reads(folder: str) -> tuple[Piece, ...]:
+    prefix = f"mcp__plugin_memsyncd_{SERVER_NAME}__"
+    return tuple(
+        ListItem(f"{folder}/settings.json", ("permissions", "allow"), prefix + tool, is_shared=True)
+        for tool in READ_TOOLS
+    )
+
+
+def _vscode(settings: str, hooks: str, server: dict[str, Any]) -> tuple[Piece, ...]:
+    events = {"SessionStart": "session-start", "UserPromptSubmit": "user-prompt"}
+    commands = {
+        event: [_command(f"{name} --client vscode", timeout=10)] for event, name in events.items()
+    }
+    return (
+        Member(f"{settings}/mcp.json", ("servers", SERVER_NAME), {"type": "stdio", **server}),
+        File(f"{hooks}/memsyncd.json", {"hooks": commands}),
     )
 
 
@@ -282,26 +342,35 @@ _GEMINI_CAPTURE = {"AfterTool": "post-tool-use", "AfterAgent": "stop"}
 CLIENTS: Final[dict[str, AgentClient]] = {
     "claude-code": AgentClient(
         title="Claude Code",
+        programs=("claude",),
+        folders=(_CLAUDE_HOME,),
         scopes={
             USER: _plugin(f"{_CLAUDE_HOME}/skills/memsyncd"),
             PROJECT: _plugin(".claude/skills/memsyncd"),
         },
-        capture={
-            USER: _plugin_capture(f"{_CLAUDE_HOME}/skills/memsyncd"),
-            PROJECT: _plugin_capture(".claude/skills/memsyncd"),
+        extras={
+            CAPTURE: {
+                USER: _plugin_capture(f"{_CLAUDE_HOME}/skills/memsyncd"),
+                PROJECT: _plugin_capture(".claude/skills/memsyncd"),
+            },
+            READS: {USER: _claude_reads(_CLAUDE_HOME), PROJECT: _claude_reads(".claude")},
         },
         verify="`claude mcp list` shows plugin:memsyncd:memsyncd as connected",
         note="A running session loads it with /reload-plugins.",
     ),
     "codex": AgentClient(
         title="Codex",
+        programs=("codex",),
+        folders=(_CODEX_HOME,),
         scopes={
             USER: _codex(_CODEX_HOME, f"{_CODEX_HOME}/AGENTS.md"),
             PROJECT: _codex(".codex", "AGENTS.md"),
         },
-        capture={
-            USER: _hooks(f"{_CODEX_HOME}/hooks.json", "codex", _CODEX_CAPTURE, timeout=10),
-            PROJECT: _hooks(".codex/hooks.json", "codex", _CODEX_CAPTURE, timeout=10),
+        extras={
+            CAPTURE: {
+                USER: _hooks(f"{_CODEX_HOME}/hooks.json", "codex", _CODEX_CAPTURE, timeout=10),
+                PROJECT: _hooks(".codex/hooks.json", "codex", _CODEX_CAPTURE, timeout=10),
+            }
         },
         verify="`codex mcp list` shows memsyncd as enabled",
         note="Codex asks once whether it may run the hooks: /hooks shows and trusts them.",
@@ -321,51 +390,56 @@ CLIENTS: Final[dict[str, AgentClient]] = {
             "__CF_USER_TEXT_ENCODING",
         ),
     ),
-    "cursor": AgentClient(
-        title="Cursor",
-        scopes={PROJECT: _cursor(".cursor", _IN_FOLDER), USER: _cursor("~/.cursor", _STDIO)},
-        capture={PROJECT: _cursor_capture(".cursor"), USER: _cursor_capture("~/.cursor")},
-        verify="Settings, MCP shows memsyncd with a green dot and its tools",
-        note="Cursor asks once whether it may run a server of the project.",
-    ),
-    "vscode": AgentClient(
-        title="VS Code",
-        scopes={
-            PROJECT: (
-                Member(
-                    ".vscode/mcp.json", ("servers", SERVER_NAME), {"type": "stdio", **_IN_FOLDER}
-                ),
-                Prose("AGENTS.md", _GUIDE),
-            ),
-            USER: (
-                Member(
-                    f"{_VSCODE_HOME}/mcp.json",
-                    ("servers", SERVER_NAME),
-                    {"type": "stdio", **_STDIO},
-                ),
-            ),
-        },
-        capture={},
-        verify="the command `MCP: List Servers` shows memsyncd as running",
-        note="VS Code asks once whether it trusts the server.",
-    ),
     "gemini": AgentClient(
         title="Gemini CLI",
+        programs=("gemini",),
+        folders=("~/.gemini",),
         scopes={USER: _gemini("~/.gemini"), PROJECT: _gemini(".gemini")},
-        capture={
-            USER: _hooks("~/.gemini/settings.json", "gemini", _GEMINI_CAPTURE, timeout=10_000),
-            PROJECT: _hooks(".gemini/settings.json", "gemini", _GEMINI_CAPTURE, timeout=10_000),
+        extras={
+            CAPTURE: {
+                USER: _hooks("~/.gemini/settings.json", "gemini", _GEMINI_CAPTURE, timeout=10_000),
+                PROJECT: _hooks(".gemini/settings.json", "gemini", _GEMINI_CAPTURE, timeout=10_000),
+            },
+            # Gemini CLI reads the policies of the user alone.
+            READS: {USER: _gemini_reads("~/.gemini")},
         },
         verify="`gemini mcp list` shows memsyncd as Connected",
     ),
     "opencode": AgentClient(
         title="opencode",
+        programs=("opencode",),
+        folders=(f"{_CONFIG_HOME}/opencode",),
         scopes={
-            USER: _opencode(f"{_CONFIG_HOME}/opencode/opencode.json"),
-            PROJECT: _opencode("opencode.json"),
+            USER: _opencode(f"{_CONFIG_HOME}/opencode/opencode.json", f"{_CONFIG_HOME}/opencode"),
+            PROJECT: _opencode("opencode.json", ".opencode"),
         },
-        capture={},
+        extras={
+            READS: {
+                USER: _opencode_reads(f"{_CONFIG_HOME}/opencode/opencode.json"),
+                PROJECT: _opencode_reads("opencode.json"),
+            }
+        },
         verify="`opencode mcp list` shows memsyncd as connected",
+    ),
+    "cursor": AgentClient(
+        title="Cursor",
+        programs=("cursor", "cursor-agent"),
+        folders=("~/.cursor",),
+        scopes={PROJECT: _cursor(".cursor", _IN_FOLDER), USER: _cursor("~/.cursor", _STDIO)},
+        extras={CAPTURE: {PROJECT: _cursor_capture(".cursor"), USER: _cursor_capture("~/.cursor")}},
+        verify="Settings, MCP shows memsyncd with a green dot and its tools",
+        note="Cursor asks once whether it may run a server of the project.",
+    ),
+    "vscode": AgentClient(
+        title="VS Code",
+        programs=("code", "code-insiders"),
+        folders=(_VSCODE_HOME,),
+        scopes={
+            PROJECT: (*_vscode(".vscode", ".github/hooks", _IN_FOLDER), Prose("AGENTS.md", _GUIDE)),
+            USER: _vscode(_VSCODE_HOME, "~/.copilot/hooks", _STDIO),
+        },
+        verify="the command `MCP: List Servers` shows memsyncd as running",
+        note="VS Code asks once whether it trusts the server.",
     ),
 }
 
@@ -408,11 +482,24 @@ class ConfiguredServer:
     names: tuple[str, ...]
 
 
-def install(text: str | None, pieces: Iterable[Piece], program: Invocation) -> str:
-    """Return the text of a file with these pieces in it. Raises Unreadable."""
+def install(
+    text: str | None,
+    pieces: Iterable[Piece],
+    program: Invocation,
+    before: str | None = None,
+    *,
+    is_renewal: bool = False,
+) -> str:
+    """Return the text of a file with these pieces in it. A renewal removes retired pieces, unless
+    the text from `before` memsyncd wrote into the file has them. Raises Unreadable.
+    """
     text = text or ""
     for piece in pieces:
-        text = _install_piece(_remove_marks(text, piece), piece, program)
+        text = _remove_marks(text, piece)
+        if not (isinstance(piece, ListItem) and piece.is_retired):
+            text = _install_piece(text, piece, program)
+        elif is_renewal:
+            text = _uninstall_piece(text, piece, program, before)
     return text
 
 
@@ -439,9 +526,33 @@ def uninstall(
     return text if before is not None or "".join(text.split()) not in ("", "{}") else None
 
 
-def is_installed(text: str, pieces: Iterable[Piece], program: Invocation) -> bool:
-    """True if the text has any of these pieces, of any version. Raises Unreadable."""
-    return any(_is_piece_in(text, piece, program) for piece in pieces)
+def is_installed(
+    text: str, pieces: Iterable[Piece], program: Invocation, *, counts_shared: bool = False
+) -> bool:
+    """Return whether the text has any of these pieces, of any version; a shared piece only counts
+    if `counts_shared`. Raises Unreadable.
+    """
+    return any(_is_piece_in(text, piece, program, counts_shared=counts_shared) for piece in pieces)
+
+
+def has_extra(text: str, pieces: Sequence[Piece], program: Invocation) -> bool:
+    """Return whether the text has all these pieces of an extra, of any version. Raises
+    Unreadable.
+    """
+    return bool(pieces) and all(
+        _has_members(text, piece.content)
+        if isinstance(piece, File)
+        else _is_piece_in(text, piece, program, counts_shared=True)
+        for piece in pieces
+    )
+
+
+def _has_members(text: str, content: Any) -> bool:
+    """Return whether a file of memsyncd's own has the events of these hooks."""
+    if not isinstance(content, dict):
+        return "memsyncd" in text
+    node = find_node(text, ("hooks",))
+    return node is not None and {part.name for part in node.parts} >= set(content["hooks"])
 
 
 def read_server(text: str, pieces: Iterable[Piece]) -> ConfiguredServer | None:
@@ -509,8 +620,11 @@ def _uninstall_piece(text: str, piece: Piece, program: Invocation, before: str |
             while places := _find_items(text, piece, program):
                 text = remove_part(text, places[-1], keep)
         case Member() if not piece.is_shared:
+            own = find_node(before or "", piece.names)
             while find_node(text, piece.names) is not None:
                 text = remove_part(text, piece.names, keep)
+            if own is not None:
+                text = set_member(text, piece.names, read_json(before or "", own))
     return text
 
 
@@ -519,7 +633,7 @@ def _install_piece(text: str, piece: Piece, program: Invocation) -> str:
         case File():
             value = fill(piece.content, program.command, program.version)
             if isinstance(value, str):
-                return value
+                return value.replace('["@command"]', json.dumps(program.command))
             return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
         case Prose():
             return add_prose(text, piece.text)
@@ -588,7 +702,7 @@ def _is_own_hook(hook: Any) -> bool:
     )
 
 
-def _is_piece_in(text: str, piece: Piece, program: Invocation) -> bool:
+def _is_piece_in(text: str, piece: Piece, program: Invocation, *, counts_shared: bool) -> bool:
     match piece:
         case File():
             return "memsyncd" in text
@@ -596,6 +710,10 @@ def _is_piece_in(text: str, piece: Piece, program: Invocation) -> bool:
             return find_table(text, piece.names) is not None or remove_marks(text) != text
         case Prose():
             return remove_prose(text, piece.text) != text or remove_marks(text) != text
-        case Member():
-            return not piece.is_shared and find_node(text, piece.names) is not None
-    return not piece.is_shared and bool(_find_items(text, piece, program))
+    if (piece.is_shared and not counts_shared) or (
+        isinstance(piece, ListItem) and piece.is_retired
+    ):
+        return False
+    if isinstance(piece, Member):
+        return find_node(text, piece.names) is not None
+    return bool(_find_items(text, piece, program))

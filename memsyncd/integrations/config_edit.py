@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Any
 
 Path = tuple[str | int, ...]
@@ -293,6 +294,49 @@ def _unit(text: str) -> str:
 
 def _line_end(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
+
+
+# --- taking a change back -----------------------------------------------------------------------
+
+_TOKEN = re.compile(r'\n[ \t]*|[^\S\n]+|"(?:[^"\\\n]|\\.)*"|\w+|.')
+
+
+def take_back(before: str, written: str, now: str) -> str | None:
+    """Return the text as it is now without the change from `before` to `written`; None if another
+    program has since changed the same places.
+
+    Unlike a removal of values, this also brings the layout of lists and objects back.
+    """
+    old, base, new = (_TOKEN.findall(text) for text in (before, written, now))
+    places: dict[int, int] = {}
+    for at, place, size in SequenceMatcher(None, base, new, autojunk=False).get_matching_blocks():
+        places.update((at + step, place + step) for step in range(size))
+    changes = SequenceMatcher(None, base, old, autojunk=False).get_opcodes()
+    for kind, start, end, old_start, old_end in reversed(changes):
+        if kind == "equal":
+            continue
+        # The changed tokens, and a token on each side.
+        around = [places.get(at) for at in range(max(start - 1, 0), min(end + 1, len(base)))]
+        first = around[0]
+        if first is None or around != list(range(first, first + len(around))):
+            return None
+        place = first + min(start, 1)
+        new[place : place + end - start] = old[old_start:old_end]
+    return "".join(new)
+
+
+def has_same_values(text: str, other: str) -> bool:
+    """Return whether two texts have the same values in JSON, or in TOML."""
+    for read in (_read_json_text, read_toml):
+        try:
+            return bool(read(text) == read(other))
+        except Unreadable:
+            continue
+    return False
+
+
+def _read_json_text(text: str) -> Any:
+    return read_json(text, parse_json(text))
 
 
 # --- TOML ---------------------------------------------------------------------------------------

@@ -207,7 +207,7 @@ AGENTS: dict[str, Agent] = {
     "gemini": make_gemini,
 }
 # Agents with a hook that adds memory to a prompt.
-PROMPTED = {"claude-code", "codex", "gemini"}
+PROMPTED = {"claude-code", "codex", "gemini", "opencode"}
 
 
 def integrate(stage: Stage, name: str, *words: str) -> str:

@@ -15,15 +15,16 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
 
 import memsyncd.__main__
+from memsyncd.cli import agent_check
 from memsyncd.cli.main import main
 from memsyncd.dirs import find_user_dirs
-from memsyncd.integrations.coding_agents import CLIENTS
+from memsyncd.integrations.coding_agents import CAPTURE, CLIENTS, READ_TOOLS, READS
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home, Place
@@ -40,6 +41,18 @@ STRICT = (
 )
 MARKDOWN = "# Rules\n\nBe kind."
 BROKEN = {".json": '{"mcpServers": ', ".toml": "[mcp_servers\n"}
+
+
+ask_server = agent_check.ask_server
+_ANSWERS: dict[tuple[str, ...], tuple[dict[str, Any], str]] = {}
+
+
+def ask_once(words: list[str], env: dict[str, str]) -> tuple[dict[str, Any], str]:
+    """Ask as the program does, but the same command once for all tests: an answer takes long."""
+    key = tuple(words)
+    if key not in _ANSWERS:
+        _ANSWERS[key] = ask_server(words, env)
+    return _ANSWERS[key]
 
 
 class Agent:
@@ -59,6 +72,9 @@ class Agent:
         out, errors = io.StringIO(), io.StringIO()
         with (
             contextlib.chdir(self.project),
+            mock.patch.object(
+                agent_check, "ask_server", ask_once if "--check" not in words else ask_server
+            ),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(errors),
             mock.patch.dict(os.environ, self.env, clear=True),
@@ -84,7 +100,7 @@ class Agent:
 
     def list_targets(self, client: str, scope: str) -> list[Path]:
         """The files that the client's integration writes."""
-        done = self.run(client, "--scope", scope, "--print")
+        done = self.run(client, "--scope", scope, "--diff")
         assert done.returncode == 0, done.stderr
         found = re.findall(r"^\+\+\+ (/.*)$", done.stdout, re.MULTILINE)
         return [Path(path) for path in dict.fromkeys(found)]
@@ -92,7 +108,7 @@ class Agent:
     def write_own(self, client: str, scope: str) -> None:
         """Files as a user may have them."""
         for path in self.list_targets(client, scope):
-            if "skills/memsyncd" in str(path):
+            if "skills/memsyncd" in str(path) or path.stem == "memsyncd":
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             texts = {".toml": TOML, ".md": MARKDOWN}
@@ -108,22 +124,25 @@ def agent(tmp_path: Path, home: Home, daemon: Daemon) -> Agent:
 
 
 @pytest.mark.parametrize(("client", "scope"), SCOPES)
-@pytest.mark.parametrize("more", [(), ("--capture",)])
+@pytest.mark.parametrize("extra", ["", CAPTURE, READS])
 def test_integrate_and_remove_leave_each_byte(
-    agent: Agent, client: str, scope: str, more: tuple[str, ...]
+    agent: Agent, client: str, scope: str, extra: str
 ) -> None:
-    if more and not CLIENTS[client].capture:
-        assert agent.run(client, "--yes", *more).returncode == 2
+    more = {"": [], CAPTURE: ["--capture"], READS: ["--allow-reads"]}[extra]
+    if extra and scope not in CLIENTS[client].extras.get(extra, {}):
+        assert agent.run(client, "--scope", scope, "--yes", *more).returncode == 2
         return
     agent.write_own(client, scope)
     before = agent.read()
     words = (client, "--scope", scope, "--yes", *more)
     done = agent.run(*words)
     assert done.returncode == 0, done.stderr
-    assert "verify: memsyncd integrate" in done.stderr
+    assert "✓ memsyncd answers" in done.stdout
     after = agent.read()
     assert after != before
     assert agent.run(*words).stderr == "nothing to change: connected\n"
+    # A renewal keeps the extras.
+    assert agent.run(client, "--scope", scope, "--yes").stderr == "nothing to change: connected\n"
     assert agent.read() == after
     assert agent.run(client, "--scope", scope, "--remove", "--yes").returncode == 0
     assert agent.read() == before
@@ -174,16 +193,6 @@ def test_an_update_keeps_the_copy_of_the_first_time(agent: Agent) -> None:
     assert agent.run("gemini", "--yes").returncode == 0
     assert agent.run("gemini", "--remove", "--yes").returncode == 0
     assert agent.read() == before
-
-
-def test_without_the_option_capturing_ends(agent: Agent) -> None:
-    path = agent.home / ".codex" / "hooks.json"
-    assert agent.run("codex", "--yes").returncode == 0
-    plain = path.read_text()
-    assert agent.run("codex", "--yes", "--capture").returncode == 0
-    assert "hook stop" in path.read_text()
-    assert agent.run("codex", "--yes").returncode == 0
-    assert json.loads(path.read_text()) == json.loads(plain)
 
 
 CODEX = '# mine\nmodel = "m"\n\n[mcp_servers.other]\ncommand = "true"\nenabled = false\n'
@@ -274,7 +283,7 @@ def test_an_empty_folder_that_was_there_stays(agent: Agent, client: str) -> None
     before = sorted(agent.home.parent.rglob("*"))
     assert agent.run(client, "--yes").returncode == 0
     # A renewal does not take its own folders for the user's.
-    assert agent.run(client, "--yes", *(["--capture"] if CLIENTS[client].capture else []))
+    assert agent.run(client, "--yes", *(["--capture"] if CAPTURE in CLIENTS[client].extras else []))
     assert agent.run(client, "--remove", "--yes").returncode == 0
     state = Path(find_user_dirs(agent.env).state_dir)
     own = {state, *state.parents}
@@ -291,10 +300,9 @@ def test_nothing_is_written_without_a_terminal_or_yes(agent: Agent) -> None:
     before = agent.read()
     done = agent.run("codex")
     assert done.returncode == 6
-    assert "+[mcp_servers.memsyncd]" in done.stdout
-    assert f"create {path.with_name('hooks.json')} (26 lines)\n" in done.stdout
-    assert "add --yes" in done.stderr
-    shown = agent.run("codex", "--print").stdout
+    assert "  change    ~/.codex/config.toml\n  create    ~/.codex/hooks.json\n" in done.stdout
+    assert "to do this: memsyncd integrate codex --yes" in done.stderr
+    shown = agent.run("codex", "--diff").stdout
     assert "+[mcp_servers.memsyncd]" in shown
     assert "hook session-start --client codex" in shown
     assert agent.read() == before
@@ -303,13 +311,13 @@ def test_nothing_is_written_without_a_terminal_or_yes(agent: Agent) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("--print", "--remove"),
+        ("--diff", "--remove"),
         ("--json",),
         ("--check", "--yes"),
         ("--check", "--capture"),
         ("--remove", "--capture"),
         ("--remove", "--service"),
-        ("--print", "--service"),
+        ("--diff", "--service"),
     ],
 )
 def test_an_option_that_would_be_ignored_is_refused(agent: Agent, words: tuple[str, ...]) -> None:
@@ -344,26 +352,13 @@ def test_a_project_is_told_that_its_files_name_a_path_of_this_machine(
     assert "not on the PATH" not in agent.run(*words).stderr
 
 
-@pytest.mark.parametrize(("answer", "is_written"), [("y", True), ("", False), ("no", False)])
+@pytest.mark.parametrize(("answer", "is_written"), [("y", True), ("", False), ("nr", False)])
 def test_a_terminal_is_asked(agent: Agent, answer: str, is_written: bool) -> None:
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [*PROGRAM, "integrate", "codex"],
-        cwd=agent.project,
-        env=agent.env,
-        stdin=follower,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    os.close(follower)
-    os.write(leader, f"{answer}\n".encode())
-    _, errors = process.communicate(timeout=LIMIT_S)
-    os.close(leader)
-    assert b"[y/N]" in errors
-    assert (process.returncode == 0) == is_written
+    status, _, errors = answer_question(agent, f"{answer}\n", "codex")
+    assert "Write 3 files? [y/N; d: show the text]" in errors
+    assert (status == 0) == is_written
     assert bool(agent.read()) == is_written
-    remove = [*PROGRAM, "integrate", "codex", "--remove", "--yes"]
-    subprocess.run(remove, cwd=agent.project, env=agent.env, timeout=LIMIT_S, check=True)
+    assert agent.run("codex", "--remove", "--yes").returncode == 0
     assert agent.read() == {}
 
 
@@ -382,8 +377,8 @@ def test_a_file_that_changes_while_the_user_is_asked_is_left(agent: Agent) -> No
     )
     os.close(follower)
     assert process.stdout is not None
-    # The diff is shown once the file is read.
-    assert process.stdout.readline().startswith(b"--- ")
+    # The screen is shown once the file is read.
+    assert process.stdout.readline().startswith(b"Gemini CLI ")
     path.write_text("{}")
     os.write(leader, b"y\n")
     _, errors = process.communicate(timeout=LIMIT_S)
@@ -392,6 +387,136 @@ def test_a_file_that_changes_while_the_user_is_asked_is_left(agent: Agent) -> No
     assert b"has changed meanwhile" in errors
     assert path.read_text() == "{}"
     assert not agent.list_copies()
+
+
+# --- without a name ---
+
+
+def add_programs(agent: Agent, folder: Path, *names: str) -> None:
+    """Put programs of these names on the PATH, beside those that a shell needs."""
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    agent.env["PATH"] = f"{folder}:/nowhere"
+
+
+def answer_question(agent: Agent, answer: str, *words: str) -> tuple[int, str, str]:
+    """Run the command on a terminal, and answer its question."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, "integrate", *words],
+        cwd=agent.project,
+        env=agent.env,
+        stdin=follower,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(follower)
+    os.write(leader, answer.encode())
+    out, errors = process.communicate(timeout=LIMIT_S)
+    os.close(leader)
+    return process.returncode, out, errors
+
+
+def test_every_agent_of_the_machine_is_connected_by_one_answer_and_disconnected_by_one(
+    agent: Agent, tmp_path: Path
+) -> None:
+    add_programs(agent, tmp_path / "programs", "claude", "gemini", "opencode", "code")
+    for client in ("gemini", "codex", "opencode"):
+        agent.write_own(client, "user")
+    settings = agent.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"model": "m", "permissions": {"allow": ["Read"]}}, indent=2))
+    before = agent.read()
+    screen = agent.run()
+    assert screen.returncode == 6
+    assert agent.read() == before
+    titles = re.findall(r"^(\S.{12}) connect", screen.stdout, re.MULTILINE)
+    # Codex has no program here, but a folder.
+    assert [title.strip() for title in titles] == [
+        *("Claude Code", "Codex", "Gemini CLI", "opencode", "VS Code")
+    ]
+    assert "not found     cursor\n" in screen.stdout
+    assert max(map(len, screen.stdout.splitlines())) <= 80
+    status, out, errors = answer_question(agent, "d\nyr\n")
+    assert status == 0, errors
+    assert out.count("✓ memsyncd answers") == 5
+    assert "+[mcp_servers.memsyncd]" in out  # the text, as the first answer wanted
+    allowed = json.loads(settings.read_text())["permissions"]["allow"]
+    prefix = "mcp__plugin_memsyncd_memsyncd__"
+    assert allowed == ["Read", *(prefix + tool for tool in READ_TOOLS)]
+    assert agent.run("--yes").stderr == "nothing to change: connected\n"
+    checked = json.loads(agent.run("--check", "--json").stdout)
+    assert [found["is_connected"] for found in checked["agents"]] == [True] * 5
+    # Each client writes its own file meanwhile.
+    edits = {
+        settings: ('"m"', '"n"'),
+        agent.home / ".codex" / "config.toml": ('model = "m"', 'model = "n"'),
+        agent.home / ".gemini" / "settings.json": ('"dark"', '"light"'),
+        agent.home / ".config" / "opencode" / "opencode.json": ('"A.md"', '"B.md"'),
+    }
+    expected = dict(before)
+    for path, (old, new) in edits.items():
+        name = str(path.relative_to(agent.home.parent))
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+        expected[name] = before[name].replace(old.encode(), new.encode())
+    assert agent.run("--remove", "--yes").returncode == 0
+    left = agent.read()
+    assert [name for name in expected if left.get(name) != expected[name]] == []
+    assert set(left) == set(expected)
+    assert agent.run("--remove", "--yes").stderr == "no agent is connected\n"
+
+
+def test_an_agent_whose_file_is_broken_does_not_keep_the_others(
+    agent: Agent, tmp_path: Path
+) -> None:
+    add_programs(agent, tmp_path / "programs", "gemini", "codex")
+    path = agent.home / ".gemini" / "settings.json"
+    path.parent.mkdir()
+    path.write_text(BROKEN[".json"])
+    done = agent.run("--yes")
+    assert done.returncode == 6
+    assert (
+        "Gemini CLI    cannot be connected\n  ~/.gemini/settings.json stays as it is" in done.stdout
+    )
+    assert "Codex         ✓ memsyncd answers" in done.stdout
+    assert path.read_text() == BROKEN[".json"]
+
+
+def test_without_any_agent_the_command_names_what_it_looked_for(
+    agent: Agent, tmp_path: Path
+) -> None:
+    add_programs(agent, tmp_path / "programs")
+    done = agent.run()
+    assert done.returncode == 1
+    assert "looked for claude, codex, " in done.stderr
+    assert agent.read() == {}
+
+
+def test_in_the_home_folder_no_file_of_a_project_is_written(agent: Agent, tmp_path: Path) -> None:
+    add_programs(agent, tmp_path / "programs", "cursor", "code")
+    agent.project = agent.home
+    screen = agent.run().stdout
+    assert "Cursor        connect in all projects\n" in screen
+    assert "VS Code       connect in all projects\n" in screen
+
+
+def test_a_renewal_replaces_the_note_that_opencode_read_by_its_plugin(agent: Agent) -> None:
+    path = agent.home / ".config" / "opencode" / "opencode.json"
+    assert agent.run("opencode", "--yes").returncode == 0
+    settings = json.loads(path.read_text())
+    path.write_text(json.dumps({**settings, "instructions": ["MEMORY.md"]}))
+    assert "outdated" in agent.run("opencode", "--check").stdout
+    assert agent.run("opencode", "--yes").returncode == 0
+    assert json.loads(path.read_text()) == settings
+    assert agent.run("opencode", "--remove", "--yes").returncode == 0
+    # The note that the user has named stays.
+    agent.write_own("opencode", "user")
+    assert agent.run("opencode", "--yes").returncode == 0
+    assert json.loads(path.read_text())["instructions"] == ["A.md", "MEMORY.md"]
 
 
 # --- files that cannot be edited ---
@@ -418,7 +543,7 @@ def test_a_file_that_cannot_be_edited_stays_as_it_is(agent: Agent, client: str, 
     assert done.returncode == 6, done.stdout
     assert f"{path} stays as it is: " in done.stderr
     assert "→" in done.stderr
-    shown = agent.run(client, "--print")
+    shown = agent.run(client, "--diff")
     assert shown.returncode == 0
     assert f"+++ {path}" in shown.stdout
     assert f"{path} stays as it is: " in shown.stderr

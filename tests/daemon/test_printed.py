@@ -226,7 +226,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         [NAME],
         [],
     ],
-    "integrate": [["cursor", "--print"], ["claude-code", "--check"], [NAME]],
+    "integrate": [["cursor", "--diff"], ["claude-code", "--check"], [NAME]],
     "completion": [["bash"], [NAME]],
     "start": [[], [NAME]],
     "service": [["install", "--print"], [NAME]],

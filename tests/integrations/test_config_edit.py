@@ -18,6 +18,8 @@ from memsyncd.integrations.coding_agents import (
 )
 from memsyncd.integrations.coding_agents import (
     CLIENTS,
+    READ_TOOLS,
+    READS,
     File,
     Invocation,
     Piece,
@@ -42,6 +44,7 @@ from memsyncd.integrations.config_edit import (
     remove_table,
     set_member,
     set_table,
+    take_back,
     update_value,
 )
 
@@ -356,7 +359,7 @@ def list_files() -> list[tuple[str, list[Piece]]]:
     groups = [
         pieces
         for client in CLIENTS.values()
-        for table in (client.scopes, client.capture)
+        for table in (client.scopes, *client.extras.values())
         for pieces in table.values()
     ]
     return [
@@ -370,9 +373,14 @@ def list_files() -> list[tuple[str, list[Piece]]]:
 def test_each_clients_file_is_made_valid_once_and_undone(path: str, pieces: list[Piece]) -> None:
     text = install(None, pieces, PROGRAM)
     assert install(text, pieces, PROGRAM) == text
-    assert is_installed(text, pieces, PROGRAM)
+    assert is_installed(text, pieces, PROGRAM, counts_shared=True)
     if path.endswith(".json"):
         assert "@" not in json.dumps(json.loads(text)).replace("@skills-dir", "")
+    elif path.endswith(".js"):
+        assert f"const COMMAND = {json.dumps(PROGRAM.command)}\n" in text
+    elif path.endswith("policies/memsyncd.toml"):
+        (rule,) = tomllib.loads(text)["rule"]
+        assert rule["toolName"] == list(READ_TOOLS)
     elif path.endswith(".toml"):
         assert tomllib.loads(text)["mcp_servers"]["memsyncd"] == {
             "command": PROGRAM.command[0],
@@ -405,12 +413,15 @@ def edit_settings(value: dict[str, Any], edits: set[str], event: str) -> dict[st
     return value
 
 
-@given(documents(), EDITS, st.sampled_from(["gemini", "codex", "cursor", "opencode"]))
+@given(
+    documents(), EDITS, st.sampled_from(["gemini", "codex", "cursor", "opencode", "claude-code"])
+)
 def test_values_of_other_programs_in_json_stay(
     document: tuple[Any, str], edits: set[str], client: str
 ) -> None:
     value, text = document
-    scope = CLIENTS[client].scopes["user"]
+    reads = CLIENTS[client].extras.get(READS, {}).get("user", ())
+    scope = (*CLIENTS[client].scopes["user"], *reads) if client != "claude-code" else reads
     path = next(piece.path for piece in reversed(scope) if piece.path.endswith(".json"))
     pieces = [piece for piece in scope if piece.path == path]
     event = "sessionStart" if client == "cursor" else "SessionStart"
@@ -520,3 +531,25 @@ def test_words_with_blanks_are_quoted_for_a_shell() -> None:
         "memsyncd",
         "mcp",
     ]
+
+
+@given(documents(), VALUES, st.sampled_from(["gemini", "codex", "cursor", "opencode"]))
+def test_a_change_is_taken_back_to_the_layout_from_before_around_an_edit_of_others(
+    document: tuple[Any, str], value: Any, client: str
+) -> None:
+    settings, text = document
+    assume(isinstance(settings.get("mcpServers", {}), dict))
+    hooks = settings.get("hooks", {})
+    assume(isinstance(hooks, dict) and all(isinstance(items, list) for items in hooks.values()))
+    scope = CLIENTS[client].scopes["user"]
+    path = next(piece.path for piece in reversed(scope) if piece.path.endswith(".json"))
+    written = install(text, [piece for piece in scope if piece.path == path], PROGRAM)
+    assert take_back(text, written, written) == text
+    added = f'"other": {json.dumps(value)},'
+    before, after = (
+        f"{part[:at]}{added}{part[at:]}"
+        for part in (text, written)
+        for at in [parse_json(part).start + 1]
+    )
+    # At the place of a change, another program's edit is not told apart.
+    assert take_back(text, written, after) in (None, before)

@@ -65,7 +65,7 @@ def test_integrate_offers_the_service_in_its_question(user: Manager) -> None:
         assert (done.returncode == 0) == settings.exists(), done.stdout
         return done.stdout
 
-    assert "s: yes, and start memsyncd at each login" in answer("n")
+    assert "s  memsyncd starts at each login" in answer("n")
     assert find_left(user) == []
     assert "start memsyncd at each login: memsyncd service install" in answer("y")
     assert find_left(user) == []
@@ -75,7 +75,7 @@ def test_integrate_offers_the_service_in_its_question(user: Manager) -> None:
     settings.unlink()
     # Nothing is offered that is there already.
     screen = answer("y")
-    assert "Write these changes? [y/N]" in screen
+    assert "[y/N; yr: all of it; d: show the text]" in screen
     assert "service" not in screen
     user.memsyncd("service", "uninstall")
     settings.unlink()
