@@ -36,6 +36,7 @@ from memsyncd.integrations.config_edit import (
     set_table,
     update_value,
 )
+from memsyncd.own_texts import AGENT_GUIDE
 
 USER, PROJECT = "user", "project"
 SERVER_NAME: Final = "memsyncd"
@@ -132,16 +133,6 @@ marks them; the other clients need a permission.
 """
 
 _STDIO = {"command": "@program", "args": ["@args", "mcp"]}
-# Sentences are found again by their words. If you change a sentence, let the old one be removed,
-# too.
-_GUIDE = """\
-## Memory
-
-memsyncd keeps a memory of this project that outlives the conversation. Before you decide something,
-look with the tool `memory_search` whether it was settled earlier; `memory_context` gives what
-memory holds on a task. When a decision, a preference or the cure of an error becomes known, save it
-at once with `memory_remember`, in a few sentences with the reason; never passwords, keys or tokens.
-"""
 _SKILL = f"""\
 ---
 name: memory
@@ -150,7 +141,7 @@ and their cures). Use before deciding something that may have been settled earli
 decision is made.
 ---
 
-{_GUIDE}
+{AGENT_GUIDE}
 - `memory_search` takes words and "phrases", and cites `path:start-end`; `memory_get` reads a
   citation.
 - `memory_agent` keeps the progress of longer work (checkpoint), restores it when the context was
@@ -241,7 +232,7 @@ def _codex(folder: str, agents: str) -> tuple[Piece, ...]:
     return (
         Table(f"{folder}/config.toml", ("mcp_servers", SERVER_NAME), server),
         *_hooks(f"{folder}/hooks.json", "codex", events, timeout=10),
-        Prose(agents, _GUIDE),
+        Prose(agents, AGENT_GUIDE),
     )
 
 
@@ -435,7 +426,10 @@ CLIENTS: Final[dict[str, AgentClient]] = {
         programs=("code", "code-insiders"),
         folders=(_VSCODE_HOME,),
         scopes={
-            PROJECT: (*_vscode(".vscode", ".github/hooks", _IN_FOLDER), Prose("AGENTS.md", _GUIDE)),
+            PROJECT: (
+                *_vscode(".vscode", ".github/hooks", _IN_FOLDER),
+                Prose("AGENTS.md", AGENT_GUIDE),
+            ),
             USER: _vscode(_VSCODE_HOME, "~/.copilot/hooks", _STDIO),
         },
         verify="the command `MCP: List Servers` shows memsyncd as running",

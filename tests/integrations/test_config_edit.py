@@ -14,9 +14,6 @@ from hypothesis import strategies as st
 
 from memsyncd.dirs import VARIABLES
 from memsyncd.integrations.coding_agents import (
-    _GUIDE as GUIDE,
-)
-from memsyncd.integrations.coding_agents import (
     CLIENTS,
     READ_TOOLS,
     READS,
@@ -47,6 +44,7 @@ from memsyncd.integrations.config_edit import (
     take_back,
     update_value,
 )
+from memsyncd.own_texts import AGENT_GUIDE as GUIDE
 
 PROGRAM = Invocation(["/opt/my tools/memsyncd"], "1.2.3")
 VALUE = {"command": "x", "args": ["mcp"]}

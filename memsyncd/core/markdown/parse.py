@@ -64,6 +64,7 @@ from memsyncd.core.model import (
     Section,
 )
 from memsyncd.core.paths import NotePath, is_plain
+from memsyncd.own_texts import is_own_section
 
 TITLE_LIMIT_CHARS = 300
 
@@ -102,7 +103,7 @@ def parse_note(
         aliases=front.aliases,
         meta=front.meta,
         sections=sections,
-        chunks=make_chunks(packer, raw_sections, front.n_lines),
+        chunks=make_chunks(packer, lines, raw_sections, front.n_lines),
         links=make_links(raw_sections, placed),
         block_names=make_block_names(raw_sections, placed),
         problems=(
@@ -251,10 +252,11 @@ def make_links(
 
 
 def make_chunks(
-    packer: Packer, raw_sections: Sequence[RawSection], n_front_lines: int
+    packer: Packer, lines: Sequence[str], raw_sections: Sequence[RawSection], n_front_lines: int
 ) -> tuple[Chunk, ...]:
     """Make the chunks of the sections. Front matter is a chunk of its own, so that a search finds
-    its lines and no other text is mixed with them.
+    its lines and no other text is mixed with them. A section that memsyncd has written for agents
+    has no chunk.
     """
     chunks: list[Chunk] = []
     if n_front_lines:
@@ -262,7 +264,8 @@ def make_chunks(
             packer.pack(raw_sections[0].anchor, 0, [Block(0, n_front_lines, FRONT_MATTER)])
         )
     for raw in raw_sections:
-        if raw.blocks:
+        is_own = raw.heading and is_own_section(raw.heading[-1], lines[raw.start : raw.end])
+        if raw.blocks and not is_own:
             chunks.extend(
                 packer.pack(
                     raw.anchor, raw.start if raw.heading else raw.blocks[0].start, raw.blocks
@@ -386,7 +389,7 @@ def rechunk_note(
         aliases=front.aliases,
         meta=front.meta,
         sections=sections,
-        chunks=make_chunks(packer, raw_sections, 0),
+        chunks=make_chunks(packer, lines, raw_sections, 0),
         links=make_links(raw_sections, placed),
         block_names=make_block_names(raw_sections, placed),
         problems=(*decoded.problems, *find_conflicts(path.text, decoded), *warned.problems),

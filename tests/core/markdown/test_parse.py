@@ -12,6 +12,7 @@ from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import CHUNK_LIMIT_CHARS, Note, count_tokens
 from memsyncd.core.paths import NotePath
+from memsyncd.own_texts import AGENT_GUIDE, INSTRUCTIONS
 
 PATH = NotePath(".memories/note.md")
 LINES = st.sampled_from(
@@ -128,6 +129,18 @@ def test_a_note_is_called_by_its_title_else_by_its_file() -> None:
 def test_a_heading_goes_with_the_first_block_under_it() -> None:
     note = parse("# Heading\n\n" + "word " * 95 + "\n\nmore")
     assert [(chunk.span.start, chunk.span.end) for chunk in note.chunks] == [(1, 3), (5, 5)]
+
+
+@pytest.mark.parametrize("own", [AGENT_GUIDE, INSTRUCTIONS])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_texts_that_memsyncd_offers_for_a_note_are_no_memory_until_somebody_changes_them(
+    own: str, end: str
+) -> None:
+    text = f"# Rules\n\nBe kind.\n\n{own}\n## Memory\n\nThe server has 64 GB.\n"
+    texts = [chunk.text.split("\n")[0] for chunk in parse(text.replace("\n", end)).chunks]
+    assert texts == ["# Rules", "## Memory"]
+    mine = text.replace(own, own.replace(" memory ", " recall ", 1))
+    assert len(parse(mine.replace("\n", end)).chunks) > 2
 
 
 def test_a_giant_line_is_searchable_in_chunks_of_one_span() -> None:
