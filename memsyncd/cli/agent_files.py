@@ -15,7 +15,6 @@ import sys
 from functools import cached_property
 
 from memsyncd.client.connection import encode_json, parse_json
-from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadRequest, EditRefused
 from memsyncd.integrations.coding_agents import (
     PROJECT,
@@ -33,6 +32,7 @@ from memsyncd.integrations.coding_agents import (
     uninstall,
 )
 from memsyncd.integrations.config_edit import Unreadable, has_same_values, take_back
+from memsyncd.terminal.connected_agents import find_integrate_dir
 from memsyncd.terminal.files import make_private_folders, write_file
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ class Record:
 
     def __init__(self, path: str, env: Mapping[str, str]) -> None:
         name = hashlib.sha256(path.encode()).hexdigest()[:16]
-        folder = f"{find_user_dirs(env).state_dir}/integrate"
+        folder = find_integrate_dir(env)
         self.path = path
         self.copy_path = f"{folder}/{name}-{os.path.basename(path)}"
         self._facts_path = f"{folder}/{name}.json"
@@ -84,9 +84,10 @@ class Record:
                     return text
         return None
 
-    def save(self, before: str | None, written: str, *, is_exact: bool) -> None:
-        """Write the copy and the facts. `is_exact` says that the written text is the earlier text
-        with memsyncd's pieces and no other change. Raises OSError.
+    def save(self, agent: str, before: str | None, written: str, *, is_exact: bool) -> None:
+        """Write the copy and the facts, with the name of the agent for `memsyncd status`.
+        `is_exact` says that the written text is the earlier text with memsyncd's pieces and no
+        other change. Raises OSError.
         """
         folders = [*self.folders, *_list_missing_folders(self.path)]
         make_private_folders(os.path.dirname(self.copy_path))
@@ -96,6 +97,7 @@ class Record:
             write_file(self.copy_path, before, like=self.path)
         self._unlink(self.path + OLD_COPY_SUFFIX)
         facts = {
+            "agent": agent,
             "path": self.path,
             "written": _digest(written),
             "text": written,
@@ -230,7 +232,9 @@ class ClientFile:
         is_known = self.record.written == _digest(self.text)
         return not is_known and self.text != self.install(self.text, program)
 
-    def save_record(self, new: str, program: Invocation, extras: frozenset[str]) -> None:
+    def save_record(
+        self, agent: str, new: str, program: Invocation, extras: frozenset[str]
+    ) -> None:
         """Save the text that the file had, or would have, without memsyncd. Raises OSError."""
         is_edited = self.is_installed(program) and self.is_edited(program)
         if is_edited or not self.is_installed(program) or self._has_other_server():
@@ -245,7 +249,7 @@ class ClientFile:
             if has_extra(split_bom(self.text)[1], own, program)
         }
         is_exact = self.install(before, program, extras | had) == new
-        self.record.save(before, new, is_exact=is_exact and not is_edited)
+        self.record.save(agent, before, new, is_exact=is_exact and not is_edited)
 
     def close_record(self, rest: str | None, program: Invocation) -> str:
         """Delete the record of a file. `rest` is its text now, without memsyncd's pieces. The copy

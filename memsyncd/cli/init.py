@@ -105,7 +105,7 @@ def _offer_merge_driver(args: Args, console: Console, root: str) -> None:
         return
     terminal = console.terminal
     if args.merge_driver or _confirm_merge_driver(console):
-        from memsyncd.cli.integrate import find_invocation
+        from memsyncd.cli.agent_files import find_invocation
         from memsyncd.integrations.coding_agents import USER
 
         add_driver(root, find_invocation(USER), is_vault=is_vault)

@@ -368,7 +368,7 @@ def _write(agents: list[Agent], extras: frozenset[str]) -> None:
         for target in agent.changed:
             try:
                 new = agent.changes[target.path][1] or ""
-                target.save_record(new, agent.program, extras)
+                target.save_record(agent.name, new, agent.program, extras)
             except OSError as error:
                 raise EditRefused(
                     f"{target.record.copy_path} cannot be written: {error.strerror};"

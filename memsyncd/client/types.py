@@ -211,6 +211,14 @@ class Pong(TypedDict):
     pid: int
 
 
+class AgentCall(TypedDict):
+    """An agent that has called by its hooks or tools since the daemon has started."""
+
+    # Such as `claude-code`.
+    name: str
+    last_call_at: float
+
+
 class WorkspaceCounts(TypedDict):
     """The counts of a workspace that `status` and `metrics` report."""
 
@@ -286,6 +294,8 @@ class Status(TypedDict):
     http_token: str | None
     config: str
     sqlite: str
+    # The latest call comes first.
+    agents: list[AgentCall]
     workspaces: list[WorkspaceStatus]
     collections: list[CollectionInfo]
 

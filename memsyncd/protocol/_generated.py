@@ -14,6 +14,9 @@ FIELDS: dict[str, dict[str, str]] = {
     'WorkspaceParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
     },
+    'AgentCall': {
+        'name': 'Such as `claude-code`.',
+    },
     'WorkspaceCounts': {
         'pending': 'Notes that differ from the index, and paths with events that no scan has covered yet; during a first index, notes still to be read.',
         'unrecorded': 'Notes that the history has not recorded yet: if such a note changes, the text before the change is not kept.',
@@ -41,6 +44,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'lock_problem': 'Why a second daemon could start on the same folders, or why clients may not find this daemon; null while both folders are locked.',
         'http': 'URL of the loopback port; null if no port is open.',
         'http_token': 'The file with the token that requests to the port must have.',
+        'agents': 'The latest call comes first.',
     },
     'PanelAddress': {
     },

@@ -44,6 +44,17 @@ STATUS: dict[str, Any] = {
 }
 
 
+def test_status_lists_agents_by_their_last_call_then_those_that_are_connected_but_silent() -> None:
+    agents = [
+        {"name": "codex", "last_call_at": 40.0},
+        {"name": "claude-code", "last_call_at": -20.0},
+    ]
+    status, connected = {**STATUS, "agents": agents}, ["codex", "gemini"]
+    text = render_status(status, PLAIN, now_s=100.0, connected=connected)
+    line = "  agents  codex 1 min ago · claude-code 2 min ago · gemini connected, no call yet"
+    assert line in text.splitlines()
+
+
 def test_status_shows_what_a_bug_report_needs() -> None:
     text = re.sub(
         r"Python \S+, \S+ \S+,", "Python P, SYSTEM,", render_status(STATUS, PLAIN, now_s=100.0)

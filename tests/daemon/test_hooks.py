@@ -95,6 +95,12 @@ def test_each_client_gets_the_form_that_it_accepts(place: Place) -> None:
         in json.loads(hook(place.home, "session-start", cursor).stdout)["additional_context"]
     )
     assert is_silent(hook(place.home, "user-prompt", {**cursor, "prompt": "larch"}))
+    with Client(place.home.socket_path) as client:
+        called = [agent["name"] for agent in client.call("status")["agents"]]
+    assert called[:2] == ["cursor", "gemini"]
+    for name in ("opencode", "vscode"):
+        text = json.loads(hook(place.home, "session-start", given, "--client", name).stdout)
+        assert "A tree" in text["hookSpecificOutput"]["additionalContext"]
     kept = hook(place.home, "pre-compact", given)
     assert "decisions with their reasons" in kept.stdout
     assert is_silent(hook(place.home, "pre-compact", given, "--client", "codex"))

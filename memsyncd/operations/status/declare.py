@@ -76,6 +76,14 @@ class WorkspaceStatus(WorkspaceCounts, frozen=True, kw_only=True):
     failed_syncs: int
 
 
+class AgentCall(Result, frozen=True, kw_only=True):
+    """An agent that has called by its hooks or tools since the daemon has started."""
+
+    name: str
+    """Such as `claude-code`."""
+    last_call_at: float
+
+
 class Status(Result, frozen=True, kw_only=True):
     version: str
     protocol: int
@@ -97,6 +105,8 @@ class Status(Result, frozen=True, kw_only=True):
     """The file with the token that requests to the port must have."""
     config: str
     sqlite: str
+    agents: list[AgentCall]
+    """The latest call comes first."""
     workspaces: list[WorkspaceStatus]
     collections: list[CollectionInfo]
 

@@ -21,6 +21,7 @@ from memsyncd.logs import read_recent_lines
 from memsyncd.operations.daemon import Daemon, MethodCounters
 from memsyncd.operations.fields import NoParams, State, WorkspaceParams
 from memsyncd.operations.status.declare import (
+    AgentCall,
     ClientMetrics,
     Durations,
     LogTail,
@@ -88,9 +89,18 @@ def report(daemon: Daemon, params: WorkspaceParams) -> Status:
         http_token=token_file,
         config=facts.find_config(),
         sqlite=facts.sqlite,
+        agents=_list_agents(daemon, load.counts.agents),
         workspaces=[_describe_now(daemon, workspace) for workspace in chosen],
         collections=describe_collections(daemon.workspaces) if params.workspace is None else [],
     )
+
+
+def _list_agents(daemon: Daemon, calls: dict[str, float]) -> list[AgentCall]:
+    to_wall_s = daemon.clock.wall_s() - daemon.clock.now_s()
+    return [
+        AgentCall(name=name, last_call_at=round(called_s + to_wall_s, 3))
+        for name, called_s in reversed(calls.items())
+    ]
 
 
 def _describe_now(daemon: Daemon, workspace: Workspace) -> WorkspaceStatus:

@@ -10,6 +10,7 @@ import memsyncd
 from memsyncd.client.connection import RESTART_HINT, describe_versions
 from memsyncd.dirs import find_user_dirs, has_named_socket
 from memsyncd.lock import read_holder
+from memsyncd.terminal.connected_agents import list_connected_agents
 from memsyncd.terminal.format import (
     render_age,
     render_count,
@@ -22,7 +23,7 @@ from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import SimpleNamespace as Args
     from typing import Any
 
@@ -43,7 +44,11 @@ STATE_STYLES = {
 
 def show_status(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
-    terminal.print(render_status(clean_values(answer), terminal.paint, now_s=time.time()))
+    connected = list_connected_agents(console.env)
+    text = render_status(
+        clean_values(answer), terminal.paint, now_s=time.time(), connected=connected
+    )
+    terminal.print(text)
     for warning in list_daemon_warnings(answer, console):
         terminal.warn(clean_line(warning))
     if not answer["workspaces"]:
@@ -74,8 +79,12 @@ def list_daemon_warnings(status: Mapping[str, Any], console: Console) -> list[st
     return warnings
 
 
-def render_status(status: dict[str, Any], paint: Paint, *, now_s: float) -> str:
-    """Render the state of the daemon, then of each workspace."""
+def render_status(
+    status: dict[str, Any], paint: Paint, *, now_s: float, connected: Sequence[str] = ()
+) -> str:
+    """Render the state of the daemon, then of each workspace. `connected` names the agents that
+    `memsyncd integrate` has connected.
+    """
     facts = [paint("bold", f"memsyncd {status['version']}"), *list_daemon_facts(status)]
     system = os.uname()
     python = ".".join(map(str, sys.version_info[:3]))
@@ -91,12 +100,21 @@ def render_status(status: dict[str, Any], paint: Paint, *, now_s: float) -> str:
         *_render_port(status),
         f"  config  {status['config']}",
         f"  runs on {', '.join(versions)}",
+        *_render_agents(status, connected, now_s),
     ]
     for workspace in status["workspaces"]:
         lines += ["", *_render_workspace(workspace, paint, now_s)]
     for collection in status.get("collections", ()):
         lines += ["", *_render_collection(collection, paint)]
     return "\n".join(lines)
+
+
+def _render_agents(status: dict[str, Any], connected: Sequence[str], now_s: float) -> list[str]:
+    """Render the agents with the time of their last call. An older daemon names none."""
+    calls = {agent["name"]: agent["last_call_at"] for agent in status.get("agents", ())}
+    facts = [f"{name} {render_age(called_at, now_s)}" for name, called_at in calls.items()]
+    facts += [f"{name} connected, no call yet" for name in connected if name not in calls]
+    return [f"  agents  {' · '.join(facts)}"] if facts else []
 
 
 def _render_collection(collection: dict[str, Any], paint: Paint) -> list[str]:
