@@ -424,7 +424,8 @@ def test_commands_agents_and_checks_name_another_version(older: dict[str, str]) 
     assert VERSIONS in said.stderr
     assert "serverInfo" in said.stdout
     connected = call(older, "integrate", "gemini", "--yes")
-    assert connected.returncode == 0, connected.stderr
+    assert connected.returncode == 1, connected.stderr
+    assert f"this is {memsyncd.__version__}: memsyncd restart" in connected.stdout
     assert VERSIONS in call(older, "integrate", "gemini", "--check").stderr
     examined = json.loads(call(older, "doctor", "--json").stdout)
     levels = [row["level"] for row in examined["findings"] if row["check"] == "version"]
