@@ -1164,15 +1164,18 @@ class GeneratedMethods(Closing):
         self,
         task: str | None = None,
         *,
+        limit: int = 100,
         include_archived: bool = False,
     ) -> list[types.TaskSection]:
         """List all sections of a task, by path and line; without a task, all tasks.
 
         `task`: The task, such as `WU-123`; without it, all tasks are listed.
+        `limit`: At most so many tasks, if no task is named.
         `include_archived`: Archived sections too.
         """
         params: dict[str, Any] = {
             "task": task,
+            "limit": limit,
             "include_archived": include_archived,
         }
         answer: list[types.TaskSection] = self._connection.ask("task.list", params)["items"]

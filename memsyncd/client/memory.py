@@ -251,9 +251,9 @@ class Memsyncd(GeneratedMethods):
         """Close the connection. A later call opens a new one."""
         self._connection.close()
 
-    def tasks(self) -> list[WorkGroup]:
-        """Return all tasks with the number of their sections, the latest first."""
-        tasks: list[WorkGroup] = self._connection.ask("task.list", {})["tasks"]
+    def tasks(self, *, limit: int = 100) -> list[WorkGroup]:
+        """Return the latest tasks with the number of their sections, the latest first."""
+        tasks: list[WorkGroup] = self._connection.ask("task.list", {"limit": limit})["tasks"]
         return tasks
 
     # --- writing ---

@@ -1475,8 +1475,10 @@ class TaskSections(TypedDict):
     workspace: str
     # All sections of the task, by path and line; empty if no task is named.
     items: list[TaskSection]
-    # Without a named task: all tasks, the latest first; empty otherwise.
+    # Without a named task: the tasks, the latest first; empty otherwise.
     tasks: list[WorkGroup]
+    # How many tasks there are, also beyond `limit`; 0 if a task is named.
+    n_tasks: int
 
 
 class MemoryBlock(TypedDict):
@@ -1557,7 +1559,7 @@ class Profile(TypedDict):
     workspace: str
     # The most important first.
     items: list[TaskSection]
-    # The tags of all sections with their counts, the commonest first.
+    # The commonest 100 tags of all sections with their counts, the commonest first.
     tags: dict[str, int]
     kinds: dict[str, int]
     # How many sections there are, also beyond `limit`.

@@ -147,7 +147,7 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def n_left_out(self) -> int:
-        return len(self.block.omitted) + self.n_further
+        return len(self.block.omitted) + self.n_further + self.memories.n_further
 
 
 def offer_context(

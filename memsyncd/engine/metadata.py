@@ -5,6 +5,7 @@ computes its worth and its tier.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -16,7 +17,15 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import KindDefaults, find_importance, find_kind
-from memsyncd.core.model import WORTH_ORDERS, Tier, Worth, compute_worth, find_tier
+from memsyncd.core.model import (
+    IMPORTANCE_BY_PRIORITY,
+    USUAL_IMPORTANCE,
+    WORTH_ORDERS,
+    Tier,
+    Worth,
+    compute_worth,
+    find_tier,
+)
 from memsyncd.core.search.filters import Filters, WorthFinder
 from memsyncd.core.search.words import suggest_words
 from memsyncd.engine.clock import find_local_day
@@ -259,3 +268,18 @@ def find_order(sort: Sort, valuation: Valuation) -> Order | None:
     if sort in WORTH_ORDERS:
         return lambda section: (-valuation.compute(section).value,)
     return _ORDERS.get(sort)
+
+
+def bind_sort_keys(valuation: Valuation) -> dict[str, Any]:
+    """Return the bindings of the keys by which sections are sorted."""
+    kinds, rest = valuation.kinds, find_kind({}, None)
+    return {
+        "now": valuation.now_s,
+        "ranks": json.dumps({name: kind.importance for name, kind in kinds.items()}),
+        "rest": rest.importance,
+        "half_lives": json.dumps({name: kind.half_life for name, kind in kinds.items()}),
+        "half_life": rest.half_life,
+        "priorities": json.dumps(IMPORTANCE_BY_PRIORITY),
+        "usual": USUAL_IMPORTANCE,
+        "accesses": json.dumps(dict(valuation.accesses)),
+    }

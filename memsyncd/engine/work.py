@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -29,7 +29,13 @@ from memsyncd.core.search.tasks import (
 )
 from memsyncd.core.upkeep import DISCOVERED_FROM
 from memsyncd.engine.accesses import count_accesses
-from memsyncd.engine.metadata import describe_meta, find_stored_day, make_valuation
+from memsyncd.engine.metadata import (
+    NO_ACCESSES,
+    bind_sort_keys,
+    describe_meta,
+    find_stored_day,
+    make_valuation,
+)
 from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.relations import find_relations
@@ -37,22 +43,33 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.tasks.declare import TaskSection
 from memsyncd.store.lookup import (
-    OutlinedWork,
+    OrderName,
     StoredNote,
     by_path,
-    count_open_work,
-    find_open_work,
+    find_anchors_among,
     stream_notes,
-    stream_work,
 )
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import find_notes_with_relation, has_relation, read_digest
 from memsyncd.store.texts import read_note_text
+from memsyncd.store.work import (
+    GroupCounts,
+    OutlinedWork,
+    ProjectSections,
+    WaitingSections,
+    count_open_work,
+    find_first_groups,
+    find_open_work,
+    stream_work,
+)
 
 READ_LIMIT_S = 5.0
 BLOCKED_BY, CHECKPOINT = "blocked_by", "checkpoint"
 # Of so many open sections of tasks, each is judged, whether it is ready.
 MAX_JUDGED = 2_000
+# A block has so many sections of the project at most. An entry of a block has about so many bytes
+# at least.
+LEAST_OF_PROJECT, ENTRY_BYTES = 100, 40
 # How many values one filter takes.
 MAX_VALUES = 32
 _NAMES = re.compile(r"[\s,\[\]]+")
@@ -100,6 +117,8 @@ class WorkMemories(NamedTuple):
     chunks: Sequence[ContextChunk]
     sections: WorkSections
     task: str | None = None
+    n_further: int = 0
+    """How many sections of the project come after those in `chunks`."""
 
 
 class WorkReader(NamedTuple):
@@ -114,23 +133,67 @@ class WorkReader(NamedTuple):
         compiled = complete_filters(filters, self.config, self.now_s, base=base)
         return self._describe(stream_notes(self.reader, filters=compiled))
 
-    def describe(self, items: Iterable[TaskItem]) -> list[TaskSection]:
+    def read_one(self, filters: Filters, anchor: str) -> WorkSection | None:
+        """Return a section if it passes the filters and has a text."""
+        compiled = self._complete(filters)
+        if anchor not in find_anchors_among(self.reader, compiled, [anchor]):
+            return None
+        return self._read_named([anchor]).get(anchor)
+
+    def describe(self, rows: Iterable[TaskItem | OutlinedWork]) -> list[TaskSection]:
         """Return the sections of outlined items with their texts."""
-        anchors = [item.anchor for item in items]
-        among = {anchor.rpartition("#")[0] for anchor in anchors}
-        stored = stream_notes(self.reader, among=among, filters=EVERYTHING)
-        sections = self._describe(stored, only=frozenset(anchors))
+        anchors = [row.anchor for row in rows]
+        sections = self._read_named(anchors)
         return [sections[anchor].section for anchor in anchors if anchor in sections]
 
-    def outline(
-        self, filters: Filters, *, has: Sequence[str] = (), has_tags: bool = False
-    ) -> dict[str, TaskItem]:
+    def _read_named(self, anchors: Sequence[str]) -> dict[str, WorkSection]:
+        among = {anchor.rpartition("#")[0] for anchor in anchors}
+        stored = stream_notes(self.reader, among=among, filters=EVERYTHING)
+        return self._describe(stored, only=frozenset(anchors))
+
+    def outline(self, filters: Filters, *, has: Sequence[str] = ()) -> dict[str, TaskItem]:
         """Return the sections that pass the filters and have a text and values in the columns
-        `has`, by anchor, in file order. The items have no heading, no body and no linked blockers.
+        `has`, by anchor, in file order. The items have no heading, no body, no tags and no linked
+        blockers.
         """
-        compiled = complete_filters(filters, self.config, self.now_s)
-        with stream_work(self.reader, compiled, has=has, has_tags=has_tags) as rows:
+        with stream_work(self.reader, self._complete(filters), has=has) as rows:
             return self._outline(rows)
+
+    def _complete(self, filters: Filters, base: Conditions = NO_FILTERS) -> Conditions:
+        return complete_filters(filters, self.config, self.now_s, base=base)
+
+    def open_project(
+        self, filters: Filters, *, base: Conditions = NO_FILTERS, other_than: str | None = None
+    ) -> ProjectSections:
+        """Open the sections about the whole project that pass the filters and `base`."""
+        compiled = self._complete(replace(filters, lifecycle=[PROJECT]), base)
+        return ProjectSections(self.reader, compiled, other_than=other_than)
+
+    def open_waiting(self, filters: Filters) -> WaitingSections:
+        """Open the sections that pass the filters, by priority, without those that became tasks."""
+        return WaitingSections(self.reader, self._complete(filters), DISCOVERED_FROM)
+
+    def find_first_groups(
+        self,
+        field: Literal["task", "session"],
+        filters: Filters,
+        *,
+        has_ended: bool = True,
+        limit: int,
+    ) -> tuple[list[GroupCounts], int]:
+        """Return the latest tasks or sessions with sections that pass the filters, and the number
+        of all.
+        """
+        compiled = self._complete(filters)
+        groups, n_groups = find_first_groups(
+            self.reader, compiled, field, has_ended=has_ended, most=limit
+        )
+        if must_redact(self.reader, self.config):
+            groups = [
+                group._replace(name=redact(group.name), tasks=tuple(map(redact, group.tasks)))
+                for group in groups
+            ]
+        return groups, n_groups
 
     def outline_with_blockers(self, filters: Filters) -> dict[str, TaskItem]:
         """Outline the sections of tasks that pass the filters, with their linked blockers, and the
@@ -250,11 +313,25 @@ class WorkReader(NamedTuple):
         if request.is_resuming:
             for filters in self._list_blockers({key: each.item for key, each in sections.items()}):
                 sections = self.read(filters) | sections
-        lasting = read(lifecycle=[PROJECT]) if request.has_profile else {}
+        accesses = count_accesses(workspace) if request.is_by_worth else NO_ACCESSES
+        valuation = make_valuation(self.config, self.now_s, accesses)
+        lasting: dict[str, WorkSection] = {}
+        n_further = 0
+        if request.has_profile:
+            project = self.open_project(
+                Filters(include_archived=request.include_archived),
+                base=request.base,
+                other_than=task,
+            )
+            most = max(LEAST_OF_PROJECT, max_bytes // ENTRY_BYTES)
+            key: OrderName = "worth" if request.is_by_worth else "importance"
+            first = project.find_first(key, bind_sort_keys(valuation), most=most)
+            lasting = self._read_named([row.anchor for row in first])
+            if len(first) == most:
+                n_further = project.count()[0] - most
         every = lasting | sections
         value: ItemValue | None = None
         if request.is_by_worth:
-            valuation = make_valuation(self.config, self.now_s, count_accesses(workspace))
             value = lambda item: valuation.compute(every[item.anchor].section).value  # noqa: E731
         parts = list_memory_parts(
             list_items(sections),
@@ -265,7 +342,8 @@ class WorkReader(NamedTuple):
             is_whole=request.is_whole,
             value=value,
         )
-        return WorkMemories(make_memory_chunks(parts, max_bytes=max_bytes), every, task)
+        chunks = make_memory_chunks(parts, max_bytes=max_bytes)
+        return WorkMemories(chunks, every, task, n_further)
 
     def _add_linked_blockers(self, items: dict[str, TaskItem]) -> dict[str, TaskItem]:
         """Add to each item the sections and notes that block it by its typed links."""
@@ -344,7 +422,7 @@ def _outline_item(
         session=show(row.session) if row.session else "",
         lifecycle=row.lifecycle,
         status=show(row.status).lower() if row.status else "",
-        tags=tuple(map(show, row.tags.split("\x1f"))) if row.tags else (),
+        tags=(),
         importance=find_importance(kinds, kind, row.importance),
         time=show(row.created) if row.created else find_stored_day(row),
         blocked_by=_split_names(row.blocked_by and show(row.blocked_by)),

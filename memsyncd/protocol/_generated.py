@@ -1489,6 +1489,7 @@ FIELDS: dict[str, dict[str, str]] = {
     'TaskListParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'task': 'The task, such as `WU-123`; without it, all tasks are listed.',
+        'limit': 'At most so many tasks, if no task is named.',
         'include_archived': 'Archived sections too.',
     },
     'WorkGroup': {
@@ -1501,7 +1502,8 @@ FIELDS: dict[str, dict[str, str]] = {
     'TaskSections': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'items': 'All sections of the task, by path and line; empty if no task is named.',
-        'tasks': 'Without a named task: all tasks, the latest first; empty otherwise.',
+        'tasks': 'Without a named task: the tasks, the latest first; empty otherwise.',
+        'n_tasks': 'How many tasks there are, also beyond `limit`; 0 if a task is named.',
     },
     'TaskContextParams': {
         'track_access': 'Count an access for each section that is returned; `access.stats` has the counts.',
@@ -1631,7 +1633,7 @@ FIELDS: dict[str, dict[str, str]] = {
     'Profile': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'items': 'The most important first.',
-        'tags': 'The tags of all sections with their counts, the commonest first.',
+        'tags': 'The commonest 100 tags of all sections with their counts, the commonest first.',
         'sections': 'How many sections there are, also beyond `limit`.',
     },
     'SignalSendParams': {

@@ -61,6 +61,7 @@ _WHAT_MAY_EXIST = (
 # The conditions of hidden sections, in a join.
 _IN_JOIN = {_IS_ARCHIVED: f"s.{_IS_ARCHIVED}", _IS_EXPIRED: _HAS_EXPIRED.format(s="s.")}
 _HAS_CHUNKS = "EXISTS (SELECT 1 FROM chunks WHERE section = s.id)"
+_HAS_TEXT = "s.is_empty IS NULL"
 _NOT_IN = (
     "AND +rowid NOT IN (SELECT id FROM chunks WHERE section IN"
     " (SELECT id FROM sections WHERE {condition}))"
@@ -212,9 +213,12 @@ def compile_match_filters(reader: Reader, filters: Filters) -> tuple[str, Bindin
     return _limit_to_listed(reader, filters, conditions, bindings)
 
 
-def compile_section_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
+def compile_section_filters(
+    reader: Reader, filters: Filters, *, have_text: bool = False
+) -> tuple[str, Bindings]:
     """Compile filters to a condition on sections `s` of files `f`, and its bindings. The sections
     must have a chunk that `compile_filters` lets pass. It is empty if there is nothing to limit.
+    With `have_text`, the sections must also have a text, which takes less to tell.
 
     Sections are checked once each, however many chunks they have.
     """
@@ -222,10 +226,12 @@ def compile_section_filters(reader: Reader, filters: Filters) -> tuple[str, Bind
     if not conditions:
         hidden = _find_hidden(reader, filters)
         conditions, bindings = _exclude_hidden(hidden), _bind_now(hidden, filters)
-    if not conditions:
-        return "", {}
+    if have_text:
+        conditions.append(_HAS_TEXT)
+    elif conditions:
+        conditions.append(_HAS_CHUNKS)
     # All chunks of a section are of its file.
-    joined = " AND ".join((*conditions, _HAS_CHUNKS)).replace("c.file", "s.file")
+    joined = " AND ".join(conditions).replace("c.file", "s.file")
     return joined, bindings
 
 

@@ -6,16 +6,14 @@ import contextlib
 import itertools
 import json
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from operator import attrgetter, itemgetter
 from string import ascii_lowercase
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from memsyncd.core.model import Span
 from memsyncd.core.search.filters import Filters, fold_value, split_list
-from memsyncd.core.search.tasks import RECORDS
 from memsyncd.store.counts import (
     BYTES,
     LARGEST,
@@ -29,14 +27,12 @@ from memsyncd.store.filters import (
     STATED_TOPIC,
     TOPIC,
     Bindings,
-    compile_hidden,
     compile_match_filters,
     compile_section_filters,
     find_file_ids,
     find_ids,
 )
 from memsyncd.store.pool import Reader, encode_numbers
-from memsyncd.store.schema import OPEN_WORK
 from memsyncd.store.sections import (
     ANCHOR,
     FROM_SECTIONS,
@@ -186,108 +182,6 @@ def stream_sections(
         yield map(fields._make, rows)
 
 
-class OutlinedWork(NamedTuple):
-    """A section that has a text, without this text: the values that order tasks and sessions.
-    `blocked_by` is the value of this key of metadata, the section's own or that of its note.
-    """
-
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    kind: str | None
-    importance: float | None
-    priority: str | None
-    lifecycle: str | None
-    status: str | None
-    task: str | None
-    session: str | None
-    created: str | None
-    day: str | None
-    mtime_ns: int
-    blocked_by: str | None
-    tags: str | None
-    """Separated by `\x1f`, if they are asked for."""
-
-
-_WORK_COLUMNS = (
-    f"{ANCHOR}, f.path, s.start_line, s.end_line, s.kind, s.importance, s.priority, s.lifecycle,"
-    " s.status, s.task, s.session, s.created, coalesce(s.day, f.day), f.mtime_ns,"
-    " coalesce(s.extra ->> 'blocked_by', f.extra ->> 'blocked_by')"
-)
-_WORK = (
-    f"SELECT {_WORK_COLUMNS}, {{tags}} {FROM_SECTIONS} WHERE s.is_empty IS NULL{{allowed}}"
-    " ORDER BY f.path, s.start_line"
-)
-_OPEN = (
-    f"sections s INDEXED BY sections_of_work {{join}} WHERE {OPEN_WORK.format(s='s.')} AND NOT"
-    f" coalesce(lower(s.kind) IN ({', '.join(map(repr, sorted(RECORDS)))}), 0){{allowed}}"
-)
-_N_OPEN = f"SELECT count(*), coalesce(sum(lower(s.status) IS 'blocked'), 0) FROM {_OPEN}"
-_OF_PRIORITY = (
-    f"SELECT {_WORK_COLUMNS}, NULL FROM {_OPEN} AND lower(s.status) IS NOT 'blocked'"
-    " AND coalesce(s.priority, 'P9') = :priority AND coalesce(s.created, s.day) {is_dated}"
-    " ORDER BY {time}, f.path, s.start_line LIMIT :most"
-)
-# A section without a date has the day of its note, so that no index of sections has its order.
-_TIMES = {
-    "IS NOT NULL": "coalesce(s.created, s.day)",
-    "IS NULL": "coalesce(f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))",
-}
-_PRIORITIES = ("P0", "P1", "P2", "P3", "P9")
-_TAGS_OF = "(SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
-
-
-@contextlib.contextmanager
-def stream_work(
-    reader: Reader, filters: Filters, *, has: Sequence[str] = (), has_tags: bool = False
-) -> Iterator[Iterator[OutlinedWork]]:
-    """Yield the sections that pass the filters and have a text, by path and line, if they have
-    values in all columns of `has`.
-    """
-    condition, bindings = compile_section_filters(reader, filters)
-    conditions = [*filter(None, [condition]), *(f"s.{column} IS NOT NULL" for column in has)]
-    allowed = "".join(f" AND {each}" for each in conditions)
-    statement = _WORK.format(allowed=allowed, tags=_TAGS_OF if has_tags else "NULL")
-    with reader.stream(statement, bindings) as rows:
-        yield map(OutlinedWork._make, rows)
-
-
-def count_open_work(reader: Reader, filters: Filters) -> tuple[int, int]:
-    """Count the sections of tasks that are open and no records, without those that the filters
-    hide; and the sections among them whose status is `blocked`.
-    """
-    hidden, bindings = compile_hidden(reader, filters)
-    allowed = f" AND {hidden}" if hidden else ""
-    [(n_open, n_blocked)] = reader.rows(_N_OPEN.format(join="", allowed=allowed), bindings)
-    return n_open, n_blocked
-
-
-def find_open_work(reader: Reader, filters: Filters, *, most: int) -> list[OutlinedWork]:
-    """Return the first `most` sections that `count_open_work` counts, without blocked ones: P0
-    first, then the oldest, then by path and line.
-    """
-    hidden, bindings = compile_hidden(reader, filters)
-    parts = {"join": "JOIN files f ON f.id = s.file", "allowed": f" AND {hidden}" if hidden else ""}
-    first: list[OutlinedWork] = []
-    for priority in _PRIORITIES:
-        dated: list[OutlinedWork] = []
-        for is_dated, time in _TIMES.items():
-            bound = {**bindings, "priority": priority, "most": most - len(first)}
-            statement = _OF_PRIORITY.format(is_dated=is_dated, time=time, **parts)
-            dated += map(OutlinedWork._make, reader.rows(statement, bound))
-        first += sorted(dated, key=_order_work)[: most - len(first)]
-        if len(first) == most:
-            break
-    return first
-
-
-def _order_work(work: OutlinedWork) -> tuple[str, str, int]:
-    saved = datetime.fromtimestamp(work.mtime_ns / 1e9)  # noqa: DTZ006  days of people
-    day = work.day or saved.date().isoformat()
-    return work.created or day, work.path, work.start_line
-
-
 # --- Pages of notes -------------------------------------------------------------------------------
 
 # Of so many sections that pass filters, all notes are sorted. Of more, notes are tried by path.
@@ -298,12 +192,13 @@ _PASSES = (
 )
 _N_SECTIONS = f"SELECT count(*) FROM (SELECT 1 {FROM_SECTIONS} WHERE {{condition}} LIMIT :most)"
 _RANK = "coalesce(s.importance, :ranks ->> s.kind, :rest)"
-_DAY_OF = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
+OrderName = Literal["importance", "priority", "recency", "worth"]
+DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
 # The keys of sections, the smallest first. The key of a note is the smallest one of its sections.
-_KEYS = {
+SORT_KEYS: Mapping[OrderName, str] = {
     "importance": f"-{_RANK}",
     "priority": f"10 * coalesce(substr(s.priority, 2), 9) - {_RANK}",
-    "recency": f"-julianday({_DAY_OF})",
+    "recency": f"-julianday({DAY})",
     # The formula of `compute_worth`.
     "worth": (
         "-exp(min(0, s.moment - :now) / (coalesce(:half_lives ->> s.kind, :half_life) * 86400.0))"
@@ -311,7 +206,7 @@ _KEYS = {
         f" 0)) / 10) * coalesce(:priorities ->> s.priority, {_RANK} / :usual)"
     ),
 }
-_ACCESSED = (
+WITH_ACCESSES = (
     "WITH accessed(anchor, n) AS MATERIALIZED (SELECT key, value FROM json_each(:accesses)) "
 )
 # Notes without sections come first.
@@ -319,11 +214,11 @@ _FIRST_KEY = "-1e9"
 
 
 class PageOrder(NamedTuple):
-    """The order of a page: the name of a key in `_KEYS`, the bindings of these keys, and the place
-    after which the page begins: the key and the path of a note. Without a name, by path.
+    """The order of a page: the name of a key in `SORT_KEYS`, the bindings of these keys, and the
+    place after which the page begins: the key and the path of a note. Without a name, by path.
     """
 
-    name: str | None = None
+    name: OrderName | None = None
     bindings: Mapping[str, Any] = {}
     after: tuple[float, str] | None = None
 
@@ -352,8 +247,9 @@ def find_page(
             passing = f" AND {condition}" if condition else ""
             source = f"FROM files f LEFT JOIN sections s ON s.file = f.id{passing}"
             limits += [f"(s.id IS NOT NULL OR NOT {_IS_DIVIDED})"] if condition else []
+        key = f"coalesce(min({SORT_KEYS[order.name]}), {_FIRST_KEY})"
         statement = (
-            f"{_ACCESSED}SELECT f.path, coalesce(min({_KEYS[order.name]}), {_FIRST_KEY}) AS k"
+            f"{WITH_ACCESSES}SELECT f.path, {key} AS k"
             f" {source}{_where(limits)} GROUP BY f.id {f'HAVING {after}' if after else ''}"
             " ORDER BY k, f.path LIMIT :limit"
         )
@@ -602,12 +498,15 @@ _COUNTS_BY_VALUE = (
 # A tag counts for the tags in which it is nested, as in the filter. All signs but a slash are
 # trimmed from the end of a tag to cut off its last part.
 _TAGGED = (
-    " LEFT JOIN (WITH RECURSIVE nested(section, tag) AS (SELECT section, tag FROM tags UNION"
+    " LEFT JOIN (WITH RECURSIVE nested(section, tag) AS (SELECT section, tag FROM {tags} UNION"
     " SELECT section, rtrim(rtrim(tag, replace(tag, '/', '')), '/') FROM nested"
     " WHERE tag LIKE '_%/%') SELECT section, tag FROM nested WHERE tag <> '') t"
     " ON t.section = s.id"
 )
-_BY_DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
+_ALL_TAGS = "tags"
+_TAGS_OF_PASSING = "json_each(:passing) p CROSS JOIN tags ON section = p.value"
+_BY_SortKey = Literal["importance", "priority", "recency", "worth"]
+DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
 _BY_SIZE = (
     "CASE "
     + " ".join(f"WHEN f.size < {most} THEN '{name}'" for most, name in SIZES)
@@ -616,7 +515,7 @@ _BY_SIZE = (
 # Groups that are not columns: the value, and the order of the values.
 _GROUPS = {
     "tag": ("t.tag COLLATE NOCASE", "n DESC, value"),
-    "month": (f"substr({_BY_DAY}, 1, 7)", "value DESC"),
+    "month": (f"substr({DAY}, 1, 7)", "value DESC"),
     "size": (_BY_SIZE, "min(f.size)"),
 }
 
@@ -648,11 +547,11 @@ def count_passing(
     reader: Reader, filters: Filters, groups: Sequence[str], *, most: int
 ) -> SectionCounts:
     """As `count_sections`, by reading the sections that pass the filters."""
-    source, bindings = _FROM_ALL, {}
+    source, tags, bindings = _FROM_ALL, _ALL_TAGS, {}
     condition, named = compile_section_filters(reader, filters)
     if condition:
         [(passing,)] = reader.rows(_PASSING.format(condition=condition), named)
-        source, bindings = _OF_PASSING, {"passing": passing}
+        source, tags, bindings = _OF_PASSING, _TAGS_OF_PASSING, {"passing": passing}
     [(n_sections, n_notes, n_bytes)] = reader.rows(_TOTALS.format(source=source), bindings)
     counts = {}
     for group in groups:
@@ -661,7 +560,7 @@ def count_passing(
             counts[group] = count_pairs(reader, source, bindings, key or None, most=most)
             continue
         value, order = _GROUPS.get(group, (f"s.{group}", "n DESC, value"))
-        joined = source + (_TAGGED if group == "tag" else "")
+        joined = source + (_TAGGED.format(tags=tags) if group == "tag" else "")
         # A section may have a tag and a tag nested in it.
         count = "count(DISTINCT s.id)" if group == "tag" else "count(*)"
         statement = _COUNTS_BY_VALUE.format(value=value, count=count, source=joined, order=order)

@@ -112,10 +112,7 @@ _TITLED = (
     " OR s.slugs = ?2 OR substr(s.slugs, -length(?2) - 1) = '/' || ?2"
     " ORDER BY f.path, s.start_line"
 )
-_NOTES_WITH_RELATION = (
-    "SELECT DISTINCT f.path FROM links l JOIN sections s ON s.id = l.section"
-    " JOIN files f ON f.id = s.file WHERE l.relation = ? AND l.relation <> ''"
-)
+_NOTES_WITH_RELATION = "SELECT path FROM linking WHERE relation = ? AND relation NOT IN ('', '*')"
 _HAS_RELATION = "SELECT EXISTS(SELECT 1 FROM counts WHERE field = 'link' AND value = ? AND n > 0)"
 _RELATIONS = (
     "SELECT value FROM counts WHERE field = 'link' AND value NOT IN ('', '*') AND n > 0"

@@ -432,6 +432,7 @@ ELSEWHERE = {
     "context user": "adds the user-wide workspace; tests/daemon/test_several_workspaces.py",
     "access.stats sort": "orders equal times; tests/engine/test_accesses.py",
     "render line": "chooses the part of a long note; tests/core/markdown",
+    "task.list limit": "limits the tasks if none is named; tests/store/test_work.py",
     "session.list include_ended": "lists ended sessions; tests/cli/transcripts/tasks.txt",
     "signal.send expires_s": "limits how long it is received; tests/engine/test_signals.py",
     "memory.clear confirm": "must be true",

@@ -74,20 +74,6 @@ class TaskItem(msgspec.Struct, frozen=True, kw_only=True):
         return self.status not in CLOSED
 
 
-class WorkItems(msgspec.Struct, frozen=True, kw_only=True):
-    """The sections of a task or session. `first` and `last` are the times of the first and the last
-    section, in ISO form; `tasks` has their tasks in order of name.
-    """
-
-    name: str
-    items: Sequence[TaskItem]
-    n_open: int
-    first: str
-    last: str
-    tasks: Sequence[str]
-    is_ended: bool
-
-
 ItemValue = Callable[[TaskItem], float]
 
 # --- order --------------------------------------------------------------------------------------
@@ -145,35 +131,6 @@ def _order(items: Iterable[TaskItem], value: ItemValue | None) -> list[TaskItem]
     ordered = sorted(items, key=lambda item: (item.path, item.start_line))
     ordered.sort(key=lambda item: item.time, reverse=True)
     return sorted(ordered, key=lambda item: -value(item)) if value else ordered
-
-
-def group_by(items: Iterable[TaskItem], read_name: Callable[[TaskItem], str]) -> list[WorkItems]:
-    """Group the sections by name, the group with the latest section first; sections without a name
-    are left out.
-
-    A group is ended if its latest section records the end of a session.
-    """
-    named: dict[str, list[TaskItem]] = {}
-    for item in items:
-        if name := read_name(item):
-            named.setdefault(name, []).append(item)
-    groups = []
-    for name, group in named.items():
-        times = [item.time for item in group]
-        ends = [item.time for item in group if item.kind == "session" and item.status == ENDED]
-        groups.append(
-            WorkItems(
-                name=name,
-                items=group,
-                n_open=sum(1 for item in group if item.is_open and item.kind not in RECORDS),
-                first=min(times),
-                last=max(times),
-                tasks=sorted({item.task for item in group if item.task}),
-                is_ended=bool(ends) and max(ends) == max(times),
-            )
-        )
-    groups.sort(key=lambda group: group.name)
-    return sorted(groups, key=lambda group: group.last, reverse=True)
 
 
 class WorkPart(NamedTuple):

@@ -7,19 +7,18 @@ still agree, so that its caller can sync the note and read again. Nothing here w
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults, find_kind
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.markdown.decode import decode_note
-from memsyncd.core.model import IMPORTANCE_BY_PRIORITY, USUAL_IMPORTANCE, WORTH_ORDERS, Span
+from memsyncd.core.model import WORTH_ORDERS, Span
 from memsyncd.core.paths import NOTE_SUFFIXES, NotePath, parse_note_path
 from memsyncd.core.search.filters import Filters
 from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, find_stored_section, suggest_note
@@ -27,6 +26,7 @@ from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
     Valuation,
+    bind_sort_keys,
     describe_meta,
     find_order,
     make_valuation,
@@ -50,7 +50,7 @@ from memsyncd.operations.notes.declare import (
     SectionInfo,
 )
 from memsyncd.operations.pages import NotePlace, decode_cursor, encode_cursor
-from memsyncd.store.lookup import PageOrder, StoredNote, find_page, stream_notes
+from memsyncd.store.lookup import OrderName, PageOrder, StoredNote, find_page, stream_notes
 from memsyncd.store.pool import MEMO_LIMIT, Reader
 from memsyncd.store.sections import (
     StoredSection,
@@ -271,6 +271,14 @@ def _cut_span(
     return Span(start, max(start, min(params.end_line or whole.end, n_lines)))
 
 
+_ORDER_NAMES: Mapping[str, OrderName] = {
+    "importance": "importance",
+    "priority": "priority",
+    "recency": "recency",
+    **dict.fromkeys(WORTH_ORDERS, "worth"),
+}
+
+
 class NotePage(NamedTuple):
     """Some notes of a list, their size as JSON, and the place of the last one if more follow."""
 
@@ -300,9 +308,7 @@ def list_notes(
     order = find_order(params.sort, valuation)
     page_order = PageOrder()
     if order is not None:
-        page_order = PageOrder(
-            "worth" if params.sort in WORTH_ORDERS else params.sort, _bind_keys(valuation)
-        )
+        page_order = PageOrder(_ORDER_NAMES[params.sort], bind_sort_keys(valuation))
     if after is not None and after.path:
         page_order = page_order._replace(after=(after.key, after.path))
     notes: list[NoteInfo] = []
@@ -346,21 +352,6 @@ def _stream_in_order(
         stored = stream_notes(reader, among=part, filters=filters, has_sections=has_sections)
         notes = {note.path: note for note in stored}
         yield from (notes[path] for path in part if path in notes)
-
-
-def _bind_keys(valuation: Valuation) -> dict[str, Any]:
-    """Return the bindings of the keys of a sorted page."""
-    kinds, rest = valuation.kinds, find_kind({}, None)
-    return {
-        "now": valuation.now_s,
-        "ranks": json.dumps({name: kind.importance for name, kind in kinds.items()}),
-        "rest": rest.importance,
-        "half_lives": json.dumps({name: kind.half_life for name, kind in kinds.items()}),
-        "half_life": rest.half_life,
-        "priorities": json.dumps(IMPORTANCE_BY_PRIORITY),
-        "usual": USUAL_IMPORTANCE,
-        "accesses": json.dumps(dict(valuation.accesses)),
-    }
 
 
 _to_json = msgspec.json.Encoder().encode

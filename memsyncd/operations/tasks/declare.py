@@ -70,6 +70,8 @@ class TaskReady(Result, frozen=True, kw_only=True):
 class TaskListParams(WorkspaceParams, frozen=True, kw_only=True):
     task: TaskName | None = None
     """The task, such as `WU-123`; without it, all tasks are listed."""
+    limit: Limit = 100
+    """At most so many tasks, if no task is named."""
     include_archived: bool = False
     """Archived sections too."""
 
@@ -96,7 +98,9 @@ class TaskSections(Result, frozen=True, kw_only=True):
     items: list[TaskSection]
     """All sections of the task, by path and line; empty if no task is named."""
     tasks: list[WorkGroup]
-    """Without a named task: all tasks, the latest first; empty otherwise."""
+    """Without a named task: the tasks, the latest first; empty otherwise."""
+    n_tasks: int
+    """How many tasks there are, also beyond `limit`; 0 if a task is named."""
 
 
 class CheckpointParams(WriteParams, frozen=True, kw_only=True):
@@ -273,7 +277,7 @@ class Profile(Result, frozen=True, kw_only=True):
     items: list[TaskSection]
     """The most important first."""
     tags: dict[str, int]
-    """The tags of all sections with their counts, the commonest first."""
+    """The commonest 100 tags of all sections with their counts, the commonest first."""
     kinds: dict[str, int]
     sections: int
     """How many sections there are, also beyond `limit`."""

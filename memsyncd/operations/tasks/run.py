@@ -7,30 +7,31 @@ A section is appended as by `note.add`: it is one change set, which one undo tak
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import WORTH_ORDERS
 from memsyncd.core.search.context import Budget, build_block
 from memsyncd.core.search.tasks import (
     CLOSED,
     ENDED,
     FINISHED,
-    TaskItem,
-    WorkItems,
     find_ready,
-    group_by,
-    order_profile,
     summarize,
 )
+from memsyncd.core.upkeep import DISCOVERED_FROM
+from memsyncd.engine.metadata import bind_sort_keys, make_valuation
+from memsyncd.engine.redaction import must_redact
 from memsyncd.engine.work import (
     CHECKPOINT,
     WorkMemories,
     WorkRequest,
+    WorkSection,
     WorkSections,
     list_items,
     list_sections,
@@ -66,8 +67,11 @@ from memsyncd.operations.tasks.declare import (
     TriageParams,
     WorkGroup,
 )
+from memsyncd.store import work as stored
 
 SUMMARY_CHARS = 60
+# A profile names so many tags at most.
+MOST_TAGS = 100
 
 
 # --- tasks --------------------------------------------------------------------------------------
@@ -100,34 +104,37 @@ def list_ready(call: Call, params: TaskReadyParams) -> TaskReady:
 
 
 def list_task(call: Call, params: TaskListParams) -> TaskSections:
-    """List the sections of a task, or all tasks."""
+    """List the sections of a task, or the latest tasks."""
     if params.task is None:
         filters = Filters(include_archived=params.include_archived)
         with reading_work(call.workspace, call.config, call.now_s) as work:
-            items = work.outline(filters, has=["task"])
-        groups = group_by(items.values(), lambda item: item.task)
+            groups, n_tasks = work.find_first_groups("task", filters, limit=params.limit)
         return TaskSections(
             workspace=call.workspace.id,
             items=[],
             # A task goes on when a session that worked on it has ended.
             tasks=[replace(_describe_group(group), is_ended=False) for group in groups],
+            n_tasks=n_tasks,
         )
     filters = Filters(task=[params.task], include_archived=params.include_archived)
     sections = _read_sections(call, filters)
     return TaskSections(
-        workspace=call.workspace.id, items=list_sections(sections, list_items(sections)), tasks=[]
+        workspace=call.workspace.id,
+        items=list_sections(sections, list_items(sections)),
+        tasks=[],
+        n_tasks=0,
     )
 
 
-def _describe_group(group: WorkItems) -> WorkGroup:
+def _describe_group(group: stored.GroupCounts) -> WorkGroup:
     return WorkGroup(
         name=group.name,
-        sections=len(group.items),
+        sections=group.n_sections,
         open=group.n_open,
         first=group.first,
         last=group.last,
         tasks=list(group.tasks),
-        is_ended=group.is_ended,
+        is_ended=bool(group.is_ended),
     )
 
 
@@ -181,7 +188,7 @@ def _build_block(
         "text": block.text,
         "included": list(included),
         "left_out": left_out[:MOST_LEFT_OUT],
-        "n_left_out": len(left_out),
+        "n_left_out": len(left_out) + memories.n_further,
     }
 
 
@@ -237,24 +244,30 @@ def _take_place(added: Added) -> AddedSection:
 
 
 def compute_profile(call: Call, params: ProfileParams) -> Profile:
-    filters = Filters(
-        lifecycle=["project"], tag=params.tag, include_archived=params.include_archived
-    )
+    filters = Filters(tag=params.tag, include_archived=params.include_archived)
+    keys = bind_sort_keys(make_valuation(call.config, call.now_s))
     with reading_work(call.workspace, call.config, call.now_s) as work:
-        items = order_profile(work.outline(filters, has_tags=True).values())
-        shown = work.describe(items[: params.limit])
+        project = work.open_project(filters)
+        shown = work.describe(project.find_first("importance", keys, most=params.limit))
+        n_sections, n_notes = project.count()
+        kinds, tags = project.count_values()
+        show = redact if must_redact(work.reader, call.config) else str
     return Profile(
         workspace=call.workspace.id,
         items=shown,
-        tags=_count(tag for item in items for tag in item.tags),
-        kinds=_count(item.kind or "none" for item in items),
-        sections=len(items),
-        notes=len({item.path for item in items}),
+        tags=_order_counts(tags, show, most=MOST_TAGS),
+        kinds=_order_counts(kinds, show),
+        sections=n_sections,
+        notes=n_notes,
     )
 
 
-def _count(values: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(values).items(), key=lambda pair: (-pair[1], pair[0])))
+def _order_counts(
+    counts: Mapping[str, int], show: Callable[[str], str] = str, *, most: int | None = None
+) -> dict[str, int]:
+    """Return the commonest values first."""
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return {show(value): n for value, n in ordered[:most]}
 
 
 # --- triage -------------------------------------------------------------------------------------
@@ -280,35 +293,45 @@ def plan_triage(call: Call, params: TriageParams) -> tuple[Triage, dict[str, Any
     if params.promote is None and (params.task or params.priority) is not None:
         hint = "name its section with --promote (promote)"
         raise BadRequest("task and priority need a section to promote", hint=hint)
-    sections = _read_sections(call, Filters(tag=params.tag))
-    items = _leave_out_promoted([item for item in list_items(sections) if item.anchor])
-    opened = [item for item in items if item.is_open]
-    ordered = sorted(opened, key=lambda item: (item.priority or "P9", item.time, item.path))
-    waiting = [item for item in ordered if not item.task]
+    filters = Filters(tag=params.tag)
+    with reading_work(call.workspace, call.config, call.now_s) as work:
+        sections = work.open_waiting(filters)
+        counts = sections.count()
+        first = sections.find_first(most=params.limit)
+        waiting = sections.find_first(most=1, is_waiting=True)
+        items = work.describe([*waiting, *first])
+        promoted = work.read_one(filters, params.promote) if params.promote is not None else None
+    opened = [count for count in counts if count.is_open]
     counted = Triage(
         workspace=call.workspace.id,
-        open=len(opened),
-        closed=len(items) - len(opened),
-        untriaged=len(waiting),
-        by_priority=_count(item.priority or "none" for item in opened),
-        next=list_sections(sections, waiting[:1])[0] if waiting else None,
-        items=list_sections(sections, ordered[: params.limit]),
+        open=sum(count.n for count in opened),
+        closed=sum(count.n for count in counts if not count.is_open),
+        untriaged=sum(count.n for count in opened if count.is_waiting),
+        by_priority=_order_counts(_sum_by_priority(opened)),
+        next=items[0] if waiting else None,
+        items=items[len(waiting) :],
         promoted=None,
     )
     if params.promote is None:
         return counted, None
     if params.task is None:
         raise BadRequest("the task has no name", hint="give it one with --task (task)")
-    if params.promote not in sections:
+    if promoted is None:
         tags = ", ".join(params.tag)
         raise NoteNotFound(f"no section {params.promote} with the tag {tags}", hint="see: triage")
-    return counted, _make_task(call, sections, params)
+    return counted, _make_task(call, promoted, params)
 
 
-def _make_task(call: Call, sections: WorkSections, params: TriageParams) -> dict[str, Any] | None:
-    assert params.promote is not None
-    item, section = sections[params.promote]
-    link = _link_to(item)
+def _sum_by_priority(counts: Iterable[stored.PriorityCount]) -> Counter[str]:
+    sums: Counter[str] = Counter()
+    for count in counts:
+        sums[count.priority or "none"] += count.n
+    return sums
+
+
+def _make_task(call: Call, promoted: WorkSection, params: TriageParams) -> dict[str, Any] | None:
+    item, section = promoted
+    link = f"- {DISCOVERED_FROM} [[{item.path}#{item.heading}]]"
     of_task = Filters(task=[params.task or ""])
     for existing, _ in _read_sections(call, of_task).values():
         if link in existing.body:
@@ -321,23 +344,6 @@ def _make_task(call: Call, sections: WorkSections, params: TriageParams) -> dict
         "lifecycle": "task",
         "tags": list(item.tags),
     }
-
-
-def _leave_out_promoted(items: Sequence[TaskItem]) -> list[TaskItem]:
-    """Leave out sections that became tasks: a task has their tags and links to them."""
-    linked = {line for item in items for line in item.body.splitlines()}
-    # The link names the heading of the source. If several sources have the same heading, nobody
-    # knows which of them is linked, so none is left out.
-    sources = [item for item in items if _link_to(item) not in item.body]
-    names = Counter(map(_link_to, sources))
-    gone = {
-        item.anchor for item in sources if _link_to(item) in linked and names[_link_to(item)] == 1
-    }
-    return [item for item in items if item.anchor not in gone]
-
-
-def _link_to(item: TaskItem) -> str:
-    return f"- discovered_from [[{item.path}#{item.heading}]]"
 
 
 # --- sessions -----------------------------------------------------------------------------------
@@ -374,14 +380,15 @@ async def start_session(call: Call, params: SessionStartParams) -> SessionStarte
 
 
 def list_sessions(call: Call, params: SessionListParams) -> SessionList:
+    filters = Filters(include_archived=True)
     with reading_work(call.workspace, call.config, call.now_s) as work:
-        items = work.outline(Filters(include_archived=True), has=["session"])
-    groups = group_by(items.values(), lambda item: item.session)
-    kept = [group for group in groups if params.include_ended or not group.is_ended]
+        groups, n_sessions = work.find_first_groups(
+            "session", filters, has_ended=params.include_ended, limit=params.limit
+        )
     return SessionList(
         workspace=call.workspace.id,
-        sessions=[_describe_group(group) for group in kept[: params.limit]],
-        n_sessions=len(kept),
+        sessions=[_describe_group(group) for group in groups],
+        n_sessions=n_sessions,
     )
 
 

@@ -46,14 +46,16 @@ def show_ready(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 def show_list(answer: dict[str, Any], args: Args, console: Console) -> None:
     if args.params.get("task") is None:
-        show_groups(answer["tasks"], console, "no section has a task")
+        show_groups(answer["tasks"], answer["n_tasks"], console, "no section has a task")
         return
     _show_items(answer, console)
     if not answer["items"]:
         console.terminal.report("no section has this task")
 
 
-def show_groups(groups: list[dict[str, Any]], console: Console, nothing: str) -> None:
+def show_groups(
+    groups: list[dict[str, Any]], n_groups: int, console: Console, nothing: str
+) -> None:
     """Print a line for each task or session: its name, its sections, when it was worked on."""
     rows = [
         [
@@ -70,10 +72,12 @@ def show_groups(groups: list[dict[str, Any]], console: Console, nothing: str) ->
         console.terminal.print_row(row)
     if not rows:
         console.terminal.report(nothing)
+    elif n_groups > len(rows):
+        console.terminal.report(f"{n_groups - len(rows):,} more; see more with --limit")
 
 
 def show_sessions(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    show_groups(answer["sessions"], console, "no section has a session")
+    show_groups(answer["sessions"], answer["n_sessions"], console, "no section has a session")
 
 
 def show_checkpoint(answer: dict[str, Any], _args: Args, console: Console) -> None:

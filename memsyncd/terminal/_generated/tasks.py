@@ -45,6 +45,7 @@ def make_task_list() -> Command:
             Argument("task", "[TASK]", "the task, such as WU-123; without it, all tasks are listed", field="task"),
         ),
         options=(
+            Option("-n --limit N", "at most so many tasks, if no task is named (default 100)", field="limit"),
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             IDS,

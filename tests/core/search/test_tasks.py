@@ -17,11 +17,9 @@ from memsyncd.core.search.context import (
     build_context_block,
 )
 from memsyncd.core.search.tasks import (
-    ENDED,
     FINISHED,
     TaskItem,
     find_ready,
-    group_by,
     list_memory_parts,
     make_memory_chunks,
     order_profile,
@@ -296,45 +294,6 @@ WORK = st.lists(
     ),
     max_size=12,
 )
-
-
-@given(WORK)
-def test_each_section_with_a_session_is_in_the_group_of_it(
-    rows: list[tuple[str, str, str, str, int]],
-) -> None:
-    items = [
-        make(
-            f"a.md#{number}",
-            task=task,
-            session=session,
-            kind=kind,
-            status=status,
-            time=f"2026-0{day}",
-        )
-        for number, (task, session, kind, status, day) in enumerate(rows)
-    ]
-    groups = group_by(items, lambda item: item.session)
-    assert sorted(item.anchor for group in groups for item in group.items) == sorted(
-        item.anchor for item in items if item.session
-    )
-    assert [group.last for group in groups] == sorted(
-        (group.last for group in groups), reverse=True
-    )
-    for group in groups:
-        ends = [item for item in group.items if (item.kind, item.status) == ("session", ENDED)]
-        assert group.is_ended == any(item.time == group.last for item in ends)
-        assert group.tasks == sorted({item.task for item in group.items} - {""})
-        assert group.first <= group.last
-
-
-def test_a_session_that_goes_on_after_its_end_has_not_ended() -> None:
-    start = make("a.md#1", session="s", kind="session", time="2026-01-01")
-    end = make("a.md#2", session="s", kind="session", status=ENDED, time="2026-01-02")
-    later = make("a.md#3", session="s", kind="note", time="2026-01-03")
-    [group] = group_by([start, end], lambda item: item.session)
-    assert (group.is_ended, group.n_open) == (True, 0)
-    [group] = group_by([start, end, later], lambda item: item.session)
-    assert (group.is_ended, group.n_open) == (False, 1)
 
 
 @given(ITEMS, st.integers(300, 4000), st.data())

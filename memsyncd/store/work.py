@@ -1,0 +1,314 @@
+"""Look up and count the sections of tasks, sessions and projects in index.db, without their texts.
+
+SQL counts and orders these sections, so that only the sections of an answer become values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from memsyncd.core.search.filters import Filters
+from memsyncd.core.search.tasks import CLOSED, ENDED, FINISHED, RECORDS
+from memsyncd.store.filters import compile_hidden, compile_section_filters
+from memsyncd.store.lookup import DAY, SORT_KEYS, WITH_ACCESSES, OrderName
+from memsyncd.store.pool import Reader, encode_numbers
+from memsyncd.store.schema import OPEN_WORK
+from memsyncd.store.sections import ANCHOR, FROM_SECTIONS
+
+
+class OutlinedWork(NamedTuple):
+    """A section that has a text, without this text: the values that order tasks and sessions.
+    `blocked_by` is the value of this key of metadata, the section's own or that of its note.
+    """
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    kind: str | None
+    importance: float | None
+    priority: str | None
+    lifecycle: str | None
+    status: str | None
+    task: str | None
+    session: str | None
+    created: str | None
+    day: str | None
+    mtime_ns: int
+    blocked_by: str | None
+
+
+_WORK_COLUMNS = (
+    f"{ANCHOR}, f.path, s.start_line, s.end_line, s.kind, s.importance, s.priority, s.lifecycle,"
+    " s.status, s.task, s.session, s.created, coalesce(s.day, f.day), f.mtime_ns,"
+    " coalesce(s.extra ->> 'blocked_by', f.extra ->> 'blocked_by')"
+)
+_WORK = f"SELECT {_WORK_COLUMNS} {FROM_SECTIONS} WHERE {{allowed}} ORDER BY f.path, s.start_line"
+_OPEN = (
+    f"sections s INDEXED BY sections_of_work {{join}} WHERE {OPEN_WORK.format(s='s.')} AND NOT"
+    f" coalesce(lower(s.kind) IN ({', '.join(map(repr, sorted(RECORDS)))}), 0){{allowed}}"
+)
+_N_OPEN = f"SELECT count(*), coalesce(sum(lower(s.status) IS 'blocked'), 0) FROM {_OPEN}"
+_OF_PRIORITY = (
+    f"SELECT {_WORK_COLUMNS} FROM {_OPEN} AND lower(s.status) IS NOT 'blocked'"
+    " AND coalesce(s.priority, 'P9') = :priority AND coalesce(s.created, s.day) {is_dated}"
+    " ORDER BY {time}, f.path, s.start_line LIMIT :most"
+)
+# A section without a date has the day of its note, so that no index of sections has its order.
+_TIMES = {
+    "IS NOT NULL": "coalesce(s.created, s.day)",
+    "IS NULL": "coalesce(f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))",
+}
+TIME = f"coalesce(s.created, {DAY})"
+_PRIORITIES = ("P0", "P1", "P2", "P3", "P9")
+
+
+@contextlib.contextmanager
+def stream_work(
+    reader: Reader, filters: Filters, *, has: Sequence[str] = ()
+) -> Iterator[Iterator[OutlinedWork]]:
+    """Yield the sections that pass the filters and have a text, by path and line, if they have
+    values in all columns of `has`.
+    """
+    condition, bindings = compile_section_filters(reader, filters, have_text=True)
+    allowed = " AND ".join((condition, *(f"s.{column} IS NOT NULL" for column in has)))
+    with reader.stream(_WORK.format(allowed=allowed), bindings) as rows:
+        yield map(OutlinedWork._make, rows)
+
+
+def count_open_work(reader: Reader, filters: Filters) -> tuple[int, int]:
+    """Count the sections of tasks that are open and no records, without those that the filters
+    hide; and the sections among them whose status is `blocked`.
+    """
+    hidden, bindings = compile_hidden(reader, filters)
+    allowed = f" AND {hidden}" if hidden else ""
+    [(n_open, n_blocked)] = reader.rows(_N_OPEN.format(join="", allowed=allowed), bindings)
+    return n_open, n_blocked
+
+
+def find_open_work(reader: Reader, filters: Filters, *, most: int) -> list[OutlinedWork]:
+    """Return the first `most` sections that `count_open_work` counts, without blocked ones: P0
+    first, then the oldest, then by path and line.
+    """
+    hidden, bindings = compile_hidden(reader, filters)
+    parts = {"join": "JOIN files f ON f.id = s.file", "allowed": f" AND {hidden}" if hidden else ""}
+    first: list[OutlinedWork] = []
+    for priority in _PRIORITIES:
+        dated: list[OutlinedWork] = []
+        for is_dated, time in _TIMES.items():
+            bound = {**bindings, "priority": priority, "most": most - len(first)}
+            statement = _OF_PRIORITY.format(is_dated=is_dated, time=time, **parts)
+            dated += map(OutlinedWork._make, reader.rows(statement, bound))
+        first += sorted(dated, key=_order_work)[: most - len(first)]
+        if len(first) == most:
+            break
+    return first
+
+
+def _order_work(work: OutlinedWork) -> tuple[str, str, int]:
+    saved = datetime.fromtimestamp(work.mtime_ns / 1e9)  # noqa: DTZ006  days of people
+    day = work.day or saved.date().isoformat()
+    return work.created or day, work.path, work.start_line
+
+
+# --- the project ----------------------------------------------------------------------------------
+
+_FINISHED, _CLOSED, _RECORDS = (
+    f"({', '.join(map(repr, sorted(names)))})" for names in (FINISHED, CLOSED, RECORDS)
+)
+_OF_PROJECT = (
+    f"{FROM_SECTIONS} WHERE {{allowed}}"
+    f" AND NOT coalesce(lower(s.status) IN {_FINISHED}, 0) AND s.task IS NOT :other_than"
+)
+_FIRST_OF_PROJECT = (
+    f"{WITH_ACCESSES}SELECT {_WORK_COLUMNS} {_OF_PROJECT}"
+    f" ORDER BY {{key}}, {TIME} DESC, f.path, s.start_line LIMIT :most"
+)
+_N_OF_PROJECT = f"SELECT count(*), count(DISTINCT s.file) {_OF_PROJECT}"
+_COUNTS_OF_PROJECT = f"""
+WITH project AS MATERIALIZED (SELECT s.id AS id, coalesce(s.kind, 'none') AS kind {_OF_PROJECT})
+SELECT 'kind', kind, count(*) FROM project GROUP BY kind
+UNION ALL
+SELECT 'tag', tag, count(*) FROM project CROSS JOIN tags ON section = project.id GROUP BY tag
+"""
+
+
+class ProjectSections:
+    """The sections that pass filters by their lifecycle, have a text and are not finished, without
+    the sections of the task `other_than`.
+    """
+
+    def __init__(self, reader: Reader, filters: Filters, *, other_than: str | None = None) -> None:
+        self._reader = reader
+        self._allowed, bindings = compile_section_filters(reader, filters, have_text=True)
+        # No section has a task of no letter.
+        self._bindings: dict[str, Any] = {**bindings, "other_than": other_than or ""}
+
+    def count(self) -> tuple[int, int]:
+        """Return the numbers of sections and of notes."""
+        [(n_sections, n_notes)] = self._rows(_N_OF_PROJECT)
+        return n_sections, n_notes
+
+    def count_values(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the numbers of sections by kind, which may be `none`, and by tag."""
+        counts: dict[str, dict[str, int]] = {"kind": {}, "tag": {}}
+        for field, value, n in self._rows(_COUNTS_OF_PROJECT):
+            counts[field][value] = n
+        return counts["kind"], counts["tag"]
+
+    def find_first(
+        self, key: OrderName, keys: Mapping[str, Any], *, most: int
+    ) -> list[OutlinedWork]:
+        """Return the first sections by a key, then the latest, then by path and line. `keys` has
+        the bindings of the keys.
+        """
+        rows = self._rows(_FIRST_OF_PROJECT, key=SORT_KEYS[key], bindings={**keys, "most": most})
+        return [*map(OutlinedWork._make, rows)]
+
+    def _rows(
+        self, statement: str, *, key: str = "", bindings: Mapping[str, Any] = {}
+    ) -> list[Any]:
+        bound = {**self._bindings, **bindings}
+        return self._reader.rows(statement.format(allowed=self._allowed, key=key), bound)
+
+
+# --- by priority ----------------------------------------------------------------------------------
+
+_TAGGED = (
+    f"{FROM_SECTIONS} WHERE {{allowed}} AND s.id NOT IN (SELECT value FROM json_each(:without))"
+)
+_N_BY_PRIORITY = (
+    f"SELECT s.priority, NOT coalesce(lower(s.status) IN {_CLOSED}, 0) AS is_open,"
+    f" coalesce(s.task, '') = '' AS is_waiting, count(*) {_TAGGED} GROUP BY 1, 2, 3"
+)
+_FIRST_BY_PRIORITY = (
+    f"SELECT {_WORK_COLUMNS} {_TAGGED} AND NOT coalesce(lower(s.status) IN {_CLOSED}, 0)"
+    " AND (coalesce(s.task, '') = '' OR NOT :is_waiting)"
+    f" ORDER BY coalesce(s.priority, 'P9'), {TIME}, f.path, s.start_line LIMIT :most"
+)
+# The sections with typed links, and what these name: a note, and a heading of it.
+_NAMING = (
+    "SELECT DISTINCT s.id, l.target, l.heading FROM linking k CROSS JOIN files f ON f.id = k.file"
+    " CROSS JOIN sections s ON s.file = f.id CROSS JOIN links l ON l.section = s.id"
+    " WHERE k.relation = :relation AND l.relation = :relation AND {allowed}"
+)
+_NAMED = (
+    "SELECT v.value ->> 0, v.value ->> 1, s.id FROM json_each(:names) v"
+    " CROSS JOIN files f ON f.path = v.value ->> 0 CROSS JOIN sections s ON s.file = f.id"
+    " WHERE coalesce(json_extract(s.heading, '$[#-1]'), f.path) = v.value ->> 1 AND {allowed}"
+)
+
+
+class PriorityCount(NamedTuple):
+    """How many sections have a priority, are open or closed, and have a task or wait for one."""
+
+    priority: str | None
+    is_open: int
+    is_waiting: int
+    n: int
+
+
+class WaitingSections:
+    """The sections that pass filters and have a text, without the sections that became tasks: the
+    task has their tags, and a typed link that names their heading.
+
+    If several sections of a note have the same heading, nobody knows which of them is named, so
+    none is left out.
+    """
+
+    def __init__(self, reader: Reader, filters: Filters, relation: str) -> None:
+        self._reader = reader
+        self._allowed, self._bindings = compile_section_filters(reader, filters, have_text=True)
+        self._without = encode_numbers(sorted(self._find_named(relation)))
+
+    def count(self) -> list[PriorityCount]:
+        return [*map(PriorityCount._make, self._rows(_N_BY_PRIORITY, without=self._without))]
+
+    def find_first(self, *, most: int, is_waiting: bool = False) -> list[OutlinedWork]:
+        """Return the first open sections, or the first that wait for a task: P0 first, then the
+        oldest, then by path and line.
+        """
+        bound = {"without": self._without, "most": most, "is_waiting": is_waiting}
+        return [*map(OutlinedWork._make, self._rows(_FIRST_BY_PRIORITY, **bound))]
+
+    def _find_named(self, relation: str) -> set[int]:
+        naming: dict[tuple[str, str], set[int]] = {}
+        for section, *name in self._rows(_NAMING, relation=relation):
+            naming.setdefault((name[0], name[1]), set()).add(section)
+        if not naming:
+            return set()
+        named: dict[tuple[str, str], set[int]] = {}
+        for path, heading, section in self._rows(_NAMED, names=json.dumps([*naming])):
+            if section not in naming[path, heading]:
+                named.setdefault((path, heading), set()).add(section)
+        return {section for several in named.values() if len(several) == 1 for section in several}
+
+    def _rows(self, statement: str, **bindings: Any) -> list[Any]:
+        bound = {**self._bindings, **bindings}
+        return self._reader.rows(statement.format(allowed=self._allowed), bound)
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+_AT = (
+    "coalesce(s.created, s.day, (SELECT coalesce(day,"
+    " date(mtime_ns / 1000000000, 'unixepoch', 'localtime')) FROM files WHERE id = s.file))"
+)
+_IN_GROUP = "s.{field} IS NOT NULL AND s.{field} <> '' AND s.is_empty IS NULL{allowed}"
+_FIRST_GROUPS = (
+    f"WITH every AS (SELECT s.{{field}} AS name, max({_AT}) AS last,"
+    f" max({_AT}) FILTER (WHERE s.kind = 'session' AND lower(s.status) = '{ENDED}') AS ended"
+    f" FROM sections s WHERE {_IN_GROUP} GROUP BY s.{{field}})"
+    " SELECT name, last, ended IS last, count(*) OVER () FROM every"
+    " WHERE :has_ended OR ended IS NOT last ORDER BY last DESC, name LIMIT :most"
+)
+_GROUPS = (
+    f"SELECT s.{{field}}, count(*), sum(NOT coalesce(lower(s.status) IN {_CLOSED}, 0)"
+    f" AND NOT coalesce(s.kind IN {_RECORDS}, 0)), min({_AT}), json_group_array(DISTINCT s.task)"
+    " FROM json_each(:names) v CROSS JOIN sections s ON s.{field} COLLATE NOCASE = v.value"
+    f" AND s.{{field}} = v.value WHERE {_IN_GROUP} GROUP BY s.{{field}}"
+)
+
+
+class GroupCounts(NamedTuple):
+    """A task or a session: the numbers of its sections and of its open ones, the times of its first
+    and last, and its tasks by name.
+    """
+
+    name: str
+    n_sections: int
+    n_open: int
+    first: str
+    last: str
+    is_ended: int
+    tasks: tuple[str, ...]
+
+
+def find_first_groups(
+    reader: Reader,
+    filters: Filters,
+    field: Literal["task", "session"],
+    *,
+    has_ended: bool = True,
+    most: int,
+) -> tuple[list[GroupCounts], int]:
+    """Group the sections that have a text by task or session, without those that the filters hide;
+    return the latest groups, and the number of all. A session has ended if its last section says
+    so.
+    """
+    hidden, bindings = compile_hidden(reader, filters)
+    parts = {"field": field, "allowed": f" AND {hidden}" if hidden else ""}
+    bound: dict[str, Any] = {**bindings, "has_ended": has_ended, "most": most}
+    rows = reader.rows(_FIRST_GROUPS.format(**parts), bound)
+    bound = {**bindings, "names": json.dumps([row[0] for row in rows])}
+    details = {row[0]: row[1:] for row in reader.rows(_GROUPS.format(**parts), bound)}
+    groups = []
+    for name, last, is_ended, _ in rows:
+        n_sections, n_open, first, tasks = details[name]
+        named = tuple(sorted(filter(None, json.loads(tasks))))
+        groups.append(GroupCounts(name, n_sections, n_open, first, last, is_ended, named))
+    return groups, rows[0][-1] if rows else 0
