@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -24,6 +25,7 @@ from memsyncd.core.model import ARCHIVED
 from memsyncd.core.paths import is_markdown
 from memsyncd.core.search.filters import fold_value, split_list
 from memsyncd.store.pool import Reader
+from memsyncd.store.schema import FEW_VALUES, HAS_MANY_VALUES
 
 COLUMNS = ("kind", "task", "session", "source", "priority", "lifecycle", "status")
 """The columns of sections that are fields by themselves."""
@@ -146,30 +148,41 @@ class Moment(NamedTuple):
 
 def count_alike(facts: NoteFacts, moment: Moment, *, n: int, n_bytes: int) -> Sums:
     """Return the numbers that `n` notes with these facts, with `n_bytes` together, add."""
-    sections = [
-        (section, n_alike, section.status != ARCHIVED and not moment.has_expired(section.expires))
-        for section, n_alike in facts.sections
-    ]
+    hidden = {
+        section
+        for section, _ in facts.sections
+        if section.status == ARCHIVED or moment.has_expired(section.expires)
+    }
     sums: Sums = {}
-    if sections:
-        is_any_visible = any(is_visible for _, _, is_visible in sections)
+    if facts.sections:
+        is_any_visible = len(hidden) < len(facts.sections)
         sums[BYTES, ""] = (n_bytes if is_any_visible else 0, 0, n_bytes, 0)
     if n == 0:
         return sums
-    visible: dict[Key, int] = {}
-    every: dict[Key, int] = {}
-    for section, n_alike, is_visible in sections:
-        for key in _list_keys(section, facts.month, facts.size, facts.day, facts.extra):
-            every[key] = every.get(key, 0) + n_alike
-            if is_visible:
-                visible[key] = visible.get(key, 0) + n_alike
+    every: Counter[Key] = Counter()
+    hiding: Counter[Key] = Counter()
+    for section, n_alike in facts.sections:
+        keys = _list_keys(section, facts.month, facts.size, facts.day, facts.extra)
+        _count_keys(every, keys, n_alike)
+        if section in hidden:
+            _count_keys(hiding, keys, n_alike)
     for key, n_alike in every.items():
-        sums[key] = (n * visible.get(key, 0), n * (key in visible), n * n_alike, n)
+        n_visible = n_alike - hiding[key] if hiding else n_alike
+        sums[key] = (n * n_visible, n if n_visible else 0, n * n_alike, n)
     if facts.is_topic:
         # A topic may be empty, and stays if its sections have expired.
-        is_whole = not sections or any(section.status != ARCHIVED for section, _, _ in sections)
+        is_whole = not facts.sections or any(
+            section.status != ARCHIVED for section, _ in facts.sections
+        )
         sums[TOPICS, ""] = (n * is_whole, 0, n, 0)
     return sums
+
+
+def _count_keys(counts: Counter[Key], keys: tuple[Key, ...], n: int) -> None:
+    if n == 1:
+        counts.update(keys)  # in C
+    else:
+        counts.update(dict.fromkeys(keys, n))
 
 
 @lru_cache(maxsize=256)
@@ -340,13 +353,19 @@ class CountChanges:
         if gone := [key for key, numbers in self._sums.items() if numbers[2] < 0]:
             self._connection.executemany(_DROP_EMPTY, gone)
         self._sums.clear()
+        self._write_firsts(paths)
+        self._connection.execute(_PUT_COUNTED, (repr(self._moment_s),))
+
+    def _write_firsts(self, paths: Mapping[str, tuple[set[str], set[str]]]) -> None:
+        """Write the first note of each kind; `paths` are those that a kind has lost and gained."""
         for kind, (lost, gained) in paths.items():
+            if lost == gained:
+                continue
             first = self._connection.execute(_FIRST, (kind,)).get
             if first is None or (first in lost and first not in gained):
                 self._connection.execute(_FIND_FIRST, (kind,))
-            elif gained:
-                self._connection.execute(_PUT_FIRST, (min(first, *gained), kind))
-        self._connection.execute(_PUT_COUNTED, (repr(self._moment_s),))
+            elif gained and min(gained) < first:
+                self._connection.execute(_PUT_FIRST, (min(gained), kind))
 
     def _find_alike(self, facts: NoteFacts) -> _AlikeNotes:
         return self._alike.setdefault(facts, _AlikeNotes())
@@ -386,7 +405,10 @@ _PLACES = (
     "SELECT value, n_all, first FROM counts WHERE field = 'kind' AND first IS NOT NULL"
     " ORDER BY value LIMIT ?"
 )
-_TOP = "SELECT value, {n}, {notes} FROM counts WHERE field = ? AND {n} > 0 ORDER BY {order} LIMIT ?"
+_TOP = (
+    "SELECT value, {n}, {notes} FROM counts WHERE field = ? AND {n} > 0 AND {those}"
+    " ORDER BY {order} LIMIT ?"
+)
 _ROW = "SELECT n, n_notes, n_all, n_notes_all FROM counts WHERE field = ? AND value = ?"
 _SPELLINGS = (
     "SELECT value, n_all FROM counts WHERE field = ? AND value > ? AND value < ?"
@@ -432,10 +454,15 @@ class KeptCounts:
         and sizes keep their order.
         """
         corrected = [value for name, value in self._changed if name == field]
+        those = "1"
+        if field not in FEW_VALUES:
+            those = HAS_MANY_VALUES
+            corrected.append(NO_VALUE)  # no index has it
         n, notes = ("n_all", "n_notes_all") if self._is_all else ("n", "n_notes")
         order = _ORDERS.get(field, f"{n} DESC, value")
         limit = most + len(corrected)
-        rows = self._reader.rows(_TOP.format(n=n, notes=notes, order=order), (field, limit))
+        statement = _TOP.format(n=n, notes=notes, those=those, order=order)
+        rows = self._reader.rows(statement, (field, limit))
         counts = {value: (n_sections, n_notes) for value, n_sections, n_notes in rows}
         counts |= {value: self.read(field, value) for value in corrected}
         present = [(value, *numbers) for value, numbers in counts.items() if numbers[0]]

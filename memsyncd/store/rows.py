@@ -8,8 +8,9 @@ so only changed text reaches FTS5. This module assigns the ids, because there is
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -88,14 +89,14 @@ _SECTION_COLUMNS = (
     "file, slugs, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
     " status, task, session, source, created, updated, expires, day, topic, moment, is_empty, extra"
 )
+_NAMES_OF_SECTION = _SECTION_COLUMNS.split(", ")
 _get_counted_columns = itemgetter(
-    *(_SECTION_COLUMNS.split(", ").index(name) for name in (*COLUMNS, "day", "expires", "extra"))
+    *(_NAMES_OF_SECTION.index(name) for name in (*COLUMNS, "day", "expires", "extra"))
 )
 _get_counted_of_file = itemgetter(*map(_FILE_COLUMNS.split(", ").index, COUNTED_OF_NOTE))
-_get_topic_columns = itemgetter(*map(_SECTION_COLUMNS.split(", ").index, TOPIC_COLUMNS))
-_SECTION_VALUES = ",".join("?" * len(_SECTION_COLUMNS.split(",")))
+_get_topic_columns = itemgetter(*map(_NAMES_OF_SECTION.index, TOPIC_COLUMNS))
+_SECTION_VALUES = ",".join("?" * len(_NAMES_OF_SECTION))
 _SECTION = f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,{_SECTION_VALUES})"
-_SECTION_UPDATE = f"UPDATE sections SET ({_SECTION_COLUMNS}) = ({_SECTION_VALUES}) WHERE id = ?"
 _OF_FILE = "file = ?"
 _SECTIONS_OF_FILE = (
     f"SELECT id, {_SECTION_COLUMNS} FROM sections WHERE {_OF_FILE} ORDER BY start_line"
@@ -136,16 +137,14 @@ _SECRETS_OF_FILE = "SELECT start_line, end_line FROM secrets WHERE file = ?"
 # the second.
 _OF_LINES = "file = ? AND start_line >= ? AND start_line < ?"
 _SECTION_IDS = f"SELECT slugs, id FROM sections WHERE {_OF_LINES}"
+_SECTIONS_BY_ID = (
+    f"SELECT id, {_SECTION_COLUMNS} FROM sections WHERE id IN (SELECT value FROM json_each(?))"
+)
 _CHUNKS_OF_LINES = (
     f"SELECT id, section, digest, start_line, end_line, part FROM chunks WHERE {_OF_LINES}"
     " ORDER BY start_line, id"
 )
 _FACTS_OF_LINES = f"SELECT {SECTION_FACTS} FROM sections s WHERE {_OF_LINES}"
-# What the salience and the time of a topic depend on.
-_VALUES = (
-    "SELECT id, kind, importance, status, moment FROM sections"
-    " WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
-)
 _CHANGED_FILE = f"SELECT {_FILE_COLUMNS}, {_VALUE_COLUMNS} FROM files WHERE id = ?"
 _NOTE_FACTS = f"SELECT {', '.join(COUNTED_OF_NOTE)} FROM files WHERE id = ?"
 _OUTLINE = (
@@ -310,6 +309,7 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
         if added:
             getattr(rows, table).extend(added)
     _note_changes(rows.leading, file_id, {}, details, are_links_new=bool(note.links))
+    rows.leading.new.add(file_id)
     if standings := _find_standings(note):
         _collect_standings(rows, file_id, standings, stat)
     rows.texts.extend((file_id, *block) for block in make_blocks(note.text, note.n_lines))
@@ -414,15 +414,17 @@ def patch_note(
         for row in connection.execute(_CHUNKS_OF_LINES, lines)
     ]
     n_moved = _shift_below(connection, file_id, patch)
-    numbers = (json.dumps([*section_ids.values()]),)
-    values = connection.execute(_VALUES, numbers).fetchall()
     is_moved = move_moments(connection, file_id, stat)
-    changed = [
-        (*row, anchors[section.anchor])
-        for section, row in zip(note.sections, section_rows, strict=True)
-    ]
-    connection.executemany(_SECTION_UPDATE, changed)
-    if is_moved or values != connection.execute(_VALUES, numbers).fetchall():
+    numbers = (json.dumps([*section_ids.values()]),)
+    before = {row[0]: row for row in connection.execute(_SECTIONS_BY_ID, numbers)}
+    changed = _update_sections(
+        connection,
+        [
+            (before[anchors[section.anchor]], row)
+            for section, row in zip(note.sections, section_rows, strict=True)
+        ],
+    )
+    if is_moved or not changed.isdisjoint(TOPIC_COLUMNS):
         rows.valued.add(file_id)
     plan = _change_chunks(connection, rows, ids, file_id, note, anchors, existing)
     _patch_text(connection, file_id, patch)
@@ -690,7 +692,8 @@ def _change_sections(
     existing = {row[2]: row for row in existing_rows}
     slugs_before = [*existing]
     section_ids: dict[str, int] = {}
-    added, changed = [], []
+    added: list[Row] = []
+    kept: list[tuple[Row, Row]] = []
     for section, row in zip(note.sections, section_rows, strict=True):
         old = existing.pop(row[1], None)
         if old is None:
@@ -698,15 +701,32 @@ def _change_sections(
             added.append((section_ids[section.anchor], *row))
         else:
             section_ids[section.anchor] = old[0]
-            if old[1:] != row:
-                changed.append((*row, old[0]))
-    if changed:
-        connection.executemany(_SECTION_UPDATE, changed)
+            kept.append((old, row))
+    _update_sections(connection, kept)
     if added:
         connection.executemany(_SECTION, added)
     n_path = len(note.path) + 1
     is_parted = slugs_before != [section.anchor[n_path:] for section in note.sections]
     return section_ids, [row[0] for row in existing.values()], is_parted
+
+
+def _update_sections(
+    connection: apsw.Connection, changes: Iterable[tuple[Row, Row]]
+) -> frozenset[str]:
+    """Change sections from the first of each pair of rows, which begins with the id, to the second;
+    return the columns that have changed. Only the indexes of these columns are written.
+    """
+    changed: dict[tuple[str, ...], list[Row]] = {}
+    for (section_id, *old), row in changes:
+        if tuple(old) != row:
+            differing = [at for at, value in enumerate(row) if value != old[at]]
+            columns = tuple(_NAMES_OF_SECTION[at] for at in differing)
+            values = (*(row[at] for at in differing), section_id)
+            changed.setdefault(columns, []).append(values)
+    for columns, rows in changed.items():
+        assigned = ", ".join(f"{column} = ?" for column in columns)
+        connection.executemany(f"UPDATE sections SET {assigned} WHERE id = ?", rows)
+    return frozenset(chain.from_iterable(changed))
 
 
 def _change_text(connection: apsw.Connection, file_id: int, note: Note) -> None:
@@ -777,24 +797,45 @@ def _list_details(file_id: int, note: Note, section_ids: dict[str, int]) -> _Det
 def _change_details(
     connection: apsw.Connection, rows: Rows, old: _Details, new: _Details, *, is_moved: bool = False
 ) -> bool:
-    """Replace the old details of a note by the new details in each table in which they differ;
-    return whether its links are replaced.
+    """Replace the old details by the new details of each section, or of the note, for which they
+    differ in a table; return whether links are replaced.
     """
     are_links_new = False
     for table, before in old.items():
         after = new[table]
-        if table == "links":
-            # Their order counts. The links of a note that has moved may lead elsewhere.
-            are_links_new = before != after or (is_moved and bool(after))
-            if not are_links_new:
-                continue
-        elif before == after or sorted(before) == sorted(after):
+        if before == after and not (is_moved and table == "links"):
             continue
-        if before:
-            owners = [(owner,) for owner in {row[0] for row in before}]
-            connection.executemany(_DELETE_DETAILS[table], owners)
-        getattr(rows, table).extend(after)
+        owned = _group_by_owner(before), _group_by_owner(after)
+        if table == "links" and is_moved:
+            # The links of a note that has moved may lead elsewhere.
+            differing = {*owned[0], *owned[1]}
+        else:
+            differing = _find_differing(*owned, is_ordered=table == "links")
+        are_links_new |= table == "links" and bool(differing)
+        if gone := [(owner,) for owner in differing if owner in owned[0]]:
+            connection.executemany(_DELETE_DETAILS[table], gone)
+        collected = getattr(rows, table)
+        collected.extend(row for row in after if row[0] in differing)
     return are_links_new
+
+
+def _group_by_owner(details: Iterable[Row]) -> dict[int, list[Row]]:
+    owned: dict[int, list[Row]] = {}
+    for row in details:
+        owned.setdefault(row[0], []).append(row)
+    return owned
+
+
+def _find_differing(
+    old: Mapping[int, list[Row]], new: Mapping[int, list[Row]], *, is_ordered: bool
+) -> set[int]:
+    """Return the owners whose rows differ."""
+    return {
+        owner
+        for owner in {*old, *new}
+        if (before := old.get(owner, [])) != (after := new.get(owner, []))
+        and (is_ordered or sorted(before) != sorted(after))
+    }
 
 
 def _note_changes(

@@ -50,6 +50,17 @@ OPEN_WORK = (
     f" ({', '.join(map(repr, sorted(FINISHED)))}), 0)"
 )
 
+# The counts of values that may be many. An index has their order; most changes of notes change none
+# of them.
+FEW_VALUES = (
+    "total", "bytes", "topics", "kind", "priority", "lifecycle", "status", "month", "size",
+    "link", "dangling",
+)  # fmt: skip
+HAS_MANY_VALUES = (
+    f"field NOT IN ({', '.join(map(repr, FEW_VALUES))}) AND value <> char(0)"
+    " AND field NOT BETWEEN 'spelling:' AND 'spelling;'"
+)
+
 SCHEMA = f"""
 CREATE TABLE meta(
   key TEXT PRIMARY KEY,
@@ -199,8 +210,8 @@ CREATE TABLE counts(
   first TEXT,
   PRIMARY KEY (field, value)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX counts_by_n ON counts(field, n DESC, value);
-CREATE INDEX counts_by_n_all ON counts(field, n_all DESC, value);
+CREATE INDEX counts_by_n ON counts(field, n DESC, value) WHERE {HAS_MANY_VALUES};
+CREATE INDEX counts_by_n_all ON counts(field, n_all DESC, value) WHERE {HAS_MANY_VALUES};
 
 CREATE TABLE names(
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,

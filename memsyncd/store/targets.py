@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import apsw
 import msgspec
@@ -37,7 +37,8 @@ IS_LINK = f"(l.file IS NOT NULL OR l.kind NOT IN ({_KINDS}))"
 """The condition that a row of `links` is a link: a path or a name of a file may be none."""
 
 _PENDING = (
-    "SELECT l.rowid, l.file, l.place, s.file, f.path, l.target, l.heading, l.kind, l.key"
+    "SELECT l.rowid, l.file, l.place, s.file, f.path, l.target, l.heading, l.kind, l.key,"
+    " l.section, l.relation"
     " FROM {source} CROSS JOIN sections s ON s.id = l.section CROSS JOIN files f ON f.id = s.file"
 )
 _NEW = _PENDING.format(source="links l") + " WHERE l.rowid > ?"
@@ -90,6 +91,9 @@ SELECT source, '{EVERY_RELATION}', f.path, sum(n), sum(n_dangling)
 FROM counted JOIN files f ON f.id = source GROUP BY source
 RETURNING relation, n_links, n_dangling
 """
+_PUT_LINKING = (
+    "INSERT INTO linking(file, relation, path, n_links, n_dangling) VALUES(?, ?, ?, ?, ?)"
+)
 _ADD = (
     "INSERT INTO counts(field, value, n) VALUES(?, ?, ?)"
     " ON CONFLICT(field, value) DO UPDATE SET n = n + excluded.n"
@@ -106,6 +110,8 @@ class LinkChanges(msgspec.Struct):
     """Files whose headings or named blocks have changed."""
     linking: set[int] = msgspec.field(default_factory=set)
     """Files with links that were written or deleted."""
+    new: set[int] = msgspec.field(default_factory=set)
+    """Files that had no links before."""
     counted: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
     """What is to be added to `counts`, by field and value."""
 
@@ -113,6 +119,7 @@ class LinkChanges(msgspec.Struct):
         self.keys.clear()
         self.parted.clear()
         self.linking.clear()
+        self.new.clear()
         self.counted.clear()
 
 
@@ -133,8 +140,13 @@ def settle_links(connection: apsw.Connection, changes: LinkChanges, after: int |
     ):
         if binding is not None:
             pending |= ((row[0], row) for row in connection.execute(statement, (binding,)))
+    resolved: _Resolved | None = None
     if pending:
-        changes.linking |= _resolve(connection, [*pending.values()], after)
+        resolved = _resolve(connection, [*pending.values()], after)
+        changes.linking |= resolved.linking
+    if resolved is not None and changes.new:
+        _count_new(connection, changes, [*pending.values()], resolved.leading)
+    changes.linking -= changes.new
     if changes.linking:
         forget_links(connection, changes, changes.linking)
         _count(changes, connection.execute(_COUNT, (json.dumps([*changes.linking]),)))
@@ -151,25 +163,64 @@ def _count(changes: LinkChanges, rows: Iterable[tuple[Any, ...]]) -> None:
         changes.counted["dangling", relation] += n_dangling
 
 
+class _Resolved(NamedTuple):
+    """Where links lead, by their numbers, and the files with links that now lead elsewhere."""
+
+    leading: dict[int, tuple[int | None, int | None]]
+    linking: set[int]
+
+
+def _count_new(
+    connection: apsw.Connection,
+    changes: LinkChanges,
+    rows: Iterable[tuple[Any, ...]],
+    leading: Mapping[int, tuple[int | None, int | None]],
+) -> None:
+    """Count the links of the new files, of which all are in `rows`: as `_COUNT`, in less time."""
+    different: set[tuple[Any, ...]] = set()
+    paths: dict[int, str] = {}
+    for number, _, _, source, path, target, heading, kind, _, section, relation in rows:
+        if source not in changes.new:
+            continue
+        file, place = leading[number]
+        if file is None and kind in UNCERTAIN_LINKS:
+            continue
+        paths[source] = path
+        named = f"{target}#{heading}" if file is None else ""
+        different.add((source, section, relation, kind == "embed", file, place, named))
+    sums: dict[tuple[int, str], list[int]] = {}
+    for source, _, relation, _, file, *_ in different:
+        for name in (relation, EVERY_RELATION):
+            numbers = sums.setdefault((source, name), [0, 0])
+            numbers[0] += 1
+            numbers[1] += file is None
+    counted = [
+        (source, relation, paths[source], *numbers) for (source, relation), numbers in sums.items()
+    ]
+    connection.executemany(_PUT_LINKING, counted)
+    _count(changes, ((relation, *numbers) for _, relation, _, *numbers in counted))
+
+
 def _resolve(
     connection: apsw.Connection, rows: Sequence[tuple[Any, ...]], after: int | None
-) -> set[int]:
-    """Write where these links lead. Returns the files with links that now lead elsewhere."""
-    places = _Places(connection, {row[-1] for row in rows if row[-1]})
+) -> _Resolved:
+    """Write where these links lead."""
+    places = _Places(connection, {row[8] for row in rows if row[8]})
     resolver = LinkResolver(NoteNames(places.names), places)
-    leading: list[tuple[int | None, int | None, int]] = []
+    leading: dict[int, tuple[int | None, int | None]] = {}
+    changed: list[tuple[int | None, int | None, int]] = []
     linking: set[int] = set()
-    for number, file, place, source, path, target, heading, kind, _ in rows:
+    for number, file, place, source, path, target, heading, kind, *_ in rows:
         places.ids[path] = source, None
         to = resolver.resolve(path, target, heading, kind)
-        leads = (None, None) if to is None else places.ids[to]
+        leads = leading[number] = (None, None) if to is None else places.ids[to]
         if leads != (file, place):
-            leading.append((*leads, number))
+            changed.append((*leads, number))
             linking.add(source)
         elif after is not None and number > after:
             linking.add(source)
-    connection.executemany(_LEAD, leading)
-    return linking
+    connection.executemany(_LEAD, changed)
+    return _Resolved(leading, linking)
 
 
 class _Places:
