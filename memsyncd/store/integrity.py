@@ -33,8 +33,9 @@ from memsyncd.store.connection import (
     translating_errors,
     truncate_wal,
 )
+from memsyncd.store.details import Row
 from memsyncd.store.pool import Reader
-from memsyncd.store.rows import N_VALUE_COLUMNS, Ids, Row, Rows, add_note, read_stat_row
+from memsyncd.store.rows import N_VALUE_COLUMNS, Ids, Rows, add_note, read_stat_row
 from memsyncd.store.texts import inflate, read_note_text
 
 SUFFIX = "-check"

@@ -47,11 +47,10 @@ from memsyncd.store.counts import (
     NoteFacts,
     SectionFacts,
 )
+from memsyncd.store.details import Details, Row, delete_differing, read_details
 from memsyncd.store.targets import LinkChanges, forget_links, pack_name, settle_links
 from memsyncd.store.texts import inflate, make_blocks
 from memsyncd.store.topics import TOPIC_COLUMNS, TopicSection, value_note, value_topics
-
-Row = tuple[Any, ...]
 
 PINNED_TAG = "pinned"
 NO_STANDING = ("", None, None, False)
@@ -168,33 +167,6 @@ _DELETE_BLOCKS = "DELETE FROM texts WHERE file = ? AND start_line > ? AND start_
 _FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 
-# The tables with details of sections and of files, with the columns by which rows are compared: a
-# change of a note writes the tables in which its details differ. Their first column is `section` or
-# `file`.
-_DETAILS = {
-    "tags": "section, tag",
-    "keywords": "section, keyword",
-    "links": "section, line, target, heading, relation, kind, key",
-    "blocks": "section, name",
-    "problems": "file, line, code, problem, hint",
-    "secrets": "file, start_line, end_line, what",
-    "names": "file, name, key",
-}
-_READ_DETAILS = {
-    table: f"SELECT {columns} FROM {table} WHERE "
-    + (
-        "file = ?1"
-        if columns.startswith("file")
-        else "section IN (SELECT id FROM sections WHERE {})"
-    )
-    + (" ORDER BY line, rowid" if table == "links" else "")
-    for table, columns in _DETAILS.items()
-}
-_DELETE_DETAILS = {
-    table: f"DELETE FROM {table} WHERE {columns.partition(',')[0]} = ?"
-    for table, columns in _DETAILS.items()
-}
-
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 # Headings repeat: sections repeat the headings above them, and notes of a kind have equal headings.
 _word_to_json = lru_cache(maxsize=1024)(_to_json)
@@ -235,6 +207,12 @@ class Rows(msgspec.Struct):
         if file_id in self.changed:
             self.flush(connection)
         self.changed.add(file_id)
+
+    def collect(self, details: Details) -> None:
+        """Collect rows of details."""
+        for table, added in details.items():
+            if added:
+                getattr(self, table).extend(added)
 
     def flush(self, connection: apsw.Connection) -> None:
         # FTS5 writes a segment whenever a row has a smaller id than the row before, and then has to
@@ -305,9 +283,7 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
     if rows.counts is not None:
         rows.counts.add(_get_counted_of_file(file_row), _list_facts(note, section_rows))
     details = _list_details(file_id, note, section_ids)
-    for table, added in details.items():
-        if added:
-            getattr(rows, table).extend(added)
+    rows.collect(details)
     _note_changes(rows.leading, file_id, {}, details, are_links_new=bool(note.links))
     rows.leading.new.add(file_id)
     if standings := _find_standings(note):
@@ -337,7 +313,7 @@ def change_note(
     section_rows = list(_make_section_rows(file_id, note, stat))
     _change_file(connection, before, (*file_row, *_value(rows, file_row, section_rows)))
     existing_sections = connection.execute(_SECTIONS_OF_FILE, (file_id,)).fetchall()
-    details = _read_details(connection, _OF_FILE, (file_id,))
+    details = read_details(connection, _OF_FILE, (file_id,))
     if rows.counts is not None:
         rows.counts.subtract(
             _get_counted_of_file(before), _list_stored_facts(existing_sections, details["tags"])
@@ -356,7 +332,8 @@ def change_note(
         keys = [(section_id,) for section_id in removed]
         connection.executemany("DELETE FROM sections WHERE id = ?", keys)
     new_details = _list_details(file_id, note, section_ids)
-    are_links_new = _change_details(connection, rows, details, new_details, is_moved=is_moved)
+    added, are_links_new = delete_differing(connection, details, new_details, is_moved=is_moved)
+    rows.collect(added)
     _note_changes(
         rows.leading,
         file_id,
@@ -408,7 +385,7 @@ def patch_note(
     anchors = {f"{note.path}#{slugs}": row_id for slugs, row_id in section_ids.items()}
     if anchors.keys() != {section.anchor for section in note.sections}:
         raise AssertionError("a patch names other sections than the index has")
-    details = _read_details(connection, _OF_LINES, lines)
+    details = read_details(connection, _OF_LINES, lines)
     existing = [
         ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
         for row in connection.execute(_CHUNKS_OF_LINES, lines)
@@ -430,7 +407,8 @@ def patch_note(
     _patch_text(connection, file_id, patch)
     connection.execute(_FILE_UPDATE, file_row)
     new_details = _list_details(file_id, note, anchors)
-    are_links_new = _change_details(connection, rows, details, new_details)
+    added, are_links_new = delete_differing(connection, details, new_details)
+    rows.collect(added)
     _note_changes(rows.leading, file_id, details, new_details, are_links_new=are_links_new)
     # The standings of the other sections of the file stay.
     move_standings(connection, file_id, stat)
@@ -557,7 +535,7 @@ def drop_note(connection: apsw.Connection, rows: Rows, file_id: int) -> int:
         row[0] for row in connection.execute("SELECT id FROM chunks WHERE file = ?", (file_id,))
     ]
     rows.deleted += chunk_ids
-    details = _read_details(connection, _OF_FILE, (file_id,))
+    details = read_details(connection, _OF_FILE, (file_id,))
     are_links_lost = bool(details["links"])
     _note_changes(rows.leading, file_id, details, {}, are_links_new=are_links_lost)
     forget_links(connection, rows.leading, [file_id])
@@ -752,23 +730,7 @@ def _patch_text(connection: apsw.Connection, file_id: int, patch: NotePatch) -> 
     connection.executemany(_TEXT, rows)
 
 
-_Details = Mapping[str, list[Row]]
-"""The details of a note or of some of its sections: the rows of the tables of `_DETAILS`."""
-
-
-def _read_details(connection: apsw.Connection, where: str, bindings: Row) -> _Details:
-    """Read the details of a file, and of its sections that `where` selects. The first of the
-    bindings is the file's id.
-    """
-    return {
-        table: connection.execute(
-            statement.format(where), bindings if "{}" in statement else bindings[:1]
-        ).fetchall()
-        for table, statement in _READ_DETAILS.items()
-    }
-
-
-def _list_details(file_id: int, note: Note, section_ids: dict[str, int]) -> _Details:
+def _list_details(file_id: int, note: Note, section_ids: dict[str, int]) -> Details:
     tags: list[Row] = []
     keywords: list[Row] = []
     for section in note.sections:
@@ -794,55 +756,11 @@ def _list_details(file_id: int, note: Note, section_ids: dict[str, int]) -> _Det
     }  # fmt: skip
 
 
-def _change_details(
-    connection: apsw.Connection, rows: Rows, old: _Details, new: _Details, *, is_moved: bool = False
-) -> bool:
-    """Replace the old details by the new details of each section, or of the note, for which they
-    differ in a table; return whether links are replaced.
-    """
-    are_links_new = False
-    for table, before in old.items():
-        after = new[table]
-        if before == after and not (is_moved and table == "links"):
-            continue
-        owned = _group_by_owner(before), _group_by_owner(after)
-        if table == "links" and is_moved:
-            # The links of a note that has moved may lead elsewhere.
-            differing = {*owned[0], *owned[1]}
-        else:
-            differing = _find_differing(*owned, is_ordered=table == "links")
-        are_links_new |= table == "links" and bool(differing)
-        if gone := [(owner,) for owner in differing if owner in owned[0]]:
-            connection.executemany(_DELETE_DETAILS[table], gone)
-        collected = getattr(rows, table)
-        collected.extend(row for row in after if row[0] in differing)
-    return are_links_new
-
-
-def _group_by_owner(details: Iterable[Row]) -> dict[int, list[Row]]:
-    owned: dict[int, list[Row]] = {}
-    for row in details:
-        owned.setdefault(row[0], []).append(row)
-    return owned
-
-
-def _find_differing(
-    old: Mapping[int, list[Row]], new: Mapping[int, list[Row]], *, is_ordered: bool
-) -> set[int]:
-    """Return the owners whose rows differ."""
-    return {
-        owner
-        for owner in {*old, *new}
-        if (before := old.get(owner, [])) != (after := new.get(owner, []))
-        and (is_ordered or sorted(before) != sorted(after))
-    }
-
-
 def _note_changes(
     changes: LinkChanges,
     file_id: int,
-    old: _Details,
-    new: _Details,
+    old: Details,
+    new: Details,
     *,
     are_links_new: bool,
     is_moved: bool = False,
