@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.client.memory import Memsyncd
+from memsyncd.core.editing.merge import merge_notes
 from memsyncd.errors import (
     BadRequest,
     ConfirmationNeeded,
@@ -543,3 +544,46 @@ def test_a_note_is_named_by_its_title_or_path_and_a_topic_by_lines(
     (place.root / ".memories" / "sub").mkdir()
     place.save(".memories/sub/gone.md", "# Other\n")
     assert "there is no note at gone.md" in run(place, "history", "gone.md", status=4)
+
+
+def test_of_two_texts_that_a_merge_has_left_one_is_chosen(place: Place, memory: Memsyncd) -> None:
+    ours, theirs = (BEFORE[ERRORS].replace(b"Pool", name) for name in (b"Sockets", b"Connections"))
+    merged = merge_notes(ERRORS, BEFORE[ERRORS], ours, theirs)
+    [second] = merged.conflicts
+    assert second == f"{ERRORS}#errors/connections"
+    linked = BEFORE | {ERRORS: merged.data, WORK: BEFORE[WORK].replace(b"Pool", b"Sockets")}
+    for path, data in linked.items():
+        (place.root / path).write_bytes(data)
+    memory.sync()
+
+    def list_conflicts() -> list[dict[str, Any]]:
+        problems = place.client.call("problems", workspace=place.id)["problems"]
+        return [problem for problem in problems if problem["code"] == "conflict"]
+
+    [problem] = list_conflicts()
+    assert problem["path"] == ERRORS
+    assert f"memsyncd choose '{second}' --keep" in problem["hint"]
+    with connect(place.home.socket_path) as agent:
+        agent.send("notifications/memsyncd/bind", is_notice=True, workspace=str(place.root))
+        text, _ = agent.use("memory_search", query="waits", kind="error")
+        assert "conflict with errors/sockets" in text
+        # One text stays, with links to it; undo brings both back.
+        agent.use("memory_update", action="choose", memory=second, keep="this")
+    assert read(place) == BEFORE | {
+        ERRORS: theirs,
+        WORK: BEFORE[WORK].replace(b"Pool", b"Connections"),
+    }
+    assert not list_conflicts()
+    [change, *_] = memory.history(ERRORS)
+    assert change["change_set"] is not None
+    memory.undo(change_set=change["change_set"])
+    assert read(place) == linked
+    for which, data in (
+        ("other", ours),
+        ("both", merged.data.replace(b", conflict: errors/sockets", b"")),
+    ):
+        done = run(place, "choose", second, "--keep", which)
+        assert read(place) == linked | {ERRORS: data}
+        memory.undo(change_set=done["change_set"])
+        assert read(place) == linked
+    assert "one of this, other, both" in run(place, "choose", second, "--keep", "none", status=2)

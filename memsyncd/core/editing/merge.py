@@ -87,7 +87,7 @@ def merge_notes(path: str, base: bytes, ours: bytes, theirs: bytes) -> MergedNot
         lines, conflicts = merged, []
     text = line_end.join(lines)
     is_ended = choose(*(text.endswith("\n") or not text for text in texts))
-    if lines and (is_ended or conflicts):
+    if lines and is_ended:
         text += line_end
     written = notes[1].to_bytes(text).removeprefix(notes[1].mark)
     return MergedNote(data=(mark or b"") + written, conflicts=tuple(conflicts))
@@ -274,14 +274,22 @@ def _match(old: Sequence[_Part], new: Sequence[_Part]) -> dict[int, int]:
     """Map the number of a section in the base to the number of the same section in a version."""
     matches = {0: 0}
     for key in _SURE:
-        taken = set(matches.values())
-        olds = _group(key, old, (at for at in range(len(old)) if at not in matches))
-        news = _group(key, new, (at for at in range(len(new)) if at not in taken))
-        for value, places in olds.items():
-            _pair(old, new, places, news.get(value, []), matches, most=1)
+        _match_alone(key, old, new, matches)
     for key in _NEAR:
         _match_near(key, old, new, matches)
+    _match_alone(_by_heading, old, new, matches)
     return matches
+
+
+def _match_alone(
+    key: _Key, old: Sequence[_Part], new: Sequence[_Part], matches: dict[int, int]
+) -> None:
+    """Match the sections that alone have a feature in both versions."""
+    taken = set(matches.values())
+    olds = _group(key, old, (at for at in range(len(old)) if at not in matches))
+    news = _group(key, new, (at for at in range(len(new)) if at not in taken))
+    for value, places in olds.items():
+        _pair(old, new, places, news.get(value, []), matches, most=1)
 
 
 def _match_near(
@@ -659,9 +667,7 @@ def _merge_gap(base: _Part | None, ours: _Part, theirs: _Part) -> Lines:
 def _place_under_parents(
     notes: _Notes, entries: tuple[Mapping[int, _Entry], Mapping[int, _Entry]], written: _Sections
 ) -> _Sections:
-    """Move each section whose parent it has in no version to the end of a parent that it has in a
-    version, if that parent is written at a lower level.
-    """
+    """Move each section whose parent it has in no version beneath a parent that it has in one."""
     tried: set[_Entry | None] = set()
     while True:
         parents = _find_parents([section.level for section in written])
@@ -670,12 +676,11 @@ def _place_under_parents(
             if section.entry in tried or parents[at] < 0 or written[parents[at]].entry in wanted:
                 continue
             tried.add(section.entry)
-            to = _find_parent(written, at, wanted)
-            if to is not None:
-                end, new_at = _find_end(written, at), _find_end(written, to)
-                before = [*written[: min(at, new_at)], *written[end : max(end, new_at)]]
-                after = written[min(at, new_at) : at] if new_at <= at else []
-                written = [*before, *written[at:end], *after, *written[max(end, new_at) :]]
+            end = _find_end(written, at)
+            others = [*written[:at], *written[end:]]
+            place = _find_place(others, section.level, wanted)
+            if place is not None:
+                written = [*others[:place], *written[at:end], *others[place:]]
                 break
         else:
             return written
@@ -693,12 +698,16 @@ def _find_wanted_parents(
     return {side.get(version.parents[at]) for version, side, at in places if at is not None}
 
 
-def _find_parent(written: _Sections, at: int, wanted: set[_Entry | None]) -> int | None:
-    """The place of one of these parents that may stand above a section; None without one."""
-    beneath = range(at, _find_end(written, at))
-    for to, parent in enumerate(written):
-        if parent.entry in wanted and parent.level < written[at].level and to not in beneath:
-            return to
+def _find_place(written: _Sections, level: int, wanted: set[_Entry | None]) -> int | None:
+    """The place for a section of this level beneath one of these parents: after the sections that
+    follow the parent's own text and are not above this level. None without such a parent.
+    """
+    for at, parent in enumerate(written):
+        if parent.entry in wanted and parent.level < level:
+            place = at + 1
+            while place < len(written) and written[place].level >= level:
+                place += 1
+            return place
     return None
 
 

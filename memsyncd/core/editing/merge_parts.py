@@ -100,10 +100,12 @@ def _merge_stated(
         chosen = choose(base, ours, theirs)
         if chosen is not None:
             return chosen
-    if left == stated[0]:
-        return base if right == left else theirs if right == stated[2] else right
-    if right == stated[0]:
-        return ours if left == stated[1] else left
+    if left == right == stated[0]:
+        return base
+    if left == stated[0] and right == stated[2]:
+        return theirs
+    if right == stated[0] and left == stated[1]:
+        return ours
     return _merge_pairs(stated[0], left, right, newer)
 
 
@@ -223,8 +225,12 @@ def merge_text(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
     if chosen is not None:
         return chosen
     old, left, right = (_lay_out_values(lines) for lines in (base, ours, theirs))
-    if old is None or left is None or right is None or not (left.values and right.values):
+    if old is None or left is None or right is None:
         return merge_lines(base, ours, theirs)
+    if not (left.values and right.values):
+        merged = merge_lines(base, ours, theirs)
+        if merged is not None or not (left.values or right.values):
+            return merged
     values = _merge_values(old.values, left.values, right.values)
     before = merge_lines(old.before, left.before, right.before)
     after = merge_lines(old.after, left.after, right.after)
