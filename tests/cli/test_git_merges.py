@@ -145,7 +145,7 @@ def test_of_texts_that_both_branches_have_changed_both_stay(repository: Path) ->
     commit(repository)
     done = git(repository, "merge", "-q", "other")
     assert done.returncode == 0
-    assert b"memsyncd choose MEMORY.md#notes/notes\n" in done.stderr
+    assert b"memsyncd choose 'MEMORY.md#notes/notes' --keep this\n" in done.stderr
     text = (repository / "MEMORY.md").read_text()
     assert text.startswith("# Notes\n\ntheirs\n\n## Main words\n")
     assert text.endswith("\n\n## Notes\n<!-- memory: {conflict: notes} -->\n\nours\n")

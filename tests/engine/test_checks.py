@@ -155,6 +155,7 @@ def test_every_kind_of_file_problem_is_found(code: str) -> None:
         ("not_indexed", "notes_skipped", "info"),
         ("unreadable_folder", "unreadable", "warning"),
         ("sync_conflict", "sync_conflict", "warning"),
+        ("conflict", "conflict", "warning"),
         ("conflict_markers", "conflict_markers", "warning"),
         ("secret", "secret", "warning"),
         ("prompt_injection", "prompt_injection", "warning"),

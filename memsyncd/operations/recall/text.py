@@ -25,7 +25,9 @@ def render_recalled(recalled: recall.Recalled, _find_warning: FindWarning) -> st
     for memory in recalled.memories:
         where = f"[{names[memory.workspace]}] " if len(names) > 1 else ""
         led = f"{memory.relation} of {memory.related_to}" if memory.relation else ""
-        facts = (memory.kind, memory.updated or memory.created, memory.status, led)
+        conflict = memory.meta.get("conflict", "")
+        other = f"conflict with {conflict}" if conflict else ""
+        facts = (memory.kind, memory.updated or memory.created, memory.status, led, other)
         described = ", ".join(filter(None, facts))
         label = f"{where}{memory.path}:{memory.start_line}-{memory.end_line}"
         disputed = describe_contradictions(

@@ -166,6 +166,7 @@ def test_front_matter_is_a_chunk_of_its_own_so_that_its_words_are_found() -> Non
     [
         ("a\n```\nb\n", 2, "unclosed_fence"),
         ("a\n\n<!-- b\n\n# c\n", 3, "unclosed_comment"),
+        ("# a\nx\n# a\n<!-- memory: {conflict: a} -->\ny\n", 3, "conflict"),
         ("a\n<<<<<<< x\nb\n=======\nc\n>>>>>>> y\n", 2, "conflict_markers"),
         ("a\n" + "b" * 70_000, 2, "long_line"),
         ("---\na: [\n---\n", 2, "broken_yaml"),
