@@ -122,9 +122,9 @@ def read_prompt(fields: Mapping[str, Any]) -> str:
     return read_field(fields, "prompt").rpartition("</hook_context>")[2].strip()
 
 
-def render_answer(client: str, event: str, text: str) -> dict[str, Any] | None:
-    """Return the answer that shows the text to the model; None if there is no text, or if the
-    client accepts no text from this hook.
+def render_answer(client: str, event: str, text: str, summary: str) -> dict[str, Any] | None:
+    """Return the answer that shows the text to the model, and the summary to the user; None if
+    there is no text, or if the client accepts no text from this hook. Cursor shows no summary.
     """
     if not text:
         return None
@@ -133,16 +133,22 @@ def render_answer(client: str, event: str, text: str) -> dict[str, Any] | None:
     name = _ANSWER_NAMES.get(event, {}).get(client)
     if name is None:
         return None
-    answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+    answer: dict[str, Any] = {
+        "hookSpecificOutput": {"hookEventName": name, "additionalContext": text}
+    }
+    if summary:
+        answer["systemMessage"] = summary
     # A Copilot session of VS Code reads the field outside, a local session the one inside.
     return {**answer, "additionalContext": text} if client == "vscode" else answer
 
 
-def read_answer(answer: object) -> str:
-    """Return the text of an answer that `render_answer` made for Claude Code."""
-    output = answer.get("hookSpecificOutput") if isinstance(answer, dict) else None
+def read_answer(answer: object) -> tuple[str, str]:
+    """Return the text and the summary of an answer that `render_answer` made for Claude Code."""
+    answer = answer if isinstance(answer, dict) else {}
+    output = answer.get("hookSpecificOutput")
     text = output.get("additionalContext") if isinstance(output, dict) else None
-    return text if isinstance(text, str) else ""
+    summary = answer.get("systemMessage")
+    return text if isinstance(text, str) else "", summary if isinstance(summary, str) else ""
 
 
 # --- what can be captured -----------------------------------------------------------------------
@@ -274,19 +280,18 @@ def _find_answer(event: str, args: Args, console: Console) -> str:
     client = args.client or detect_client(fields)
     if event in (POST_TOOL_USE, STOP):
         return _capture(event, client, fields, args, console)
-    name = SESSION_START if event == PRE_COMPACT else event
     if client == "cursor" and event != SESSION_START:
         raise NothingToAnswer(f"{client} takes no text from this hook")
     if event == PRE_COMPACT and client not in COMPACT_CLIENTS:
         raise NothingToAnswer(f"{client} takes no text from this hook")
     # Before a compaction, the question is only whether there is a memory.
     sent = {**fields, "session_id": ""} if event == PRE_COMPACT else fields
-    text = _recall(name, client, sent, args, console)
+    text, summary = _recall(event, client, sent, args, console)
     if not text:
         raise NothingToAnswer("memory holds nothing on this")
     if event == PRE_COMPACT:
         return COMPACT_TEXT + _name_checkpoint(fields)
-    answer = render_answer(client, event, text)
+    answer = render_answer(client, event, text, summary)
     if answer is None:
         raise NothingToAnswer(f"{client} takes no text from this hook")
     return encode_json(answer)
@@ -333,12 +338,15 @@ def _read_stdin(timeout_s: float) -> bytes:
     return data
 
 
-def _recall(event: str, client: str, fields: dict[str, Any], args: Args, console: Console) -> str:
-    """Return the daemon's context for the event, as text for the agent. Raises NothingToAnswer."""
+def _recall(
+    event: str, client: str, fields: dict[str, Any], args: Args, console: Console
+) -> tuple[str, str]:
+    """Return the daemon's context for the event, as text for the agent, and its summary for the
+    user. Raises NothingToAnswer.
+    """
+    is_start = event in (SESSION_START, PRE_COMPACT)
     # The printed text before a compaction does not depend on the number of tokens.
-    tokens = getattr(args, "max_tokens", None) or (
-        SESSION_TOKENS if event == SESSION_START else PROMPT_TOKENS
-    )
+    tokens = getattr(args, "max_tokens", None) or (SESSION_TOKENS if is_start else PROMPT_TOKENS)
     arguments = {
         "event": event,
         "prompt": read_prompt(fields)[:MAX_PROMPT_CHARS],
@@ -347,12 +355,13 @@ def _recall(event: str, client: str, fields: dict[str, Any], args: Args, console
         "session_id": read_field(fields, "run"),
         "source": read_field(fields, "source"),
         "client": client,
+        "host": os.getppid(),
     }
     result = _call(
         args,
         console,
         "tools/call",
-        start_ms=START_MS if event == SESSION_START else TIMEOUT_MS,
+        start_ms=START_MS if is_start else TIMEOUT_MS,
         name=HOOK_TOOL,
         arguments=arguments,
         _meta=_META,

@@ -374,7 +374,12 @@ def _mcp(args: Args, console: Console) -> int:
     workspace = console.name_workspace(args.workspace) if args.workspace else console.cwd
     names = {name: console.env.get(f"MEMSYNCD_{name.upper()}") for name in ("task", "session")}
     named = {name: value for name, value in names.items() if value}
-    params = {"workspace": workspace, "readOnly": args.read_only, **named}
+    params = {
+        "workspace": workspace,
+        "readOnly": args.read_only,
+        "host": os.getppid(),
+        **named,
+    }
     line = _encode({"jsonrpc": "2.0", "method": BINDING, "params": params})
     pump = Pump(
         lambda may_start: _connect(console, may_start=may_start), line, console.terminal.warn

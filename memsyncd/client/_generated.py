@@ -1505,6 +1505,34 @@ class GeneratedMethods(Closing):
         answer: types.SignalsAcked = self._connection.ask("signal.ack", params)
         return answer
 
+    def agent_log(
+        self,
+        *,
+        session: str | None = None,
+        agent: str | None = None,
+        since: str | None = None,
+        before: int | None = None,
+        limit: int = 20,
+    ) -> types.AgentLog:
+        """List the answers that hooks and tools gave to agents. The latest answers come first.
+
+        `session`: Only answers to this session; the first characters of its name are enough.
+        `agent`: Only answers to this agent, or to this client, such as `claude-code`.
+        `since`: Only answers since then: `30min`, `12h`, `7d`, `last week`, or a day such as
+        `2026-03-01`.
+        `before`: Only answers before this one.
+        `limit`: At most so many results.
+        """
+        params: dict[str, Any] = {
+            "session": session,
+            "agent": agent,
+            "since": since,
+            "before": before,
+            "limit": limit,
+        }
+        answer: types.AgentLog = self._connection.ask("log.agents", params)
+        return answer
+
     @planned
     def archive(
         self,

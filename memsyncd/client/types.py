@@ -1248,6 +1248,8 @@ class Purged(TypedDict):
     access_counts: int
     # How many signals between agents were erased: all, or the signals with the text `containing`.
     signals: int
+    # How many answers to agents lost the name of a section, or their query.
+    answers: int
     # False while traces stay: because of `is_read`, in notes (`still_in`) or in files that were set
     # aside (`set_aside`).
     is_clean: bool
@@ -1622,6 +1624,85 @@ class SignalsAcked(TypedDict):
     unknown: list[int]
 
 
+class AgentSession(TypedDict):
+    """The answers to one session of an agent that pass the filters."""
+
+    client: str
+    agent: str
+    session: str
+    first_at: float
+    last_at: float
+    answers: int
+    tokens: int
+    # How many answers say that something was written.
+    writes: int
+
+
+class AnswerSection(TypedDict):
+    """Lines of a note in an answer to an agent, as they were at that time."""
+
+    # `given` to the agent, `written` by it, or `left out` of the answer.
+    act: Literal["given", "written", "left out"]
+    # The section, or the path of a note.
+    anchor: str
+    path: str
+    # The headings that lead to the section, with ` › ` between them.
+    heading: str
+    start_line: int | None
+    end_line: int | None
+    # The id of its workspace; null for the workspace of the log.
+    workspace: str | None
+    # The tokens of its text in the answer, if it was given and they are known.
+    tokens: int | None
+    # Why it was left out: `given before`, `no room`, `repeated`.
+    reason: str
+
+
+class AgentAnswer(TypedDict):
+    """An answer of a hook or a tool to an agent."""
+
+    # Its time in microseconds since 1970.
+    id: int
+    at: float
+    # The program of the agent, such as `claude-code`.
+    client: str
+    # The name that the agent has given itself, else its client's.
+    agent: str
+    # The client's name for its session, else the session that the agent has named, else the time at
+    # which its connection began.
+    session: str
+    # The hook, such as `session-start`, or the tool with its action, such as `memory_agent recall`.
+    call: str
+    # The tokens of the whole answer.
+    tokens: int
+    # The answer in a few words, such as `3 notes, 412 tokens`.
+    summary: str
+    # The first 100 sections that were given, written or left out.
+    sections: list[AnswerSection]
+    # How many further sections there were.
+    unlisted: int
+    # How many sections were left out, by reason; also sections that are not listed.
+    left_out: dict[str, int]
+    # How many signals a hook has shown.
+    signals: int
+    # The change set of what the agent has written.
+    change_set: int | None
+    # The code of the error, if there was one.
+    failure: str | None
+    # The prompt or the query; null unless `agents.prompts` of the configuration is true.
+    query: str | None
+
+
+class AgentLog(TypedDict):
+    workspace: str
+    # The last 200 sessions, the latest first.
+    sessions: list[AgentSession]
+    # The latest first.
+    answers: list[AgentAnswer]
+    # True if there are older answers; `before` asks for them.
+    has_more: bool
+
+
 class PromotedMemory(TypedDict):
     # The anchor of the memory, which stays as it is.
     source: str
@@ -1988,3 +2069,11 @@ class SignalNotice(TypedDict):
     subscription: str
     workspace: str
     signal: Signal
+
+
+class AnswerNotice(TypedDict):
+    """Parameters of the notification `answered`."""
+
+    subscription: str
+    workspace: str
+    answer: AgentAnswer

@@ -157,6 +157,21 @@ class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     max_sections: Annotated[int, Meta(ge=1, le=1_000_000)] = 100_000
 
 
+class AgentsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What hooks and tools have given to agents, which `memsyncd log agents` lists: the names of
+    sections with their tokens, and what was written.
+    """
+
+    # Off: nothing is kept.
+    enabled: bool = True
+    # On: the text of prompts and queries is kept, too, with secrets masked.
+    prompts: bool = False
+    # The number of answers that are kept in a workspace, each about 1 kB; the oldest go first.
+    max_answers: Annotated[int, Meta(ge=1, le=1_000_000)] = 5_000
+    # Older answers are deleted.
+    max_age_days: Annotated[float, Meta(ge=0.01, le=36_500)] = 30.0
+
+
 class SignalConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Signals between agents, which `memsyncd signal` sends and reads."""
 
@@ -433,6 +448,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     guard: GuardConfig = GuardConfig()
     history: HistoryConfig = HistoryConfig()
     access: AccessConfig = AccessConfig()
+    agents: AgentsConfig = AgentsConfig()
     signal: SignalConfig = SignalConfig()
     memory: MemoryConfig = MemoryConfig()
     capture: CaptureConfig = CaptureConfig()
@@ -459,6 +475,7 @@ SECTIONS: dict[str, type[Struct]] = {
     "guard": GuardConfig,
     "history": HistoryConfig,
     "access": AccessConfig,
+    "agents": AgentsConfig,
     "signal": SignalConfig,
     "memory": MemoryConfig,
     "capture": CaptureConfig,

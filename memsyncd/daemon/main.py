@@ -230,6 +230,7 @@ class _Daemon:
             ),
             marks_instructions=lambda: self._loaded.config.guard.has_instructions,
             is_watching=lambda: self._workspaces.watching.is_on,
+            note_answer=handlers.note_answer,
         )
 
     def _start_engine(self, paths: list[str]) -> None:

@@ -20,6 +20,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from memsyncd.config import Config
+from memsyncd.engine.answers import store_answers
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.records import open_records
 from memsyncd.engine.recovery import recover
@@ -88,14 +89,15 @@ def carry_counts(workspace: Workspace, counts: Mapping[str, tuple[int, float]]) 
 
 
 def store_accesses(workspace: Workspace, config: Config, clock: Clock) -> Job[bool]:
-    """Store the noted accesses, and follow the notes' changes. A failure is tried again with the
-    next accesses. Returns False: no further job must follow.
+    """Store the noted accesses and answers to agents, and follow the notes' changes. A failure is
+    tried again with the next accesses. Returns False: no further job must follow.
     """
     if workspace.is_closed:
         return False
     open_records(workspace, clock)
     with contextlib.suppress(MemsyncdError):
         recover(workspace, clock)
+        store_answers(workspace, config.agents)
         store_noted(workspace, config)
         yield from follow_notes(workspace)
     return False

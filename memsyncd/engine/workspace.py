@@ -31,6 +31,7 @@ from memsyncd.errors import Busy, StoreFailed, WorkspaceNotFound
 from memsyncd.files.folder_kinds import AGENT_GLOBS, Preset
 from memsyncd.files.scan import WorkspaceRules
 from memsyncd.files.scope import Scope, has_memory, parse_scope
+from memsyncd.operations.agents.declare import AgentAnswer
 from memsyncd.semantic import NoVectors, VectorSearch
 from memsyncd.store.accesses import AccessCount, Recalls
 from memsyncd.store.index import Counts, Index, Written
@@ -38,6 +39,8 @@ from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.records import NO_NUMBERS, Numbers, Records
 from memsyncd.store.schema import compute_fingerprint
 
+# Answers to agents that are kept in memory while they cannot be stored.
+NOTED_MOST = 1_000
 # Changes that a subscriber can still ask for after they happened.
 REMEMBERED_CHANGES = 256
 # An index that could not be opened is tried again for a request at most this often.
@@ -247,6 +250,15 @@ class AccessBuffer:
             self.counts = None
 
 
+class AnswerBuffer:
+    """Answers to agents that are not stored yet, and the id of the last one. `lock` guards both."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.noted: deque[AgentAnswer] = deque(maxlen=NOTED_MOST)
+        self.last_id = 0
+
+
 class Workspace:
     """One workspace while the daemon runs.
 
@@ -305,7 +317,7 @@ class Workspace:
         """Revisions recorded since the history was last pruned."""
         self.n_revisions = 0
         """Revisions recorded since the workspace was opened."""
-        self.accesses = AccessBuffer()
+        self.accesses, self.answers = AccessBuffer(), AnswerBuffer()
 
     @property
     def id(self) -> str:

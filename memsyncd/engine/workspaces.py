@@ -23,6 +23,7 @@ from memsyncd.core.changes.debounce import ROOT
 from memsyncd.core.histogram import DurationHistogram
 from memsyncd.core.turns import StallPolicy
 from memsyncd.engine.accesses import FLUSH_S, note_accesses, store_accesses, store_noted
+from memsyncd.engine.answers import note_answer, store_answers
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.job_completions import Timers, call_soon
 from memsyncd.engine.rebuild import close_workspace
@@ -45,6 +46,7 @@ from memsyncd.errors import MemsyncdError, NoteNotFound, WorkspaceNotFound
 from memsyncd.files.folder_kinds import ProjectListing, list_projects
 from memsyncd.files.scope import find_identity, find_present, find_worktree_root, is_within_folder
 from memsyncd.logs import Event, get_log
+from memsyncd.operations.agents.declare import AgentAnswer
 
 # No workspace's id, so that the worker runs it between two steps of any other job.
 HEARTBEAT_KEY = "heartbeat"
@@ -194,6 +196,7 @@ class Workspaces:
         for workspace in self.by_id.values():
             if workspace.id not in blocked:
                 with contextlib.suppress(MemsyncdError):
+                    store_answers(workspace, self.config.agents)
                     store_noted(workspace, self.config)
                 workspace.close()
         return is_unwatched and is_idle and is_unchecked and is_unasked
@@ -233,6 +236,19 @@ class Workspaces:
         if not (anchors and self.config.access.enabled):
             return
         note_accesses(workspace, anchors, session=session, at_s=self._clock.wall_s())
+        self._store_soon(workspace)
+
+    def note_answer(self, workspace: Workspace, answer: AgentAnswer) -> AgentAnswer | None:
+        """Note an answer to an agent, and store it some seconds later; on the loop. Return it as it
+        is kept; None if answers are not kept.
+        """
+        if not self.config.agents.enabled:
+            return None
+        kept = note_answer(workspace, self.config.agents, answer)
+        self._store_soon(workspace)
+        return kept
+
+    def _store_soon(self, workspace: Workspace) -> None:
         if not self._timers.is_set(workspace.id, ACCESSES):
             store = partial(self._store_accesses, workspace)
             self._timers.set(workspace.id, ACCESSES, FLUSH_S, store)
@@ -644,6 +660,7 @@ class Workspaces:
 
 def _close_job(workspace: Workspace, config: Config) -> Job[None]:
     with contextlib.suppress(MemsyncdError):
+        store_answers(workspace, config.agents)
         store_noted(workspace, config)
     yield from close_workspace(workspace)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     # These import the editing of notes, which the first searches need not wait for.
     from memsyncd.engine.edit import Decide, EditOutcome
     from memsyncd.engine.scheduler import JobFactory
+    from memsyncd.operations.agents.declare import AgentAnswer
     from memsyncd.operations.fields import Freshness, OnSimilar, TrackedParams
     from memsyncd.operations.notes.declare import Added
     from memsyncd.operations.signals.declare import Signal
@@ -119,6 +120,9 @@ class Call(Protocol):
 
     def notify_signal(self, signal: Signal) -> None:
         """Send a signal to the subscriptions of its addressees."""
+
+    def note_answer(self, answer: AgentAnswer) -> None:
+        """Note what an agent was given or has written, for `log.agents`."""
 
     def describe_write(self, outcome: EditOutcome[Any]) -> dict[str, Any]:
         """Return the fields of `Written`, which every answer to a write has."""

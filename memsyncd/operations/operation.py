@@ -338,6 +338,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     tool: Tool | ToolAction | None = None
     text: str = ""
     """The function that renders the result as text for a model, `module:function`."""
+    content: str = "answers:list_written"
+    """The function of parameters and result that lists the sections which a model gets by the text,
+    or which it has written, `module:function`."""
 
     @property
     def every_error(self) -> Errors:

@@ -14,6 +14,7 @@ from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.paths import MEMORY_FOLDER, parse_note_path
 from memsyncd.engine.accesses import follow_notes, store_noted
+from memsyncd.engine.answers import store_answers
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import find_history
 from memsyncd.engine.records import open_records
@@ -126,19 +127,22 @@ def purge_accesses(
     path: str | None,
     slugs: str | None,
     params: PurgeParams,
-) -> Job[int]:
-    """Erase the counts of sections whose history is purged; return the number of sections.
+) -> Job[tuple[int, int]]:
+    """Erase the counts of sections whose history is purged, and their names in answers to agents;
+    return the numbers of sections and of answers.
 
     Purging one revision erases none: the section is still there.
     """
     records = workspace.records
     if records is None:
-        return 0
+        return 0, 0
+    store_answers(workspace, config.agents)
     store_noted(workspace, config)
     yield from follow_notes(workspace)
     if params.revision is not None:
-        return 0
+        return 0, 0
     words = () if params.containing is None else (params.containing, make_slug(params.containing))
     n = records.accesses.purge(path=path, slugs=slugs, words=words)
     workspace.accesses.forget_counts()
-    return n
+    n_answers = records.answers.purge(path=path, slugs=slugs, words=words)
+    return n, n_answers

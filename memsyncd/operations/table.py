@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from memsyncd.operations.agents import declare as agents
 from memsyncd.operations.capture import declare as capture
 from memsyncd.operations.changes import declare as changes
 from memsyncd.operations.context import declare as context
@@ -44,6 +45,7 @@ _CAPABILITIES: tuple[ModuleType, ...] = (
     topics,
     tasks,
     signals,
+    agents,
     upkeep,
     workspaces,
     changes,
@@ -55,7 +57,11 @@ _CAPABILITIES: tuple[ModuleType, ...] = (
 OPERATIONS: dict[str, Operation] = {
     operation.name: operation for capability in _CAPABILITIES for operation in capability.OPERATIONS
 }
-NOTIFICATIONS: dict[str, Notification] = {**changes.NOTIFICATIONS, **signals.NOTIFICATIONS}
+NOTIFICATIONS: dict[str, Notification] = {
+    **changes.NOTIFICATIONS,
+    **signals.NOTIFICATIONS,
+    **agents.NOTIFICATIONS,
+}
 COMMAND_GROUPS: tuple[CommandGroup, ...] = tuple(
     group for capability in _CAPABILITIES for group in getattr(capability, "COMMAND_GROUPS", ())
 )

@@ -92,6 +92,8 @@ class BindParams(McpParams, frozen=True, kw_only=True):
     task: str = ""
     """The current task; empty for none."""
     session: str = ""
+    host: int = 0
+    """The process that has started `memsyncd mcp`, which is the client itself."""
 
 
 class PageParams(McpParams, frozen=True, kw_only=True):

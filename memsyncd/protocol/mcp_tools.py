@@ -265,13 +265,18 @@ def convert_arguments(
 
 HOOK_TOOL = "memory_hook"
 """The tool that answers a client's hook. It is not listed, because no model calls it."""
-_EVENT_NAMES = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
+_EVENT_NAMES = {
+    "session-start": "SessionStart",
+    "user-prompt": "UserPromptSubmit",
+    "pre-compact": "PreCompact",
+}
 
 
 class HookArguments(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments of the tool that answers hooks; the configuration of a hook says which it sends."""
 
-    event: Literal["session-start", "user-prompt"] = "user-prompt"
+    event: Literal["session-start", "user-prompt", "pre-compact"] = "user-prompt"
+    """`pre-compact` only asks whether there is a memory; its answer is not shown to a model."""
     prompt: str = ""
     cwd: str = ""
     max_tokens: MaxTokens = 1000
@@ -281,14 +286,19 @@ class HookArguments(msgspec.Struct, frozen=True, kw_only=True):
     """Why a session starts: `startup`, `resume`, `clear` or `compact`."""
     client: str = ""
     """The name of the client, by default the connection's."""
+    host: int = 0
+    """The process that runs the hook, which is the client itself; 0 if it is not known."""
 
 
-def render_hook_answer(event: str, text: str) -> str:
-    """Return the JSON by which Claude Code and other clients show the text to the model. The JSON
-    is an empty object if there is no text.
+def render_hook_answer(event: str, text: str, summary: str) -> str:
+    """Return the JSON by which Claude Code and other clients show the text to the model, and the
+    summary to the user. The JSON is an empty object if there is no text.
     """
+    if not text:
+        return "{}"
     answer = {"hookEventName": _EVENT_NAMES[event], "additionalContext": text}
-    return msgspec.json.encode({"hookSpecificOutput": answer} if text else {}).decode()
+    shown = {"hookSpecificOutput": answer, "systemMessage": f"memory: {summary}"}
+    return msgspec.json.encode(shown).decode()
 
 
 # --- texts ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
 from memsyncd.engine.additions import make_addition_decision
@@ -28,6 +28,7 @@ from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import Busy, MemsyncdError, NotFresh
+from memsyncd.operations.agents.declare import AgentAnswer
 from memsyncd.operations.call import SharedMemory
 from memsyncd.operations.fields import Freshness, OnSimilar, TrackedParams
 from memsyncd.operations.notes.declare import Added, NewSection
@@ -234,6 +235,9 @@ class ServerCall:
         if params.track_access:
             session = params.caller_session
             self._workspaces.note_accesses(self.workspace, anchors, session=session)
+
+    def note_answer(self, answer: AgentAnswer) -> None:
+        self._subscriptions.note_answer(self.workspace, replace(answer, at=self._clock.wall_s()))
 
     def notify_signal(self, signal: Signal) -> None:
         self._subscriptions.notify_signal(self.workspace, signal)

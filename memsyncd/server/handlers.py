@@ -21,6 +21,7 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, WorkspaceNotFound
+from memsyncd.operations.agents.declare import AgentAnswer
 from memsyncd.operations.call import SharedMemory
 from memsyncd.operations.daemon import Facts
 from memsyncd.operations.fields import Params
@@ -88,6 +89,13 @@ class Handlers:
             if file:
                 return self._dispatch_by_file(session, method, params, field, file)
         return self._dispatch_to_workspace(session, method, params)
+
+    def note_answer(self, workspace: str, answer: AgentAnswer) -> None:
+        """Note an answer to an agent, in the workspace with this id."""
+        named = self._workspaces.by_id.get(workspace)
+        if named is not None:
+            at_s = self._clock.wall_s()
+            self._subscriptions.note_answer(named, replace_fields(answer, at=at_s))
 
     def _dispatch_to_workspace(self, session: Session, method: str, params: Any) -> Outcome:
         named = getattr(params, "workspace", None)

@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.model import QUARTERS_PER_TOKEN, count_quarters, count_tokens
-from memsyncd.core.paths import show_path
 from memsyncd.core.search.context import shorten
 from memsyncd.errors import MemsyncdError
+from memsyncd.operations.agents.declare import GIVEN_BEFORE, NO_ROOM, REPEATED
+from memsyncd.operations.answers import (
+    AnswerContent,
+    ShownPart,
+    count_more_left_out,
+    describe_left_out,
+    describe_lines,
+    describe_part,
+    list_block,
+    split_block,
+)
 from memsyncd.operations.context.declare import ContextParams, ContextResult
 from memsyncd.operations.context.text import TRUTH, render_context
 from memsyncd.operations.fields import Params
@@ -100,6 +109,19 @@ class HookSessions:
     def __init__(self) -> None:
         self._sessions: dict[tuple[str, str], HookSession] = {}
         self._last: dict[tuple[str, str], str] = {}
+        self._by_host: dict[int, str] = {}
+
+    def note_host(self, host: int, session_id: str) -> None:
+        """Note that a process, the client itself, has run a hook of this session."""
+        if host and session_id:
+            self._by_host.pop(host, None)
+            self._by_host[host] = session_id
+            if len(self._by_host) > MAX_SESSIONS:
+                del self._by_host[next(iter(self._by_host))]
+
+    def find_by_host(self, host: int) -> str:
+        """Return the last session whose hook this process has run; empty if there is none."""
+        return self._by_host.get(host, "")
 
     def use(self, workspace: str, session_id: str) -> HookSession:
         """Return the memory of a session; without an id, a memory that nobody keeps."""
@@ -127,62 +149,6 @@ class HookSessions:
 
 
 # --- the parts of a context ---------------------------------------------------------------------
-
-
-class ShownPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a context's text: its label, and the lines below it."""
-
-    text: str
-    rank: int
-    """Its position in `included`, which has the best first."""
-    lines: frozenset[int]
-    """A hash of each line with its section; of a heading alone, a hash of its label."""
-
-
-_LABEL = re.compile(r"###(?P<name> .*?)? (?P<path>\S.*):(?P<start>\d+)(?:-(?P<end>\d+))?(?:, .*)?")
-
-
-def split_block(block: ContextResult) -> tuple[str, list[ShownPart]]:
-    """Return the text above the first part, and the parts in the order of the text.
-
-    A part begins at its label, a heading that ends with path and lines of an included section.
-    """
-    head: list[str] = []
-    pieces: list[tuple[int, list[str]]] = []
-    for line in block.text.rstrip("\n").split("\n"):
-        rank = _find_rank(line, block)
-        if rank is not None:
-            pieces.append((rank, [line]))
-        else:
-            (pieces[-1][1] if pieces else head).append(line)
-    parts = [_make_part(block.included[rank].anchor, rank, lines) for rank, lines in pieces]
-    return "\n".join(head).strip("\n"), parts
-
-
-def _find_rank(line: str, block: ContextResult) -> int | None:
-    """Return the position of the included section whose label the line is; None if it is none."""
-    match = _LABEL.fullmatch(line) if line.startswith("### ") else None
-    if match is None:
-        return None
-    start, end = int(match["start"]), int(match["end"] or match["start"])
-    place = line[: match.start("start") - 1]
-    for rank, section in enumerate(block.included):
-        if section.start_line <= end and start <= section.end_line:
-            path = show_path(section.path)
-            # In a linked worktree, the path begins with the folder of the shared notes.
-            if place.endswith((f" {path}", f"/{path}")):
-                return rank
-    return None
-
-
-def _make_part(anchor: str, rank: int, lines: Sequence[str]) -> ShownPart:
-    # A label names the lines, which change with each edit above them, and the way to the section.
-    texts = [line.strip() for line in lines[1:] if line.strip()] or [lines[0].rpartition(":")[0]]
-    return ShownPart(
-        text="\n".join(lines).strip("\n"),
-        rank=rank,
-        lines=frozenset(hash((anchor, text)) for text in texts),
-    )
 
 
 def is_quoted(part: ShownPart, text: str) -> bool:
@@ -216,7 +182,7 @@ def select_parts(
 
 
 class HookAnswerer:
-    """Makes the text of one answer.
+    """Makes the text of one answer; then `content` and `n_signals` say what is in it.
 
     `names` has the agent, the task and the session that the model has named on the same connection.
     `ask_context` asks for a context after a scan of the disk.
@@ -245,6 +211,8 @@ class HookAnswerer:
         self._ask = ask
         self._ask_context = ask_context
         self._find_warning = find_warning
+        self.content = AnswerContent()
+        self.n_signals = 0
 
     async def answer_prompt(self) -> str:
         """Return what memory holds on the prompt, and new signals, without what the session has
@@ -309,6 +277,7 @@ class HookAnswerer:
                 block = await self._ask("session.resume", params)
             if block is not None and block.included:
                 self._session.take_signals(block.signals)
+                self.content, self.n_signals = list_block(params, block), len(block.signals)
                 advice = _advise(block.signals)
                 return "\n\n".join(filter(None, (block.text.rstrip("\n"), advice)))
         return ""
@@ -346,6 +315,7 @@ class HookAnswerer:
             shown[signal.id] = text
         if not shown:
             return ""
+        self.n_signals = len(shown)
         n_left = len(numbers) - len(shown)
         more = [f"… and {n_left} more: memory_agent (action inbox)"] if n_left else []
         return "\n".join(["## Signals", *shown.values(), *more, _advise([*shown])])
@@ -375,11 +345,33 @@ class HookAnswerer:
         quoted = [part for part in parts if is_quoted(part, top)]
         others = [part for part in parts if part not in quoted]
         fresh = select_parts(others, seen, head, max_tokens)
+        self._note_parts(block, fresh, seen, quoted)
         self._session.add_parts([*quoted, *fresh])
         if not fresh:
             return ""
         text = "\n\n".join(filter(None, (head, *(part.text for part in fresh))))
         return render_context(replace(block, text=text), is_truth_told=True)
+
+    def _note_parts(
+        self,
+        block: ContextResult,
+        fresh: Sequence[ShownPart],
+        seen: HookSession,
+        quoted: Sequence[ShownPart],
+    ) -> None:
+        """Note which parts of a block are shown, and why the others are not."""
+        shown = {(part.rank, part.lines) for part in fresh}
+        sections = [describe_part(block, part) for part in fresh]
+        for part in split_block(block)[1]:
+            if (part.rank, part.lines) in shown:
+                continue
+            is_seen = seen.has_part(part)
+            reason = REPEATED if part in quoted else GIVEN_BEFORE if is_seen else NO_ROOM
+            section = block.included[part.rank]
+            sections.append(describe_lines(section, "left out", reason=reason))
+        sections += map(describe_left_out, block.left_out)
+        more = Counter(self.content.more_left_out) + Counter(count_more_left_out(block))
+        self.content = AnswerContent([*self.content.sections, *sections], more)
 
 
 def name_agent(client: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
@@ -29,18 +30,21 @@ from memsyncd.errors import (
     WorkspaceNotFound,
 )
 from memsyncd.first_notes import FIRST_NOTES
+from memsyncd.operations.agents.declare import AgentAnswer
+from memsyncd.operations.answers import AnswerContent, AnswerSource, make_answer
 from memsyncd.operations.changes.declare import Changed, SubscribeParams
 from memsyncd.operations.context.declare import ContextParams
 from memsyncd.operations.context.text import render_context
 from memsyncd.operations.fields import NoParams, Params, WorkspaceParams
 from memsyncd.operations.notes import declare as memory
 from memsyncd.operations.notes.declare import MOST_NOTES, GetParams, ListParams, NoteInfo
-from memsyncd.operations.operation import Operation, Shape
+from memsyncd.operations.operation import Operation, Shape, load_function
 from memsyncd.operations.pages import NotePlace, encode_cursor
 from memsyncd.operations.search.text import FindWarning
 from memsyncd.operations.sections import mark_warning
 from memsyncd.operations.share.declare import ShareNowParams
 from memsyncd.operations.status import declare as operations
+from memsyncd.operations.table import OPERATIONS
 from memsyncd.operations.workspaces.declare import AddParams
 from memsyncd.protocol import mcp, mcp_tools
 from memsyncd.protocol.jsonrpc import (
@@ -143,6 +147,10 @@ class McpConnection:
         self.is_lasting = True
         """False for a connection of one request, which remembers nothing for the next."""
         self._own = OwnNames()
+        self._host = 0
+        """The process of the client, if `memsyncd mcp` has named it."""
+        self._name = f"pid {session.peer_pid}, {time.strftime('%Y-%m-%d %H:%M:%S')}"
+        """The session of a client that names none."""
         if context.hook_sessions is None:
             context.hook_sessions = HookSessions()
         self._hook_sessions = context.hook_sessions
@@ -245,6 +253,7 @@ class McpConnection:
     def _bind(self, request: mcp.McpRequest) -> mcp.McpResult:
         params = request.params
         self.bind(params.workspace, is_read_only=params.read_only)
+        self._host = params.host
         named = {"task": params.task[:200], "session": params.session[:200]}
         self._own.remember({name: value for name, value in named.items() if value})
         return mcp.McpResult()
@@ -334,6 +343,9 @@ class McpConnection:
             except MemsyncdError as error:
                 self._log_failure(tool.tool.name, error)
                 text = mcp_tools.render_error(error)
+                await self._note_failure(
+                    tool.tool.name, text, error, request.params.arguments or {}
+                )
                 meta = {mcp_tools.ERROR_META: error.code}
                 return mcp.ToolResult(content=[_make_text(text)], is_error=True, meta=meta)
         return mcp.ToolResult(content=[_make_text(text)])
@@ -351,22 +363,24 @@ class McpConnection:
         values = {name: value for name, value in sent.items() if value is not None}
         arguments = mcp_tools.convert_arguments(values, mcp_tools.HookArguments, {})
         self._note_agent(arguments.client or name_agent(self._session.client))
-        text, code = "", None
+        text, summary, code = "", "", None
         try:
-            text = await self._recall_for_hook(arguments)
+            text, summary = await self._recall_for_hook(arguments)
         except (WorkspaceNotFound, NotFresh) as error:
             code = error.code
         return mcp.ToolResult(
-            content=[_make_text(mcp_tools.render_hook_answer(arguments.event, text))],
+            content=[_make_text(mcp_tools.render_hook_answer(arguments.event, text, summary))],
             meta={mcp_tools.ERROR_META: code} if code else msgspec.UNSET,
         )
 
-    async def _recall_for_hook(self, arguments: mcp_tools.HookArguments) -> str:
+    async def _recall_for_hook(self, arguments: mcp_tools.HookArguments) -> tuple[str, str]:
+        """Return the text for the model and its summary for the user, and note the answer."""
         folder = arguments.cwd or self._workspace
         if not folder:
-            return ""
+            return "", ""
         status = await self._find_workspace(folder)
         is_ready = status.state in READABLE
+        session_id = read_session_id(arguments)
         hooks = HookAnswerer(
             msgspec.structs.replace(arguments, cwd=folder),
             workspace=status.id,
@@ -377,13 +391,73 @@ class McpConnection:
             ask_context=lambda params: self._ask_fresh("context", params, is_ready=is_ready),
             find_warning=choose_find_warning(self._context),
         )
+        if arguments.event == "pre-compact":
+            return await hooks.answer_start(), ""
         if arguments.event == "session-start":
             # It only begins: what other machines have learned comes with the next prompt.
             with contextlib.suppress(MemsyncdError):
                 await self._ask("share.now", ShareNowParams(workspace=status.id, wait=False))
-            return await hooks.answer_start()
-        self._own.note_session(status.id, read_session_id(arguments))
-        return await hooks.answer_prompt()
+            text = await hooks.answer_start()
+        else:
+            self._own.note_session(status.id, session_id)
+            text = await hooks.answer_prompt()
+        self._hook_sessions.note_host(arguments.host, session_id)
+        source = self._find_source(arguments.client, session_id)
+        answer = make_answer(
+            source,
+            arguments.event,
+            text,
+            hooks.content,
+            signals=hooks.n_signals,
+            query=arguments.prompt or None,
+        )
+        note_later(self._context, lambda: (status.id, answer))
+        return text, answer.summary
+
+    # --- what the agent was answered
+
+    def _find_source(self, client: str = "", session_id: str = "") -> AnswerSource:
+        """Return whose answers the connection's are. The session is the one that a hook names, on
+        this connection or in the same process, else the session that the model has named.
+        """
+        own = self._own.list_names(self._session.client, None)
+        client = client or name_agent(self._session.client) or self._session.name
+        session = session_id or (self._own.hook_session or ("", ""))[1]
+        session = session or self._hook_sessions.find_by_host(self._host)
+        return AnswerSource(
+            client=client,
+            agent=own.get("agent") or client,
+            session=session or own.get("session") or (self._name if self.is_lasting else ""),
+        )
+
+    def _note_answer(
+        self, call: str, text: str, operation: Operation, params: Any, result: Any
+    ) -> None:
+        """Note an answer after it was sent: what the result of an operation holds."""
+        source = self._find_source()
+
+        def describe() -> tuple[str | None, AgentAnswer]:
+            content = load_function(operation.content)(params, result)
+            query = getattr(params, "query", None) or getattr(params, "text", None)
+            change_set = getattr(result, "change_set", None)
+            answer = make_answer(source, call, text, content, change_set, query=query)
+            return find_answering(result), answer
+
+        note_later(self._context, describe)
+
+    async def _note_failure(
+        self, tool: str, text: str, error: MemsyncdError, arguments: dict[str, Any]
+    ) -> None:
+        """Note that a tool has failed, if it is known in which workspace."""
+        named, call = arguments.get("workspace"), name_call(tool, arguments)
+        with contextlib.suppress(MemsyncdError):
+            status = await self._find_workspace(named if isinstance(named, str) else None)
+            answer = make_answer(
+                self._find_source(), call, text, AnswerContent(), failure=error.code
+            )
+            note_later(self._context, lambda: (status.id, answer))
+
+    # --- calls of tools
 
     async def _use_tool(self, tool: mcp_tools.OfferedTool, arguments: dict[str, Any]) -> str:
         if tool.tool.name == mcp_tools.INIT_TOOL:
@@ -399,7 +473,10 @@ class McpConnection:
             params = msgspec.structs.replace(params, workspace=status.id)
             result = await self._ask(operation.name, params)
         text = mcp_tools.render_result(operation, result, choose_find_warning(self._context))
-        return "\n\n".join(filter(None, (text, self._remember_names(operation, arguments))))
+        text = "\n\n".join(filter(None, (text, self._remember_names(operation, arguments))))
+        call = name_call(tool.tool.name, arguments)
+        self._note_answer(call, text, operation, params, result)
+        return text
 
     def _remember_names(self, operation: Operation, arguments: dict[str, Any]) -> str:
         """Remember the names that a call has given for its agent, task and session; return the line
@@ -470,7 +547,8 @@ class McpConnection:
                 file_text=FIRST_NOTES["MEMORY.md"],
                 workspace=workspace.id,
             )
-            await self._ask("memory", first)
+            result = await self._ask("memory", first)
+            self._note_answer(mcp_tools.INIT_TOOL, "", OPERATIONS["memory"], first, result)
         self._scope = None
         self._notify_listing("tools")
         return f"The workspace `{workspace.name}` keeps its memory in {workspace.root}/MEMORY.md"
@@ -534,9 +612,11 @@ class McpConnection:
         uri = request.params.uri
         try:
             workspace, path = mcp.parse_uri(uri)
-            got = await self._ask("get", GetParams(path=path, workspace=workspace))
+            params = GetParams(path=path, workspace=workspace)
+            got = await self._ask("get", params)
         except (NotFound, BadRequest) as error:
             raise _unknown_resource(error, uri, is_modern=request.is_modern) from error
+        self._note_answer("resource", got.text, OPERATIONS["get"], params, got)
         contents = [{"uri": uri, "mimeType": "text/markdown", "text": got.text}]
         warning = choose_find_warning(self._context)(got.text)
         if warning:
@@ -670,7 +750,9 @@ class McpConnection:
 
     async def _make_prompt(self, query: str, named: str | None) -> mcp.McpResult:
         params = ContextParams(query=query, workspace=named)
-        text = render_context(await self._recall("context", params))
+        context = await self._recall("context", params)
+        text = render_context(context)
+        self._note_answer("prompt", text, OPERATIONS["context"], params, context)
         return mcp.PromptText(
             description=f"Memory on: {query[:200]}",
             messages=[{"role": "user", "content": _make_text(text)}],
@@ -730,6 +812,19 @@ class McpConnection:
         ]
 
 
+def name_call(tool: str, arguments: dict[str, Any]) -> str:
+    """Return the name of a tool, with its action or command if it has several."""
+    action = arguments.get("action") or arguments.get("command")
+    return f"{tool} {action}"[:64] if isinstance(action, str) else tool
+
+
+def find_answering(result: Any) -> str | None:
+    """Return the id of the workspace that has answered, the first of several."""
+    workspaces = getattr(result, "workspaces", None)
+    own = workspaces[0].id if workspaces else getattr(result, "workspace", None)
+    return own if isinstance(own, str) else None
+
+
 def choose_find_warning(context: ServerContext) -> FindWarning:
     """Return the function that describes how a text tries to instruct its reader."""
     return describe_injections if context.marks_instructions() else lambda _text: ""
@@ -755,3 +850,22 @@ def _unknown_resource(error: MemsyncdError, uri: str, *, is_modern: bool) -> Mem
     """Return the error that a revision of MCP prescribes for a URI without a note."""
     kind = BadRequest if is_modern else NoteNotFound
     return kind(error.message, hint=mcp_tools.advise_agent(error), uri=uri[:512])
+
+
+def note_later(
+    context: ServerContext, describe: Callable[[], tuple[str | None, AgentAnswer]]
+) -> None:
+    """Call `describe` after the answer of the request that is carried out, and note the answer that
+    it returns, in the workspace that it returns; nowhere if that is None.
+    """
+
+    def note() -> None:
+        try:
+            workspace, answer = describe()
+            if workspace is not None:
+                context.note_answer(workspace, answer)
+        except Exception as error:  # noqa: BLE001 - the agent has its answer
+            context.on_error(error, "log.agents")
+
+    # A callback of `call_soon` would run before the answer is sent.
+    context.loop.call_later(0, note)

@@ -29,6 +29,7 @@ from memsyncd.errors import (
     make_reply_error,
 )
 from memsyncd.logs import Event, get_log, is_debugging
+from memsyncd.operations.agents.declare import AgentAnswer
 from memsyncd.operations.daemon import ServerCounters
 from memsyncd.operations.fields import Written
 from memsyncd.protocol.jsonrpc import (
@@ -196,6 +197,8 @@ class ServerContext(msgspec.Struct, kw_only=True):
     """Whether a note's text is marked for agents if it tries to instruct its reader."""
     is_watching: Callable[[], bool]
     """Whether events tell of saves, so that a question need not scan the disk."""
+    note_answer: Callable[[str, AgentAnswer], None]
+    """Notes an answer to an agent in the workspace with this id."""
     hook_sessions: HookSessions | None = None
     """What the hooks of clients have shown; None until the first connection of MCP."""
     tasks: set[asyncio.Future[Any]] = msgspec.field(default_factory=set)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memsyncd.errors import BadRequest, Busy, MemsyncdError, ShuttingDown, TooLarge
+from memsyncd.operations.agents.declare import AgentAnswer
 from memsyncd.operations.daemon import ServerCounters
 from memsyncd.protocol.jsonrpc import (
     Batch,
@@ -505,7 +506,8 @@ class Server:
     `dispatch` returns a result, or an awaitable that then runs as a task; it raises MemsyncdError
     to refuse a request. At most `max_running` tasks run at once; tasks of `waiting_methods` do not
     count, because they mostly wait. `marks_instructions` says whether text that tries to instruct
-    an agent is marked, `is_watching` whether events tell of saves.
+    an agent is marked, `is_watching` whether events tell of saves. `note_answer` notes an answer to
+    an agent in the workspace with this id.
 
     Callbacks: `on_answer` gets each request that has ended; then the function is called that
     `after_methods` has for its method. `on_error` gets an exception from outside of requests and
@@ -525,6 +527,7 @@ class Server:
         waiting_methods: frozenset[str],
         marks_instructions: Callable[[], bool],
         is_watching: Callable[[], bool],
+        note_answer: Callable[[str, AgentAnswer], None],
     ) -> None:
         loop = asyncio.get_running_loop()
         self.counters = ServerCounters()
@@ -551,6 +554,7 @@ class Server:
             waiting_methods=waiting_methods,
             marks_instructions=marks_instructions,
             is_watching=is_watching,
+            note_answer=note_answer,
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Send `changed` and `signal` notifications to subscribed sessions.
+"""Send `changed`, `signal` and `answered` notifications to subscribed sessions.
 
 After each sync that changed something, every subscription whose workspace and paths match gets one
 notification. A subscription that names an older generation first gets the changes since then, or a
@@ -23,6 +23,7 @@ from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, NotFound, NotFresh
+from memsyncd.operations.agents.declare import AgentAnswer, AnswerNotice
 from memsyncd.operations.changes.declare import (
     Changed,
     Subscribed,
@@ -66,6 +67,8 @@ class _Subscription(msgspec.Struct, kw_only=True, eq=False):
 
     addresses: frozenset[str] = frozenset()
     """The addressees whose signals are sent, instead of changes, if there are any."""
+    has_answers: bool = False
+    """True if answers to agents are sent, instead of changes."""
     signals: set[int] = msgspec.field(default_factory=set)
     """The signals that were sent."""
 
@@ -80,7 +83,8 @@ class _Subscription(msgspec.Struct, kw_only=True, eq=False):
         return bool(self.addresses) and (is_to_all or not self.addresses.isdisjoint(signal.to))
 
     def matching_paths(self, workspace: Workspace, paths: Iterable[str]) -> list[str]:
-        if self.addresses or self.workspace not in (None, workspace.id):
+        is_other = self.has_answers or bool(self.addresses)
+        if is_other or self.workspace not in (None, workspace.id):
             return []
         return [path for path in paths if self.globs is None or self.globs.matches(path)]
 
@@ -123,6 +127,7 @@ class Subscriptions:
             workspace=workspace.id if workspace else None,
             globs=globs,
             addresses=addresses,
+            has_answers=params.agents,
         )
         if not earlier:
             session.on_close(lambda: self._drop(session))
@@ -130,7 +135,8 @@ class Subscriptions:
         session.is_subscribed = True
         if workspace is not None and addresses:
             self._send_backlog(workspace, params.signals, subscription.id)
-        for missed, since in () if addresses else self._find_missed(params, workspace):
+        is_other = params.agents or bool(addresses)
+        for missed, since in () if is_other else self._find_missed(params, workspace):
             subscription.caught_up[missed] = None
             # After the answer, which has the subscription's id.
             asyncio.get_running_loop().call_soon(self._catch_up, subscription, missed, since)
@@ -216,6 +222,18 @@ class Subscriptions:
                     subscription=subscription.id, workspace=workspace.id, signal=signal
                 )
                 subscription.session.notify("signal", notice)
+
+    def note_answer(self, workspace: Workspace, answer: AgentAnswer) -> None:
+        """Note an answer to an agent, and send it to the subscriptions that ask for answers."""
+        kept = self._workspaces.note_answer(workspace, answer)
+        if kept is None:
+            return
+        for subscription in list(self._subscriptions.values()):
+            if subscription.has_answers and subscription.workspace in (None, workspace.id):
+                notice = AnswerNotice(
+                    subscription=subscription.id, workspace=workspace.id, answer=kept
+                )
+                subscription.session.notify("answered", notice)
 
     def _notify(self, workspace: Workspace, done: SyncDone) -> None:
         if not done.paths:

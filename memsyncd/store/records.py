@@ -30,6 +30,7 @@ from msgspec.structs import replace
 from memsyncd.errors import Busy, StoreCorrupt, StoreFailed
 from memsyncd.operations.signals.declare import EVERYONE
 from memsyncd.store.accesses import Accesses
+from memsyncd.store.answers import Answers
 from memsyncd.store.blobs import Blobs
 from memsyncd.store.connection import (
     Durability,
@@ -494,7 +495,12 @@ def _has_revision(connection: apsw.Connection, searched: PurgeTarget) -> bool:
 
 
 # The columns that a purge by a text searches, besides the texts of notes.
-_ERASED_BY_TEXT = {"signals": ("content",), "accesses": ("path", "section")}
+_ERASED_BY_TEXT = {
+    "signals": ("content",),
+    "accesses": ("path", "section"),
+    "agent_answers": ("query",),
+    "answer_sections": ("path", "section", "heading"),
+}
 
 
 def _has_text(connection: apsw.Connection, text: str) -> Generator[None, None, bool | None]:
@@ -521,8 +527,8 @@ class Records:
     """The records.db of a workspace, for the writer's thread.
 
     `history` holds former versions of notes and who changed them; `accesses` holds how often
-    sections were recalled; `signals` holds the messages of agents to each other. Methods raise the
-    classes of `translating_errors`.
+    sections were recalled; `answers` holds what agents were given; `signals` holds the messages of
+    agents to each other. Methods raise the classes of `translating_errors`.
     """
 
     def __init__(
@@ -564,6 +570,7 @@ class Records:
         self.file_guard = FileGuard(self._writer, str(path), is_foreign=self._is_foreign)
         self.history = History(self._writer, self.file_guard)
         self.accesses = Accesses(self._writer)
+        self.answers = Answers(self._writer)
         self.signals = Signals(self._writer)
         disk, mounts = self._read_meta(_DISK), self._read_meta(_MOUNTS)
         self.disk = None if disk is None else int(disk)

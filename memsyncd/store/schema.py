@@ -594,6 +594,37 @@ MIGRATIONS: tuple[Migration, ...] = (
     CREATE TABLE signal_readers(reader TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
     INSERT INTO signal_readers SELECT DISTINCT reader FROM signal_receipts;
     """,
+    # The id of an answer is its time in microseconds since 1970.
+    """
+    CREATE TABLE agent_answers(
+      id INTEGER PRIMARY KEY,
+      client TEXT NOT NULL,
+      agent TEXT NOT NULL,
+      session TEXT NOT NULL,
+      call TEXT NOT NULL,
+      tokens INTEGER NOT NULL CHECK (tokens >= 0),
+      unlisted INTEGER NOT NULL CHECK (unlisted >= 0),
+      left_out TEXT NOT NULL,
+      signals INTEGER NOT NULL CHECK (signals >= 0),
+      change_set INTEGER,
+      failure TEXT,
+      query TEXT
+    ) STRICT;
+    CREATE TABLE answer_sections(
+      answer INTEGER NOT NULL REFERENCES agent_answers(id) ON DELETE CASCADE,
+      position INTEGER NOT NULL,
+      act TEXT NOT NULL CHECK (act IN ('given', 'written', 'left out')),
+      workspace TEXT,
+      path TEXT NOT NULL,
+      section TEXT,
+      heading TEXT NOT NULL,
+      start_line INTEGER,
+      end_line INTEGER,
+      tokens INTEGER,
+      reason TEXT NOT NULL,
+      PRIMARY KEY (answer, position)
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 
 

@@ -76,10 +76,11 @@ def test_a_client_is_told_by_its_fields(fields: dict[str, Any], client: str) -> 
 def test_text_is_given_under_the_clients_name_of_the_event(
     client: str, event: str, answer: str
 ) -> None:
-    assert render_answer(client, event, "x") == {
-        "hookSpecificOutput": {"hookEventName": answer, "additionalContext": "x"}
+    assert render_answer(client, event, "x", "memory: 1 note") == {
+        "hookSpecificOutput": {"hookEventName": answer, "additionalContext": "x"},
+        "systemMessage": "memory: 1 note",
     }
-    assert render_answer(client, event, "") is None
+    assert render_answer(client, event, "", "") is None
 
 
 @pytest.mark.parametrize(
@@ -95,8 +96,8 @@ def test_each_kind_of_session_in_vscode_finds_the_text(event: str, name: str) ->
 
 
 def test_cursor_takes_text_at_the_start_of_a_session_alone() -> None:
-    assert render_answer("cursor", "session-start", "x") == {"additional_context": "x"}
-    assert render_answer("cursor", "user-prompt", "x") is None
+    assert render_answer("cursor", "session-start", "x", "") == {"additional_context": "x"}
+    assert render_answer("cursor", "user-prompt", "x", "") is None
 
 
 def test_the_context_that_gemini_puts_before_a_prompt_is_no_part_of_it() -> None:

@@ -20,6 +20,7 @@ from memsyncd.operations.pages import NotePlace, encode_cursor
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.table import OPERATIONS
 from tests.daemon.conftest import Daemon, Home, Place
+from tests.daemon.test_mcp import connect
 
 pytestmark = pytest.mark.shared_daemon
 
@@ -393,6 +394,8 @@ CHANGES: dict[tuple[str, str], Any] = {
     ("signal.outbox", "everyone"): True,
     ("signal.outbox", "client"): "prep",
     ("signal.outbox", "limit"): With(1, everyone=True),
+    ("log.agents", "since"): "2999-01-01",
+    ("log.agents", "before"): 1,
 }
 # Filters that change the hits of a search.
 FILTERS: dict[str, Any] = {
@@ -464,7 +467,7 @@ READING = frozenset(
     """
     search context get render list stats similar duplicates links access.stats validate recall
     topic.list topic.get field.history history diff task.ready task.list task.context
-    session.resume profile signal.inbox signal.outbox
+    session.resume profile signal.inbox signal.outbox log.agents
     """.split()
 )
 
@@ -545,6 +548,10 @@ class Bench:
         call("signal.ack", agent="bob", signals=[1])
         call("access.record", anchors=[SOCKETS, SOCKETS])
         call("access.record", anchors=[ERROR])
+        with connect(self._home.socket_path) as agent:
+            for client, session in (("bob", "s-7"), ("ann", "s-8")):
+                named = {"client": client, "session_id": session, "cwd": str(root)}
+                agent.use("memory_hook", prompt="redis", **named)
         return place
 
     def call(self, method: str, params: dict[str, Any], *, only_reads: bool) -> tuple[Any, ...]:

@@ -12,8 +12,11 @@ import apsw
 import pytest
 
 from memsyncd.engine.accesses import note_accesses, store_accesses
+from memsyncd.engine.answers import note_answer
 from memsyncd.engine.browse import find_problems
 from memsyncd.engine.workspace import Workspace
+from memsyncd.operations.agents.declare import LogAgentsParams
+from memsyncd.operations.agents.run import read_log
 from memsyncd.operations.inbox import read_inbox
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.links.run import find_links
@@ -27,6 +30,8 @@ from memsyncd.operations.stats.run import compute_access_stats, compute_stats
 from memsyncd.operations.topics.declare import TopicListParams
 from memsyncd.operations.topics.run import list_topics
 from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in, take
+from tests.engine.test_answers import REDIS
+from tests.engine.test_answers import make as make_agent_answer
 
 Columns = set[tuple[str, str]]
 
@@ -74,6 +79,8 @@ UNREAD = {
 RECORDS_TABLES = frozenset(
     {
         "access_sessions",
+        "agent_answers",
+        "answer_sections",
         "accesses",
         "blobs",
         "change_sets",
@@ -143,6 +150,8 @@ def change(bench: Bench) -> None:
     bench.undo(".memories/e.md")
     note_accesses(bench.workspace, [".memories/d.md#"], session="s", at_s=1.0)
     take(store_accesses(bench.workspace, bench.config, bench.clock))
+    note_answer(bench.workspace, bench.config.agents, make_agent_answer("search"))
+    take(store_accesses(bench.workspace, bench.config, bench.clock))
     send = SignalSendParams(content="done", agents=["a"], key="k")
     take(send_signal(bench.workspace, bench.config, bench.clock, send, sender="b"))
 
@@ -181,6 +190,8 @@ def ask(bench: Bench) -> None:
     assert not take(send_signal(workspace, bench.config, bench.clock, send, sender="b")).is_new
     read = SignalInboxParams(agent="a")
     assert take(read_inbox(workspace, bench.config, bench.clock, read)).unread == 1
+    log = take(read_log(workspace, bench.config, bench.clock, LogAgentsParams()))
+    assert [answer.sections for answer in log.answers] == [[REDIS]]
 
 
 def count_sections_of(workspace: Workspace) -> None:

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from memsyncd.core.model import Span, count_tokens
 from memsyncd.core.search.context import Budget, ContextBlock, ContextChunk, build_context_block
+from memsyncd.operations.answers import split_block
 from memsyncd.operations.context.declare import ContextPart, ContextResult
 from memsyncd.operations.fields import Freshness
-from memsyncd.server.hooks import MAX_SESSIONS, HookSession, HookSessions, select_parts, split_block
+from memsyncd.server.hooks import MAX_SESSIONS, HookSession, HookSessions, select_parts
 
 LINES = st.lists(
     st.sampled_from(["larch", "oak and ash", "", "### Elm · a.md:1-2", "```", "- item", "日本語"]),

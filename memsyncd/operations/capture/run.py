@@ -16,6 +16,7 @@ from memsyncd.engine.additions import append_additions, choose_note
 from memsyncd.engine.edit import Decide, Edit, EditOutcome
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest
+from memsyncd.operations.answers import AnswerSource, list_changed, make_answer
 from memsyncd.operations.call import Call
 from memsyncd.operations.capture.declare import Captured, CaptureParams
 from memsyncd.operations.fields import AddedSection
@@ -54,7 +55,15 @@ async def capture_step(call: Call, params: CaptureParams) -> Captured:
         return Captured(added=[], is_allowed=False, **call.describe_write(outcome))
     decide = make_capture_decision(call.workspace, call.config, params, **call.stamp)
     outcome = await call.edit(decide)
-    return Captured(added=outcome.answer, is_allowed=True, **call.describe_write(outcome))
+    captured = Captured(added=outcome.answer, is_allowed=True, **call.describe_write(outcome))
+    if params.trigger and captured.added:
+        agent = call.writer
+        source = AnswerSource(client=agent, agent=agent, session=params.run_id or "")
+        content = list_changed(captured.added)
+        call.note_answer(
+            make_answer(source, f"capture {params.trigger}", "", content, captured.change_set)
+        )
+    return captured
 
 
 def _may_capture(config: CaptureConfig, trigger: str) -> bool:

@@ -30,6 +30,8 @@ class SubscribeParams(WorkspaceParams, frozen=True, kw_only=True):
     signals: SignalReader = SignalReader()
     """If an agent, a session or a task is named: send signals to these instead of changes, the
     unread signals first."""
+    agents: bool = False
+    """Send what hooks and tools answer to agents, instead of changes."""
 
 
 class Subscribed(Result, frozen=True, kw_only=True):
@@ -73,7 +75,7 @@ OPERATIONS = (
         name="subscribe",
         params=SubscribeParams,
         result=Subscribed,
-        summary="Receive `changed` notifications, or `signal` notifications.",
+        summary="Receive notifications: `changed`, or `signal`, or `answered`.",
         errors=FINDS,
         route="GET /v1/events",
         worktree="own",
@@ -87,7 +89,7 @@ OPERATIONS = (
                 "workspace": "watch this workspace: a name, an id or a folder in it; by default "
                 "the current folder's"
             },
-            omit=("since", "signals"),
+            omit=("since", "signals", "agents"),
             extra=(Extra(usage="--all", help="watch all workspaces"),),
             action="watch_changes",
             examples=("memsyncd watch", "memsyncd watch --all --json"),

@@ -183,6 +183,7 @@ OPERATIONS = (
             is_read_only=True,
         ),
         text="context.text:render_context",
+        content="answers:list_context",
         command=Command(
             words="context",
             group="Find",

@@ -158,6 +158,8 @@ class Purged(Result, frozen=True, kw_only=True):
     signals: int
     """How many signals between agents were erased: all, or the signals with the text
     `containing`."""
+    answers: int
+    """How many answers to agents lost the name of a section, or their query."""
     is_clean: bool
     """False while traces stay: because of `is_read`, in notes (`still_in`) or in files that were
     set aside (`set_aside`)."""

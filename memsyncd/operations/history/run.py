@@ -240,7 +240,7 @@ def purge(
     only revisions with this text are erased.
     """
     history = open_history(workspace, config, clock)
-    n_counts = yield from purge_accesses(
+    n_counts, n_answers = yield from purge_accesses(
         workspace, config, path=target.path, slugs=target.heading, params=params
     )
     n_signals = _purge_signals(workspace, target, params)
@@ -266,6 +266,7 @@ def purge(
         texts=done.n_texts,
         access_counts=n_counts,
         signals=n_signals,
+        answers=n_answers,
         is_clean=done.is_clean and not (still_in or set_aside),
         is_read=not done.is_clean,
         still_in=still_in,

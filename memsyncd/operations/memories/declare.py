@@ -306,6 +306,7 @@ OPERATIONS = (
             tool=UPDATE_TOOL, name="set", fields={"memory": "anchors", "values": "metadata"}
         ),
         text="memories.text:render_set",
+        content="answers:list_set",
     ),
     Operation(
         name="memory.done",
@@ -334,6 +335,7 @@ OPERATIONS = (
             fields={"memory": "anchors"},
         ),
         text="memories.text:render_set",
+        content="answers:list_set",
     ),
     Operation(
         name="memory.relate",
@@ -364,6 +366,7 @@ OPERATIONS = (
             fields={"memory": "anchor", "relation": "relation", "to": "to"},
         ),
         text="memories.text:render_set",
+        content="answers:list_set",
     ),
     Operation(
         name="memory.choose",
@@ -436,6 +439,7 @@ OPERATIONS = (
             tool=UPDATE_TOOL, name="forget", fields={"memory": "anchors", "confirm": "confirm"}
         ),
         text="memories.text:render_forgotten",
+        content="answers:list_forgotten",
     ),
     Operation(
         name="memory.replace",

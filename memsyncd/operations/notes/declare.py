@@ -610,6 +610,7 @@ OPERATIONS = (
             is_destructive=True,
         ),
         text="notes.text:render_memory",
+        content="answers:list_note",
     ),
     Operation(
         name="memory.clear",
@@ -694,6 +695,7 @@ OPERATIONS = (
             is_read_only=True,
         ),
         text="search.text:render_note",
+        content="answers:list_lines",
         command=Command(
             words="get",
             group="Find",

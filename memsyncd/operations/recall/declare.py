@@ -126,6 +126,7 @@ OPERATIONS = (
             fields={"content": "text", "keywords": "keywords", "topic": "topic", "kind": "kind"},
         ),
         text="recall.text:render_recalled",
+        content="answers:list_recalled",
         command=Command(
             words="recall",
             group="Find",

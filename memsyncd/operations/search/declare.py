@@ -209,6 +209,7 @@ OPERATIONS = (
             is_read_only=True,
         ),
         text="search.text:render_hits",
+        content="answers:list_hits",
         command=Command(
             words="search",
             has_ids=True,

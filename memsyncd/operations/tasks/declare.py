@@ -384,6 +384,7 @@ OPERATIONS = (
         reads=True,
         tool=ToolAction(tool=AGENT_TOOL, name="context", fields={"task": "task"}),
         text="tasks.text:render_memories",
+        content="answers:list_block",
         command=Command(
             words="task context",
             summary="print profile, summaries, task and discoveries for a prompt",
@@ -462,6 +463,7 @@ OPERATIONS = (
             fields={"session": "session", "task": "task", "content": "content", "agent": "agent"},
         ),
         text="tasks.text:render_started",
+        content="answers:list_started",
         command=Command(
             words="session start",
             summary="record that a session begins",
@@ -540,6 +542,7 @@ OPERATIONS = (
             fields={"task": "task", "session": "session", "agent": "agent"},
         ),
         text="tasks.text:render_memories",
+        content="answers:list_block",
         command=Command(
             words="session resume",
             summary="print what restores an agent after its context was cleared",

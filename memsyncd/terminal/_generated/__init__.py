@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "triage": ("Write", "count sections tagged as bugs, and make tasks of them", "tasks"),
     "profile": ("Find", "list what holds for the whole project", "tasks"),
     "signal": ("Write", "send and read signals between agents", "signals"),
+    "log": ("Maintain", "show what memory has given to agents", "agents"),
     "archive": ("Maintain", "archive memories by name, filters or worth; its plan first", "upkeep"),
     "unarchive": ("Maintain", "restore archived memories, byte for byte", "upkeep"),
     "cleanup": ("Maintain", "archive memories past their time; its plan first", "upkeep"),

@@ -1,0 +1,1 @@
+"""The answers that agents got from hooks and tools: `memsyncd log agents`."""

@@ -1,0 +1,134 @@
+"""Print what agents were answered, also live: `memsyncd log agents`."""
+
+from __future__ import annotations
+
+import time
+
+from memsyncd.terminal.actions import send
+from memsyncd.terminal.format import pad, render_lines, truncate
+from memsyncd.terminal.terminal import clean_line, clean_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import SimpleNamespace as Args
+    from typing import Any, Final
+
+    from memsyncd.terminal.console import Console
+    from memsyncd.terminal.terminal import Paint
+
+CALL_WIDTH: Final = 23
+INDENT: Final = " " * 10
+TOKENS_WIDTH: Final = 12
+"""The column for the tokens of a section, or for what became of it."""
+
+
+def show_log(args: Args, console: Console) -> int:
+    """Print the last answers, the latest last; with `--follow` go on with new answers."""
+    subscribed = {}
+    if args.follow:
+        # Before the list is read, so that no answer is missed.
+        workspace = console.find_workspace(args.workspace)["id"]
+        subscribed = console.call("subscribe", workspace=workspace, agents=True)
+    log = send("log.agents", args.params, args, console)
+    printer = LogPrinter(args, console)
+    if args.json and not args.follow:
+        console.terminal.print_json(log)
+        return 0
+    for answer in reversed(log["answers"]):
+        printer.print(answer)
+    if not args.follow:
+        if not log["answers"]:
+            console.terminal.report("no agent was given anything yet, or no filter fits")
+        elif log["has_more"]:
+            console.terminal.note(f"older ones: --before {log['answers'][-1]['id']}")
+        return 0
+    console.terminal.note("waiting for answers to agents; Ctrl-C ends")
+    for method, notice in console.client.notifications():
+        if method == "answered" and notice["subscription"] == subscribed["subscription"]:
+            printer.print(notice["answer"])
+    return 0
+
+
+class LogPrinter:
+    """Prints answers in the order of time, below a line for each session."""
+
+    def __init__(self, args: Args, console: Console) -> None:
+        self._params = args.params
+        self._is_json = args.json
+        self._terminal = console.terminal
+        self._last_id = 0
+        self._head = ""
+
+    def print(self, answer: dict[str, Any]) -> None:
+        """Print an answer, unless it was printed already or does not pass the filters."""
+        if answer["id"] <= self._last_id or not self._passes(answer):
+            return
+        self._last_id = answer["id"]
+        if self._is_json:
+            self._terminal.print_json(answer)
+        else:
+            answer = clean_values(answer)
+            head = render_head(answer)
+            if head != self._head:
+                self._terminal.print(
+                    ("\n" if self._head else "") + self._terminal.paint("bold", head)
+                )
+                self._head = head
+            for line in render_entry(answer, self._terminal.paint, self._terminal.width):
+                self._terminal.print(line)
+        self._terminal.out.flush()
+
+    def _passes(self, answer: dict[str, Any]) -> bool:
+        session, agent = self._params.get("session"), self._params.get("agent")
+        is_session = not session or answer["session"].startswith(session)
+        return is_session and agent in (None, answer["agent"], answer["client"])
+
+
+def render_head(answer: dict[str, Any]) -> str:
+    """Return the line above the answers to a session on a day."""
+    client, agent, session = answer["client"], answer["agent"], answer["session"]
+    name = client if agent == client else f"{agent} ({client})"
+    day = time.strftime("%a %Y-%m-%d", time.localtime(answer["at"]))
+    return clean_line(" · ".join([name, f"session {session}" if session else "no session", day]))
+
+
+def render_entry(answer: dict[str, Any], paint: Paint, width: int) -> Iterator[str]:
+    """Yield the lines of an answer, each at most `width` columns wide: its time and its summary,
+    then its sections.
+    """
+    clock = time.strftime("%H:%M:%S", time.localtime(answer["at"]))
+    call = pad(clean_line(answer["call"]), CALL_WIDTH)
+    summary = truncate(answer["summary"], width - len(clock) - len(call) - 4)
+    style = "yellow" if answer["failure"] else "green" if answer["change_set"] else "bold"
+    yield f"{paint('dim', clock)}  {call}  {paint(style, summary)}"
+    if answer["query"]:
+        yield INDENT + paint("dim", truncate(f"? {clean_line(answer['query'])}", width - 10))
+    for section in answer["sections"]:
+        if section["act"] != "left out":
+            place = render_part(section)
+            what = _describe_act(section)
+            room = width - len(INDENT) - TOKENS_WIDTH - 2
+            yield f"{INDENT}{paint('dim', what.rjust(TOKENS_WIDTH))}  {truncate(place, room)}"
+    if answer["unlisted"]:
+        yield f"{INDENT}{'':{TOKENS_WIDTH}}  … and {answer['unlisted']:,} more"
+    if answer["left_out"]:
+        counts = ", ".join(f"{n:,} {reason}" for reason, n in answer["left_out"].items())
+        label = paint("dim", "left out".rjust(TOKENS_WIDTH))
+        yield f"{INDENT}{label}  {truncate(counts, width - len(INDENT) - TOKENS_WIDTH - 2)}"
+
+
+def render_part(section: dict[str, Any]) -> str:
+    """Return the place of a section and its last headings: `notes.md:3-8  Redis › Timeouts`."""
+    place = section["path"]
+    if section["start_line"] is not None:
+        place += f":{render_lines(section['start_line'], section['end_line'])}"
+    elif section["anchor"] != section["path"]:
+        place = section["anchor"]
+    return "  ".join(map(clean_line, filter(None, (place, section["heading"]))))
+
+
+def _describe_act(section: dict[str, Any]) -> str:
+    if section["act"] == "written":
+        return "wrote"
+    return "" if section["tokens"] is None else f"{section['tokens']:,} tokens"
