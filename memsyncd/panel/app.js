@@ -15,6 +15,7 @@ import { ProblemsView } from "./problems.js";
 import { StatusView } from "./status.js";
 import { StartView } from "./start.js";
 import { TopicsView } from "./topics.js";
+import { AgentsView } from "./agents.js";
 
 /** @type {[string, string, string, typeof import("./view.js").View][]} */
 const VIEWS = [
@@ -24,6 +25,7 @@ const VIEWS = [
   ["tasks", "Tasks", "t", TasksView],
   ["graph", "Links", "l", GraphView],
   ["context", "Context", "c", ContextView],
+  ["agents", "Agents", "a", AgentsView],
   ["history", "History", "h", HistoryView],
   ["decay", "Worth", "d", DecayView],
   ["problems", "Problems", "p", ProblemsView],

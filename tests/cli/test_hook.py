@@ -87,7 +87,7 @@ def test_text_is_given_under_the_clients_name_of_the_event(
     ("event", "name"), [("session-start", "SessionStart"), ("user-prompt", "UserPromptSubmit")]
 )
 def test_each_kind_of_session_in_vscode_finds_the_text(event: str, name: str) -> None:
-    assert render_answer("vscode", event, "x") == {
+    assert render_answer("vscode", event, "x", "") == {
         "hookSpecificOutput": {"hookEventName": name, "additionalContext": "x"},
         "additionalContext": "x",
     }

@@ -26,7 +26,7 @@ pytest.importorskip("playwright.sync_api", reason="not installed: playwright")
 axe = pytest.importorskip("axe_core_python.base", reason="not installed: axe-core-python")
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="not installed: chromium")
-VIEWS = "notes search context history topics tasks decay graph problems status start".split()
+VIEWS = "notes search context history agents topics tasks decay graph problems status start".split()
 AXE = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"], "resultTypes": ["violations"]}
 HOSTILE = """# <script>window.pwned = 1</script>
 

@@ -173,7 +173,7 @@ OPERATIONS = (
             usages={"since": "--since TIME", "before": "--before ID"},
             help={"limit": "the last N answers (default 20)"},
             extra=(Extra(usage="-f --follow", help="go on with new answers, until Ctrl-C"),),
-            action="show_log",
+            action="show_agent_log",
             examples=(
                 "memsyncd log agents",
                 "memsyncd log agents --agent codex --since 2h",

@@ -23,7 +23,7 @@ TOKENS_WIDTH: Final = 12
 """The column for the tokens of a section, or for what became of it."""
 
 
-def show_log(args: Args, console: Console) -> int:
+def show_agent_log(args: Args, console: Console) -> int:
     """Print the last answers, the latest last; with `--follow` go on with new answers."""
     subscribed = {}
     if args.follow:

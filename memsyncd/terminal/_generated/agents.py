@@ -21,7 +21,7 @@ from memsyncd.terminal.parser import (
 
 def make_log_agents() -> Command:
     return Command(
-        load_action("agents", "show_log"),
+        load_action("agents", "show_agent_log"),
         summary="list what hooks and tools gave to agents, and what agents wrote",
         options=(
             Option("--session ID", "only answers to this session; the first characters of its name are enough", field="session"),
