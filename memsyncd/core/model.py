@@ -174,10 +174,9 @@ def strip_section_comment(text: str) -> str:
     return SECTION_COMMENT.sub("", text, count=1).strip() if "<!--" in text else text
 
 
-def has_text(level: int, text: str) -> bool:
-    """True if a section has a text; front matter is none. `text` is without the heading."""
-    text = strip_section_comment(text)
-    return bool(text) and not (level == 0 and text.startswith("---"))
+def has_text(text: str) -> bool:
+    """True if a section has a text; `text` is without heading and front matter."""
+    return bool(strip_section_comment(text))
 
 
 # The garbage collector does not track the values of a note (`gc=False`): a first index makes
@@ -206,6 +205,10 @@ class Section(msgspec.Struct, frozen=True, gc=False):
 class Chunk(msgspec.Struct, frozen=True, gc=False):
     """The indexed piece of a section: the whole lines `start` to `end` of the note, joined by
     newlines. Lines that are too long for one chunk are split; `part` is the number of the part.
+
+    The words of the note's front matter, its first `n_front_lines` lines, find its first chunk,
+    whose text is without them. A note of front matter alone has one chunk of these lines, without
+    text.
     """
 
     anchor: str
@@ -213,6 +216,7 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     end: int
     text: str
     part: int = 0
+    n_front_lines: int = 0
 
     @property
     def span(self) -> Span:

@@ -797,15 +797,12 @@ def _read_start_chunks(
 
 
 def _is_informative(chunk: ContextChunk, parents: Collection[tuple[str, tuple[str, ...]]]) -> bool:
-    """False for a note's front matter, for the unchanged text of a first note, and for a heading
-    without text that is a single word, or that the labels of its subsections show, too (`parents`:
-    paths and headings).
+    """False for a note of front matter alone, for the unchanged text of a first note, and for a
+    heading without text that is a single word, or that the labels of its subsections show, too
+    (`parents`: paths and headings).
     """
     lines = chunk.text.rstrip().split("\n")
-    if is_first_text(chunk.path, chunk.span.start, lines):
-        return False
-    is_delimited = len(lines) > 1 and lines[-1].rstrip() in ("---", "...")
-    if chunk.span.start == 1 and lines[0].startswith("---") and is_delimited:
+    if not chunk.text or is_first_text(chunk.path, chunk.span.start, lines):
         return False
     is_heading = bool(chunk.heading) and count_title_lines(lines, chunk.heading[-1]) == len(lines)
     is_repeated = (chunk.path, chunk.heading) in parents

@@ -38,6 +38,7 @@ from memsyncd.store.texts import (
     knows_secrets,
     read_chunk_lines,
     read_chunk_secrets,
+    read_front_matter,
     read_note_text,
     read_texts,
 )
@@ -180,13 +181,22 @@ def is_secret_word(reader: Reader, word: str, fingerprint: str) -> bool:
     if not word.isalnum() or not has_secrets(reader, fingerprint):
         return False
     candidates = find_candidates(reader, f'"{word}"', NO_FILTERS, limit=MAX_EXAMINED_CHUNKS)
-    texts = read_texts(reader, [row[0] for row in candidates.rows])
+    chunks = [row[0] for row in candidates.rows]
+    texts, fronts = read_texts(reader, chunks), read_front_matter(reader, chunks)
     redacted = _redact_texts(texts, _find_secrets(reader, texts, fingerprint))
-    return _contain(texts, word) and not _contain(redacted, word)
+    of_chunks, shown = [*texts.values(), *fronts.values()], [*redacted.values()]
+    shown += map(_redact_front_matter, fronts.values())
+    return _contain(of_chunks, word) and not _contain(shown, word)
 
 
-def _contain(texts: Mapping[int, str], word: str) -> bool:
-    folded = map(fold, texts.values())
+def _redact_front_matter(text: str) -> str:
+    secrets = [*find_warnings("", text, GuardConfig()).secrets]
+    span = Span(1, text.count("\n") + 1)
+    return redact_chunk(text, ChunkSecrets(span=span, is_partial=False, secrets=secrets))
+
+
+def _contain(texts: Iterable[str], word: str) -> bool:
+    folded = map(fold, texts)
     return any(word in f"{text} {find_subwords(text)}".lower() for text in folded)
 
 

@@ -84,7 +84,6 @@ from memsyncd.store.pool import ENTRY_BYTES, Reader
 from memsyncd.store.search import MATCHES_PER_LOOKUP, PassageWords, find_holding, read_words
 from memsyncd.store.sections import (
     HitSection,
-    find_separate,
     find_stating,
     has_problem,
     read_sections,
@@ -322,7 +321,7 @@ def _find_passages(
 
 
 def _find_apart(reader: Reader, is_apart: bool, sections: Collection[int]) -> list[int]:
-    return find_separate(reader, sections) if is_apart else find_stating(reader, sections)
+    return [*sections] if is_apart else find_stating(reader, sections)
 
 
 # --- hits ---------------------------------------------------------------------------------------

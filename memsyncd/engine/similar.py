@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from memsyncd.config import Config
 from memsyncd.core.editing.topics import split_values
+from memsyncd.core.markdown.frontmatter import count_front_lines
 from memsyncd.core.search.similarity import (
     Features,
     compute_similarity,
@@ -131,7 +132,11 @@ def describe_similar(
 
 
 def read_section_texts(reader: Reader, path: str) -> Iterator[tuple[StoredSection, str]]:
-    """Yield the sections of a note with their texts, without the texts of the sections beneath."""
+    """Yield the sections of a note with their texts, without front matter and the texts of the
+    sections beneath.
+    """
     lines = read_note_text(reader, path).split("\n")
+    n_front_lines = count_front_lines(path, lines)
     for section in read_sections_of(reader, path):
-        yield section, "\n".join(lines[section.span.start - 1 : section.span.end])
+        first = max(section.span.start - 1, n_front_lines)
+        yield section, "\n".join(lines[first : section.span.end])

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import KindDefaults, find_importance
 from memsyncd.core.guard.secrets import redact
+from memsyncd.core.markdown.frontmatter import count_front_lines
 from memsyncd.core.model import SECTION_COMMENT, has_text
 from memsyncd.core.paths import has_wildcard, is_note_name
 from memsyncd.core.search.context import ContextChunk
@@ -247,12 +248,13 @@ class WorkReader(NamedTuple):
         notes = sorted((note for note in stored if note.sections), key=by_path)
         for note in redact_notes(reader, notes, config):
             lines = read_note_text(reader, note.path).split("\n")
+            n_front_lines = count_front_lines(note.path, lines)
             for section in note.sections:
                 if only is not None and section.anchor not in only:
                     continue
-                first = section.span.start - 1 + bool(section.level)
+                first = max(section.span.start - 1 + bool(section.level), n_front_lines)
                 text = "\n".join(lines[first : section.span.end])
-                if not has_text(section.level, text):
+                if not has_text(text):
                     continue
                 text = SECTION_COMMENT.sub(_keep_lines, text, count=1).rstrip()
                 body = text.lstrip()

@@ -492,7 +492,8 @@ _STORED = {
         " WHERE f.path = ?"
     ),
     "chunks": (
-        "SELECT s.slugs, c.start_line, c.end_line, c.part, c.tokens, c.digest FROM files f"
+        "SELECT s.slugs, c.start_line, c.end_line, c.part, c.front_lines, c.tokens, c.digest"
+        " FROM files f"
         " JOIN chunks c ON c.file = f.id JOIN sections s ON s.id = c.section WHERE f.path = ?"
     ),
 }

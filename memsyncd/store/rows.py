@@ -24,6 +24,7 @@ from memsyncd.core.markdown.links import list_names, make_id_key, make_key
 from memsyncd.core.model import (
     ARCHIVED,
     ID_KEY,
+    Chunk,
     Meta,
     Note,
     NotePatch,
@@ -38,7 +39,7 @@ from memsyncd.core.model import (
 )
 from memsyncd.core.search.dates import find_heading_date, find_note_date, find_stated_date
 from memsyncd.core.search.filters import split_list, strip_links
-from memsyncd.core.search.words import MarkBlanker, SubwordFinder, fold, space_out
+from memsyncd.core.search.words import MarkBlanker, SubwordFinder, blank_marks, fold, space_out
 from memsyncd.store.counts import (
     COLUMNS,
     COUNTED_OF_NOTE,
@@ -122,13 +123,11 @@ _BLOCK = "INSERT INTO blocks(section, name) VALUES(?,?)"
 _PROBLEM = "INSERT INTO problems(file, line, code, problem, hint) VALUES(?,?,?,?,?)"
 _SENSITIVE_LINES = "INSERT INTO secrets(file, start_line, end_line, what) VALUES(?,?,?,?)"
 _CHUNK = (
-    "INSERT INTO chunks(id, file, section, start_line, end_line, part, tokens, digest)"
-    " VALUES(?,?,?,?,?,?,?,?)"
+    "INSERT INTO chunks(id, file, section, start_line, end_line, part, front_lines, tokens, digest)"
+    " VALUES(?,?,?,?,?,?,?,?,?)"
 )
-_CHUNKS_OF_FILE = (
-    "SELECT id, section, digest, start_line, end_line, part FROM chunks WHERE file = ?"
-    " ORDER BY start_line, id"
-)
+_CHUNK_ROW = "SELECT id, section, digest, start_line, end_line, part, front_lines FROM chunks"
+_CHUNKS_OF_FILE = f"{_CHUNK_ROW} WHERE file = ? ORDER BY start_line, id"
 _TEXT = "INSERT INTO texts(file, start_line, end_line, data) VALUES(?,?,?,?)"
 _TEXTS_OF_FILE = "SELECT start_line, end_line, data FROM texts WHERE file = ? ORDER BY start_line"
 _SECRETS_OF_FILE = "SELECT start_line, end_line FROM secrets WHERE file = ?"
@@ -139,10 +138,7 @@ _SECTION_IDS = f"SELECT slugs, id FROM sections WHERE {_OF_LINES}"
 _SECTIONS_BY_ID = (
     f"SELECT id, {_SECTION_COLUMNS} FROM sections WHERE id IN (SELECT value FROM json_each(?))"
 )
-_CHUNKS_OF_LINES = (
-    f"SELECT id, section, digest, start_line, end_line, part FROM chunks WHERE {_OF_LINES}"
-    " ORDER BY start_line, id"
-)
+_CHUNKS_OF_LINES = f"{_CHUNK_ROW} WHERE {_OF_LINES} ORDER BY start_line, id"
 _FACTS_OF_LINES = f"SELECT {SECTION_FACTS} FROM sections s WHERE {_OF_LINES}"
 _CHANGED_FILE = f"SELECT {_FILE_COLUMNS}, {_VALUE_COLUMNS} FROM files WHERE id = ?"
 _NOTE_FACTS = f"SELECT {', '.join(COUNTED_OF_NOTE)} FROM files WHERE id = ?"
@@ -164,8 +160,9 @@ _KEPT_BLOCKS = (
     " min(start_line) FILTER (WHERE start_line >= ?3) FROM texts WHERE file = ?1"
 )
 _DELETE_BLOCKS = "DELETE FROM texts WHERE file = ? AND start_line > ? AND start_line < ?"
-_FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
-_EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
+_FTS_COLUMNS = "rowid, heading, text, tags, subwords, properties"
+_FTS = f"INSERT INTO chunks_fts({_FTS_COLUMNS}) VALUES(?,?,?,?,?,?)"
+_EXACT = f"INSERT INTO chunks_exact({_FTS_COLUMNS}) VALUES(?,?,?,?,?,?)"
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 # Headings repeat: sections repeat the headings above them, and notes of a kind have equal headings.
@@ -263,11 +260,12 @@ class Ids(msgspec.Struct):
 
 
 class FtsRow(NamedTuple):
-    """The FTS5 columns of a chunk. `digest` covers all three: a new heading changes the chunk."""
+    """The FTS5 columns of a chunk. `digest` covers them all: a new heading changes the chunk."""
 
     heading: str
     text: str
     tags: str
+    properties: str
     digest: bytes
 
 
@@ -565,15 +563,18 @@ def _change_chunks(
 ) -> RowChanges:
     """Move existing chunks, and collect the chunks to delete and the new chunks."""
     expected = [
-        ((section_ids[chunk.anchor], row.digest), (chunk.start, chunk.end, chunk.part))
+        (
+            (section_ids[chunk.anchor], row.digest),
+            (chunk.start, chunk.end, chunk.part, chunk.n_front_lines),
+        )
         for chunk, row in zip(note.chunks, make_fts_rows(note), strict=True)
     ]
     plan = plan_row_changes(existing, expected)
     rows.deleted += plan.deleted
     places = [(*expected[index][1], chunk_id) for index, chunk_id in plan.shifted]
     if places:
-        statement = "UPDATE chunks SET start_line = ?, end_line = ?, part = ? WHERE id = ?"
-        connection.executemany(statement, places)
+        columns = "start_line = ?, end_line = ?, part = ?, front_lines = ?"
+        connection.executemany(f"UPDATE chunks SET {columns} WHERE id = ?", places)
     _collect_chunks(rows, ids, file_id, note, section_ids, only=plan.inserted)
     return plan
 
@@ -610,18 +611,25 @@ def read_stat_row(row: Sequence[int]) -> FileStat:
 def make_fts_rows(note: Note) -> list[FtsRow]:
     """Return the FTS5 columns of each chunk.
 
-    These are the words of its path and headings, its text, and the section's tags.
+    These are the words of its path and headings, its text, the section's tags, and the front matter
+    whose words find it.
     """
     columns = _make_columns(note)
-    return [_make_fts_row(chunk.text, columns[chunk.anchor]) for chunk in note.chunks]
+    return [
+        _make_fts_row(chunk.text, _add_front_matter(columns[chunk.anchor], note, chunk))
+        for chunk in note.chunks
+    ]
 
 
 class _Columns(NamedTuple):
-    """The FTS5 columns that all chunks of a section have, and the folded titles in `heading`."""
+    """The FTS5 columns of a chunk beside its text and subwords, and the folded texts in them whose
+    subwords are indexed. Most chunks of a section have the same.
+    """
 
     heading: str
     tags: str
     titles: tuple[str, ...]
+    properties: str = ""
 
 
 def _make_columns(note: Note) -> dict[str, _Columns]:
@@ -638,6 +646,15 @@ def _make_columns(note: Note) -> dict[str, _Columns]:
     return columns
 
 
+def _add_front_matter(columns: _Columns, note: Note, chunk: Chunk) -> _Columns:
+    """Add the words of the front matter to the columns of the chunk that they find."""
+    if not chunk.n_front_lines:
+        return columns
+    lines = note.text.split("\n", chunk.n_front_lines)[: chunk.n_front_lines]
+    front = blank_marks(fold("\n".join(lines)))
+    return columns._replace(titles=(*columns.titles, front), properties=space_out(front))
+
+
 def _find_further_title(note: Note, words: str) -> str:
     """Return the title that the front matter states; empty if `words` contain it."""
     stated = dict(note.meta.extra).get("title") if note.meta.extra else None
@@ -647,12 +664,13 @@ def _find_further_title(note: Note, words: str) -> str:
 
 
 def _make_fts_row(text: str, columns: _Columns) -> FtsRow:
-    heading, tags, _ = columns
-    return FtsRow(heading, text, tags, _digest_columns(heading, tags, text))
+    heading, tags, _, properties = columns
+    return FtsRow(heading, text, tags, properties, _digest_columns(columns, text))
 
 
-def _digest_columns(heading: str, tags: str, text: str) -> bytes:
-    return digest_to_bytes(f"{heading}\x1f{tags}\x1f{text}")
+def _digest_columns(columns: _Columns, text: str) -> bytes:
+    heading, tags, _, properties = columns
+    return digest_to_bytes(f"{heading}\x1f{tags}\x1f{text}\x1f{properties}")
 
 
 def _change_sections(
@@ -849,17 +867,18 @@ def _collect_chunks(
     add_chunk, add_fts = rows.chunks.append, rows.fts.append
     for chunk_id, chunk in enumerate(chunks, ids.chunk):
         text, start, anchor = chunk.text, chunk.start, chunk.anchor
-        heading, tags, titles = columns[anchor]
+        of_chunk = _add_front_matter(columns[anchor], note, chunk)
         add_chunk((
             chunk_id, file_id, section_ids[anchor], start, chunk.end, chunk.part,
-            count_tokens(text), _digest_columns(heading, tags, text),
+            chunk.n_front_lines, count_tokens(text), _digest_columns(of_chunk, text),
         ))  # fmt: skip
         if is_folding:
             text = fold(text)
         if blanker.has_marks:
             text = blanker.blank(text)
+        heading, tags, titles, properties = of_chunk
         subwords = find_subwords(titles, text, start - first + 1)
-        add_fts((chunk_id, heading, space_out(text), tags, subwords))
+        add_fts((chunk_id, heading, space_out(text), tags, subwords, properties))
     ids.chunk += len(chunks)
 
 
@@ -901,7 +920,7 @@ def _make_section_rows(file_id: int, note: Note, stat: FileStat) -> Iterator[Row
             meta.lifecycle, meta.status, meta.task, meta.session, meta.source, meta.created,
             meta.updated, meta.expires and parse_expiry(meta.expires), day,
             _find_topic(own) if own else None, moments[times],
-            None if has_text(section.level, texts.get(section.anchor, "")) else 1,
+            None if has_text(texts.get(section.anchor, "")) else 1,
             _to_json(own) if own else None,
         )  # fmt: skip
 

@@ -5,7 +5,9 @@ index.db: the schema, the tokenizer, and the version and policy of the chunker m
 fingerprint is rebuilt, never migrated. `texts` keeps the only copy of a note's text, deflated in
 blocks of lines; a chunk's text is read from its lines. The two FTS5 tables have words and no text:
 `chunks_fts` has the stems of the words, `chunks_exact` the words as they are written. There are no
-triggers, and a change of a chunk's lines touches neither table. `sections.slugs` is a section's
+triggers, and a change of a chunk's lines touches neither table. The column
+`properties` of a note's first chunk has the words of its first `front_lines` lines, the front
+matter; the chunk's text does not have them. `sections.slugs` is a section's
 anchor without the note's path and the `#`. `extra` has the keys of metadata without a column, in
 JSON; for a section it has only keys in which the section differs from its note. `topic` is the
 stated topic: a section's own, if it differs from its note's, and empty text if the section states
@@ -252,6 +254,7 @@ CREATE TABLE chunks(
   start_line INTEGER NOT NULL CHECK (start_line >= 1),
   end_line INTEGER NOT NULL CHECK (end_line >= start_line),
   part INTEGER NOT NULL DEFAULT 0 CHECK (part >= 0),
+  front_lines INTEGER NOT NULL DEFAULT 0 CHECK (front_lines >= 0),
   tokens INTEGER NOT NULL CHECK (tokens >= 0),
   digest BLOB NOT NULL
 ) STRICT;
@@ -268,10 +271,12 @@ CREATE TABLE texts(
 CREATE INDEX texts_by_lines ON texts(file, start_line, end_line);
 
 CREATE VIRTUAL TABLE chunks_fts USING fts5(
-  heading, text, tags, subwords, content='', contentless_delete=1, tokenize='{TOKENIZER}'
+  heading, text, tags, subwords, properties,
+  content='', contentless_delete=1, tokenize='{TOKENIZER}'
 );
 CREATE VIRTUAL TABLE chunks_exact USING fts5(
-  heading, text, tags, subwords, content='', contentless_delete=1, tokenize='{EXACT_TOKENIZER}'
+  heading, text, tags, subwords, properties,
+  content='', contentless_delete=1, tokenize='{EXACT_TOKENIZER}'
 );
 CREATE VIRTUAL TABLE words_exact USING fts5vocab('chunks_exact', 'row');
 INSERT INTO chunks_fts(chunks_fts, rank) VALUES {MERGING};

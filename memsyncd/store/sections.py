@@ -224,9 +224,14 @@ decode_texts = msgspec.json.Decoder(tuple[str, ...]).decode
 
 # --- Sections with all beneath them ---------------------------------------------------------------
 
+# The first line of a section that is no front matter.
+TEXT_START = (
+    "iif(s.level, s.start_line, max(s.start_line, 1 + coalesce("
+    "(SELECT max(front_lines) FROM chunks WHERE section = s.id), 0)))"
+)
 # A `0` is the character after a `/`.
 _MEMORIES = (
-    f"SELECT s.id, {ANCHOR}, f.path, s.level, s.start_line, max(s.end_line, iif(s.level, coalesce("
+    f"SELECT s.id, {ANCHOR}, f.path, s.level, {TEXT_START}, max(s.end_line, iif(s.level, coalesce("
     "(SELECT max(b.end_line) FROM sections b WHERE b.file = s.file AND b.slugs > s.slugs || '/'"
     " AND b.slugs < s.slugs || '0'), 0), 0)), s.kind, s.importance, s.updated, s.created,"
     " coalesce(s.day, f.day), f.mtime_ns, s.is_empty FROM json_each(?) v"
@@ -236,7 +241,9 @@ _MEMORIES = (
 
 
 class MemoryLines(NamedTuple):
-    """A section with all sections beneath it: its lines, and the values that order memories."""
+    """A section with all sections beneath it: its lines without front matter, and the values that
+    order memories.
+    """
 
     section: int
     anchor: str
@@ -308,11 +315,6 @@ WHERE s.kind IS NOT f.kind OR s.extra IS NOT NULL
     <> iif(f.tags = '', 0, json_array_length(f.tags))
   OR (first.file IS NOT NULL AND ({_OWN_OF_S}) IS NOT ({_OWN_OF_FIRST}))
 """
-_AFTER_FRONT_MATTER = """
-SELECT p.id, (
-  SELECT id FROM sections WHERE file = p.file AND level > 0 ORDER BY start_line LIMIT 1
-) FROM sections p WHERE p.level = 0 AND p.id IN (SELECT value FROM json_each(?))
-"""
 # Chunks contain all lines of a section that are not blank.
 _BLANK_LINES = """
 SELECT id, start_line - 1 - before FROM (
@@ -357,16 +359,6 @@ def find_stating(reader: Reader, ids: Collection[int]) -> list[int]:
 
     states = reader.remember("states", ids, read)
     return [number for number in ids if states[number]]
-
-
-def find_separate(reader: Reader, ids: Collection[int]) -> list[int]:
-    """Return these sections without the front matter of a note and the section after it, if that
-    section states no other metadata: these two count as one.
-    """
-    pairs = reader.rows(_AFTER_FRONT_MATTER, (encode_numbers(ids),))
-    stating = {None, *find_stating(reader, [after for _, after in pairs if after is not None])}
-    together = {section for pair in pairs if pair[1] not in stating for section in pair}
-    return [number for number in ids if number not in together]
 
 
 class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,8 +29,9 @@ MAX_BLOCKS, MAX_BLOCK_CHARS = 128, 2 * BLOCK_CHARS
 TextBlock = tuple[int, int, bytes]
 
 _CHUNKS = (
-    "SELECT c.id, c.start_line, c.end_line, c.part, t.id, t.start_line, t.data FROM chunks c"
-    " JOIN texts t ON t.file = c.file AND t.start_line <= c.end_line AND t.end_line >= c.start_line"
+    "SELECT c.id, max(c.start_line, c.front_lines + 1), c.end_line, c.part, t.id, t.start_line,"
+    " t.data FROM chunks c JOIN texts t ON t.file = c.file AND t.start_line <= c.end_line"
+    " AND t.end_line >= c.start_line"
     " WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id, t.start_line"
 )
 _LINES = (
@@ -38,6 +39,10 @@ _LINES = (
     " JOIN files f ON f.path = p.value ->> 0 JOIN texts t ON t.file = f.id"
     " AND t.start_line <= p.value ->> 2 AND t.end_line >= p.value ->> 1"
     " ORDER BY p.key, t.start_line"
+)
+_FRONT_MATTER = (
+    "SELECT c.id, f.path, c.front_lines FROM chunks c JOIN files f ON f.id = c.file"
+    " WHERE c.id IN (SELECT value FROM json_each(?)) AND c.front_lines > 0"
 )
 _NOTE = (
     "SELECT start_line, end_line, data FROM texts"
@@ -88,6 +93,14 @@ def read_lines(reader: Reader, places: Sequence[NoteLines]) -> list[str]:
     rows = reader.rows(_LINES, (json.dumps(places),))
     lines = _take_lines(reader, rows)
     return ["\n".join(lines.get(number, ())) for number in range(len(places))]
+
+
+def read_front_matter(reader: Reader, chunks: Iterable[int]) -> dict[int, str]:
+    """Return the front matter whose words find a chunk, for each of the chunks that has any."""
+    rows = reader.rows(_FRONT_MATTER, (encode_numbers(chunks),))
+    places = [NoteLines(path, 1, n_lines) for _, path, n_lines in rows]
+    texts = read_lines(reader, places) if places else []
+    return {chunk: text for (chunk, _, _), text in zip(rows, texts, strict=True)}
 
 
 def _take_lines(reader: Reader, rows: Iterable[tuple[Any, ...]]) -> dict[int, list[str]]:

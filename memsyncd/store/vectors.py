@@ -40,7 +40,9 @@ CREATE TABLE vectors(
 """
 _DIGESTS = "SELECT id, digest FROM chunks ORDER BY id"
 _TITLES = (
-    "SELECT c.id, c.digest, f.path, s.heading FROM chunks c JOIN files f ON f.id = c.file"
+    "SELECT c.id, c.digest, f.path, s.heading,"
+    " iif(c.front_lines, f.extra ->> '$.description', NULL)"
+    " FROM chunks c JOIN files f ON f.id = c.file"
     " JOIN sections s ON s.id = c.section WHERE c.id IN (SELECT value FROM json_each(?))"
 )
 _ADD = "INSERT OR REPLACE INTO vectors(digest, scale, vector) VALUES(?, ?, ?)"
@@ -64,18 +66,19 @@ def read_chunk_digests(reader: Reader) -> list[tuple[int, bytes]]:
 def read_embedded_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, tuple[bytes, str]]:
     """Return the digest and the text to embed of each chunk, by id.
 
-    The text has the words of the titles and the chunk's text, without secrets, because a vector
-    reveals something about its text.
+    The text has the words of the titles, the description in the front matter, and the chunk's
+    text, without secrets, because a vector reveals something about its text.
     """
     texts = read_texts(reader, chunks)
     secrets = read_chunk_secrets(reader, chunks)
     embedded = {}
-    for chunk, digest, path, heading in reader.rows(_TITLES, (encode_numbers(chunks),)):
+    rows = reader.rows(_TITLES, (encode_numbers(chunks),))
+    for chunk, digest, path, heading, description in rows:
         words = " ".join(word for word in path_words(path).split() if word != _FOLDER_WORD)
         text = texts.get(chunk, "")
         if chunk in secrets:
             text = _leave_out(text, secrets[chunk])
-        titles = " ".join((words, *json.loads(heading)))
+        titles = " ".join(filter(None, (words, *json.loads(heading), description)))
         embedded[chunk] = digest, redact(f"{titles}\n{text}")
     return embedded
 

@@ -24,7 +24,7 @@ from tests.benchmarks.corpus import Copy
 
 N_HITS = 10
 WATCHED = inotify_c.WATCHDOG_ALL_EVENTS
-COLUMNS = ("heading", "text", "tags", "subwords")
+COLUMNS = ("heading", "text", "tags", "subwords", "properties")
 
 Row = tuple[str, ...]
 
@@ -39,7 +39,8 @@ def make_rows(copies: Sequence[Copy]) -> list[Row]:
                 row.heading,
                 fold(row.text),
                 row.tags,
-                find_subwords(fold(f"{row.heading}\n{row.text}")),
+                find_subwords(fold(f"{row.heading}\n{row.text}\n{row.properties}")),
+                row.properties,
             )
             for row in make_fts_rows(note)
         ]
@@ -64,7 +65,7 @@ def insert_rows(rows: Sequence[Row], path: Path) -> float:
     with connection:
         for table in ("stems", "words"):
             connection.executemany(
-                f"INSERT INTO {table}(rowid, {columns}) VALUES(?,?,?,?,?)",
+                f"INSERT INTO {table}(rowid, {columns}) VALUES(?,?,?,?,?,?)",
                 ((number, *row) for number, row in enumerate(rows, 1)),
             )
     connection.close()

@@ -252,7 +252,7 @@ def test_filters_in_the_query_and_as_parameters_must_both_match(kept: Any) -> No
 
 def test_filters_alone_list_what_they_select_by_path_and_line(kept: Any) -> None:
     answer = ask(kept, "-path:plain.txt")
-    assert places(answer) == [f"{DATED}:1-3", f"{ERRORS}:1-6", "MEMORY.md:1-5"]
+    assert places(answer) == [f"{DATED}:1-3", f"{ERRORS}:5-6", "MEMORY.md:1-5"]
     assert {hit.score for hit in answer.hits} == {1.0}
     assert not answer.relaxed
 
@@ -829,7 +829,7 @@ def test_front_matter_is_no_hit_beside_the_section_below_it(bench: Any) -> None:
     bench.sync()
     for query in ("kind:error", "pool kind:error", "pool meta:owner=infra"):
         [hit] = ask(bench, query).hits
-        assert (hit.start_line, hit.end_line) == (1, 7)
+        assert (hit.start_line, hit.end_line) == (5, 7)
 
 
 def test_archived_neighbours_are_a_hit_each(bench: Any) -> None:

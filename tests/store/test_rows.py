@@ -167,9 +167,8 @@ def test_a_touched_note_has_the_moments_of_its_new_day(
 
 
 def test_a_changed_tag_of_the_front_matter_rewrites_all_sections(index: Index, put: Put) -> None:
-    """The text stays unchanged, and only the chunk of the front matter contains the tag."""
     for tag in ("old", "new"):
-        index.apply([put("MEMORY.md", f"---\ntags: [{tag}]\n---\n# a\ntext\n")])
+        index.apply([put("MEMORY.md", f"---\ntags: [{tag}]\n---\n# a\ntext\n# b\nmore\n")])
     assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'tags : new'") == [
         (2,)
     ]

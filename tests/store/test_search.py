@@ -83,7 +83,7 @@ NOTES_OF_WORDS = {
 
 def test_the_words_of_a_chunk_are_those_of_the_index(index: Index, put: Put) -> None:
     index.apply([put(path, text) for path, text in NOTES_OF_WORDS.items()])
-    index.apply([put(".memories/named.md", "---\naliases: [fooBar]\n---\n# Named\ntext\n")])
+    index.apply([put(".memories/named.md", "---\naliases: [fooBar]\n---\n# A\nb\n# C\nd\n")])
     connection = apsw.Connection(str(index.path))
     connection.execute(
         "CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, chunks_fts, instance)"

@@ -48,6 +48,7 @@ from memsyncd.core.editing.sections import (
     unify_line_ends,
 )
 from memsyncd.core.markdown.frontmatter import (
+    count_front_lines,
     distinct_tags,
     find_front_matter,
     load_yaml,
@@ -551,7 +552,7 @@ def _find_summary(path: str, data: bytes, lines: Sequence[str]) -> tuple[int, in
         is_comment = block.kind == HTML and text.lstrip().startswith("<!-- memory:")
         if block.kind == HEADING or is_comment:
             first = block.end
-    first = max(first, find_front_matter(path, lines).n_lines)
+    first = max(first, count_front_lines(path, lines))
     relations = {
         mention.line - 1
         for mention in list_typed(path, lines)

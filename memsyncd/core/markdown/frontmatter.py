@@ -28,6 +28,7 @@ from memsyncd.core.model import (
     find_choice,
     parse_expiry,
 )
+from memsyncd.core.paths import is_plain
 
 FRONT_MATTER_LIMIT_CHARS = 65_536
 SHOWN_CHARS = 40
@@ -85,10 +86,12 @@ _NESTED: Final = "metadata"
 
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
     """The front matter of a note: its first `n_lines` lines, both `---` included; 0 if there is
-    none. `meta` and `aliases` include the properties beneath it.
+    none. `meta` and `aliases` include the properties beneath it, and `n_all_lines` counts the lines
+    of both.
     """
 
     n_lines: int
+    n_all_lines: int
     meta: Meta
     problems: tuple[Problem, ...]
     aliases: tuple[str, ...] = ()
@@ -99,7 +102,7 @@ class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
         return [Block(0, self.n_lines, FRONT_MATTER)] if self.n_lines else []
 
 
-NO_FRONT_MATTER = FrontMatter(n_lines=0, meta=EMPTY_META, problems=())
+NO_FRONT_MATTER = FrontMatter(n_lines=0, n_all_lines=0, meta=EMPTY_META, problems=())
 
 
 def find_front_matter(path: str, lines: Sequence[str]) -> FrontMatter:
@@ -117,10 +120,20 @@ def find_front_matter(path: str, lines: Sequence[str]) -> FrontMatter:
     own = reader.read(pairs)
     return FrontMatter(
         n_lines=front.n_lines,
+        n_all_lines=front.n_lines + pairs[-1][2] + 1,
         meta=merge_meta(front.meta, own),
         problems=front.problems,
         aliases=front.aliases + reader.aliases,
     )
+
+
+def count_front_lines(path: str, lines: Sequence[str]) -> int:
+    """Return the lines of a note's front matter and of the properties beneath it."""
+    if is_plain(path):
+        return 0
+    n_lines = _count_yaml_lines(lines)
+    properties = [at for _, _, at in _find_properties(lines, n_lines)]
+    return n_lines + properties[-1] + 1 if properties else n_lines
 
 
 def merge_meta(note: Meta, stated: Meta) -> Meta:
@@ -150,15 +163,16 @@ def _find_properties(lines: Sequence[str], first: int) -> Iterator[tuple[str, st
 
 
 def _find_yaml(path: str, lines: Sequence[str]) -> FrontMatter:
-    if len(lines) <= 1 or not _FENCE.fullmatch(lines[0]) or not lines[1].strip():
-        return NO_FRONT_MATTER
-    end = _find_end(lines)
-    if end:
-        reader, meta = _read_yaml(path, "\n".join(lines[1:end]), 2, is_foreign=True)
+    if n_lines := _count_yaml_lines(lines):
+        reader, meta = _read_yaml(path, "\n".join(lines[1 : n_lines - 1]), 2, is_foreign=True)
         return FrontMatter(
-            n_lines=end + 1, meta=meta, problems=tuple(reader.problems), aliases=reader.aliases
+            n_lines=n_lines,
+            n_all_lines=n_lines,
+            meta=meta,
+            problems=tuple(reader.problems),
+            aliases=reader.aliases,
         )
-    if not _KEY_VALUE.match(lines[1]):
+    if not (_may_begin_yaml(lines) and _KEY_VALUE.match(lines[1])):
         return NO_FRONT_MATTER
     open_ended = Problem(
         path,
@@ -167,7 +181,16 @@ def _find_yaml(path: str, lines: Sequence[str]) -> FrontMatter:
         f"front matter does not end within {FRONT_MATTER_LIMIT_CHARS} characters",
         "end it with a line `---`",
     )
-    return FrontMatter(n_lines=0, meta=EMPTY_META, problems=(open_ended,))
+    return replace(NO_FRONT_MATTER, problems=(open_ended,))
+
+
+def _may_begin_yaml(lines: Sequence[str]) -> bool:
+    return len(lines) > 1 and _FENCE.fullmatch(lines[0]) is not None and bool(lines[1].strip())
+
+
+def _count_yaml_lines(lines: Sequence[str]) -> int:
+    end = _find_end(lines) if _may_begin_yaml(lines) else 0
+    return end + 1 if end else 0
 
 
 def _find_unread_block(path: str, lines: Sequence[str], first: int) -> Problem | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from msgspec.structs import replace
 
@@ -24,6 +25,7 @@ from memsyncd.core.guard.injection import (
 from memsyncd.core.markdown.decode import Decoded, decode_note
 from memsyncd.core.markdown.frontmatter import (
     NO_FRONT_MATTER,
+    FrontMatter,
     distinct_tags,
     find_front_matter,
     find_section_meta,
@@ -34,7 +36,6 @@ from memsyncd.core.markdown.frontmatter import (
 from memsyncd.core.markdown.links import Mention, find_definitions, find_mentions
 from memsyncd.core.markdown.scanner import (
     FENCE,
-    FRONT_MATTER,
     HEADING,
     HTML,
     ITEM,
@@ -103,7 +104,7 @@ def parse_note(
         aliases=front.aliases,
         meta=front.meta,
         sections=sections,
-        chunks=make_chunks(packer, lines, raw_sections, front.n_lines),
+        chunks=make_chunks(packer, lines, raw_sections, front.n_all_lines),
         links=make_links(raw_sections, placed),
         block_names=make_block_names(raw_sections, placed),
         problems=(
@@ -254,24 +255,32 @@ def make_links(
 def make_chunks(
     packer: Packer, lines: Sequence[str], raw_sections: Sequence[RawSection], n_front_lines: int
 ) -> tuple[Chunk, ...]:
-    """Make the chunks of the sections. Front matter is a chunk of its own, so that a search finds
-    its lines and no other text is mixed with them. A section that memsyncd has written for agents
-    has no chunk.
+    """Make the chunks of the sections, the first for the front matter, too. A section that memsyncd
+    has written for agents has no chunk.
     """
     chunks: list[Chunk] = []
-    if n_front_lines:
-        chunks.extend(
-            packer.pack(raw_sections[0].anchor, 0, [Block(0, n_front_lines, FRONT_MATTER)])
-        )
     for raw in raw_sections:
-        is_own = raw.heading and is_own_section(raw.heading[-1], lines[raw.start : raw.end])
-        if raw.blocks and not is_own:
-            chunks.extend(
-                packer.pack(
-                    raw.anchor, raw.start if raw.heading else raw.blocks[0].start, raw.blocks
-                )
-            )
+        blocks = raw.blocks
+        if raw.heading and is_own_section(raw.heading[-1], lines[raw.start : raw.end]):
+            continue
+        if blocks and blocks[0].start < n_front_lines:
+            blocks = [*_leave_out_lines(blocks, n_front_lines)]
+        if blocks:
+            start = raw.start if raw.heading else blocks[0].start
+            chunks.extend(packer.pack(raw.anchor, start, blocks))
+    if n_front_lines and chunks:
+        chunks[0] = replace(chunks[0], n_front_lines=n_front_lines)
+    elif n_front_lines:
+        anchor = raw_sections[0].anchor
+        chunks = [Chunk(anchor, 1, n_front_lines, "", n_front_lines=n_front_lines)]
     return tuple(chunks)
+
+
+def _leave_out_lines(blocks: Iterable[Block], first: int) -> Iterator[Block]:
+    """Yield the blocks from line `first` on; properties may begin a block."""
+    for block in blocks:
+        if block.end > first:
+            yield block._replace(start=max(block.start, first))
 
 
 def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) -> str:
@@ -375,8 +384,8 @@ def rechunk_note(
     sections, problems = make_sections(path.text, lines, raw_sections, front.meta, placed)
     if old_after > old_lines:
         problems = [*problems, *find_unclosed_block(path.text, lines, blocks)]
-    # A `---` below may turn lines above into front matter that was none before.
-    if problems or front.problems or front.n_lines > raw_sections[0].start:
+    is_found_above = _has_chunk(lines, old.sections[: first + 1], front)
+    if problems or front.problems or (front.n_all_lines and not is_found_above):
         return None
     warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
     part = slice(raw_sections[0].start, raw_sections[-1].end)
@@ -403,6 +412,23 @@ def rechunk_note(
         n_shift=n_shift,
         first_changed=before + 1,
         old_same=old_lines - after + 1,
+    )
+
+
+def _has_chunk(
+    lines: Sequence[str], sections: Sequence[OutlineSection], front: FrontMatter
+) -> bool:
+    """True if any of the first sections of a note but the last has a chunk, below front matter. A
+    `---` may turn lines of sections into front matter, whose words find the first chunk.
+    """
+    first = front.n_all_lines
+    return any(
+        any(map(str.strip, lines[max(section.start - 1, first) : after.start - 1]))
+        and not (
+            section.heading
+            and is_own_section(section.heading[-1], lines[section.start - 1 : after.start - 1])
+        )
+        for section, after in pairwise(sections)
     )
 
 

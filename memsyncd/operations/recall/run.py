@@ -71,7 +71,6 @@ N_RANKED = 500
 _COMMENT = re.compile(
     r"\A([^\n]*\n(?:[ ]{0,3}(?:=+|-+)[ \t]*\n)?)\s*<!--\s*memory:.*?-->[ \t]*\n?", re.DOTALL
 )
-_FRONT_MATTER = re.compile(r"---[ \t]*\n(?:(?!---[ \t]*\n).*\n)*---\s*")
 STAGES: Sequence[RecallStage] = ("keywords", "topic and kind", "words")
 MemoryOrder = tuple[object, ...]
 
@@ -281,19 +280,13 @@ class _Offer(NamedTuple):
         )
 
     def _leave_out(self, memories: Iterable[MemoryLines]) -> list[MemoryLines]:
-        """Leave out absent notes, and the lines before a first heading that are front matter alone:
-        these are no memory.
-        """
+        """Leave out absent notes, and sections with neither a text nor a heading."""
         absent, here = self.options.absent, self.workspace.id
-        present = [memory for memory in memories if (here, memory.path) not in absent]
-        untitled = [memory for memory in present if memory.is_empty and not memory.level]
-        texts = self._read_texts(untitled)
-        empty = {
-            memory.section
-            for memory, text in zip(untitled, texts, strict=True)
-            if _FRONT_MATTER.fullmatch(text)
-        }
-        return [memory for memory in present if memory.section not in empty]
+        return [
+            memory
+            for memory in memories
+            if (here, memory.path) not in absent and (memory.level or not memory.is_empty)
+        ]
 
     def _sort(
         self, memories: Iterable[MemoryLines], accessed: Mapping[str, AccessCount]

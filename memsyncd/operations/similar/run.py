@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
+from memsyncd.core.markdown.frontmatter import count_front_lines
 from memsyncd.core.search.filters import Filters as StoreFilters
 from memsyncd.core.search.filters import fold_value, split_list
 from memsyncd.core.search.similarity import (
@@ -383,8 +384,10 @@ def _read_compared(reader: Reader, filters: StoreFilters) -> Iterator[_Compared]
         )
     for note in sorted(stream_notes(reader, filters=filters), key=by_path):
         lines = read_note_text(reader, note.path).split("\n")
+        n_front_lines = count_front_lines(note.path, lines)
         for section in note.sections:
-            text = "\n".join(lines[section.span.start - 1 : section.span.end])
+            first = max(section.span.start - 1, n_front_lines)
+            text = "\n".join(lines[first : section.span.end])
             yield _Compared(note.path, note.digest, section, text)
 
 

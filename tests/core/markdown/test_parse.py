@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from memsyncd.config import ChunkingConfig, Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.markdown.frontmatter import count_front_lines
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import CHUNK_LIMIT_CHARS, Note, count_tokens
 from memsyncd.core.paths import NotePath
@@ -153,12 +154,24 @@ def test_a_giant_line_is_searchable_in_chunks_of_one_span() -> None:
     assert [problem.code for problem in note.problems] == ["long_line"]
 
 
-def test_front_matter_is_a_chunk_of_its_own_so_that_its_words_are_found() -> None:
-    note = parse("---\nproject: zebra\n---\ntext\n")
-    assert [(chunk.anchor, chunk.text) for chunk in note.chunks] == [
-        (f"{PATH.text}#", "---\nproject: zebra\n---"),
-        (f"{PATH.text}#", "text"),
-    ]
+@pytest.mark.parametrize(
+    ("front", "below", "texts"),
+    [
+        ("---\nproject: zebra\n---\n", "text\n", ["text"]),
+        ("---\nproject: zebra\n---\n", "\n# Title\n\nmore\n", ["# Title\n\nmore"]),
+        ("---\nproject: zebra\n---\nowner:: Ann\n", "\n- an item\n", ["- an item"]),
+        ("alias:: Cache\nproject:: zebra\n", "begins at once\n", ["begins at once"]),
+        ("---\nproject: zebra\n---\n", "", [""]),
+        ("alias:: Cache\n", "", [""]),
+    ],
+)
+def test_front_matter_finds_the_first_chunk_and_is_no_part_of_its_text(
+    front: str, below: str, texts: list[str]
+) -> None:
+    note = parse(front + below)
+    assert [chunk.text for chunk in note.chunks] == texts
+    assert [chunk.n_front_lines for chunk in note.chunks] == [front.count("\n")]
+    assert count_front_lines(PATH.text, (front + below).split("\n")) == front.count("\n")
 
 
 @pytest.mark.parametrize(
