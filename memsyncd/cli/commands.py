@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import sys
 
-from memsyncd.terminal._generated import COMMANDS
+from memsyncd.terminal._generated import COMMANDS, FIRST
+from memsyncd.terminal.parser import (
+    ALL,
+    EVERYWHERE,
+    JSON,
+    PATHS,
+    Option,
+    make_format,
+    make_workspace_option,
+)
 from memsyncd.terminal.wrap import wrap_words
 
 TYPE_CHECKING = False
@@ -17,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from memsyncd.errors import MemsyncdError
-    from memsyncd.terminal.parser import Command, Option
+    from memsyncd.terminal.parser import Command
     from memsyncd.terminal.terminal import Paint
 
 
@@ -26,25 +35,31 @@ class Entry:
     for a command that is generated.
     """
 
-    __slots__ = ("module", "summary")
+    __slots__ = ("is_first", "module", "summary")
 
-    def __init__(self, module: str, summary: str) -> None:
+    def __init__(self, module: str, summary: str, *, is_first: bool = False) -> None:
         self.module: Final = module
         self.summary: Final = summary
+        # It is on the first help screen.
+        self.is_first: Final = is_first
 
 
 # These commands stand first under their heading.
 _FIRST = frozenset({"init", "doctor"})
 _GROUPS: dict[str, dict[str, Entry]] = {
     "Find": {
-        "ui": Entry("panel", "open the panel, a page of notes, search, history and state"),
+        "ui": Entry(
+            "panel", "open the panel, a page of notes, search, history and state", is_first=True
+        ),
     },
     "Write": {},
     "Set up": {
         "init": Entry("init", "create a first MEMORY.md and .memories/"),
         "config": Entry("config", "show or check the configuration, or print its path"),
         "integrate": Entry(
-            "integrate", "connect a coding agent: Claude Code, Codex, Cursor and others"
+            "integrate",
+            "connect a coding agent: Claude Code, Codex, Cursor and others",
+            is_first=True,
         ),
         "mcp": Entry("mcp", "connect an agent by MCP on stdin and stdout"),
         "hook": Entry("hook", "answer the hooks of coding agents, from their JSON on stdin"),
@@ -74,7 +89,7 @@ def _list_groups() -> dict[str, dict[str, Entry]]:
     for group, entries in _GROUPS.items():
         first = {name: entry for name, entry in entries.items() if name in _FIRST}
         made = {
-            name: Entry("", summary)
+            name: Entry("", summary, is_first=name in FIRST)
             for name, (heading, summary, _) in COMMANDS.items()
             if heading == group
         }
@@ -103,23 +118,48 @@ def load_command(name: str) -> Command:
 
 
 INTRO = "memsyncd keeps markdown memories indexed while you write them, and answers searches."
+ONE = "`memsyncd COMMAND --help` describes one command."
+SHARED = (
+    make_workspace_option(),
+    ALL,
+    Option("-n --limit N", "at most N hits, notes, revisions or lines"),
+    PATHS,
+    make_format(("path", "start_line")),
+    JSON,
+    Option("-y --yes", "do it without a question"),
+    *EVERYWHERE,
+)
+"""Options that many commands have, for the help."""
 BEGIN = "`memsyncd run --init ~/notes` makes a folder with first notes, and indexes it."
 MAX_WIDTH = 100
 COLUMN = 26
 
 
-def render_overview(paint: Paint) -> str:
-    """Render the list of all commands, in groups."""
-    width = max(map(len, ENTRIES)) + 2
+def render_first_help(paint: Paint) -> str:
+    """Render the ten commands that one needs first."""
+    first = {name: entry for name, entry in ENTRIES.items() if entry.is_first}
+    lines = [INTRO, "", f"{paint('bold', 'Usage')}  memsyncd COMMAND …", ""]
+    lines += _render_entries(first, paint)
+    rest = f"`memsyncd help --all` lists all {len(ENTRIES)} commands, and what their options share."
+    return "\n".join([*lines, "", BEGIN, rest, ONE])
+
+
+def render_overview(paint: Paint, *, width: int) -> str:
+    """Render the list of all commands, in groups, and the options that several have."""
     lines = [INTRO, "", f"{paint('bold', 'Usage')}  memsyncd COMMAND …"]
     for group, entries in GROUPS.items():
-        lines += ["", paint("bold", group)]
-        lines += [
-            f"  {paint('cyan', name)}{' ' * (width - len(name))}{entry.summary}"
-            for name, entry in entries.items()
-        ]
-    lines += ["", BEGIN, "`memsyncd COMMAND --help` describes one command."]
-    return "\n".join(lines)
+        lines += ["", paint("bold", group), *_render_entries(entries, paint)]
+    rows = [_render_option(option) for option in SHARED]
+    lines += ["", paint("bold", "Options with one meaning in every command")]
+    return "\n".join([*lines, *_render_rows(rows, paint, width), "", BEGIN, ONE])
+
+
+def _render_entries(entries: dict[str, Entry], paint: Paint) -> list[str]:
+    width = max(map(len, ENTRIES)) + 2
+    return [
+        f"  {paint('cyan', name)}{' ' * (width - len(name))}{entry.summary}"
+        for name, entry in entries.items()
+    ]
 
 
 def render_help(name: str, summary: str, command: Command, paint: Paint, *, width: int) -> str:
@@ -145,6 +185,10 @@ def render_help(name: str, summary: str, command: Command, paint: Paint, *, widt
         paint("bold", "Options"),
         *_render_rows([_render_option(option) for option in command.options], paint, width),
     ]
+    if command.query_filters:
+        lines += ["", paint("bold", "Filters as words of the query; -kind:K excludes")]
+        filters = " ".join(command.query_filters)
+        lines += [f"  {line}" for line in wrap_words(filters, min(width, MAX_WIDTH) - 2)]
     if command.examples:
         lines += ["", paint("bold", "Examples"), *(f"  {example}" for example in command.examples)]
     if command.commands:

@@ -461,7 +461,7 @@ _OPTIONS = (
     Option("--timeout-ms MS", f"give up after this long (default {TIMEOUT_MS})"),
     Option("-v --verbose", "say on stderr why nothing is printed"),
 )
-_TOKENS = Option("-n --max-tokens N", "at most N tokens of context")
+_TOKENS = Option("--max-tokens N", "at most N tokens of context")
 _SUMMARIES = {
     SESSION_START: "print what every session should know: its last state, signals, pinned notes",
     USER_PROMPT: "print what memory holds on the prompt, and new signals",

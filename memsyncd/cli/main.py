@@ -15,7 +15,7 @@ import sys
 import memsyncd
 from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.errors import AlreadyExists, BadRequest, Busy, MemsyncdError, NotFresh
-from memsyncd.terminal.console import INTERRUPTED, Console
+from memsyncd.terminal.console import INTERRUPTED, Console, run_in_each
 from memsyncd.terminal.parser import find_nearest, parse_command
 from memsyncd.terminal.terminal import Terminal, clean_line
 
@@ -106,13 +106,24 @@ def _run(words: Sequence[str], console: Console) -> int:
         name, command, rest = f"{name} {rest[0]}", command.commands[rest[0]], rest[1:]
         summary = command.summary
     args = parse_command(name, command, rest)
+    console.terminal.choose_colour(args.color or "auto")
+    console.terminal.can_page = console.terminal.can_page and not args.no_pager
     if args.help:
         from memsyncd.cli.commands import render_help
 
         terminal = console.terminal
-        terminal.print(render_help(name, summary, command, terminal.paint, width=terminal.width))
+        with terminal.page():
+            text = render_help(name, summary, command, terminal.paint, width=terminal.width)
+            terminal.print(text)
         return 0
     try:
+        flags = {flag for option in command.options for flag in option.flags}
+        is_wide = "--all" in flags and args.all
+        if is_wide and args.workspace:
+            hint = "use only one of them"
+            raise BadRequest("--all and --workspace do not go together", hint=hint)
+        if is_wide and command.in_each:
+            return run_in_each(command.run, args, console)
         return command.run(args, console)
     except (AlreadyExists, BadRequest, Busy, NotFresh) as error:
         # Other errors name no parameters. If a daemon cannot start, this import may fail too.
@@ -125,9 +136,15 @@ def _run(words: Sequence[str], console: Console) -> int:
 def _help(words: Sequence[str], console: Console) -> int:
     if words and not words[0].startswith("-"):
         return _run([*words[:2], "--help"], console)
-    from memsyncd.cli.commands import render_overview
+    from memsyncd.cli.commands import render_first_help, render_overview
 
-    console.terminal.print(render_overview(console.terminal.paint))
+    terminal = console.terminal
+    with terminal.page():
+        terminal.print(
+            render_overview(terminal.paint, width=terminal.width)
+            if "--all" in words
+            else render_first_help(terminal.paint)
+        )
     return 0
 
 

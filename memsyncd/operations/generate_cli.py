@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
+from msgspec import inspect
 
+from memsyncd.core.search.filters import FILTER_NAMES
 from memsyncd.operations.docs import find_plain_type, read_field_docs, takes_list
 from memsyncd.operations.operation import (
     NO_OPTIONS,
@@ -53,10 +55,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -87,6 +92,10 @@ def generate(operations: Iterable[Operation], groups: Iterable[CommandGroup]) ->
         else:
             own.append(_render_command(*named[word], subs))
     parts[""].append(_render_entries(folders, named, by_word))
+    verbs = [words for words, (_, command) in named.items() if command.is_first]
+    parts[""].append(
+        f'FIRST = frozenset({_render_words(verbs)})\n"""The commands on the first help screen."""'
+    )
     return {name: _join(texts) for name, texts in parts.items()}
 
 
@@ -175,7 +184,13 @@ def _render_command(operation: Operation, command: Command, subs: Iterable[str])
     lines += [
         f"            {option.render(folder)}," for option in options if not option.is_argument
     ]
+    in_each = _runs_in_each(operation, command)
+    lines += ["            ALL,"] if in_each else []
     lines += ["            IDS,"] if command.has_ids else []
+    if command.lists:
+        fields = _list_fields(operation, command)
+        lines += ["            PATHS,"] if not PLACES.isdisjoint(fields) else []
+        lines.append(f"            make_format({_render(fields)}),")
     json = "JSON_LINES" if operation.streams else "JSON"
     lines += [f"            {json},", "        ),"]
     if command.examples:
@@ -183,12 +198,58 @@ def _render_command(operation: Operation, command: Command, subs: Iterable[str])
     gone = {"--dry-run": PLANNED} | command.gone if _plans_by_default(operation) else command.gone
     if gone:
         lines.append(f"        gone={_render(gone)},")
+    lines += ["        in_each=True,"] if in_each else []
+    lines += [f"        lists={_render(command.lists)},"] if command.lists else []
     if command.keeps_exclusions:
         lines.append("        keeps_exclusions=True,")
+        lines.append(f"        query_filters={_render(_list_query_filters(options))},")
     inner = [f"{_render(sub.partition(' ')[2])}: {_name(sub)}()" for sub in subs]
     if inner:
         lines.append(f"        commands={{{', '.join(inner)}}},")
     return "\n".join([*lines, "    )"])
+
+
+def _runs_in_each(operation: Operation, command: Command) -> bool:
+    """Return whether `--all` runs the command in each workspace: it reads one workspace, and no
+    argument names something in it.
+    """
+    has_all = any(extra.usage == "--all" for extra in command.extra) or "all" in command.omit
+    usages = [argument.split(" ", 1)[1] for argument in command.arguments]
+    usages += [extra.usage for extra in command.extra if extra.is_argument]
+    return (
+        (operation.reads or bool(command.lists and operation.reads_if))
+        and "workspace" in operation.params.__struct_fields__
+        and not has_all
+        and all(usage.startswith("[") for usage in usages)
+    )
+
+
+def _list_query_filters(options: list[RenderedOption]) -> tuple[str, ...]:
+    """Return the filters as words of a query, such as `kind:K`, with the values of the options."""
+    values = {
+        option.field.removeprefix("filters.").removeprefix("min_"): option.usage.split()[-1]
+        for option in options
+        if option.field.startswith("filters.")
+    }
+    # Words in place of options without a value.
+    values["is"] = "archived"
+    return tuple(
+        f"{name}:{values[name].removesuffix('…')}" for name in FILTER_NAMES if name in values
+    )
+
+
+PLACES = frozenset({"path", "anchor", "source"})
+"""Fields of which one gives the path of a listed thing. A `source` is one only in links."""
+
+
+def _list_fields(operation: Operation, command: Command) -> tuple[str, ...]:
+    """Return the fields of the things that a command lists."""
+    answer = {field.encode_name: field for field in msgspec.structs.fields(operation.result)}
+    fields: dict[str, None] = {}
+    for name in command.lists.split():
+        things: Any = inspect.type_info(answer[name].type)
+        fields |= dict.fromkeys(field.encode_name for field in things.item_type.fields)
+    return tuple(fields)
 
 
 def find_capability(operation: Operation) -> str:

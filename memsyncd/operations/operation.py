@@ -129,11 +129,16 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     filter_prefix: str = ""
     """Begins the options of `filters` where the parameters have fields of the same names:
     `--where-kind`."""
+    lists: str = ""
+    """Fields of the answer, separated by spaces, that are lists of things, which `--format` and
+    `-l` print; of several, the first that is not empty."""
     has_ids: bool = False
     """True if it prints places, and takes `--ids` to print their short ids, too."""
     keeps_exclusions: bool = False
     """True if a word such as `-draft` excludes this word from a search, and is no mistyped
     option."""
+    is_first: bool = False
+    """True for one of the ten verbs of the first help screen."""
     gone: dict[str, str] = {}
     """Advice by former option, or by option with a former value, such as `--format svg`."""
     examples: tuple[str, ...] = ()
@@ -154,6 +159,10 @@ class Extra(msgspec.Struct, frozen=True, kw_only=True):
     value: Any = True
     parse: str = ""
     choices: tuple[str, ...] = ()
+
+
+ALL_BY_DEFAULT = Extra(usage="--all", help="all workspaces, which is the default")
+"""For a command that is about all workspaces unless one is named."""
 
 
 class CommandGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,6 +188,7 @@ OPTIONS: dict[str, OptionWords] = {
         "-w --workspace WS",
         "the workspace: a name, an id or a folder in it; by default the current folder's",
     ),
+    "confirm": OptionWords("-y --yes"),
     "client": OptionWords("--client NAME", "the writer's name in the history (default cli)"),
     "timeout_ms": OptionWords("--timeout-ms MS", "give up after this long"),
     "wait": OptionWords("--wait", "first index everything that is on disk now", "disk"),

@@ -11,7 +11,7 @@ import sys
 
 from memsyncd.errors import BadRequest
 from memsyncd.terminal._generated import CURRENT
-from memsyncd.terminal.console import CLIENT, WRITE_MS, read_typed, show_answer
+from memsyncd.terminal.console import CLIENT, WRITE_MS, only_reads, read_typed, show_answer
 from memsyncd.terminal.places import resolve_places
 from memsyncd.terminal.terminal import clean_values
 
@@ -79,6 +79,8 @@ def call_operation(  # noqa: PLR0913  the parts of a declaration
         if stdin:
             params[stdin] = read_typed(params.get(stdin), console, is_piped=args.stdin)
         params |= resolve_places(params, places, console)
+        if args.each and not only_reads(method, params):
+            raise BadRequest("--all only reads", hint="name the workspace that is to change by -w")
         if prepare:
             params |= load_show(folder, prepare)(args, console)
         console.draws_progress = is_long
@@ -135,9 +137,7 @@ ALL_WORKSPACES = "*"
 def send_to_several(
     method: str, params: Mapping[str, object], args: Args, console: Console
 ) -> Answer:
-    """Call a method on the workspaces of -w, or on all with --all. Raises BadRequest for both."""
-    if args.all and args.workspace:
-        raise BadRequest("--all and --workspace do not go together", hint="use only one of them")
+    """Call a method on the workspaces of -w, or on all with --all."""
     if args.all:
         args.workspace = [ALL_WORKSPACES]
     return send(method, params, args, console)

@@ -16,7 +16,7 @@ import time
 
 from memsyncd.client import TIMEOUT_S, NoAnswer, OtherVersion, connect
 from memsyncd.client.connection import check_version
-from memsyncd.errors import BadRequest, WorkspaceNotFound
+from memsyncd.errors import BadRequest, MemsyncdError, WorkspaceNotFound
 from memsyncd.terminal.format import (
     render_bar,
     render_freshness,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from memsyncd.client import Client
+    from memsyncd.terminal.parser import Action
     from memsyncd.terminal.terminal import Paint, Terminal
 
 
@@ -362,8 +363,10 @@ def show_answer(
     answer: Answer, args: Args, console: Console, show: Show, *, found: str = ""
 ) -> int:
     """Print the answer. Return the exit status: NOTHING_FOUND if the `found` fields are empty."""
-    if args.json:
-        console.terminal.print_json(answer)
+    if args.lists and (args.template or getattr(args, "paths", False)):
+        _print_things(answer, args, console, show)
+    elif args.json:
+        console.terminal.print_json({"workspace": args.each} | answer if args.each else answer)
     else:
         console.terminal.paint.shows_ids = getattr(args, "ids", False)
         with console.terminal.page():
@@ -371,6 +374,53 @@ def show_answer(
             report_state(answer, console)
     names = found.split()
     return NOTHING_FOUND if names and not any(answer[name] for name in names) else 0
+
+
+def _print_things(answer: Answer, args: Args, console: Console, show: Show) -> None:
+    """Print the listed things by a template, or their paths; or say why there are none."""
+    # Late, because a template is rare.
+    from memsyncd.terminal.template import print_things
+
+    if args.json:
+        hint = "use only one of them"
+        raise BadRequest("--json does not go together with --format or -l", hint=hint)
+    with console.terminal.page():
+        if not print_things(answer, args, console):
+            show(answer, args, console)
+        elif any(isinstance(each, dict) and each.get("failure") for each in _list_asked(answer)):
+            report_left_out(answer, console)
+        report_state(answer, console)
+
+
+def _list_asked(answer: Answer) -> Sequence[Any]:
+    """Return the workspaces that were asked, if the answer names them."""
+    return answer.get("workspaces") or ()
+
+
+def run_in_each(run: Action, args: Args, console: Console) -> int:
+    """Run a command in each workspace, below the workspace's name. A workspace that fails is
+    reported, and decides the exit status. Raises WorkspaceNotFound without a workspace.
+    """
+    workspaces = console.call("workspace.list")["workspaces"]
+    if not workspaces:
+        hint = "add this folder with `memsyncd add .`"
+        raise WorkspaceNotFound("there is no workspace yet", hint=hint)
+    is_plain = args.json or (args.lists and (args.template or getattr(args, "paths", False)))
+    terminal, found, failed = console.terminal, [], []
+    with terminal.page():
+        for number, info in enumerate(clean_values(workspaces)):
+            if not is_plain:
+                name = terminal.paint("bold", info["name"])
+                terminal.print("\n" * bool(number) + f"{name}  {info['root']}")
+            args.workspace = args.each = args.params["workspace"] = info["id"]
+            try:
+                found.append(run(args, console))
+            except BadRequest:
+                raise
+            except MemsyncdError as error:
+                terminal.warn(clean_line(f"without {info['name']}: {error.message}"))
+                failed.append(error.exit_status)
+    return failed[0] if failed else min(found)
 
 
 def report_state(answer: Answer, console: Console) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 
 from memsyncd.terminal.terminal import clean_line
-from memsyncd.terminal.wrap import break_line, display_width, measure_line
+from memsyncd.terminal.wrap import break_line, display_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from memsyncd.terminal.terminal import Paint
@@ -69,11 +69,6 @@ def render_age(at_s: float | None, now_s: float) -> str:
     )
 
 
-def pad(text: str, width: int) -> str:
-    """Fill the text, which may have colours, with blanks to `width` columns."""
-    return text + " " * (width - measure_line(text))
-
-
 def truncate(text: str, width: int) -> str:
     """Cut the text to `width` columns; a longer text ends with `…`."""
     if display_width(text) <= width:
@@ -81,28 +76,6 @@ def truncate(text: str, width: int) -> str:
     while text and display_width(text) >= width:
         text = text[:-1]
     return text.rstrip() + "…"
-
-
-MAX_COLUMN = 40
-"""A wider cell stands out of its column, instead of moving the next columns of all rows."""
-
-
-def render_table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Pad every cell except a row's last to the width of its column and two spaces, so that the
-    joined cells line up. Cells may have colours and links.
-    """
-    widths: dict[int, int] = {}
-    for row in rows:
-        for i, cell in enumerate(row):
-            if (width := measure_line(cell)) <= MAX_COLUMN:
-                widths[i] = max(widths.get(i, 0), width)
-    return [
-        [
-            cell if i == len(row) - 1 else pad(cell, max(widths.get(i, 0), measure_line(cell)) + 2)
-            for i, cell in enumerate(row)
-        ]
-        for row in rows
-    ]
 
 
 def render_bar(done: int, total: int, width: int = 24) -> str:

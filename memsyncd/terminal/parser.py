@@ -126,8 +126,10 @@ class Command:
 
     `commands` are subcommands, as in `memsyncd memory view`. Only a subcommand has a `summary`; the
     table of commands has the others. With `keeps_exclusions`, a word such as `-draft` excludes a
-    word from a search, and is not a mistyped option. `gone` maps a former option, or a former
-    option with its value, to a hint.
+    word from a search, and is not a mistyped option; `query_filters` are the filters that a query
+    may have as words. `gone` maps a former option, or a former option with its value, to a hint.
+    With `in_each`, --all runs the command once for each workspace. `lists` names the fields of the
+    answer, separated by spaces, that --format and -l print.
     """
 
     __slots__ = (
@@ -135,13 +137,16 @@ class Command:
         "commands",
         "examples",
         "gone",
+        "in_each",
         "keeps_exclusions",
+        "lists",
         "options",
+        "query_filters",
         "run",
         "summary",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the parts of a command
         self,
         run: Action,
         *,
@@ -152,15 +157,21 @@ class Command:
         summary: str = "",
         commands: dict[str, Command] | None = None,
         gone: dict[str, str] | None = None,
+        in_each: bool = False,
+        lists: str = "",
+        query_filters: tuple[str, ...] = (),
     ) -> None:
         self.run: Final = run
         self.arguments: Final = arguments
-        self.options: Final = (*options, HELP)
+        self.options: Final = (*options, *EVERYWHERE)
         self.examples: Final = examples
         self.keeps_exclusions: Final = keeps_exclusions
         self.summary: Final = summary
         self.commands: Final = commands or {}
         self.gone: Final = gone or {}
+        self.in_each: Final = in_each
+        self.lists: Final = lists
+        self.query_filters: Final = query_filters
 
 
 def make_group(name: str, commands: dict[str, Command], examples: tuple[str, ...]) -> Command:
@@ -217,13 +228,38 @@ def make_workspace_option(
     return Option("-w --workspace WS" + "…" * is_repeated, text)
 
 
-TAKES_SEVERAL = "search, context, recall and patterns"
+TAKES_SEVERAL = "search, context, recall, patterns and doctor"
 """The commands that accept several -w."""
 
-HELP = Option("-h --help", "show this help")
+EVERYWHERE = (
+    Option(
+        "--color WHEN",
+        "auto (default: on a terminal, unless NO_COLOR is set), always or never",
+        choices=("auto", "always", "never"),
+    ),
+    Option("--no-pager", "do not show a long answer with MEMSYNCD_PAGER, PAGER or less"),
+    Option("-h --help", "show this help"),
+)
+"""The options of every command."""
+ALL = Option("--all", "all workspaces, one after the other")
+PATHS = Option("-l --paths", "print only the paths, each once, one a line")
 JSON = Option("--json", "print the daemon's answer as one line of JSON")
 IDS = Option("--ids", "begin each place with a short id, which every command takes")
 JSON_LINES = Option("--json", "print each change as one line of JSON")
+
+
+def make_format(fields: tuple[str, ...]) -> Option:
+    """Make the option --format for things that have these fields."""
+
+    def parse(text: str) -> object:
+        # Late, because a template is rare.
+        from memsyncd.terminal.template import add_short_names, parse_template
+
+        return parse_template(text, add_short_names(fields))
+
+    example = "{path}:{start}-{end}" if "start_line" in fields else f"{{{fields[0]}}}"
+    text = f"print a line for each, such as '{example}'; an unknown field names all"
+    return Option("--format TEMPLATE", text, parse=parse, name="template")
 
 
 # --- parsing ------------------------------------------------------------------------------------
@@ -252,7 +288,7 @@ class _Parser:
         self.name = name
         self.command = command
         self.flags = {flag: option for option in command.options for flag in option.flags}
-        self.args = SimpleNamespace(params={})
+        self.args = SimpleNamespace(params={}, lists=command.lists, each=None)
         self.seen: set[str] = set()
         for option in command.options:
             setattr(
@@ -287,6 +323,9 @@ class _Parser:
         short = self.flags.get(word[:2])
         if short and short.metavar and (word[2:].isdecimal() or not self.command.keeps_exclusions):
             return word[:2], word[2:]
+        if flag in self.command.gone or (word[:2] in self.command.gone and word[2:].isdecimal()):
+            # Without this, `-n 5` would exclude a word.
+            self._refuse_unknown(flag if flag in self.command.gone else word[:2])
         if len(flag.split()) > 1 or flag != flag.strip():
             return None, None  # such as `- an item of a list` and `--- front matter`
         if word.startswith("--"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.terminal.wrap import HANG, break_text, measure_line
+from memsyncd.terminal.wrap import HANG, break_text, measure_line, render_table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,9 +158,18 @@ class Terminal:
         """
         self.print_exactly(break_text(text, self.width, hang) if self.is_out_terminal else text)
 
+    def line_up(self, rows: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Pad the cells of a table. On a terminal, a column takes at most half of the width."""
+        return render_table(rows, self.width // 2) if self.is_out_terminal else render_table(rows)
+
+    def print_table(self, rows: Sequence[Sequence[str]]) -> None:
+        """Print rows of cells in columns."""
+        for cells in self.line_up(rows):
+            self.print_row(cells)
+
     def print_row(self, cells: Sequence[str]) -> None:
-        """Print the padded cells of a row of a table. The last one is continued in its column, if
-        this is in the left half.
+        """Print a row of `line_up`. Its last cell is continued in its column, if this begins in the
+        left half.
         """
         column = sum(map(measure_line, cells[:-1]))
         self.print("".join(cells).rstrip(), hang=column if column <= self.width // 2 else 2 * HANG)
@@ -189,7 +198,7 @@ class Terminal:
 
     def page(self) -> PagedOutput:
         """Return a context in which the output is one page."""
-        return PagedOutput(self)
+        return PagedOutput(self, is_outer=self._page is None)
 
     def begin_page(self) -> None:
         """Keep the output until `end_page`, if it goes to a terminal."""
@@ -246,18 +255,21 @@ class Terminal:
 
 
 class PagedOutput:
-    """What is printed in this context is one page."""
+    """What is printed in this context is one page, or a part of the page around it."""
 
-    __slots__ = ("_terminal",)
+    __slots__ = ("_is_outer", "_terminal")
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Terminal, *, is_outer: bool) -> None:
         self._terminal = terminal
+        self._is_outer = is_outer
 
     def __enter__(self) -> None:
-        self._terminal.begin_page()
+        if self._is_outer:
+            self._terminal.begin_page()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._terminal.end_page(is_whole=kind is None)
+        if self._is_outer:
+            self._terminal.end_page(is_whole=kind is None)
 
 
 def get_width(env: Mapping[str, str]) -> int:

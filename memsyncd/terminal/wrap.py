@@ -1,4 +1,5 @@
-"""Break lines for a terminal: between words, so that none is cut, and with the colours kept.
+"""Measure text in columns, line up tables, and break lines for a terminal: between words, so that
+none is cut, and with the colours kept.
 
 A word that is wider than the terminal, such as a long path, stays whole on a line of its own.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 HANG = 2
 """Columns by which the rest of a broken line stands further right than its beginning."""
@@ -40,6 +41,30 @@ def measure_line(line: str) -> int:
     import re
 
     return display_width("".join(piece[2] + piece[3] for piece in re.findall(_PIECE, line)))
+
+
+def pad(text: str, width: int) -> str:
+    """Fill the text, which may have colours, with blanks to `width` columns."""
+    return text + " " * (width - measure_line(text))
+
+
+def render_table(rows: Sequence[Sequence[str]], most: int = 10_000) -> list[list[str]]:
+    """Pad every cell except a row's last to the width of its column and two spaces, so that the
+    joined cells line up. Cells may have colours and links. A cell wider than `most` columns stands
+    out of its column, instead of moving the next columns of all rows.
+    """
+    widths: dict[int, int] = {}
+    for row in rows:
+        for i, cell in enumerate(row):
+            if (width := measure_line(cell)) <= most:
+                widths[i] = max(widths.get(i, 0), width)
+    return [
+        [
+            cell if i == len(row) - 1 else pad(cell, max(widths.get(i, 0), measure_line(cell)) + 2)
+            for i, cell in enumerate(row)
+        ]
+        for row in rows
+    ]
 
 
 def break_text(text: str, width: int, hang: int = HANG) -> str:

@@ -27,7 +27,14 @@ from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.main import main
 from memsyncd.errors import BadRequest
 from memsyncd.operations.table import OPERATIONS
-from memsyncd.terminal.parser import TAKES_SEVERAL, Argument, Command, Option, parse_command
+from memsyncd.terminal.parser import (
+    EVERYWHERE,
+    TAKES_SEVERAL,
+    Argument,
+    Command,
+    Option,
+    parse_command,
+)
 
 
 def list_commands() -> Iterator[tuple[str, Command]]:
@@ -44,7 +51,7 @@ OPTIONS = [
     (name, option)
     for name, command in COMMANDS.items()
     for option in command.options
-    if option.name != "help"
+    if option not in EVERYWHERE
 ]
 
 # Values by the flag, or by their name in the help.
@@ -72,6 +79,9 @@ def make_words(option: Option) -> list[str]:
     if not option.metavar:
         return [option.flags[-1]]
     flag = option.flags[-1]
+    if option.metavar == "TEMPLATE":
+        # Its help has an example, whose fields the command knows.
+        return [f"{flag}={option.help.split(chr(39))[1]}"]
     value = VALUES.get(flag, VALUES.get(option.metavar, "word"))
     return [f"{flag}={option.choices[-1] if option.choices else value}"]
 
@@ -111,6 +121,41 @@ def test_the_error_names_the_commands_that_take_several_workspaces() -> None:
     assert set(names) == {*TAKES_SEVERAL.replace(" and ", ", ").split(", ")}
 
 
+def test_a_letter_and_its_option_mean_the_same_in_every_command() -> None:
+    meanings: dict[str, set[str]] = {}
+    for _, option in [*OPTIONS, *(("", option) for option in EVERYWHERE)]:
+        *letters, flag = option.flags
+        meanings.setdefault(flag, set()).add("".join(letters))
+        for letter in letters:
+            meanings.setdefault(letter, set()).add(flag)
+    # Hits of a list, or lines of a log.
+    assert meanings.pop("-n") == {"--limit", "--lines"}
+    # A log, or a relation.
+    assert meanings.pop("--follow") == {"-f", ""}
+    assert {name: found for name, found in meanings.items() if len(found) > 1} == {}
+
+
+def test_an_option_takes_a_value_in_every_command_or_in_none() -> None:
+    kinds: dict[str, set[bool]] = {}
+    for _, option in OPTIONS:
+        kinds.setdefault(option.flags[-1], set()).add(bool(option.metavar))
+    # A relation or a log is followed; a glob or a session is read only.
+    known = {"--follow", "--read-only"}
+    assert {flag for flag, found in kinds.items() if len(found) > 1} == known
+
+
+def test_a_command_that_reads_a_workspace_takes_w_and_all_unless_it_names_a_place() -> None:
+    for name, command in COMMANDS.items():
+        flags = {flag for option in command.options for flag in option.flags}
+        assert "--all" not in flags or "-w" in flags, name
+        if command.lists and name != "discover":
+            needs_place = any(argument.is_needed for argument in command.arguments)
+            is_query = name == "search"
+            assert (needs_place and not is_query) or flags >= {"-w", "--all"}, name
+    every = [option for _, option in OPTIONS if "--all" in option.flags]
+    assert all("all workspaces" in option.help and not option.metavar for option in every)
+
+
 def test_a_command_reads_only_what_some_command_declares() -> None:
     declared = {
         item.name
@@ -137,6 +182,8 @@ WORDS = {
     "recall": "redis",
     "links": "a.md",
     "links --dangling": "",
+    "list --paths": "--notes",
+    "list --format": "--notes",
     "list --names": "",
     "similar --text": "",
     "similar --stdin": "",
@@ -161,7 +208,7 @@ WORDS = {
     "signal ack": "12 --agent ann",
     "signal ack --agent": "12 --task T-1",
     "history purge": "a.md",
-    "history purge --all": "",
+    "history purge --everything": "",
     "history purge --containing": "",
     "diff": "a.md",
     "undo": "a.md",
@@ -187,6 +234,9 @@ for _name in ("archive", "unarchive"):
 ELSEWHERE = {
     "export --jsonl": "is the default",
     "--json": "prints the answer as it came",
+    "--paths": "prints parts of the answer; tests/cli/transcripts/lists.txt",
+    "--format": "prints parts of the answer; tests/cli/transcripts/lists.txt",
+    **dict.fromkeys(("status --all", "problems --all", "patterns --all"), "is the default"),
     "list --names": "prints the names alone",
     "signal inbox --ack": "acknowledges what the answer lists, with a request that follows it",
     "signal watch --ack": "acknowledges each signal once it is printed",

@@ -18,11 +18,10 @@ from memsyncd.terminal.format import (
     render_hit,
     render_size,
     render_snippet,
-    render_table,
     truncate,
 )
 from memsyncd.terminal.terminal import Paint
-from memsyncd.terminal.wrap import break_line, display_width
+from memsyncd.terminal.wrap import break_line, display_width, render_table
 from tests.cli.test_screen_width import fits, list_unbroken
 
 PLAIN = Paint()
@@ -240,6 +239,11 @@ def test_columns_line_up_in_any_script() -> None:
         "a     x",
         "記憶  y",
         "b",
+    ]
+    # A wide cell moves only its own row.
+    assert ["".join(row) for row in render_table([["aaaa", "x"], ["b", "y"]], 3)] == [
+        "aaaa  x",
+        "b  y",
     ]
     assert render_table([]) == []
 

@@ -1,20 +1,26 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from memsyncd.cli.commands import ENTRIES, load_command, name_options, render_help, render_overview
+from memsyncd.cli.commands import (
+    ENTRIES,
+    SHARED,
+    load_command,
+    name_options,
+    render_first_help,
+    render_help,
+    render_overview,
+)
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
+from memsyncd.core.search.filters import FILTER_NAMES
 from memsyncd.errors import BadRequest
-from memsyncd.terminal.format import display_width
 from memsyncd.terminal.terminal import Paint
+from memsyncd.terminal.wrap import display_width
 
 PLAIN = Paint()
 COLOUR = Paint(has_colour=True)
-
-
-def test_the_overview_names_every_command() -> None:
-    text = render_overview(PLAIN)
-    assert [name for name in ENTRIES if f"\n  {name} " not in text] == []
 
 
 INNER = {
@@ -112,3 +118,17 @@ def test_the_help_names_all_kinds_that_are_configured_by_default() -> None:
         [kind] = [option for option in load_command(name).options if option.name == "kind"]
         named = kind.help.partition(": ")[2].partition(", or ")[0]
         assert named.split(", ") == list(DEFAULT_KINDS)
+
+
+def test_the_first_help_screen_has_ten_commands_and_the_whole_help_has_all() -> None:
+    first, whole = render_first_help(PLAIN), render_overview(PLAIN, width=80)
+    assert sum(f"\n  {name} " in first for name in ENTRIES) == 10
+    assert all(f"\n  {name} " in whole for name in ENTRIES)
+    assert all(option.flags[-1] in whole for option in SHARED)
+    every = [option.flags for name in ENTRIES for option in load_command(name).options]
+    assert all(option.flags in every for option in SHARED)
+
+
+def test_the_help_of_search_names_every_filter_that_a_query_may_have() -> None:
+    shown = render_help("search", "find", load_command("search"), PLAIN, width=80)
+    assert all(re.search(rf"^  .*\b{name}:", shown, re.MULTILINE) for name in FILTER_NAMES)

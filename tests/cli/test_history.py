@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from memsyncd.operations.history.show import render_diff, render_revisions, render_undone
+from memsyncd.operations.history.show import list_rows, render_diff, render_undone
 from memsyncd.terminal.terminal import Paint
+from memsyncd.terminal.wrap import render_table
 
 PLAIN = Paint()
 EDIT: dict[str, Any] = {
@@ -34,7 +35,7 @@ def test_revisions_line_up_with_their_writer_effect_growth_and_path() -> None:
         EXTERNAL | {"old_path": "b.md"},
         EXTERNAL | MADE | {"command": "first_seen"},
     ]
-    rows = render_revisions(revisions, PLAIN, now_s=1000 + 7200)
+    rows = render_table(list_rows(revisions, PLAIN, now_s=1000 + 7200))
     assert ["".join(row) for row in rows] == [
         "42  2 h ago  cli       str_replace  +120 B  a.md",
         "7   2 h ago  external  edit         ±0 B    a.md",

@@ -48,7 +48,11 @@ def test_a_missing_argument_is_none_false_or_empty() -> None:
         "min_score": None,
         "json": False,
         "help": False,
+        "color": None,
+        "no_pager": False,
         "params": {},
+        "lists": "",
+        "each": None,
     }
 
 

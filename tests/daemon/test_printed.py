@@ -106,7 +106,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["--dangling"],
         [NAME, "--json"],
         ["--relation", NAME],
-        [NOTE, "--format", "dot"],
+        [NOTE, "--draw", "dot"],
     ],
     "remember": [
         [f"larch {STEERING}", "--summary", NAME, "--client", NAME, "--tag", NAME, "--kind", "fact"],
@@ -231,7 +231,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "start": [[], [NAME]],
     "service": [["install", "--print"], [NAME]],
     "status": [[], ["--json"], ["-w", NAME]],
-    "doctor": [[], ["--all"], ["--verify"], ["--json"], [NAME]],
+    "doctor": [[], ["--verbose"], ["--verify"], ["--json"], [NAME]],
     "metrics": [[], ["--json"]],
     "problems": [[], ["--json"], ["-w", NAME]],
     "sync": [[], ["--full"], ["--json"], ["-w", NAME]],

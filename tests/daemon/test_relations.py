@@ -89,9 +89,9 @@ def test_the_commands_show_relations_and_draw_them(place: Place, memory: Memsync
     assert "resolved_by this]" in place.run(
         *CLI, "context", "sockets", "--kind", "error", "--follow", "resolved_by"
     )
-    dot = place.run(*CLI, "links", error, "--format", "dot")
+    dot = place.run(*CLI, "links", error, "--draw", "dot")
     assert f'"{error}" -> "{solution}" [label="resolved_by"];' in dot
     assert memory.links(error, format="dot")["drawing"] == dot
     with pytest.raises(subprocess.CalledProcessError) as refused:
-        place.run(*CLI, "links", error, "--format", "svg")
-    assert b"--format dot | dot -Tsvg" in refused.value.stdout
+        place.run(*CLI, "links", error, "--draw", "svg")
+    assert b"--draw dot | dot -Tsvg" in refused.value.stdout

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from memsyncd.terminal.format import pad, render_count
+from memsyncd.terminal.format import render_count
 from memsyncd.terminal.terminal import clean_line
-from memsyncd.terminal.wrap import display_width, wrap_words
+from memsyncd.terminal.wrap import display_width, pad, wrap_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

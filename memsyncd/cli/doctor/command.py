@@ -44,7 +44,7 @@ from memsyncd.dirs import find_user_dirs, has_named_socket
 from memsyncd.errors import MemsyncdError, NoDaemon, WorkspaceNotFound
 from memsyncd.lock import is_held, read_holder
 from memsyncd.terminal.other_daemons import find_other_daemons
-from memsyncd.terminal.parser import JSON, Argument, Command, Option
+from memsyncd.terminal.parser import JSON, Argument, Command, Option, make_workspace_option
 from memsyncd.terminal.terminal import clean_line
 
 TYPE_CHECKING = False
@@ -70,7 +70,7 @@ def _doctor(args: Args, console: Console) -> int:
     of_workspaces = [find_row("unasked")]
     if daemon is not None:
         workspaces, of_workspaces = _examine_workspaces(args, console, dirs)
-    elif args.workspaces:
+    elif args.workspaces or args.workspace:
         what = "no daemon answers, and it alone examines workspaces"
         raise NoDaemon(what, hint="see what is wrong: memsyncd doctor")
     daemon_pid = daemon.pid if daemon else None
@@ -229,9 +229,8 @@ def _find_workspaces(
     a daemon that reads another configuration than this program.
     """
     console.client.timeout_s = STATUS_S
-    named = [
-        console.call("status", workspace=console.name_workspace(name)) for name in args.workspaces
-    ]
+    names = [*args.workspaces, *args.workspace]
+    named = [console.call("status", workspace=console.name_workspace(name)) for name in names]
     chosen = {
         info["id"]: RegisteredWorkspace(
             info["id"], info["name"], info["root"], info.get("preset") == "vault"
@@ -241,7 +240,7 @@ def _find_workspaces(
     }
     status = console.call("status")
     # A daemon of an older version does not send this field.
-    collections = () if args.workspaces else status.get("collections", ())
+    collections = () if names else status.get("collections", ())
     findings = [
         find_row("collection_missing", where=str(each["root"]), name=str(each["name"]))
         for each in collections
@@ -276,7 +275,7 @@ def _show(
     names = {workspace.id: workspace.name for workspace in workspaces}
     width = terminal.width if terminal.is_out_terminal else 0
     for line in render_examination(
-        findings, names, terminal.paint, width=width, is_complete=args.all
+        findings, names, terminal.paint, width=width, is_complete=args.verbose
     ):
         terminal.print(line)
 
@@ -284,14 +283,14 @@ def _show(
 COMMANDS = {
     "doctor": Command(
         _doctor,
-        arguments=(
-            Argument("workspaces", "[WS…]", "names, ids or folders; by default all workspaces"),
-        ),
+        arguments=(Argument("workspaces", "[WS…]", "the same as -w"),),
         options=(
             Option("--verify", "read every note and compare it with the index"),
-            Option("-a --all", "show passed checks too"),
+            Option("-v --verbose", "show passed checks too"),
+            make_workspace_option("only this", default="all workspaces", is_repeated=True),
             JSON,
         ),
+        gone=dict.fromkeys(("-a", "--all"), "passed checks, too: -v; it is about all workspaces"),
         examples=("memsyncd doctor", "memsyncd doctor --verify notes", "memsyncd doctor --json"),
     )
 }

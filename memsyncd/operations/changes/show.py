@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.errors import BadRequest, WorkspaceNotFound
+from memsyncd.errors import WorkspaceNotFound
 from memsyncd.terminal.format import render_count
 from memsyncd.terminal.terminal import clean_line, clean_values
 
@@ -48,8 +48,6 @@ def watch_changes(args: Args, console: Console) -> int:
 
 def _subscribe(args: Args, console: Console) -> dict[str, Any]:
     paths = args.params.get("paths")
-    if args.all and args.workspace is not None:
-        raise BadRequest("--all and --workspace do not go together", hint="use only one of them")
     if args.all:
         return console.call("subscribe", paths=paths)
     if args.workspace is not None:

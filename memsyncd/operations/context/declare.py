@@ -186,10 +186,12 @@ OPERATIONS = (
         content="answers:list_context",
         command=Command(
             words="context",
+            is_first=True,
+            lists="included",
             group="Find",
             summary="print memory for a prompt, within a budget",
             arguments=("query [QUERY…]",),
-            usages={"max_tokens": "-n --max-tokens N"},
+            gone={"-n": "-n counts hits or lines; tokens are: --max-tokens N"},
             help={
                 "query": "the subject; without one, the context of a new session",
                 "heading": "the first line (default '## Prior Knowledge'); '' for none",

@@ -198,6 +198,8 @@ OPERATIONS = (
         paths=_PLACES,
         command=Command(
             words="history",
+            is_first=True,
+            lists="revisions",
             group="Write",
             summary="list the changes of notes, with time and writer",
             omit=("anchor", "path"),
@@ -252,6 +254,8 @@ OPERATIONS = (
                 "containing": "delete revisions whose text contained this; - reads it from stdin",
                 "all": "delete every revision of the workspace",
             },
+            usages={"all": "--everything"},
+            gone={"--all": "every revision of the workspace: --everything"},
             prepare="find_purged",
             show="show_purged",
             found="revisions",
@@ -284,7 +288,7 @@ OPERATIONS = (
         command=Command(
             words="diff",
             group="Write",
-            omit=("anchor", "path"),
+            omit=("anchor", "path", "all"),
             extra=(_REVISION_TARGET,),
             help={
                 "revision": _REVISION_HELP,
@@ -317,11 +321,11 @@ OPERATIONS = (
         paths=_PLACES,
         command=Command(
             words="undo",
+            is_first=True,
             group="Write",
             summary="restore the text from before a revision",
             omit=("anchor", "path"),
             extra=(_REVISION_TARGET,),
-            usages={"confirm": "--yes"},
             help={
                 "revision": _REVISION_HELP,
                 "change_set": "all changes of change set N, such as renaming a folder",

@@ -7,7 +7,7 @@ import time
 from memsyncd.errors import BadRequest, ConfirmationNeeded
 from memsyncd.terminal.actions import send
 from memsyncd.terminal.console import DASH, can_ask, read_stdin, show_answer
-from memsyncd.terminal.format import render_age, render_count, render_size, render_table
+from memsyncd.terminal.format import render_age, render_count, render_size
 from memsyncd.terminal.places import find_named, find_revision
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
 
@@ -30,11 +30,11 @@ DIFF_STYLES = {"@": "cyan", "+": "green", "-": "red", "\\": "dim"}
 N_NAMES = 2
 
 
-def render_revisions(
+def list_rows(
     revisions: Sequence[dict[str, Any]], paint: Paint, *, now_s: float
 ) -> list[list[str]]:
     """Return a row for each revision: number, age, writer, command, size, path."""
-    rows = [
+    return [
         [
             paint("bold", str(revision["revision"])),
             paint("dim", render_age(revision["at"], now_s)),
@@ -45,7 +45,6 @@ def render_revisions(
         ]
         for revision in revisions
     ]
-    return render_table(rows)
 
 
 def describe_writer(revision: dict[str, Any]) -> str:
@@ -109,8 +108,7 @@ def find_target(args: Args, console: Console) -> dict[str, Any]:
 
 def show_revisions(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal, revisions = console.terminal, clean_values(answer["revisions"])
-    for row in render_revisions(revisions, terminal.paint, now_s=time.time()):
-        terminal.print_row(row)
+    terminal.print_table(list_rows(revisions, terminal.paint, now_s=time.time()))
     if not revisions:
         terminal.report("no changes recorded")
     elif len(revisions) == (args.limit or DEFAULT_LIMIT):
@@ -141,7 +139,7 @@ def find_purged(args: Args, console: Console) -> dict[str, Any]:
     if (args.target, args.revision, containing) == (None, None, None) and not args.all:
         raise BadRequest(
             "history purge: name the revisions to delete",
-            hint="name a note, --revision N, --containing TEXT or --all",
+            hint="name a note, --revision N, --containing TEXT or --everything",
         )
     return {**find_named(args.target, console), "containing": containing}
 

@@ -126,9 +126,10 @@ OPERATIONS = (
         ),
         command=Command(
             words="links",
+            lists="links",
             group="Find",
             summary="list links between notes, backlinks and dangling links",
-            usages={"relation": "--relation R", "format": "--format F"},
+            usages={"relation": "--relation R", "format": "--draw D"},
             omit=("anchor", "path", "direction", "offset"),
             extra=(
                 Extra(
@@ -145,9 +146,12 @@ OPERATIONS = (
                 "memsyncd links .memories/redis.md",
                 "memsyncd links '.memories/errors.md#timeouts' --relation resolved_by --depth 3",
                 "memsyncd links --dangling",
-                "memsyncd links .memories/redis.md --depth 2 --format dot | dot -Tsvg > redis.svg",
+                "memsyncd links .memories/redis.md --depth 2 --draw dot | dot -Tsvg > redis.svg",
             ),
-            gone={"--format svg": "Graphviz makes one: memsyncd links … --format dot | dot -Tsvg"},
+            gone={
+                "--format dot": "to draw the links: --draw dot",
+                "--draw svg": "Graphviz makes one: memsyncd links … --draw dot | dot -Tsvg",
+            },
         ),
         python=Python(name="links", positional=("target",)),
     ),

@@ -414,7 +414,6 @@ OPERATIONS = (
             group="Write",
             summary="remove a memory from its note; undo restores it",
             arguments=("anchors [ANCHOR…]",),
-            usages={"confirm": "--yes"},
             help={
                 "confirm": "do not ask about protected kinds, sections beneath, or purging",
                 "apply": "do it for all that pass the filters; otherwise their plan is shown",

@@ -492,6 +492,7 @@ OPERATIONS = (
         route="POST /v1/remember",
         command=Command(
             words="remember",
+            is_first=True,
             group="Write",
             summary="append a section to the note of its kind, or to a named note",
             arguments=("content [TEXT…]",),
@@ -625,7 +626,6 @@ OPERATIONS = (
             words="clear",
             group="Write",
             summary="remove every note of memory, after a question",
-            usages={"confirm": "--yes"},
             help={
                 "confirm": "do not ask",
                 "workspace": (
@@ -659,6 +659,7 @@ OPERATIONS = (
         paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True),
         command=Command(
             words="check",
+            lists="faults",
             group="Write",
             summary="check notes: metadata, and what is odd about their text",
             arguments=("path [PATH]",),
@@ -698,6 +699,7 @@ OPERATIONS = (
         content="answers:list_lines",
         command=Command(
             words="get",
+            is_first=True,
             group="Find",
             summary="print a section, a note or some of its lines",
             omit=("anchor", "path", "start_line", "end_line"),
@@ -749,6 +751,7 @@ OPERATIONS = (
         paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, may_be_folder=True),
         command=Command(
             words="list",
+            lists="notes",
             has_ids=True,
             group="Find",
             summary="list workspaces, or notes with --notes",

@@ -126,6 +126,7 @@ OPERATIONS = (
         reads=True,
         command=Command(
             words="sources",
+            lists="sources",
             group="Write",
             summary="list the files that index-project summarises",
             show="show_sources",

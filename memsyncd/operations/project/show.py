@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.terminal.format import render_count, render_table
+from memsyncd.terminal.format import render_count
 from memsyncd.terminal.terminal import clean_values
 
 TYPE_CHECKING = False
@@ -36,8 +36,7 @@ def show_sources(answer: dict[str, Any], _args: Args, console: Console) -> None:
         [source["path"], ", ".join(source["tags"]), " ".join(source["files"]) or "-"]
         for source in clean_values(answer["sources"])
     ]
-    for row in render_table([["source", "tags", "files here"], *rows]):
-        console.terminal.print_row(row)
+    console.terminal.print_table([["source", "tags", "files here"], *rows])
 
 
 def parse_source(text: str) -> dict[str, Any]:

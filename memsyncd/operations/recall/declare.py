@@ -129,6 +129,7 @@ OPERATIONS = (
         content="answers:list_recalled",
         command=Command(
             words="recall",
+            lists="memories",
             group="Find",
             summary="recall memories by keywords, topic and kind, within a budget",
             arguments=("keywords [KEYWORD…]",),

@@ -70,9 +70,10 @@ OPERATIONS = (
                     help="the file to write; - writes it to stdout",
                     is_argument=True,
                 ),
-                Extra(usage="-f --force", help="overwrite FILE if it exists"),
+                Extra(usage="--force", help="overwrite FILE if it exists"),
             ),
             action="save_backup",
+            gone={"-f": "to overwrite the file: --force"},
             examples=(
                 "memsyncd backup history.db",
                 "memsyncd backup - -w notes | ssh host 'cat > notes.db'",

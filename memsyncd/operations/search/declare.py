@@ -212,15 +212,16 @@ OPERATIONS = (
         content="answers:list_hits",
         command=Command(
             words="search",
+            is_first=True,
+            lists="hits",
             has_ids=True,
             group="Find",
             summary="find passages by words and phrases",
             arguments=("query QUERY…",),
             help={
-                "query": 'words, "phrases", -not, prefix*, and each filter below as a word, such as'
-                " kind:decision, meta:owner=infra, related_to:redis, tier:hot, is:archived,"
-                " importance:0.8",
+                "query": 'words, "phrases", -not, prefix*, and filters as words',
                 "limit": "at most N hits (default 10)",
+                "explain": "say in three lines why a hit was found; --json has all parts",
             },
             extra=(
                 Extra(usage="--all", help="search all workspaces"),

@@ -31,8 +31,9 @@ DEFAULT_LIMIT = 10
 
 def search(args: Args, console: Console) -> int:
     """Search; with `--open`, open a hit in the editor."""
-    if args.open and args.json:
-        raise BadRequest("--open and --json do not go together", hint="use only one of them")
+    if args.open and (args.json or args.template or args.paths):
+        hint = "leave out --json, --format and -l"
+        raise BadRequest("--open opens a hit instead of printing", hint=hint)
     params = {**args.params, "query": " ".join(args.query)}
     if args.open:
         params["limit"] = max(args.limit or DEFAULT_LIMIT, args.open)

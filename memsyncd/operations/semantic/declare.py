@@ -9,6 +9,7 @@ from memsyncd.operations.fields import (
     WorkspaceParams,
 )
 from memsyncd.operations.operation import (
+    ALL_BY_DEFAULT,
     FINDS,
     Command,
     CommandGroup,
@@ -96,6 +97,7 @@ OPERATIONS = (
         command=(
             Command(
                 words="semantic status",
+                extra=(ALL_BY_DEFAULT,),
                 summary="show how much of each workspace it covers",
                 help={"workspace": _ALL},
                 action="show_coverage",
@@ -128,6 +130,7 @@ OPERATIONS = (
         worktree="own",
         command=Command(
             words="semantic warm",
+            extra=(ALL_BY_DEFAULT,),
             summary="make the vectors that are missing now, and load the model",
             help={"again": "make all vectors again", "workspace": _ALL},
             action="wait_for_vectors",

@@ -13,7 +13,7 @@ import time
 
 from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest, MemsyncdError, NotFresh
-from memsyncd.terminal.format import render_bar, render_count, render_size, render_table
+from memsyncd.terminal.format import render_bar, render_count, render_size
 from memsyncd.terminal.terminal import clean_line
 
 TYPE_CHECKING = False
@@ -241,8 +241,7 @@ def _print(answer: dict[str, Any], console: Console) -> None:
         done = state["total"] - state["pending"]
         covered = f"{done:,} of {render_count(state['total'], 'chunk')}" if state["total"] else ""
         rows.append([workspace["name"], state["state"], covered, state["embedder"] or ""])
-    for line in render_table([[clean_line(cell) for cell in row] for row in rows]):
-        terminal.print_row(line)
+    terminal.print_table([[clean_line(cell) for cell in row] for row in rows])
     if (process := answer["process"]) is not None:
         terminal.print(f"process {process['pid']} · {render_size(process['rss_bytes'])}")
     for reason, is_failure in _list_reasons(answer).items():

@@ -20,6 +20,7 @@ from memsyncd.operations.fields import (
     WorkspaceParams,
 )
 from memsyncd.operations.operation import (
+    ALL_BY_DEFAULT,
     OPENS,
     READS,
     Command,
@@ -213,6 +214,7 @@ OPERATIONS = (
         paths=Paths(absolute=("path", "anchor", "note"), are_from_root=True, resolved=("anchor",)),
         command=Command(
             words="similar",
+            lists="sections topics",
             has_ids=True,
             group="Find",
             summary="find sections that say nearly what a section or text says",
@@ -250,6 +252,8 @@ OPERATIONS = (
         route="GET /v1/patterns",
         command=Command(
             words="patterns",
+            extra=(ALL_BY_DEFAULT,),
+            lists="patterns",
             group="Find",
             summary="list memories that recur in several workspaces",
             usages={"by": "--by KEY"},

@@ -159,6 +159,7 @@ OPERATIONS = (
         paths=Paths(absolute=("path", "anchor", "note"), resolved=("anchor", "path")),
         command=Command(
             words="accesses",
+            lists="counts",
             group="Find",
             omit=("anchor", "path", "sort"),
             extra=(

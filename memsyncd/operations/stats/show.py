@@ -9,7 +9,6 @@ from memsyncd.terminal.format import (
     render_count,
     render_path,
     render_size,
-    render_table,
 )
 from memsyncd.terminal.places import find_named
 from memsyncd.terminal.terminal import clean_line, clean_values
@@ -39,14 +38,13 @@ def show_counts(answer: dict[str, Any], _args: Args, console: Console) -> None:
         if any(entry["value"] is not None for entry in counts):
             terminal.print()
             terminal.print(paint("bold", f"by {_TITLES.get(group, group)}"))
-            for line in _render_counts(counts):
-                terminal.print(line)
+            terminal.print_table(_list_counts(counts))
 
 
-def _render_counts(counts: list[dict[str, Any]]) -> list[str]:
+def _list_counts(counts: list[dict[str, Any]]) -> list[list[str]]:
     most = max(entry["sections"] for entry in counts)
     width = len(f"{most:,}")
-    rows = [
+    return [
         [
             f"  {'(none)' if entry['value'] is None else entry['value']}",
             f"{entry['sections']:>{width},}",
@@ -54,7 +52,6 @@ def _render_counts(counts: list[dict[str, Any]]) -> list[str]:
         ]
         for entry in counts
     ]
-    return ["".join(row) for row in render_table(rows)]
 
 
 # --- accesses -------------------------------------------------------------------------------------
@@ -77,7 +74,6 @@ def show_accesses(answer: dict[str, Any], _args: Args, console: Console) -> None
         ]
         for section in clean_values(answer["counts"])
     ]
-    for row in render_table(rows):
-        terminal.print_row(row)
+    terminal.print_table(rows)
     counted = render_count(answer["sections"], "section")
     terminal.report(f"{render_count(answer['accesses'], 'access', 'accesses')} of {counted}")

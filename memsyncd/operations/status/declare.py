@@ -17,6 +17,7 @@ from memsyncd.operations.fields import (
     WorkspaceParams,
 )
 from memsyncd.operations.operation import (
+    ALL_BY_DEFAULT,
     FINDS,
     OPENS,
     READS,
@@ -319,6 +320,9 @@ OPERATIONS = (
         worktree="own",
         command=Command(
             words="status",
+            is_first=True,
+            extra=(ALL_BY_DEFAULT,),
+            lists="workspaces",
             group="Maintain",
             summary="show the state of the daemon and its workspaces",
             help={"workspace": "only this workspace"},
@@ -362,6 +366,8 @@ OPERATIONS = (
         worktree="own",
         command=Command(
             words="problems",
+            extra=(ALL_BY_DEFAULT,),
+            lists="problems",
             group="Maintain",
             help={"workspace": "only this workspace"},
             show="show_problems",

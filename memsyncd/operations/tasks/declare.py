@@ -341,6 +341,7 @@ OPERATIONS = (
         reads=True,
         command=Command(
             words="task ready",
+            lists="items",
             has_ids=True,
             summary="list what can be worked on: P0 first, then the oldest",
             arguments=("task [TASK]",),
@@ -362,6 +363,7 @@ OPERATIONS = (
         reads=True,
         command=Command(
             words="task list",
+            lists="items tasks",
             has_ids=True,
             summary="list tasks, or all sections of one",
             arguments=("task [TASK]",),
@@ -490,12 +492,12 @@ OPERATIONS = (
         reads=True,
         command=Command(
             words="session list",
+            lists="sessions",
             summary="list the sessions that have not ended",
-            usages={"include_ended": "--all"},
             help={"include_ended": "ended sessions, too"},
             show="show_sessions",
             found="sessions",
-            examples=("memsyncd session list --all",),
+            examples=("memsyncd session list --include-ended",),
         ),
         python=Python(name="sessions", returns="sessions"),
     ),
@@ -571,6 +573,7 @@ OPERATIONS = (
         paths=Paths(resolved=("promote",)),
         command=Command(
             words="triage",
+            lists="items",
             has_ids=True,
             group="Write",
             summary="count sections tagged as bugs, and make tasks of them",
@@ -597,6 +600,7 @@ OPERATIONS = (
         reads=True,
         command=Command(
             words="profile",
+            lists="items",
             group="Find",
             summary="list what holds for the whole project",
             show="show_profile",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.terminal.format import render_count, render_table
+from memsyncd.terminal.format import render_count
 from memsyncd.terminal.terminal import clean, clean_values
 
 TYPE_CHECKING = False
@@ -25,8 +25,7 @@ def _show_items(answer: dict[str, Any], console: Console) -> None:
     # A column without a value would be a gap.
     used = [any(column) for column in zip(*rows, strict=True)]
     rows = [[cell for cell, is_used in zip(row, used, strict=True) if is_used] for row in rows]
-    for row in render_table(rows):
-        console.terminal.print_row(row)
+    console.terminal.print_table(rows)
 
 
 def show_text(answer: dict[str, Any], _args: Args, console: Console) -> None:
@@ -68,8 +67,7 @@ def show_groups(
         ]
         for group in clean_values(groups)
     ]
-    for row in render_table(rows):
-        console.terminal.print_row(row)
+    console.terminal.print_table(rows)
     if not rows:
         console.terminal.report(nothing)
     elif n_groups > len(rows):

@@ -332,6 +332,7 @@ OPERATIONS = (
         paths=Paths(are_from_root=True, may_be_folder=True),
         command=Command(
             words="topic list",
+            lists="topics",
             arguments=("path [PATH]",),
             show="show_topics",
             found="topics",
@@ -473,6 +474,7 @@ OPERATIONS = (
         reads=True,
         command=Command(
             words="topic history",
+            lists="values",
             arguments=("topic TOPIC", "field FIELD"),
             usages={"before": "--before N"},
             show="show_history",

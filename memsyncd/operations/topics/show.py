@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsyncd.terminal.console import report_similar
-from memsyncd.terminal.format import render_count, render_table
+from memsyncd.terminal.format import render_count
 from memsyncd.terminal.parser import parse_pair
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
 
@@ -29,8 +29,7 @@ def show_topics(answer: dict[str, Any], _args: Args, console: Console) -> None:
         ]
         for topic in clean_values(answer)["topics"]
     ]
-    for row in render_table(rows):
-        terminal.print_row(row)
+    terminal.print_table(rows)
     left = answer["n_topics"] - len(answer["topics"])
     more = f", {left} more with --limit" if left else ""
     terminal.report(render_count(answer["n_topics"], "topic") + more)

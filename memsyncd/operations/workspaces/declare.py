@@ -216,6 +216,7 @@ OPERATIONS = (
         changes_workspaces=True,
         command=Command(
             words="add",
+            is_first=True,
             group="Set up",
             arguments=("path PATH",),
             usages={
@@ -283,6 +284,7 @@ OPERATIONS = (
         errors=(Busy,),
         command=Command(
             words="discover",
+            lists="places",
             group="Set up",
             summary="list memories of agents, vaults and rules here; add them",
             # The environment names the folders.

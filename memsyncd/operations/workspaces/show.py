@@ -15,7 +15,6 @@ from memsyncd.terminal.format import (
     render_lines,
     render_meta,
     render_path,
-    render_table,
     render_tags,
 )
 from memsyncd.terminal.parser import find_nearest
@@ -142,6 +141,7 @@ def list_workspaces_or_notes(args: Args, console: Console) -> int:
     """List workspaces; or the notes of a workspace, if an option concerns notes."""
     # A filter or a workspace applies to notes only, so it implies --notes.
     is_filtered = {"filters", "sort", "explain", "limit", "cursor"} & args.params.keys()
+    is_filtered = is_filtered or args.template or args.paths
     if args.notes or args.sections or args.ids or is_filtered or args.workspace:
         if args.names:
             hint = "leave --names out, or what concerns notes"
@@ -184,8 +184,7 @@ def _print_workspaces(answer: dict[str, Any], console: Console) -> None:
     answer = clean_values(answer)
     rows = [_render_workspace(info) for info in answer["workspaces"]]
     rows += [_render_collection(info) for info in answer.get("collections", ())]
-    for row in render_table([[paint("bold", name), *rest] for name, *rest in rows]):
-        console.terminal.print_row(row)
+    console.terminal.print_table([[paint("bold", name), *rest] for name, *rest in rows])
 
 
 def _render_workspace(info: dict[str, Any]) -> list[str]:
@@ -208,11 +207,12 @@ def _show_notes(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal, paint, notes = console.terminal, console.terminal.paint, clean_values(answer["notes"])
     root = clean_line(console.roots.get(answer["workspace"], ""))
     rows = [_render_note(note, root, console.cwd, paint) for note in notes]
-    for note, row in zip(notes, render_table(rows), strict=True):
+    for note, row in zip(notes, terminal.line_up(rows), strict=True):
         terminal.print_row(row)
         if args.sections:
             for section in note["sections"]:
-                terminal.print(_render_section(section, paint).rstrip(), hang=SECTION_HANG)
+                lines = render_lines(section["start_line"], section["end_line"])
+                terminal.print(_render_section(section, paint).rstrip(), hang=len(lines) + 2)
     if not notes:
         terminal.report("no notes")
     if answer.get("cursor"):
@@ -228,10 +228,6 @@ def _render_note(note: dict[str, Any], root: str, cwd: str, paint: Paint) -> lis
         render_count(note["n_lines"], "line"),
         marks,
     ]
-
-
-# The width of a section's lines, before its title.
-SECTION_HANG = 14
 
 
 def _render_section(section: dict[str, Any], paint: Paint) -> str:

@@ -71,3 +71,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "share": ("Set up", "share memory with your other machines, by git", "share"),
 }
 """The heading, the summary and the module of each command."""
+
+
+FIRST = frozenset({"status", "search", "context", "remember", "get", "history", "undo", "add"})
+"""The commands on the first help screen."""

@@ -9,10 +9,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -29,11 +32,12 @@ def make_history_purge() -> Command:
         options=(
             Option("--revision N", "delete revision N", field="revision"),
             Option("--containing TEXT", "delete revisions whose text contained this; - reads it from stdin", field="containing"),
-            Option("--all", "delete every revision of the workspace", field="all"),
+            Option("--everything", "delete every revision of the workspace", name="all", field="all"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),
         examples=("memsyncd history purge --containing - < pasted-token.txt", "memsyncd history purge .memories/draft.md"),
+        gone={"--all": "every revision of the workspace: --everything"},
     )
 
 
@@ -47,9 +51,14 @@ def make_history() -> Command:
             Option("-n --limit N", "at most N revisions (default 20)", field="limit"),
             Option("--before N", "only revisions older than N", field="before"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
+            PATHS,
+            make_format(("revision", "change_set", "at", "client", "command", "path", "old_path", "old_digest", "new_digest", "old_bytes", "new_bytes", "is_kept", "undo")),
             JSON,
         ),
         examples=("memsyncd history", "memsyncd history .memories/redis.md -n 5", "memsyncd history 'MEMORY.md#redis/timeouts'"),
+        in_each=True,
+        lists="revisions",
         commands={"purge": make_history_purge()},
     )
 
@@ -79,7 +88,7 @@ def make_undo() -> Command:
         options=(
             Option("--revision N", "revision N; the number alone means the same", field="revision"),
             Option("--change-set N", "all changes of change set N, such as renaming a folder", field="change_set"),
-            Option("--yes", "undo without a question, even if that deletes a note that memsyncd did not make, or undoes changes of other programs to several notes", name="confirm", field="confirm"),
+            Option("-y --yes", "undo without a question, even if that deletes a note that memsyncd did not make, or undoes changes of other programs to several notes", name="confirm", field="confirm"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),

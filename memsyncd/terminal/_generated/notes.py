@@ -9,10 +9,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -199,7 +202,7 @@ def make_clear() -> Command:
     return Command(
         load_action("notes", "clear"),
         options=(
-            Option("--yes", "do not ask", name="confirm", field="confirm"),
+            Option("-y --yes", "do not ask", name="confirm", field="confirm"),
             Option("-w --workspace WS", "remove the notes of this workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
@@ -217,9 +220,14 @@ def make_check() -> Command:
         ),
         options=(
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
+            PATHS,
+            make_format(("field", "problem", "hint", "path", "line")),
             JSON,
         ),
         examples=("memsyncd check", "memsyncd check .memories/decisions.md"),
+        in_each=True,
+        lists="faults",
     )
 
 
@@ -272,8 +280,13 @@ def make_list() -> Command:
             Option("--include-archived", "archived sections too", field="filters.include_archived"),
             Option("--include-expired", "expired sections too", field="filters.include_expired"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
             IDS,
+            PATHS,
+            make_format(("path", "title", "digest", "size_bytes", "modified_at", "n_lines", "kind", "tags", "sections")),
             JSON,
         ),
         examples=("memsyncd list", "memsyncd list --notes --kind decision", "memsyncd list -w notes --sections"),
+        in_each=True,
+        lists="notes",
     )

@@ -9,10 +9,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -41,7 +44,12 @@ def make_sources() -> Command:
         call_operation("project", "sources", show="show_sources"),
         options=(
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
+            PATHS,
+            make_format(("path", "tags", "files")),
             JSON,
         ),
         examples=("memsyncd sources",),
+        in_each=True,
+        lists="sources",
     )

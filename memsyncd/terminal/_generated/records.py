@@ -9,10 +9,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -26,11 +29,12 @@ def make_backup() -> Command:
             Argument("file", "FILE", "the file to write; - writes it to stdout"),
         ),
         options=(
-            Option("-f --force", "overwrite FILE if it exists"),
+            Option("--force", "overwrite FILE if it exists"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),
         examples=("memsyncd backup history.db", "memsyncd backup - -w notes | ssh host 'cat > notes.db'"),
+        gone={"-f": "to overwrite the file: --force"},
     )
 
 

@@ -9,10 +9,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -23,14 +26,14 @@ def make_search() -> Command:
     return Command(
         load_action("search", "search"),
         arguments=(
-            Argument("query", "QUERY…", 'words, "phrases", -not, prefix*, and each filter below as a word, such as kind:decision, meta:owner=infra, related_to:redis, tier:hot, is:archived, importance:0.8', field="query"),
+            Argument("query", "QUERY…", 'words, "phrases", -not, prefix*, and filters as words', field="query"),
         ),
         options=(
             Option("-n --limit N", "at most N hits (default 10)", field="limit"),
             Option("--min-score S", "only hits with at least this score, from 0 to 1", parse=parse_fraction, field="min_score"),
             Option("--sort S", "the order of the hits: relevance (default), worth, importance, priority, recency, file or decay", choices=("relevance", "worth", "importance", "priority", "recency", "file", "decay"), field="sort"),
             Option("--wait", "first index everything that is on disk now", value="disk", field="wait"),
-            Option("--explain", "show the parts of each score", field="explain"),
+            Option("--explain", "say in three lines why a hit was found; --json has all parts", field="explain"),
             Option("--follow R…", "show the sections to which this relation leads, such as resolved_by: each hit comes with the sections to which its typed links lead", field="follow"),
             Option("--all", "search all workspaces"),
             Option("--open N", "open the first hit, or the Nth, in $VISUAL or $EDITOR", bare=1),
@@ -60,8 +63,12 @@ def make_search() -> Command:
             Option("-w --workspace WS…", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
             IDS,
+            PATHS,
+            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "heading", "contradicts", "contradicted_by", "supersedes", "superseded_by", "since", "workspace", "sections", "snippet", "mark", "score", "digest", "matched", "matched_related", "related", "explain")),
             JSON,
         ),
         examples=("memsyncd search redis timeout", 'memsyncd search \'why did we choose "connection pool"\' -draft', "memsyncd search token --kind decision --wait --json", "memsyncd search token --all --open", "memsyncd search token -w api -w web", "memsyncd search redis timeout --kind error --follow resolved_by"),
+        lists="hits",
         keeps_exclusions=True,
+        query_filters=("kind:K", "tag:T", "path:P", "section:TEXT", "task:ID", "session:ID", "source:TEXT", "topic:TEXT", "priority:P", "lifecycle:L", "status:S", "meta:KEY=VALUE", "has:KEY", "related_to:NOTE", "tier:T", "is:archived", "importance:S", "worth:S", "after:DAY", "before:DAY"),
     )

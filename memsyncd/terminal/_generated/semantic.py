@@ -9,10 +9,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -24,6 +27,7 @@ def make_semantic_status() -> Command:
         load_action("semantic", "show_coverage"),
         summary="show how much of each workspace it covers",
         options=(
+            Option("--all", "all workspaces, which is the default"),
             Option("-w --workspace WS", "only this workspace: a name, an id or a folder in it; by default all", field="workspace"),
             JSON,
         ),
@@ -59,6 +63,7 @@ def make_semantic_warm() -> Command:
         summary="make the vectors that are missing now, and load the model",
         options=(
             Option("--again", "make all vectors again", field="again"),
+            Option("--all", "all workspaces, which is the default"),
             Option("-w --workspace WS", "only this workspace: a name, an id or a folder in it; by default all", field="workspace"),
             JSON,
         ),

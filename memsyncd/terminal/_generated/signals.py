@@ -9,10 +9,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -31,7 +34,7 @@ def make_signal_send() -> Command:
             Option("--agent NAME…", "to this agent", name="agents", field="agents"),
             Option("--session ID…", "to this session", name="sessions", field="sessions"),
             Option("--task ID…", "to everybody on this task", name="tasks", field="tasks"),
-            Option("--all", "to everybody but the sender", name="everyone", field="everyone"),
+            Option("--everyone", "to everybody but the sender", field="everyone"),
             Option("--key KEY", "send it only once, even if this command is repeated", field="key"),
             Option("--expires TIME", "after this time nobody receives it: 30m, 12h, 7d", name="expires_s", parse=load_parser("signals", "parse_lifetime"), field="expires_s"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
@@ -39,6 +42,7 @@ def make_signal_send() -> Command:
             JSON,
         ),
         examples=("memsyncd signal send --task WU-124 --type completion 'WU-123 is done'",),
+        gone={"--all": "to everybody: --everyone"},
     )
 
 
@@ -51,13 +55,17 @@ def make_signal_inbox() -> Command:
             Option("--session ID", "the session that reads", field="session"),
             Option("--task ID", "the task that the signals are about", field="task"),
             Option("--type TYPE", "only signals of this type, such as completion, blocked or question", field="type"),
-            Option("--all", "acknowledged ones too", name="include_read", field="include_read"),
+            Option("--include-read", "acknowledged ones too", field="include_read"),
             Option("-n --limit N", "at most so many results (default 50)", field="limit"),
             Option("--ack", "acknowledge the listed signals"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
+            make_format(("id", "at", "sender", "type", "content", "to", "expires_at", "acked_at", "receipts", "claimed_by")),
             JSON,
         ),
         examples=("memsyncd signal inbox --agent claude --task WU-124 --ack",),
+        in_each=True,
+        lists="signals",
     )
 
 
@@ -83,13 +91,17 @@ def make_signal_outbox() -> Command:
         call_operation("signals", "signal.outbox", show="show_signals", found="signals"),
         summary="list the signals that were sent, and who has read them",
         options=(
-            Option("--all", "of all senders", name="everyone", field="everyone"),
+            Option("--everyone", "of all senders", field="everyone"),
             Option("-n --limit N", "at most so many results (default 50)", field="limit"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the sender's name (default cli)", field="client"),
+            ALL,
+            make_format(("id", "at", "sender", "type", "content", "to", "expires_at", "acked_at", "receipts", "claimed_by")),
             JSON,
         ),
-        examples=("memsyncd signal outbox --all",),
+        examples=("memsyncd signal outbox --everyone",),
+        in_each=True,
+        lists="signals",
     )
 
 

@@ -9,10 +9,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -49,9 +52,11 @@ def make_stats() -> Command:
             Option("--include-archived", "archived sections too", field="filters.include_archived"),
             Option("--include-expired", "expired sections too", field="filters.include_expired"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
             JSON,
         ),
         examples=("memsyncd stats", "memsyncd stats --by task --after 'last month'", "memsyncd stats --kind decision --by month --json", "memsyncd stats --by meta:owner"),
+        in_each=True,
     )
 
 
@@ -65,7 +70,12 @@ def make_accesses() -> Command:
             Option("-n --limit N", "at most so many sections (default 20)", field="limit"),
             Option("--last", "the most recently recalled first, not the most often", value="last", field="sort"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
+            PATHS,
+            make_format(("anchor", "count", "sessions", "last_at", "is_indexed")),
             JSON,
         ),
         examples=("memsyncd accesses", "memsyncd accesses .memories/redis.md --last", "memsyncd accesses '.memories/errors.md#timeouts' --json"),
+        in_each=True,
+        lists="counts",
     )

@@ -9,10 +9,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -30,10 +33,15 @@ def make_task_ready() -> Command:
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("-n --limit N", "at most so many results (default 50)", field="limit"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
             IDS,
+            PATHS,
+            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "heading", "text")),
             JSON,
         ),
         examples=("memsyncd task ready WU-123",),
+        in_each=True,
+        lists="items",
     )
 
 
@@ -48,10 +56,15 @@ def make_task_list() -> Command:
             Option("-n --limit N", "at most so many tasks, if no task is named (default 100)", field="limit"),
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
             IDS,
+            PATHS,
+            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "heading", "text", "name", "sections", "open", "first", "last", "tasks", "is_ended")),
             JSON,
         ),
         examples=("memsyncd task list", "memsyncd task list WU-123"),
+        in_each=True,
+        lists="items tasks",
     )
 
 
@@ -68,9 +81,11 @@ def make_task_context() -> Command:
             Option("--no-mark", "without the warning about orders in notes", name="mark", value=False, field="mark"),
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
             JSON,
         ),
         examples=("memsyncd task context WU-123 --max-bytes 4096",),
+        in_each=True,
     )
 
 
@@ -156,12 +171,16 @@ def make_session_list() -> Command:
         call_operation("tasks", "session.list", show="show_sessions", found="sessions"),
         summary="list the sessions that have not ended",
         options=(
-            Option("--all", "ended sessions, too", name="include_ended", field="include_ended"),
+            Option("--include-ended", "ended sessions, too", field="include_ended"),
             Option("-n --limit N", "at most so many results (default 50)", field="limit"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
+            make_format(("name", "sections", "open", "first", "last", "tasks", "is_ended")),
             JSON,
         ),
-        examples=("memsyncd session list --all",),
+        examples=("memsyncd session list --include-ended",),
+        in_each=True,
+        lists="sessions",
     )
 
 
@@ -197,9 +216,11 @@ def make_session_resume() -> Command:
             Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
             Option("--no-mark", "without the warning about orders in notes", name="mark", value=False, field="mark"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
             JSON,
         ),
         examples=("memsyncd session resume s-7 --agent claude",),
+        in_each=True,
     )
 
 
@@ -228,10 +249,15 @@ def make_triage() -> Command:
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
+            ALL,
             IDS,
+            PATHS,
+            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "heading", "text")),
             JSON,
         ),
         examples=("memsyncd triage", "memsyncd triage --promote '.memories/errors.md#timeouts' --task WU-130"),
+        in_each=True,
+        lists="items",
     )
 
 
@@ -243,7 +269,12 @@ def make_profile() -> Command:
             Option("-n --limit N", "at most so many results (default 20)", field="limit"),
             Option("--include-archived", "archived sections too", field="include_archived"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
+            PATHS,
+            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "heading", "text")),
             JSON,
         ),
         examples=("memsyncd profile", "memsyncd profile --tag decision --limit 5"),
+        in_each=True,
+        lists="items",
     )

@@ -9,10 +9,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -31,9 +34,14 @@ def make_topic_list() -> Command:
             Option("--include-archived", "archived ones too", field="include_archived"),
             Option("-n --limit N", "at most so many results (default 50)", field="limit"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
+            PATHS,
+            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "path", "title", "digest", "modified_at", "fields", "worth", "salience", "accesses")),
             JSON,
         ),
         examples=("memsyncd topic list", "memsyncd topic list .memories/services --sort recency"),
+        in_each=True,
+        lists="topics",
     )
 
 
@@ -204,9 +212,11 @@ def make_topic_history() -> Command:
             Option("-n --limit N", "at most so many results (default 50)", field="limit"),
             Option("--before N", "only values of revisions older than this one", field="before"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            make_format(("at", "text", "is_current", "revision", "change_set", "recorded_at", "client", "command")),
             JSON,
         ),
         examples=("memsyncd topic history auth-service Status",),
+        lists="values",
     )
 
 

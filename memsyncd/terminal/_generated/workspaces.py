@@ -9,10 +9,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -60,9 +63,12 @@ def make_discover() -> Command:
         options=(
             Option("--add", "add the named places, or all, after a question"),
             Option("-y --yes", "add all without asking; needed without a terminal"),
+            PATHS,
+            make_format(("name", "what", "path", "notes", "is_complete", "workspace", "refusal", "add", "command")),
             JSON,
         ),
         examples=("memsyncd discover", "memsyncd discover --add claude-code vault", "memsyncd discover --add --yes"),
+        lists="places",
     )
 
 
@@ -73,9 +79,11 @@ def make_sync() -> Command:
             Option("--full", "read and hash every note again, even if its size and times are unchanged", field="full"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--timeout-ms MS", "give up after this long; by default wait until done", field="timeout_ms"),
+            ALL,
             JSON,
         ),
         examples=("memsyncd sync", "memsyncd sync --full -w notes"),
+        in_each=True,
     )
 
 
@@ -85,7 +93,9 @@ def make_reindex() -> Command:
         options=(
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--timeout-ms MS", "give up after this long; by default wait until done", field="timeout_ms"),
+            ALL,
             JSON,
         ),
         examples=("memsyncd reindex", "memsyncd reindex -w notes"),
+        in_each=True,
     )
