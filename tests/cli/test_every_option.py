@@ -139,8 +139,8 @@ def test_an_option_takes_a_value_in_every_command_or_in_none() -> None:
     kinds: dict[str, set[bool]] = {}
     for _, option in OPTIONS:
         kinds.setdefault(option.flags[-1], set()).add(bool(option.metavar))
-    # A relation or a log is followed; a glob or a session is read only.
-    known = {"--follow", "--read-only"}
+    # A relation or a log is followed; a glob or a session is read only; a plan is shown, or done.
+    known = {"--follow", "--read-only", "--plan"}
     assert {flag for flag, found in kinds.items() if len(found) > 1} == known
 
 

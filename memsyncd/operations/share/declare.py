@@ -184,7 +184,7 @@ OPERATIONS = (
             omit=("apply", "plan"),
             help={"remote": "the address of the other repository, as git takes it"},
             extra=(
-                Extra(usage="--yes", help="do it without a question"),
+                Extra(usage="-y --yes", help="do it without a question"),
                 Extra(usage="--plan", help="only show what would be pushed"),
             ),
             action="set_up_sharing",

@@ -9,10 +9,13 @@ from memsyncd.terminal.actions import call_operation, load_action, load_parser
 from memsyncd.terminal.parser import (
     IDS,
     JSON,
+    ALL,
     JSON_LINES,
+    PATHS,
     Argument,
     Command,
     Option,
+    make_format,
     make_group,
     parse_fraction,
     parse_pair,
@@ -28,7 +31,7 @@ def make_share_init() -> Command:
         ),
         options=(
             Option("--user", "without the user-wide workspace", field="user"),
-            Option("--yes", "do it without a question"),
+            Option("-y --yes", "do it without a question"),
             Option("--plan", "only show what would be pushed"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
@@ -71,9 +74,11 @@ def make_share_status() -> Command:
         options=(
             Option("--user", "without the user-wide workspace", field="user"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
             JSON,
         ),
         examples=("memsyncd share status",),
+        in_each=True,
     )
 
 
@@ -112,9 +117,11 @@ def make_share_log() -> Command:
             Option("--user", "without the user-wide workspace", field="user"),
             Option("-n --limit N", "at most so many results (default 20)", field="limit"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
+            ALL,
             JSON,
         ),
         examples=("memsyncd share log -n 5",),
+        in_each=True,
     )
 
 
