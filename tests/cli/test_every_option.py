@@ -176,6 +176,8 @@ def test_a_command_reads_only_what_some_command_declares() -> None:
 # Other words than those from `ARGUMENTS` for a command, or for a command with one option: an option
 # may need another option, or exclude an argument.
 WORDS = {
+    "choose": "a.md#b --keep this",
+    "choose --keep": "a.md#b",
     "get": "a.md",
     "search": "redis",
     "context": "redis",

@@ -170,7 +170,7 @@ OPERATIONS = (
         command=Command(
             words="log agents",
             summary="list what hooks and tools gave to agents, and what agents wrote",
-            usages={"since": "--since TIME", "before": "--before ID"},
+            usages={"since": "--since TIME", "before": "--before N"},
             help={"limit": "the last N answers (default 20)"},
             extra=(Extra(usage="-f --follow", help="go on with new answers, until Ctrl-C"),),
             action="show_agent_log",

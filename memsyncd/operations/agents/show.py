@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from memsyncd.terminal.actions import send
-from memsyncd.terminal.format import pad, render_lines, truncate
+from memsyncd.terminal.format import render_lines, truncate
 from memsyncd.terminal.terminal import clean_line, clean_values
+from memsyncd.terminal.wrap import pad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
