@@ -2,12 +2,11 @@
 
 import { badges, command, count, empty, fill, h, makeChoice, nameSection } from "./dom.js";
 import { View } from "./view.js";
-import { archive, cleanUp } from "./write.js";
+import { archive, archiveLow, cleanUp } from "./write.js";
 
 // A search joins neighbours in a note that state no metadata of their own into one hit.
 const STEP = 50;
 const MOST = 200;
-const TIERS = ["hot", "warm", "cold"];
 const WORDS = { hot: "High", warm: "Middle", cold: "Low" };
 
 export class DecayView extends View {
@@ -15,9 +14,6 @@ export class DecayView extends View {
     super();
     this.tiers = h("div", { class: "chips" });
     this.body = h("div");
-    /** Numbers of sections by tier; they arrive after the list. @type {Map<string, number>} */
-    this.sizes = new Map();
-    this.sizesOf = "";
   }
 
   connectedCallback() {
@@ -28,37 +24,15 @@ export class DecayView extends View {
   async read(signal) {
     const { tier = "", n = "" } = this.place.values;
     const limit = Number(n) || STEP;
-    this.showTiers(tier);
-    const found = await this.ask("search", { query: "", sort: "worth", explain: true, limit, filters: { tier: tier ? [tier] : TIERS }, timeout_ms: 10_000 }, signal);
+    fill(this.tiers, makeChoice("Groups by worth", [{ label: "Highest first", href: this.href("decay"), isChosen: !tier },
+      ...Object.entries(WORDS).map(([name, label]) => ({ label, href: this.href("decay", { tier: name }), isChosen: tier === name }))]),
+    h("button", { type: "button", onclick: () => void archiveLow(this) }, "Archive what has little worth…"), h("button", { type: "button", onclick: () => void cleanUp(this) }, "Archive what is past its time…"));
+    // Without a group, a large vault answers at once; a group weighs every section. A search wants a filter.
+    const filters = tier ? { tier: [tier] } : { include_expired: true };
+    const found = await this.ask("search", { query: "", sort: "worth", explain: true, limit, filters, timeout_ms: 10_000 }, signal);
     fill(this.body, found.hits.length ? h("ol", { class: "list" }, found.hits.map((/** @type {any} */ hit) => this.makeRow(hit)),
       found.hits.length === limit && limit < MOST && h("li", {}, h("a", { class: "button", href: this.href("decay", { tier, n: MOST }) }, `First ${MOST}`)))
       : empty(tier ? "No passage is in this group." : "Nothing is worth anything yet.", h("p", {}, "Every section of a note has a worth. Write a note, and it stands here.")));
-    // The counts weigh every section of a large vault, so the list does not wait for them.
-    void this.count(signal);
-  }
-
-  /** @param {AbortSignal} signal */
-  async count(signal) {
-    const { workspace } = this.place;
-    try {
-      for (const name of TIERS) {
-        const counted = await this.ask("stats", { by: [], filters: { tier: [name] } }, signal);
-        if (workspace !== this.place.workspace) return;
-        this.sizes.set(name, counted.sections);
-      }
-    } catch {
-      return;
-    }
-    this.sizesOf = workspace;
-    this.showTiers(this.place.values.tier ?? "");
-  }
-
-  /** @param {string} tier */
-  showTiers(tier) {
-    const size = (/** @type {string} */ name) => (this.sizesOf === this.place.workspace ? ` (${(this.sizes.get(name) ?? 0).toLocaleString()})` : "");
-    fill(this.tiers, makeChoice("Groups by worth", [{ label: "All", href: this.href("decay"), isChosen: !tier },
-      ...Object.entries(WORDS).map(([name, label]) => ({ label: `${label}${size(name)}`, href: this.href("decay", { tier: name }), isChosen: tier === name }))]),
-    h("button", { type: "button", onclick: () => void cleanUp(this) }, "Archive what is past its time…"));
   }
 
   /** @param {any} hit */

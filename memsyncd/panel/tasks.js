@@ -65,7 +65,7 @@ export class TasksView extends View {
   /** The first blocked and the last finished sections of all tasks. @param {Set<string>} isReady @param {AbortSignal} signal @returns {Promise<any[][]>} */
   async readAll(isReady, signal) {
     const find = async (/** @type {Record<string, unknown>} */ filters) => {
-      const found = await this.ask("search", { query: "", filters: { has: ["task"], ...filters }, sort: "recency", limit: FEW }, signal);
+      const found = await this.ask("search", { query: "", filters: { has: ["task"], ...filters }, limit: FEW, ...(filters.status === DONE ? { sort: "recency" } : {}) }, signal);
       return found.hits.map((/** @type {any} */ hit) => ({ ...hit, text: hit.snippet }));
     };
     const [blocked, done] = await Promise.all([find({ status: ["blocked"] }), find({ status: DONE, include_archived: true })]);

@@ -10,6 +10,8 @@ import { report } from "./view.js";
 const CLIENT = "panel";
 /** How long a change can be undone from its message; the history undoes it later, too. */
 const UNDO_MS = 30_000;
+/** The most memories of a plan that a question names. */
+const SHOWN = 10;
 const TAGS = ["decision", "convention", "pattern", "pitfall", "interface", "invariant", "faq"];
 
 /** Return the path by which the memory tool names a note. @param {View} view @param {string} path */
@@ -242,9 +244,14 @@ export async function archive(view, name, what = "section") {
     "archived", "Archive? Searches leave it out then", "Archive");
 }
 
+/** Archive the memories with the lowest worth, after their plan was shown. @param {View} view */
+export async function archiveLow(view) {
+  await carryOutPlan(view, "archive", {}, "archived", "Archive what has little worth? Searches leave it out then", "Archive");
+}
+
 /** Archive the memories whose time is over, after their plan was shown. @param {View} view */
 export async function cleanUp(view) {
-  await carryOutPlan(view, "cleanup", {}, "archived", "Archive what is past its time", "Archive");
+  await carryOutPlan(view, "cleanup", {}, "archived", "Archive what is past its time? Searches leave it out then", "Archive");
 }
 
 /** Set a section's status to done. @param {View} view @param {string} anchor */
@@ -303,13 +310,13 @@ export async function restore(view, path) {
 async function carryOutPlan(view, method, chosen, done, title, label) {
   try {
     const plan = await view.ask(method, { ...chosen, apply: false, client: CLIENT });
-    const skipped = plan.skipped.map((/** @type {any} */ one) => h("li", {}, `${nameSection(one)}: ${one.reason}`));
+    const skipped = plan.skipped.slice(0, SHOWN).map((/** @type {any} */ one) => h("li", {}, `${nameSection(one)}: ${one.reason}`));
     if (!plan[done].length) {
       report(new RpcError(`nothing is to be ${done}: ${plan.skipped[0]?.reason ?? "it is so already"}`, {}));
       return;
     }
-    const items = plan[done].map((/** @type {any} */ one) => h("li", {}, nameSection(one)));
-    const data = await ask(title, [h("ul", {}, items), skipped.length ? h("ul", { class: "quiet" }, skipped) : null], label);
+    const items = plan[done].slice(0, SHOWN).map((/** @type {any} */ one) => h("li", {}, nameSection(one))), left = plan[`n_${done}`] - items.length;
+    const data = await ask(title, [h("ul", {}, items, left > 0 && h("li", {}, `and ${left.toLocaleString()} more`)), skipped.length ? h("p", { class: "quiet" }, `${plan.n_skipped.toLocaleString()} stay:`) : null, skipped.length ? h("ul", { class: "quiet" }, skipped) : null], label);
     if (!data) return;
     const carriedOut = await view.ask(method, { ...chosen, apply: true, plan: plan.plan, client: CLIENT });
     offerUndo(view, done, carriedOut.change_set);
