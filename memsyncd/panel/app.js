@@ -276,7 +276,7 @@ listen({
   status(event) {
     showWorkspaces(event.workspaces);
     const view = currentView();
-    if (view?.isPolled) void view.reload();
+    if (view?.isPolled && !view.hasAttribute("aria-busy")) void view.reload();
   },
   online(is) {
     const isBack = is && !isOnline;

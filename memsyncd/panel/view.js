@@ -64,6 +64,8 @@ export class View extends HTMLElement {
     this.reading = null;
     /** True if no event tells of changes in this view: the page reads it again every few seconds. */
     this.isPolled = false;
+    /** True if the index has changed since the reading began. */
+    this.isStale = false;
     this.failure = h("p", { class: "error failure", role: "alert", hidden: true });
   }
 
@@ -75,6 +77,7 @@ export class View extends HTMLElement {
 
   /** Read again and show the answer; an earlier reading is cancelled. */
   async reload() {
+    this.isStale = false;
     this.reading?.abort();
     const reading = new AbortController();
     this.reading = reading;
@@ -86,6 +89,7 @@ export class View extends HTMLElement {
       if (!reading.signal.aborted) this.fail(error);
     } finally {
       if (this.reading === reading) this.removeAttribute("aria-busy");
+      if (this.reading === reading && this.isStale) void this.reload();
     }
   }
 
@@ -103,7 +107,9 @@ export class View extends HTMLElement {
 
   /** The index has changed. @param {{paths: string[], workspace: string}} _changed */
   changed(_changed) {
-    void this.reload();
+    // If each of many changes began anew, the view would be empty until the last one.
+    if (this.hasAttribute("aria-busy")) this.isStale = true;
+    else void this.reload();
   }
 
   /** Show an error above the earlier answer. @param {unknown} error */
