@@ -738,17 +738,20 @@ class GeneratedMethods(Closing):
         self,
         target: str | None = None,
         *,
+        writer: str | None = None,
         limit: int = 20,
         before: int | None = None,
     ) -> list[types.RevisionInfo]:
         """List the changes of notes with time and writer.
 
         `target`: A section, `path#heading`, or a note.
+        `writer`: Only changes by this writer; empty for changes by other programs.
         `limit`: At most so many results.
         `before`: Only revisions older than this one.
         """
         params: dict[str, Any] = {
             **read_target(target),
+            "writer": writer,
             "limit": limit,
             "before": before,
         }

@@ -94,12 +94,17 @@ def open_history(workspace: Workspace, config: Config, clock: Clock) -> History:
 
 
 def iter_revisions(
-    history: History, target: Target, *, before: int | None = None, revision: int | None = None
+    history: History,
+    target: Target,
+    *,
+    before: int | None = None,
+    revision: int | None = None,
+    writer: str | None = None,
 ) -> Iterator[Revision]:
     """Yield the revisions of a target, newest first; a page is read at a time."""
     while True:
         page = history.find_revisions(
-            path=target.path, revision=revision, before=before, limit=PAGE
+            path=target.path, revision=revision, before=before, writer=writer, limit=PAGE
         )
         yield from page
         if len(page) < PAGE:

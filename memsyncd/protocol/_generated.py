@@ -1141,6 +1141,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'anchor': 'A section: `path#heading`.',
         'path': 'A note, or a folder with all its notes. Without `anchor` and `path`, the whole workspace is listed.',
+        'writer': 'Only changes by this writer; empty for changes by other programs.',
         'limit': 'At most so many results.',
         'before': 'Only revisions older than this one.',
     },

@@ -405,6 +405,7 @@ class History:
         change_set: int | None = None,
         revision: int | None = None,
         before: int | None = None,
+        writer: str | None = None,
         limit: int = 20,
     ) -> list[Revision]:
         """Return settled revisions that meet every argument that is not None, newest first.
@@ -417,6 +418,7 @@ class History:
             "revisions.id < :before": before,
             "change_set = :change_set": change_set,
             "revisions.id = :revision": revision,
+            "client = :writer": writer,
         }
         conditions = (test for test, value in tests.items() if value is not None)
         where = " AND ".join(["state = 'done'", *conditions])
@@ -426,6 +428,7 @@ class History:
             "change_set": change_set,
             "revision": revision,
             "before": before,
+            "writer": writer,
             "limit": limit,
             "end": _END,
         }

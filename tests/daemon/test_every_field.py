@@ -355,6 +355,7 @@ CHANGES: dict[tuple[str, str], Any] = {
     ("history", "anchor"): ERROR,
     ("history", "path"): REDIS,
     ("history", "before"): 2,
+    ("history", "writer"): "nobody",
     ("history.purge", "anchor"): With(LOG + "#log/status"),
     ("history.purge", "revision"): 999,
     ("history.purge", "containing"): "nothing has this",

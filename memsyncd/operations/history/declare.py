@@ -8,6 +8,7 @@ import msgspec
 
 from memsyncd.errors import ConfirmationNeeded
 from memsyncd.operations.fields import (
+    ClientName,
     Limit,
     Place,
     Result,
@@ -37,6 +38,8 @@ class HistoryParams(WorkspaceParams, frozen=True, kw_only=True):
     path: Place | None = None
     """A note, or a folder with all its notes. Without `anchor` and `path`, the whole workspace is
     listed."""
+    writer: ClientName | None = None
+    """Only changes by this writer; empty for changes by other programs."""
     limit: Limit = 20
     before: RevisionId | None = None
     """Only revisions older than this one."""
@@ -214,6 +217,7 @@ OPERATIONS = (
             usages={"before": "--before N"},
             help={
                 "limit": "at most N revisions (default 20)",
+                "writer": "only changes by this writer; '' for other programs",
                 "before": "only revisions older than N",
             },
             prepare="find_target",

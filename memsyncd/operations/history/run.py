@@ -73,24 +73,32 @@ def list_revisions(
     *,
     limit: int,
     before: int | None = None,
+    writer: str | None = None,
 ) -> Job[list[RevisionInfo]]:
-    """List the newest `limit` revisions that are older than `before`.
+    """List the newest `limit` revisions that are older than `before`, of all writers or of one.
 
     Raises BadRequest if no history is kept, and NoteNotFound if there is neither a revision nor
     such a section, note or folder.
     """
     history = open_history(workspace, config, clock)
-    revisions = yield from _find_revisions(history, target, limit=limit, before=before)
+    revisions = yield from _find_revisions(
+        history, target, limit=limit, before=before, writer=writer
+    )
     if not revisions and before is None and target.path is not None:
         require_place(workspace, target.path, target.heading)
     return [make_revision_info(revision) for revision in revisions]
 
 
 def _find_revisions(
-    history: StoredHistory, target: Target, *, limit: int, before: int | None = None
+    history: StoredHistory,
+    target: Target,
+    *,
+    limit: int,
+    before: int | None = None,
+    writer: str | None = None,
 ) -> Job[list[Revision]]:
     revisions: list[Revision] = []
-    for revision in iter_revisions(history, target, before=before):
+    for revision in iter_revisions(history, target, before=before, writer=writer):
         if target.heading is None or _changes_section(history, revision, target.heading):
             revisions.append(revision)
         if len(revisions) == limit:
@@ -336,7 +344,13 @@ def _contains(scope: Scope, path: str, searched: bytes) -> bool:
 
 async def list_changes(call: Call, params: HistoryParams) -> History:
     target = parse_target(params, call.workspace.scope.memory_dir)
-    job = partial(list_revisions, target=target, limit=params.limit, before=params.before)
+    job = partial(
+        list_revisions,
+        target=target,
+        limit=params.limit,
+        before=params.before,
+        writer=params.writer,
+    )
     return History(workspace=call.workspace.id, revisions=await call.run_job(job))
 
 

@@ -48,6 +48,7 @@ def make_history() -> Command:
             Argument("target", "[ANCHOR|PATH]", "a section, a note or a folder; by default the whole workspace"),
         ),
         options=(
+            Option("--writer TEXT", "only changes by this writer; '' for other programs", field="writer"),
             Option("-n --limit N", "at most N revisions (default 20)", field="limit"),
             Option("--before N", "only revisions older than N", field="before"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
