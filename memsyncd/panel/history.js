@@ -10,6 +10,8 @@ const MOST = 200;
 const REACH = 100;
 /** The command in the history for a note that memsyncd saw for the first time. */
 const FIRST_SEEN = "first_seen";
+/** Every program but memsyncd, in the choice of a writer. */
+const OTHERS = "another program";
 /** The acts of the history in words. @type {Record<string, string>} */
 const ACTS = {
   first_seen: "First seen:", "note.add": "Remembered in", "note.add_many": "Remembered in", create: "Wrote", str_replace: "Edited", insert: "Edited", delete: "Deleted", rename: "Moved", undo: "Undid a change of",
@@ -25,6 +27,9 @@ export class HistoryView extends View {
     super();
     this.timeline = h("ol", { class: "timeline" });
     this.change = h("section", { class: "change", "aria-live": "polite" });
+    this.writer = h("select", { "aria-label": "Only changes of this writer", onchange: () => this.filterBy() });
+    /** @type {Set<string>} */
+    this.writers = new Set([OTHERS]);
     /** @type {HTMLElement | null} */
     this.filter = null;
     /** @type {HTMLElement | null} */
@@ -37,22 +42,26 @@ export class HistoryView extends View {
 
   connectedCallback() {
     if (this.firstChild) return;
-    this.filter = h("form", { class: "tools" }, this.wanted, h("button", { type: "submit", class: "hidden", tabindex: -1 }, "Show"));
+    this.filter = h("form", { class: "tools" }, this.wanted, h("label", {}, "by", this.writer), h("button", { type: "submit", class: "hidden", tabindex: -1 }, "Show"));
     this.filter.addEventListener("submit", (event) => {
       event.preventDefault();
-      location.hash = this.href("history", { path: this.wanted.value.trim() });
+      this.filterBy();
     });
     this.frame = h("div", { class: "past" }, h("section", {}, this.filter, this.timeline), this.change);
     fill(this, this.frame);
   }
 
+  filterBy() {
+    location.hash = this.href("history", { path: this.wanted.value.trim(), by: this.writer.value });
+  }
+
   /** @param {AbortSignal} signal */
   async read(signal) {
-    const { path, revision } = this.place.values;
+    const { path, revision, by } = this.place.values;
     // Pages that were read stay; only a new place begins with one page.
-    const place = `${this.place.workspace} ${path ?? ""}`;
+    const place = `${this.place.workspace} ${path ?? ""} ${by ?? ""}`;
     const limit = place === this.listedPlace ? Math.min(MOST, Math.max(PAGE, this.revisions.length)) : PAGE;
-    const found = await this.ask("history", { limit, ...(path ? { path } : {}) }, signal);
+    const found = await this.ask("history", { limit, ...this.readFilter() }, signal);
     const last = found.revisions.at(-1)?.revision ?? 0;
     const older = place === this.listedPlace ? this.revisions.filter((one) => one.revision < last) : [];
     this.revisions = [...found.revisions, ...older];
@@ -61,18 +70,33 @@ export class HistoryView extends View {
     const chosen = revision ? Number(revision) : this.revisions[0]?.revision;
     if (document.activeElement !== this.wanted) this.wanted.value = path ?? "";
     this.frame?.toggleAttribute("data-chosen", Boolean(revision));
-    if (this.filter) this.filter.hidden = !path && !this.revisions.length;
+    if (this.filter) this.filter.hidden = !path && !by && !this.revisions.length;
     if (chosen) await this.showChange(chosen, signal);
     else fill(this.change, empty("No change was recorded yet.", h("p", {}, "Every change of a note appears here, whoever makes it: you, an agent, or an editor. Each shows both texts and can be undone."),
       h("p", {}, "In a terminal: ", command("memsyncd history"))));
   }
 
+  /** The note or folder, and the writer, whose changes are listed. */
+  readFilter() {
+    const { path, by } = this.place.values;
+    return { ...(path ? { path } : {}), ...(by ? { writer: by === OTHERS ? "" : by } : {}) };
+  }
+
+  /** Offer the writers of the changes that were read. */
+  showWriters() {
+    const { by = "" } = this.place.values;
+    for (const one of this.revisions) this.writers.add(one.client || OTHERS);
+    if (by) this.writers.add(by);
+    fill(this.writer, h("option", { value: "" }, "everybody"), [...this.writers].map((name) => h("option", { value: name, selected: name === by }, name)));
+  }
+
   /** @param {boolean} hasMore */
   showTimeline(hasMore) {
-    const { path } = this.place.values;
+    const { path, by } = this.place.values;
+    this.showWriters();
     const shown = Number(this.place.values.revision ?? this.revisions[0]?.revision ?? 0);
     const makeEntry = (/** @type {any} */ one) => h("a", {
-      class: "entry", href: this.href("history", { path, revision: one.revision }), "aria-current": one.revision === shown ? "true" : null, title: one.path,
+      class: "entry", href: this.href("history", { path, by, revision: one.revision }), "aria-current": one.revision === shown ? "true" : null, title: one.path,
     }, describe(one));
     // The changes of one step are one entry.
     /** @type {any[][]} */
@@ -90,14 +114,13 @@ export class HistoryView extends View {
         others.length > 0 && h("details", { open: others.some((one) => one.revision === shown) }, h("summary", { "aria-label": `${count(others.length, "more note")} of step ${first.change_set}` }, `and ${count(others.length, "more note")}`), h("ul", {}, others.map((one) => h("li", {}, makeEntry(one))))))];
     });
     const more = h("button", { type: "button", onclick: () => this.readMore() }, "Older changes");
-    fill(this.timeline, path && h("li", {}, h("a", { class: "chip", "aria-current": "true", href: this.href("history"), "aria-label": "Show the changes of all notes" }, `only ${path} ×`)),
+    fill(this.timeline, path && h("li", {}, h("a", { class: "chip", "aria-current": "true", href: this.href("history", { by }), "aria-label": "Show the changes of all notes" }, `only ${path} ×`)),
       items, hasMore && h("li", {}, more));
   }
 
   async readMore() {
-    const { path } = this.place.values;
     try {
-      const found = await this.ask("history", { limit: PAGE, before: this.revisions.at(-1).revision, ...(path ? { path } : {}) });
+      const found = await this.ask("history", { limit: PAGE, before: this.revisions.at(-1).revision, ...this.readFilter() });
       this.revisions.push(...found.revisions);
       this.showTimeline(found.revisions.length === PAGE);
     } catch (error) {
@@ -117,12 +140,12 @@ export class HistoryView extends View {
     // Changes of other programs that memsyncd found at the same time are no single action.
     const undoAll = together.length > 1 && together[0].client && h("button", { type: "button", onclick: () => this.undo({ change_set: info.change_set }, `${count(together.length, "note")} get their texts from before this step.`, true) }, `Undo all ${together.length} changes of this step…`);
     const isFirst = info?.command === FIRST_SEEN;
-    fill(this.change, h("a", { class: "button plain back", href: this.href("history", { path: this.place.values.path }) }, "‹ all changes"), h("h2", {}, h("a", { class: "entry", href: this.noteHref(found.path) }, name)),
+    fill(this.change, h("a", { class: "button plain back", href: this.href("history", { ...this.place.values, revision: "" }) }, "‹ all changes"), h("h2", {}, h("a", { class: "entry", href: this.noteHref(found.path) }, name)),
       h("p", { class: "quiet small" }, h("code", {}, found.path), info && [" · ", when(info.at), isFirst ? " · first seen" : ` · ${act(info).toLowerCase().replace(/ (in|to|of|a change of)$/, "")} by ${info.client || "another program"} · step ${info.change_set}`]),
       isFirst ? h("p", { class: "quiet" }, "The note was there when memsyncd first saw it, so there is no change to undo.")
         : info?.is_kept !== false ? h("p", { class: "tools" }, undo, undoAll, command(`memsyncd undo ${revision}`)) : h("p", { class: "quiet" }, "The texts of this change are no longer kept."),
       together.length > 1 && h("details", {}, h("summary", {}, "Changed in the same step"), h("ul", { class: "list" }, together.map((/** @type {any} */ one) =>
-        h("li", {}, h("a", { href: this.href("history", { path: this.place.values.path, revision: one.revision }) }, one.path))))), info?.old_path && !found.diff ? h("p", {}, "Only its place has changed: ", h("code", {}, info.old_path), " is now ", h("code", {}, info.path), ".") : makeDiff(found.diff, isDeleting || found.new_digest === null));
+        h("li", {}, h("a", { href: this.href("history", { ...this.place.values, revision: one.revision }) }, one.path))))), info?.old_path && !found.diff ? h("p", {}, "Only its place has changed: ", h("code", {}, info.old_path), " is now ", h("code", {}, info.path), ".") : makeDiff(found.diff, isDeleting || found.new_digest === null));
   }
 
   /** Undo after a question. @param {{revision?: number, change_set?: number, confirm?: boolean}} what @param {string} effect @param {boolean} isDeleting */
@@ -153,7 +176,7 @@ function describe(one) {
 
 /** @param {any} one A revision. */
 function writer(one) {
-  return one.command === FIRST_SEEN ? "" : one.client || "another program";
+  return one.command === FIRST_SEEN ? "" : one.client || OTHERS;
 }
 
 /** Show a unified diff with both texts side by side, or the only text. @param {string} diff @param {boolean} isOne */

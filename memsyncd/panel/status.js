@@ -1,6 +1,6 @@
 // The state of the workspaces, and for developers the daemon's counters and the end of its log.
 
-import { bytes, count, fill, h, table, when } from "./dom.js";
+import { bytes, command, count, fill, h, table, when } from "./dom.js";
 import { call } from "./rpc.js";
 import { makeHref, report, View } from "./view.js";
 
@@ -12,13 +12,14 @@ export class StatusView extends View {
     super();
     this.isPolled = true;
     this.workspaces = h("section");
+    this.agents = h("section");
     this.daemon = h("section");
     this.details = h("div");
     this.developers = h("details", { ontoggle: () => void this.reload() }, h("summary", {}, "For developers: requests, log, paths"), this.details);
   }
 
   connectedCallback() {
-    if (!this.firstChild) fill(this, this.workspaces, this.daemon, this.developers);
+    if (!this.firstChild) fill(this, this.workspaces, this.agents, this.daemon, this.developers);
   }
 
   hasSelection() {
@@ -47,6 +48,8 @@ export class StatusView extends View {
     const meaning = new Map(semantic.workspaces.map((/** @type {any} */ workspace) => [workspace.name, workspace.semantic]));
     fill(this.workspaces, h("h2", {}, "Workspaces"), status.workspaces.map((/** @type {any} */ workspace) => this.makeWorkspace(workspace, meaning.get(workspace.name))),
       h("p", { class: "tools" }, h("a", { class: "button main", href: makeHref("start", this.place.workspace) }, "Watch another folder…")));
+    fill(this.agents, h("h2", {}, "Agents"), status.agents.length ? h("dl", { class: "facts" }, status.agents.map((/** @type {any} */ agent) => fact(agent.name, when(agent.last_call_at))))
+      : h("p", { class: "quiet" }, "No agent has called since the daemon has started. Connect the agents of this machine: ", command("memsyncd integrate")));
     fill(this.daemon, h("h2", {}, "Daemon"), h("dl", { class: "facts" }, fact("Version", status.version), fact("Running since", when(Date.now() / 1000 - status.uptime_s)), fact("Memory", bytes(status.rss_bytes)),
       fact("Clients", status.clients), fact("Requests", `${status.requests.toLocaleString()}, ${status.failed_requests.toLocaleString()} failed`),
       fact("Search by meaning", semantic.enabled ? `on${semantic.process ? `, ${bytes(semantic.process.rss_bytes)} of memory` : ""}` : `off${semantic.workspaces[0]?.semantic.reason ? `: ${semantic.workspaces[0].semantic.reason}` : ""}`)),

@@ -602,8 +602,11 @@ def test_a_change_is_undone_in_the_history(place: Place, open_panel: Callable[..
     place.client.call("note.add", workspace=place.id, content="To be undone.", note="extra.md")
     panel = open_panel(place)
     panel.show("history")
-    panel.wait_text("Remembered in extra")
     page = panel.page
+    page.get_by_label("Only changes of this writer").select_option("another program")
+    panel.wait_text("No change was recorded yet")
+    page.get_by_label("Only changes of this writer").select_option("everybody")
+    panel.wait_text("Remembered in extra")
     page.get_by_role("button", name="Undo: delete the file").wait_for()
     page.keyboard.press("u")
     page.get_by_role("dialog").get_by_text("extra.md is deleted").wait_for()
