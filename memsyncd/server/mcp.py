@@ -420,7 +420,7 @@ class McpConnection:
         """Return whose answers the connection's are. The session is the one that a hook names, on
         this connection or in the same process, else the session that the model has named.
         """
-        own = self._own.list_names(self._session.client, None)
+        own = self._own.names
         client = client or name_agent(self._session.client) or self._session.name
         session = session_id or (self._own.hook_session or ("", ""))[1]
         session = session or self._hook_sessions.find_by_host(self._host)
