@@ -1,18 +1,26 @@
 // What agents got from hooks and tools, session by session: sections with their tokens, what was
 // written, and what was left out.
 
-import { count, fill, h, when } from "./dom.js";
+import { command, count, empty, fill, h, nameAnchor, nameSection, quote, when } from "./dom.js";
 import { report, View } from "./view.js";
 
 const PAGE = 50;
 const MOST = 200;
+/** The calls of hooks in words; a tool is called by its name. @type {Record<string, string>} */
+const CALLS = { "session-start": "Start of the session", "user-prompt": "Prompt", prompt: "Prompt of the client", resource: "Note as a resource" };
+/** Why a section was left out, in words. @type {Record<string, string>} */
+const REASONS = { "given before": "the session has it already", "no room": "no room", repeated: "the same text is there already", "ranked lower": "ranked below all others" };
+const DAY = new Intl.DateTimeFormat(undefined, { weekday: "long", year: "numeric", month: "long", day: "numeric" });
+const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 export class AgentsView extends View {
   constructor() {
     super();
     this.isPolled = true;
     this.sessions = h("ol", { class: "timeline" });
-    this.answers = h("section", { class: "answers", "aria-live": "polite" });
+    this.answers = h("section", { "aria-live": "polite" });
+    this.frame = h("div", { class: "past" }, h("section", {}, this.sessions), this.answers);
     /** @type {any[]} The answers to the session that is shown, the latest first. */
     this.shown = [];
     this.shownKey = "";
@@ -20,17 +28,19 @@ export class AgentsView extends View {
   }
 
   connectedCallback() {
-    if (!this.firstChild) fill(this, h("div", { class: "past" }, h("section", {}, h("h2", {}, "Sessions"), this.sessions), this.answers));
+    if (!this.firstChild) fill(this, this.frame);
   }
 
   /** @param {AbortSignal} signal */
   async read(signal) {
     const { sessions } = await this.ask("log.agents", { limit: 1 }, signal);
-    const { client, session } = this.place.values;
-    const chosen = sessions.find((/** @type {any} */ one) => one.client === client && one.session === (session ?? "")) ?? sessions[0];
+    const { client, session = "" } = this.place.values;
+    const chosen = sessions.find((/** @type {any} */ one) => one.client === client && one.session === session) ?? sessions[0];
+    this.frame.toggleAttribute("data-chosen", Boolean(client));
     this.showSessions(sessions, chosen);
     if (!chosen) {
-      fill(this.answers, h("p", {}, "No agent was given anything yet. Connect one in a terminal: ", h("code", {}, "memsyncd integrate"), ". Then each hook and each tool that it calls is listed here, with the sections that it got."));
+      fill(this.answers, empty("No agent was given anything yet.", h("p", {}, "Each hook and each tool that an agent calls appears here: the notes that it got, with their tokens, what it wrote, and what was left out."),
+        h("p", {}, "Connect an agent in a terminal: ", command("memsyncd integrate"))));
       return;
     }
     const key = `${this.place.workspace} ${chosen.client} ${chosen.session}`;
@@ -52,46 +62,50 @@ export class AgentsView extends View {
 
   /** @param {any[]} sessions @param {any} chosen */
   showSessions(sessions, chosen) {
-    fill(this.sessions, sessions.map((one) => h("li", {},
-      h("a", {
-        class: "entry", href: this.href("agents", { client: one.client, session: one.session }), "aria-current": one === chosen ? "true" : null,
-        "aria-label": `${nameAgent(one)}, session ${one.session || "without a name"}`,
-      }, nameAgent(one)),
-      h("p", { class: "quiet" }, when(one.last_at), ` · ${count(one.answers, "answer")}, ${count(one.tokens, "token")}`, one.writes > 0 && `, wrote ${count(one.writes, "time")}`,
-        h("br"), h("code", {}, one.session || "no session")))));
+    let day = "";
+    fill(this.sessions, sessions.flatMap((one) => {
+      const before = day;
+      day = DAY.format(one.last_at * 1000);
+      return [day !== before && h("li", { class: "day" }, day), h("li", {},
+        h("a", {
+          class: "entry", href: this.href("agents", { client: one.client, session: one.session }), "aria-current": one === chosen ? "true" : null,
+          "aria-label": `${nameAgent(one)}, session ${one.session || "without a name"}`, title: one.session,
+        }, nameAgent(one)),
+        h("p", { class: "quiet" }, `${TIME.format(one.last_at * 1000)} · ${count(one.answers, "answer")}, ${count(one.tokens, "token")}`, one.writes > 0 && ` · wrote ${one.writes}×`))];
+    }));
   }
 
   /** @param {any} chosen */
   showAnswers(chosen) {
     const more = h("button", { type: "button", onclick: () => this.readMore(chosen) }, "Older answers");
-    fill(this.answers, h("h2", {}, nameAgent(chosen)),
-      h("p", { class: "quiet" }, "Session ", h("code", {}, chosen.session || "without a name"), ", from ", when(chosen.first_at), " to ", when(chosen.last_at), ". The latest answer is on top."),
-      h("ol", { class: "timeline" }, this.shown.map((one) => this.showAnswer(one)), this.hasMore && h("li", {}, more)));
+    const words = ["memsyncd log agents --agent", quote(chosen.client), ...(chosen.session ? ["--session", quote(chosen.session)] : [])].join(" ");
+    fill(this.answers, h("a", { class: "button plain back", href: this.href("agents") }, "‹ all sessions"), h("h2", {}, nameAgent(chosen)),
+      h("p", { class: "quiet small" }, "Session ", h("code", {}, chosen.session || "without a name"), " · began ", when(chosen.first_at), " · last answer ", when(chosen.last_at)),
+      h("p", { class: "tools" }, command(words)),
+      h("ol", { class: "list" }, this.shown.map((one) => this.showAnswer(one))), this.hasMore && h("p", {}, more));
   }
 
   /** @param {any} answer */
   showAnswer(answer) {
-    const list = (/** @type {string} */ act) => answer.sections.filter((/** @type {any} */ one) => one.act === act);
-    const [given, written, left] = [list("given"), list("written"), list("left out")];
-    const counts = Object.entries(answer.left_out).map(([reason, n]) => `${Number(n).toLocaleString()} ${reason}`).join(", ");
-    return h("li", {},
-      h("h3", {}, answer.call, " ", h("span", { class: "quiet" }, clock(answer.at))),
-      h("p", { class: answer.failure ? "error" : "" }, answer.summary, answer.change_set !== null && ` · change set ${answer.change_set}`),
-      answer.query && h("p", { class: "quiet" }, `“${answer.query}”`),
-      given.length > 0 && h("ul", { class: "values" }, given.map((/** @type {any} */ one) => this.showSection(one))),
-      written.length > 0 && h("ul", { class: "values" }, written.map((/** @type {any} */ one) => this.showSection(one))),
-      answer.unlisted > 0 && h("p", { class: "quiet" }, `and ${count(answer.unlisted, "more section")}`),
-      counts && (left.length ? h("details", {}, h("summary", {}, `Left out: ${counts}`), h("ul", { class: "values" }, left.map((/** @type {any} */ one) => this.showSection(one))))
-        : h("p", { class: "quiet" }, `Left out: ${counts}`)));
+    const list = (/** @type {any[]} */ sections) => h("ul", { class: "values" }, sections.map((one) => this.showSection(one)));
+    const left = answer.sections.filter((/** @type {any} */ one) => one.act === "left out");
+    const others = answer.sections.filter((/** @type {any} */ one) => one.act !== "left out");
+    const counts = Object.entries(answer.left_out).map(([reason, n]) => `${Number(n).toLocaleString()} (${REASONS[reason] ?? reason})`).join(", ");
+    const moment = new Date(answer.at * 1000);
+    return h("li", {}, h("p", {}, h("strong", {}, CALLS[answer.call] ?? answer.call), " ", h("time", { class: "quiet small", datetime: moment.toISOString(), title: moment.toLocaleString() }, CLOCK.format(moment))),
+      h("p", { class: answer.failure ? "error" : "" }, answer.summary, answer.change_set !== null && h("span", { class: "quiet small" }, ` · step ${answer.change_set}`)),
+      answer.query && h("p", { class: "quiet" }, `“${answer.query}”`), others.length > 0 && list(others),
+      answer.unlisted > 0 && h("p", { class: "quiet small" }, `and ${count(answer.unlisted, "more section")}`),
+      counts && (left.length ? h("details", {}, h("summary", { "aria-label": `Left out at ${CLOCK.format(moment)}: ${counts}` }, `Left out: ${counts}`), list(left)) : h("p", { class: "quiet small" }, `Left out: ${counts}`)));
   }
 
   /** @param {any} section */
   showSection(section) {
-    const place = section.start_line === null ? section.anchor : `${section.path}:${section.start_line}–${section.end_line}`;
-    const name = section.heading || place;
-    const href = section.workspace ? null : this.noteHref(section.path, section.start_line);
-    const facts = [section.heading ? place : "", section.workspace ?? "", section.act === "written" ? "written" : "", section.tokens === null ? "" : count(section.tokens, "token"), section.reason].filter(Boolean);
-    return h("li", {}, href ? h("a", { class: "entry", href }, name) : name, facts.length > 0 && h("span", { class: "quiet" }, ` ${facts.join(" · ")}`));
+    const name = section.heading ? nameSection({ path: section.path, heading: section.heading.split(" › ") }) : nameAnchor(section.anchor);
+    const lines = section.start_line === null ? "" : section.start_line === section.end_line ? `line ${section.start_line}` : `lines ${section.start_line}–${section.end_line}`;
+    const facts = [section.act === "written" ? "written" : "", section.tokens === null ? "" : count(section.tokens, "token"), section.path, lines, section.workspace && `workspace ${section.workspace}`, REASONS[section.reason] ?? section.reason].filter(Boolean);
+    // The note may be gone, and a section of another workspace has its notes there.
+    return h("li", {}, section.workspace ? h("strong", {}, name) : h("a", { class: "entry", href: this.noteHref(section.path, section.start_line ?? undefined) }, name), h("span", { class: "quiet small" }, ` ${facts.join(" · ")}`));
   }
 
   /** @param {any} chosen */
@@ -110,10 +124,4 @@ export class AgentsView extends View {
 /** @param {any} one A session. */
 function nameAgent(one) {
   return one.agent === one.client ? one.client : `${one.agent} (${one.client})`;
-}
-
-/** The time of day, because the answers to a session follow each other closely. @param {number} at */
-function clock(at) {
-  const moment = new Date(at * 1000);
-  return h("time", { datetime: moment.toISOString(), title: moment.toLocaleString() }, moment.toLocaleTimeString());
 }

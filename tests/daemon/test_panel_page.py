@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from tests.daemon.conftest import Place
+from tests.daemon.test_mcp import connect
 from tests.panel import screenshots
 from tests.panel.chromium import LIMIT_MS, PROGRAM, running_browser, show_panel
 
@@ -125,6 +126,10 @@ def filled(place: Place) -> Place:
     call("note.add", workspace=place.id, content="See [[MEMORY]] and [[Nowhere]].", tags=["x"])
     call("topic.create", workspace=place.id, title="Auth service", fields={"Status": "Version 7"})
     call("signal.send", workspace=place.id, content="frozen", type="note", agents=["bob"])
+    with connect(place.home.socket_path) as agent:
+        named = {"client": "codex", "session_id": "s-1", "cwd": str(place.root)}
+        for event in ("session-start", "user-prompt"):
+            agent.use("memory_hook", event=event, prompt="where do sessions live?", **named)
     return place
 
 
@@ -617,6 +622,29 @@ def test_a_change_is_undone_in_the_history(place: Place, open_panel: Callable[..
     page.get_by_role("button", name="Undo", exact=True).click()
     panel.wait_message("undone: .memories/extra.md")
     assert not (place.root / ".memories" / "extra.md").exists()
+
+
+def test_the_agents_view_shows_what_a_session_was_given_and_goes_on(
+    filled: Place, open_panel: Callable[..., Panel]
+) -> None:
+    panel = open_panel(filled)
+    panel.show("agents")
+    page = panel.page
+    prompt, start = filled.client.call("log.agents", workspace=filled.id)["answers"]
+    shown = page.locator("memory-agents .list > li")
+    assert shown.count() == 2
+    first = shown.nth(1).inner_text()
+    assert "Start of the session" in first
+    assert start["summary"] in first
+    for section in start["sections"]:
+        assert f"{section['tokens']} tokens · {section['path']}" in first
+    page.get_by_text("Left out: ").click()
+    assert len(prompt["sections"]) == shown.first.locator("details a.entry:visible").count() > 0
+    with connect(filled.home.socket_path) as agent:
+        agent.use("memory_search", query="redis", workspace=filled.id)
+    panel.wait_text("pid ")
+    page.get_by_role("link", name="codex, session s-1").click()
+    panel.wait_text("Start of the session")
 
 
 def test_an_undo_that_deletes_another_programs_note_is_a_question(
