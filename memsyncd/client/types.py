@@ -2011,6 +2011,8 @@ class SharePlan(TypedDict):
     paths: list[str]
     n_paths: int
     bytes: int
+    # What to do besides, empty for nothing.
+    advice: str
 
 
 class ShareList(TypedDict):

@@ -1982,6 +1982,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'plan': 'Carry out only this plan, by the digest that a call without `apply` returned.',
         'is_new': 'True if the folder was, or is, no repository before.',
         'paths': 'Notes that would be committed, at most 200.',
+        'advice': 'What to do besides, empty for nothing.',
     },
     'SwitchParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

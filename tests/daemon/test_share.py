@@ -197,6 +197,7 @@ def test_a_project_that_tracks_its_notes_is_left_to_its_own_git(
     desk = make_machine("desk")
     desk.save("a.md", "# A\n")
     git(desk.root, "init", "-q")
+    assert "to .gitignore" in desk.call("share.init")["advice"]
     git(desk.root, "add", ".")
     answer = desk.share()
     assert not answer["is_applied"]
@@ -207,11 +208,17 @@ def test_a_project_that_tracks_its_notes_is_left_to_its_own_git(
         desk.now()
 
 
-def test_an_address_with_a_password_is_refused(make_machine: Callable[..., Machine]) -> None:
-    desk = make_machine("desk")
-    with pytest.raises(BadRequest):
-        desk.call("share.init", remote="https://me:hunter2@example.org/a.git", apply=True)
+def test_a_password_is_refused_and_a_missing_git_named(make_home: Callable[..., Home]) -> None:
+    home = make_home(BY_HAND)
+    home.env["PATH"] = str(home.folder)
+    desk = Machine(home, "desk", "https://me:hunter2@example.org/a.git")
+    with pytest.raises(BadRequest, match="password"):
+        desk.share()
+    desk.remote = None
+    with pytest.raises(ShareFailed, match="git is not installed"):
+        desk.share()
     assert not (desk.memories / ".git").exists()
+    desk.kill()
 
 
 def test_a_remote_that_hangs_or_is_away_delays_nobody(
@@ -308,6 +315,25 @@ def test_by_itself_and_nothing_after_off(make_machine: Callable[..., Machine]) -
     desk.call("share.switch", on=True)
     wait_until(lambda: bool(laptop.place.find("redis")), "it did not arrive")
     wait_until(lambda: bool(desk.place.find("kafka")), "it did not arrive")
+
+
+def test_a_session_of_an_agent_begins_with_what_other_machines_learned(
+    make_machine: Callable[..., Machine],
+) -> None:
+    desk, laptop = make_machine("desk"), make_machine("laptop")
+    desk.share()
+    laptop.share()
+    desk.remember("We chose Postgres.", kind="decision")
+    desk.now()
+    given = json.dumps({"cwd": str(laptop.root), "session_id": "s-1", "source": "startup"})
+
+    def is_found() -> bool:
+        laptop.place.run(
+            sys.executable, "-m", "memsyncd", "hook", "session-start", input=given.encode()
+        )
+        return bool(laptop.place.find("postgres"))
+
+    wait_until(is_found, "the session fetched nothing")
 
 
 def test_in_a_sandbox_no_daemon_is_left_behind(
@@ -498,6 +524,7 @@ class Acts:
     ("n_machines", "n_acts"),
     [
         (2, 40),
+        pytest.param(2, 200, marks=pytest.mark.soak),
         pytest.param(2, 2000, marks=pytest.mark.soak),
         pytest.param(3, 600, marks=pytest.mark.soak),
     ],

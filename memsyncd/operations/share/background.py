@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import socket
 import sys
 from collections.abc import Callable
@@ -43,13 +42,16 @@ STATE_FILE = "share.json"
 POWER_FOLDER = "/sys/class/power_supply"
 NEXT = "share"
 """The purpose of the timer."""
+MOST_SAID = 3
+SAID_S = 86_400.0
+"""The doctor and `status` tell so long what a merge has found."""
 N_THREADS = 2
 STOP_S = 0.5
 MOST_PUSHES = 5
 """How often a push is tried again because another machine was faster."""
 MOST_AHEAD_S = 300.0
 """A commit may be from so far in the future."""
-RECENT_S = 20.0
+RECENT_S = 5.0
 """A session that begins within this time after an exchange has nothing new to fetch."""
 NOTICES = (
     "share_away share_refused share_diverged share_git share_busy share_folder share_clock"
@@ -75,6 +77,8 @@ class Share:
         self.known: dict[str, KnownNote] = {}
         self.policy: object = None
         """The settings with which the notes were compared."""
+        self.n_busy = 0
+        """How often in a row the user was in the middle of something."""
         self.is_checked = False
         """True once git is known to be new enough."""
         self.network = ""
@@ -182,12 +186,10 @@ class MemorySharing:
         synced = find_synced_folder(workspace.entry.root)
         if state.on and synced:
             texts["share_folder"] = f"another service copies the repository: it is in {synced}"
-        clock = [text for text in state.said if "clock" in text]
-        rest = [text for text in state.said if text not in clock]
-        if state.on and clock:
-            texts["share_clock"] = clock[0]
-        if state.on and rest:
-            texts["share_said"] = "; ".join(rest[:3])
+        if state.on and state.clock:
+            texts["share_clock"] = state.clock
+        if state.on and state.said:
+            texts["share_said"] = "; ".join(state.said[:MOST_SAID])
         for code in NOTICES:
             workspace.set_notice(code, texts.get(code, ""))
 
@@ -230,7 +232,7 @@ class MemorySharing:
         if self._is_stopped or not share.state.on:
             return
         pace = self._workspaces.config.share
-        due_s = find_fetch_time(share.times, pace, random.random())
+        due_s = find_fetch_time(share.times, pace, os.urandom(1)[0] / 255)
         commit_s = find_commit_time(share.times, pace)
         if commit_s is not None:
             due_s = min(due_s, commit_s)
@@ -281,6 +283,7 @@ class MemorySharing:
                 self._note_failure(share, failure)
                 self.save(workspace, share)
                 raise
+            share.n_busy = 0
             if is_asking:
                 share.times.asked_s, share.times.n_failures = now_s, 0
                 state.kind = state.problem = state.hint = ""
@@ -292,12 +295,17 @@ class MemorySharing:
         state = share.state
         state.kind = str(failure.data.get("kind", "busy"))
         state.problem, state.hint = failure.message, failure.hint
+        now_s = self._clock.now_s()
         if state.kind == "busy":
-            share.times.changed_s = share.times.latest_s = self._clock.now_s()
+            share.n_busy += 1
+            pace = self._workspaces.config.share
+            # The user may take long to end a merge.
+            wait_s = min((share.n_busy - 1) * pace.quiet_s, pace.fetch_s)
+            share.times.changed_s = share.times.latest_s = now_s + wait_s
             return
-        share.times.asked_s = self._clock.now_s()
+        share.times.asked_s = now_s
         share.times.n_failures += 1
-        if state.failed_since is None:
+        if state.failed_since is None and state.kind in ("unreachable", "refused"):
             state.failed_since = self._clock.wall_s()
 
     async def _exchange(
@@ -399,13 +407,16 @@ class MemorySharing:
         assert snapshot is not None, "the notes were compared before"
         theirs = await self.call(workspace, partial(repository.fetch, head.branch))
         state.fetched_at = self._clock.wall_s()
-        if not theirs:
+        if self._clock.wall_s() - state.said_at > SAID_S:
+            state.said = []
+        if theirs in ("", head.commit):
+            state.seen = theirs or state.seen
             return head
         plan = await self.call(
             workspace,
             partial(plan_merge, repository, workspace, state, head, theirs, snapshot, who),
         )
-        state.said = await self._check_clock(workspace, repository, theirs)
+        state.clock = await self._check_clock(workspace, repository, theirs)
         if plan is None:
             state.seen = theirs
             return head
@@ -413,23 +424,22 @@ class MemorySharing:
         move = partial(repository.move, head.branch, plan.commit, head.commit)
         await self.call(workspace, move)
         state.seen, state.unwritten = theirs, plan.unwritten
-        state.said = [*plan.said, *state.said]
+        if plan.said:
+            state.said, state.said_at = [*plan.said], self._clock.wall_s()
         head = msgspec.structs.replace(head, commit=plan.commit)
         self.save(workspace, share)
         await self._compare(workspace, share, repository, head)
         return head
 
-    async def _check_clock(
-        self, workspace: Workspace, repository: Repository, theirs: str
-    ) -> list[str]:
+    async def _check_clock(self, workspace: Workspace, repository: Repository, theirs: str) -> str:
         """Tell of a commit from the future: of two clocks, one is wrong."""
         at = await self.call(
             workspace, partial(repository.ask, "log", "-1", "--format=%ct", theirs)
         )
         ahead_s = float(at or 0) - self._clock.wall_s()
         if ahead_s < MOST_AHEAD_S:
-            return []
-        return [f"the clock of another machine is {ahead_s / 60:.0f} minutes ahead of this one's"]
+            return ""
+        return f"the clock of another machine is {ahead_s / 60:.0f} minutes ahead of this one's"
 
     async def _write(self, workspace: Workspace, plan: MergePlan, done: Exchange) -> None:
         from memsyncd.engine.edit import edit_workspace

@@ -118,6 +118,8 @@ class SharePlan(Result, frozen=True, kw_only=True):
     """Notes that would be committed, at most 200."""
     n_paths: int
     bytes: int
+    advice: str
+    """What to do besides, empty for nothing."""
 
 
 class Exchanged(Result, frozen=True, kw_only=True):

@@ -49,6 +49,7 @@ from memsyncd.operations.share.trees import Sides, merge_trees
 from memsyncd.store.lookup import read_note_digests
 
 READ_S = 10.0
+REWRITTEN = "the history of the remote was rewritten; the memories of this machine stay"
 MOST_CHANGES = 2000
 """The writers of so many changes are looked up."""
 
@@ -75,6 +76,9 @@ class ShareState(msgspec.Struct, kw_only=True):
     problem: str = ""
     hint: str = ""
     said: list[str] = []
+    said_at: float = 0.0
+    clock: str = ""
+    """What is wrong with the clock of another machine."""
 
     def locate(self, path: str) -> str:
         """Return the path from the root of a path from the repository's folder."""
@@ -323,13 +327,15 @@ def plan_merge(
     if ours:
         base = repository.find_ancestor(ours, theirs)
     if theirs in (ours, base):
-        return None
+        if theirs == ours or not _is_rewritten(repository, state, theirs):
+            return None
+        return MergePlan(commit=ours, writes=(), unwritten=state.unwritten, said=(REWRITTEN,))
     our_tree = repository.list_tree(ours)
     said = _describe_history(repository, state, base, ours, theirs)
     if base == ours:
         commit, result = theirs, _Result(tree=repository.list_tree(theirs), new={}, said=[])
     else:
-        result = _merge_commits(repository, base, ours, theirs)
+        result = _merge_commits(repository, state, base, ours, theirs)
         # A rewritten history may have left something out for good, so it gets none of the old one.
         parents = (theirs,) if _is_rewritten(repository, state, theirs) else (ours, theirs)
         commit = _commit_merge(repository, result, parents, who)
@@ -342,8 +348,12 @@ def plan_merge(
         commit=commit,
         writes=tuple(writes),
         unwritten=unwritten,
-        said=(*said, *result.said, *(f"{state.locate(path)} cannot be here" for path in unwritten)),
+        said=(*said, *result.said, *(_describe_size(state, path) for path in sorted(unwritten))),
     )
+
+
+def _describe_size(state: ShareState, path: str) -> str:
+    return f"{state.locate(path)} is too large for this machine: see sync.max_file_bytes"
 
 
 def _is_rewritten(repository: Repository, state: ShareState, theirs: str) -> bool:
@@ -355,13 +365,15 @@ def _describe_history(
     repository: Repository, state: ShareState, base: str, ours: str, theirs: str
 ) -> list[str]:
     if _is_rewritten(repository, state, theirs):
-        return ["the history of the remote was rewritten; the memories of this machine stay"]
+        return [REWRITTEN]
     if ours and not base:
         return ["the remote had another history; both memories were joined"]
     return []
 
 
-def _merge_commits(repository: Repository, base: str, ours: str, theirs: str) -> _Result:
+def _merge_commits(
+    repository: Repository, state: ShareState, base: str, ours: str, theirs: str
+) -> _Result:
     """Merge the trees of two commits, and the texts that both have changed."""
     trees = [repository.list_tree(commit) for commit in (base, ours, theirs)]
     moved_ours, moved_theirs = (repository.find_moves(base, side) for side in (ours, theirs))
@@ -376,13 +388,16 @@ def _merge_commits(repository: Repository, base: str, ours: str, theirs: str) ->
         said=[],
     )
     for path, sides in both.items():
-        _merge_file(path, sides, texts, result)
+        _merge_file(path, state.locate(path), sides, texts, result)
     return result
 
 
-def _merge_file(path: str, sides: Sides, texts: Mapping[str, bytes], result: _Result) -> None:
+def _merge_file(
+    path: str, full: str, sides: Sides, texts: Mapping[str, bytes], result: _Result
+) -> None:
+    """Merge the texts of one file, which is the note `full` of the workspace."""
     try:
-        note = parse_note_path(path)
+        note = parse_note_path(full)
     except PathRefused:
         result.tree[path] = max(sides.ours, sides.theirs)
         result.said.append(f"{path} differs on both sides, and is no note: one of both stays")
@@ -400,7 +415,10 @@ def _merge_file(path: str, sides: Sides, texts: Mapping[str, bytes], result: _Re
         return
     blob = hash_blob(merged.data, sides.ours)
     result.tree[path], result.new[blob] = blob, merged.data
-    result.said += [f"both machines changed {name}: both texts stay" for name in merged.conflicts]
+    result.said += [
+        f"both machines changed {anchor}: both texts stay; see: memsyncd choose --help"
+        for anchor in merged.conflicts
+    ]
 
 
 def _commit_merge(
@@ -489,7 +507,7 @@ def _plan_write(
     note, known = find_writable(scope, full), writer.snapshot.notes.get(old)
     data = texts[blob] if blob else None
     if note is None or find_writable(scope, state.locate(path)) is None:
-        return bool(blob)
+        return False
     unread = {held.path: held.reason for held in writer.snapshot.unread}
     if full in unread:
         raise ShareFailed(f"{full} cannot be merged: {unread[full]}", kind="diverged")

@@ -220,6 +220,21 @@ class Repository:
         _, top, _ = self._call(("rev-parse", "--show-toplevel"), b"", LOCAL_S, env)
         return os.fsdecode(top.rstrip(b"\n"))
 
+    def find_careless(self) -> str:
+        """Return the top folder of the repository around this one, if it does not ignore this
+        folder: it would take it for a repository within.
+        """
+        folder, name = os.path.split(self.folder)
+        env = {key: self._env[key] for key in self._env if key != "GIT_CEILING_DIRECTORIES"}
+        status, top, _ = self._call(
+            ("-C", folder, "rev-parse", "--show-toplevel"), b"", LOCAL_S, env
+        )
+        if status:
+            return ""
+        words = ("-C", folder, "check-ignore", "-q", "--", f"{name}/x")
+        ignored, _, _ = self._call(words, b"", LOCAL_S, env)
+        return "" if ignored == 0 else os.fsdecode(top.rstrip(b"\n"))
+
     def create(self, branch: str) -> None:
         self.run("init", "-q")
         self.run("symbolic-ref", "HEAD", f"refs/heads/{branch}")

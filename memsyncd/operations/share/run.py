@@ -91,15 +91,21 @@ class _Findings(msgspec.Struct, kw_only=True):
     is_new: bool
     branch: str
     snapshot: SharedNotes | None
+    careless: str = ""
+    """The repository around the folder that does not ignore it."""
+
+    @property
+    def files(self) -> dict[str, bytes | None]:
+        return self.snapshot.files if self.snapshot else {}
 
 
 async def _initialise(daemon: Daemon, workspace: Workspace, params: ShareInitParams) -> SharePlan:
     from memsyncd.core.digest import digest_bytes
     from memsyncd.operations.plans import check_plan
-    from memsyncd.operations.share.exchange import ShareState
     from memsyncd.operations.share.rules import find_password
 
-    if params.remote and (find_password(params.remote) or params.remote.startswith("-")):
+    remote = params.remote or ""
+    if find_password(remote) or remote.startswith("-"):
         hint = "leave it out, and let git ask its credential helper: git help credentials"
         raise BadRequest("the address contains a password or token", hint=hint)
     await _scan(daemon, workspace)
@@ -107,52 +113,70 @@ async def _initialise(daemon: Daemon, workspace: Workspace, params: ShareInitPar
     repository = sharing.open(workspace, folder)
     await sharing.call(workspace, sharing.open(workspace, "").check_version)
     found = await sharing.call(workspace, partial(_examine, daemon, workspace, repository, folder))
-    files = found.snapshot.files if found.snapshot else {}
-    parts = [
-        params.remote,
-        folder,
-        found.tracking,
-        sorted((path, data or b"") for path, data in files.items()),
-    ]
-    plan = digest_bytes(msgspec.json.encode(parts))
-    if params.apply and not found.tracking:
+    texts = sorted((path, data or b"") for path, data in found.files.items())
+    plan = digest_bytes(msgspec.json.encode([remote, folder, found.tracking, texts]))
+    is_applied = params.apply and not found.tracking
+    if is_applied:
         check_plan("share init", params.plan, plan)
-        work = partial(_create, repository, found, params.remote)
-        branch = await sharing.call(workspace, work)
-        share = sharing.add(workspace, ShareState(folder=folder, branch=branch))
-        # If it fails, the state has the problem, and the next exchange tries again.
-        with contextlib.suppress(MemsyncdError):
-            await sharing.exchange(workspace, share)
-        sharing.arm(workspace, share)
+        await _begin(daemon, workspace, repository, found, remote)
     state = await _describe(daemon, workspace)
     if found.tracking:
-        way = f"memsyncd init --merge-driver {workspace.entry.root}"
-        hint = f"its git carries the notes; have it merge them by sections: {way}"
+        state = _describe_project(workspace, state, repository.folder, found.tracking)
+    elif not is_applied:
+        held = found.snapshot.held if found.snapshot else []
         state = replace(
             state,
-            way="project",
             folder=repository.folder,
-            problem=f"{found.tracking} tracks the notes",
-            hint=hint,
-        )
-    held = found.snapshot.held if found.snapshot else []
-    return SharePlan(
-        is_applied=params.apply and not found.tracking,
-        plan=plan,
-        state=state
-        if params.apply
-        else replace(
-            state,
-            folder=repository.folder,
-            remote=params.remote or state.remote,
+            remote=remote or state.remote,
             held=_list_held(held),
             n_held=len(held),
-        ),
+        )
+    return SharePlan(
+        is_applied=is_applied,
+        plan=plan,
+        state=state,
         is_new=found.is_new,
-        paths=sorted(files)[:MOST_LISTED],
-        n_paths=len(files),
-        bytes=sum(len(data or b"") for data in files.values()),
+        paths=[path for path, _ in texts[:MOST_LISTED]],
+        n_paths=len(texts),
+        bytes=sum(len(data) for _, data in texts),
+        advice=_advise(found.careless, folder),
     )
+
+
+async def _begin(
+    daemon: Daemon, workspace: Workspace, repository: Repository, found: _Findings, remote: str
+) -> None:
+    """Make the repository, and exchange for the first time. If that fails, the state has the
+    problem, and the next exchange tries again.
+    """
+    from memsyncd.operations.share.exchange import ShareState
+
+    sharing, folder = daemon.sharing, choose_folder(workspace)
+    branch = await sharing.call(workspace, partial(_create, repository, found, remote))
+    share, state = sharing.find(workspace), ShareState(folder=folder, branch=branch)
+    if share is not None and (share.state.folder, share.state.branch) == (folder, branch):
+        # What the other machines have is still known, unless the remote is another one.
+        state = replace(share.state, on=True, seen="" if remote else share.state.seen)
+    share = sharing.add(workspace, state)
+    with contextlib.suppress(MemsyncdError):
+        await sharing.exchange(workspace, share)
+    sharing.arm(workspace, share)
+
+
+def _describe_project(
+    workspace: Workspace, state: ShareInfo, folder: str, tracking: str
+) -> ShareInfo:
+    """Describe a folder whose notes another repository tracks."""
+    way = f"memsyncd init --merge-driver {workspace.entry.root}"
+    hint = f"its git carries the notes; have it merge them by sections: {way}"
+    problem = f"{tracking} tracks the notes"
+    return replace(state, way="project", folder=folder, problem=problem, hint=hint)
+
+
+def _advise(careless: str, folder: str) -> str:
+    if not (careless and folder):
+        return ""
+    return f"add the line {folder}/ to .gitignore of {careless}, which would take it for its own"
 
 
 def _examine(
@@ -175,10 +199,16 @@ def _examine(
     if not is_folder:
         return _Findings(tracking="", is_new=True, branch="", snapshot=None)
     snapshot = take_snapshot(workspace, config, repository, state, tree, {})
-    return _Findings(tracking="", is_new=is_new, branch=branch, snapshot=snapshot)
+    return _Findings(
+        tracking="",
+        is_new=is_new,
+        branch=branch,
+        snapshot=snapshot,
+        careless=repository.find_careless(),
+    )
 
 
-def _create(repository: Repository, found: _Findings, remote: str | None) -> str:
+def _create(repository: Repository, found: _Findings, remote: str) -> str:
     """Make the repository, or use the one that is there. Return its branch."""
     from memsyncd.operations.share.background import make_driver_command
 

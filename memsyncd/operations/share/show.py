@@ -104,10 +104,14 @@ def _show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
     if plan["n_paths"] > MOST_PATHS:
         terminal.print(f"  … and {plan['n_paths'] - MOST_PATHS:,} more")
     _print_held(state, console)
+    if plan["advice"]:
+        terminal.warn(plan["advice"])
 
 
 def _show_set_up(answer: dict[str, Any], _args: Args, console: Console) -> None:
     _print_state(clean_values(answer["state"]), console)
+    if answer["advice"]:
+        console.terminal.warn(clean_line(answer["advice"]))
 
 
 def _print_held(state: dict[str, Any], console: Console) -> None:
