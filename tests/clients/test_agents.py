@@ -9,9 +9,10 @@ import json
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -102,6 +103,13 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     home.close()
 
 
+# Options with which agents ask nothing at all.
+BYPASS = {
+    "codex": ("--dangerously-bypass-approvals-and-sandbox",),
+    "gemini": ("--yolo",),
+}
+
+
 # --- how each agent is configured and run -------------------------------------------------------------
 
 Agent = Callable[[Stage, Callable[[str], Path]], tuple[list[str | Path], dict[str, str]]]
@@ -115,8 +123,9 @@ def make_claude_code(
     # needs none.
     modules = install("@anthropic-ai/claude-code@2.1.330")
     program = modules / "@anthropic-ai" / f"claude-code-{find_platform()}" / "claude"
-    prefix = "mcp__plugin_memsyncd_memsyncd__"
-    allowed = ",".join(prefix + wish.tool for wish in WISHES)
+    # Settings, so that `integrate` finds the agent.
+    stage.write_own(".claude/settings.json", {"cleanupPeriodDays": 30})
+    allowed = "mcp__plugin_memsyncd_memsyncd__memory_remember"
     return [program, "-p", QUESTION, "--allowedTools", allowed], {
         "ANTHROPIC_BASE_URL": stage.model.url,
         "ANTHROPIC_API_KEY": "none",
@@ -147,8 +156,8 @@ env_key = "STUB_KEY"
     package = modules / "@openai" / f"codex-{find_platform()}"
     program = next(path for path in package.rglob("codex") if path.is_file())
     return [
-        program, "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
-        "--dangerously-bypass-hook-trust", QUESTION,
+        program, "exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust",
+        *BYPASS["codex"], QUESTION,
     ], {"STUB_KEY": "none"}  # fmt: skip
 
 
@@ -165,6 +174,7 @@ def make_opencode(
         ".config/opencode/opencode.json",
         {
             "autoupdate": False,
+            "permission": {"memsyncd*": "ask", "memsyncd_memory_remember": "allow"},
             "share": "disabled",
             "model": "stub/m",
             "small_model": "stub/m",
@@ -193,7 +203,8 @@ def make_gemini(
     )
     program = modules / "@google" / "gemini-cli" / "bundle" / "gemini.js"
     node = shutil.which("node") or "node"
-    return [node, program, "-p", QUESTION, "-m", "gemini-2.5-flash", "--yolo"], {
+    words = ["-p", QUESTION, "-m", "gemini-2.5-flash", *BYPASS["gemini"]]
+    return [node, program, *words], {
         "GEMINI_API_KEY": "none",
         "GOOGLE_GEMINI_BASE_URL": stage.model.url,
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
@@ -206,14 +217,18 @@ AGENTS: dict[str, Agent] = {
     "opencode": make_opencode,
     "gemini": make_gemini,
 }
-# Agents with a hook that adds memory to a prompt.
-PROMPTED = {"claude-code", "codex", "gemini", "opencode"}
+CONFIGS = {
+    "claude-code": ".claude/settings.json",
+    "codex": ".codex/config.toml",
+    "opencode": ".config/opencode/opencode.json",
+    "gemini": ".gemini/settings.json",
+}
 
 
-def integrate(stage: Stage, name: str, *words: str) -> str:
-    """Connect the agent by the one command that a user runs."""
+def integrate(stage: Stage, *words: str) -> str:
+    """Connect the agents that are found, by the one command that a user runs."""
     done = subprocess.run(
-        [*MEMSYNCD, "integrate", name, *words],
+        [*MEMSYNCD, "integrate", *words],
         cwd=stage.root, env=stage.env, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=LIMIT_S, check=False,
     )  # fmt: skip
@@ -221,14 +236,7 @@ def integrate(stage: Stage, name: str, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_an_agent_knows_memory_finds_what_is_new_and_remembers(
-    stage: Stage, install: Callable[[str], Path], node: Path, name: str
-) -> None:
-    command, more = AGENTS[name](stage, install)
-    integrate(stage, name, "--yes")
-    integrate(stage, name, "--check")
-    (stage.root / ".memories" / "fresh.md").write_text(FRESH)
+def run_agent(stage: Stage, command: list[str | Path], more: dict[str, str]) -> str:
     done = subprocess.run(
         [str(word) for word in command],
         cwd=stage.root, env=stage.env | more, stdin=subprocess.DEVNULL,
@@ -237,15 +245,68 @@ def test_an_agent_knows_memory_finds_what_is_new_and_remembers(
     said = (done.stdout + done.stderr)[-4000:]
     assert done.returncode == 0, said
     assert LAST_WORDS in done.stdout, said
+    return said
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_knows_memory_finds_what_is_new_remembers_and_is_disconnected(
+    stage: Stage, install: Callable[[str], Path], node: Path, name: str
+) -> None:
+    command, more = AGENTS[name](stage, install)
+    config = stage.own_home / CONFIGS[name]
+    before, was = config.read_text(), read_settings(config)
+    integrate(stage, "--yes", "--allow-reads")
+    integrate(stage, "--check")
+    ours = config.read_text()
+    (stage.root / ".memories" / "fresh.md").write_text(FRESH)
+    said = run_agent(stage, command, more)
     turns = stage.model.turns
     assert len(turns) == len(WISHES) + 1, said
     assert "stands by the gate" in json.dumps(turns[0])
-    assert name not in PROMPTED or "planted a moment ago" in json.dumps(turns[0])
+    assert "planted a moment ago" in json.dumps(turns[0])
     found, remembered = list_results(turns[-1])
     assert ".memories/fresh.md:1-3  Quince" in found
     assert "Remembered at " in remembered
     check_indexed(stage, remembered)
     keep_transcript(stage, name)
+    with Client(stage.home.socket_path) as client:
+        assert [agent["name"] for agent in client.call("status")["agents"]] == [name]
+    # What the agent has written into its own file stays, and nothing else.
+    now = read_settings(config)
+    is_unchanged = config.read_text() == ours
+    integrate(stage, "--remove", "--yes")
+    assert not is_unchanged or config.read_text() == before
+    expected = {
+        key: was.get(key) if "memsyncd" in json.dumps(value) else value
+        for key, value in now.items()
+    }
+    left = {key: value for key, value in expected.items() if value is not None}
+    assert read_settings(config) == left
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    text = path.read_text()
+    settings: dict[str, Any] = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    return settings
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_may_read_without_a_question(
+    stage: Stage,
+    install: Callable[[str], Path],
+    node: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for agent in BYPASS:
+        monkeypatch.setitem(BYPASS, agent, ())
+    command, more = AGENTS[name](stage, install)
+    (stage.root / ".memories" / "fresh.md").write_text(FRESH)
+    stage.model.wishes = WISHES[:1]
+    integrate(stage, "--yes", "--allow-reads")
+    run_agent(stage, command, more)
+    (found,) = list_results(stage.model.turns[-1])
+    assert ".memories/fresh.md:1-3  Quince" in found
 
 
 def check_indexed(stage: Stage, remembered: str) -> None:
@@ -283,10 +344,10 @@ def test_an_agent_lists_the_server_until_it_is_removed(
         )  # fmt: skip
         return done.stdout + done.stderr
 
-    integrate(stage, name, "--yes")
+    integrate(stage, "--yes")
     listed = [line for line in list_servers().splitlines() if LISTED[name][0] in line]
     assert any(LISTED[name][1] in line for line in listed), listed
-    integrate(stage, name, "--remove", "--yes")
+    integrate(stage, "--remove", "--yes")
     assert LISTED[name][0] not in list_servers()
 
 
