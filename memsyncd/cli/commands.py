@@ -58,7 +58,7 @@ _GROUPS: dict[str, dict[str, Entry]] = {
         "config": Entry("config", "show or check the configuration, or print its path"),
         "integrate": Entry(
             "integrate",
-            "connect a coding agent: Claude Code, Codex, Cursor and others",
+            "connect the coding agents of this machine, or one of them",
             is_first=True,
         ),
         "mcp": Entry("mcp", "connect an agent by MCP on stdin and stdout"),

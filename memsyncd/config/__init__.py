@@ -231,7 +231,7 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 class CaptureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The notes that hooks of agents write by themselves, each with its run_id and without
-    secrets; `memsyncd integrate CLIENT --capture` installs these hooks. `memsyncd capture` always
+    secrets; `memsyncd integrate --capture` installs these hooks. `memsyncd capture` always
     writes.
     """
 

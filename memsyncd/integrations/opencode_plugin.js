@@ -75,7 +75,7 @@ export const Memsyncd = async ({ client, directory }) => {
     },
     "experimental.session.compacting": async ({ sessionID }, { context }) => {
       const fields = { session_id: sessionID, cwd: directory }
-      const text = await runHook("pre-compact", fields)
+      const text = await runHook("pre-compact", fields).catch(() => "")
       if (text) context.push(text)
     },
   }

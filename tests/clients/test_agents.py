@@ -351,6 +351,59 @@ def test_an_agent_lists_the_server_until_it_is_removed(
     assert LISTED[name][0] not in list_servers()
 
 
+PLUGIN_PROGRAM = """
+import { Memsyncd } from "./memsyncd.mjs";
+
+const sessions = { a: [], old: [{}], child: [] };
+const client = { session: {
+  get: async ({ path }) => ({ data: { parentID: path.id === "child" ? "a" : undefined } }),
+  messages: async ({ path }) => ({ data: sessions[path.id] }),
+} };
+const hooks = await Memsyncd({ client, directory: process.argv[2] });
+const say = async (sessionID, text) => {
+  const parts = [{ id: "prt_1", type: "text", text }];
+  await hooks["chat.message"]({ sessionID }, { message: { id: "msg_1" }, parts });
+  console.log(JSON.stringify(parts.slice(1)));
+};
+await say("a", "Where is the larch?");
+await say("a", "And the quince?");
+await say("a", "And the quince again?");
+await hooks.event({ event: { type: "session.compacted", properties: { sessionID: "a" } } });
+await say("a", "hm");
+await say("child", "Where is the larch?");
+await say("old", "hm");
+const context = [];
+await hooks["experimental.session.compacting"]({ sessionID: "a" }, { context });
+console.log(JSON.stringify(context));
+"""
+
+
+def test_the_plugin_of_opencode_gives_each_session_its_memory_once(
+    stage: Stage, node: Path
+) -> None:
+    integrate(stage, "opencode", "--yes")
+    (stage.root / ".memories" / "fresh.md").write_text(FRESH)
+    folder = stage.own_home / ".config" / "opencode" / "plugins"
+    (folder / "memsyncd.js").rename(folder / "memsyncd.mjs")
+    (folder / "program.mjs").write_text(PLUGIN_PROGRAM)
+    done = subprocess.run(
+        [node, folder / "program.mjs", stage.root],
+        cwd=stage.root, env=stage.env, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    first, fresh, again, compacted, child, old, context = map(json.loads, done.stdout.splitlines())
+    assert [(part["id"], part["messageID"], part["synthetic"]) for part in first] == [
+        ("prt_10", "msg_1", True)
+    ]
+    assert "stands by the gate" in first[0]["text"]
+    assert "planted a moment ago" in json.dumps([first, fresh])
+    assert again == []
+    assert "stands by the gate" in compacted[0]["text"]
+    assert child == []
+    assert "stands by the gate" in old[0]["text"]
+    assert "memory_agent" in context[0]
+
+
 # --- SDKs ---------------------------------------------------------------------------------------
 
 TYPESCRIPT_PROGRAM = """
