@@ -12,7 +12,6 @@ from collections import deque
 from msgspec.structs import replace
 
 from memsyncd.config import AgentsConfig
-from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 from memsyncd.core.guard.secrets import redact
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import MemsyncdError
@@ -46,6 +45,9 @@ def note_answer(workspace: Workspace, config: AgentsConfig, answer: AgentAnswer)
 
 def _resolve(section: AnswerSection, workspace: Workspace) -> AnswerSection:
     """Return a section with a path from the root; the memory tool names `/memories/…`."""
+    # Imported late: it loads the parser of notes, which an idle daemon does not need.
+    from memsyncd.core.editing.memory_tool import MEMORIES
+
     other = None if section.workspace == workspace.id else section.workspace
     if not section.path.startswith(f"{MEMORIES}/"):
         return replace(section, workspace=other)
@@ -54,6 +56,8 @@ def _resolve(section: AnswerSection, workspace: Workspace) -> AnswerSection:
 
 
 def _find_path(path: str, scope: Scope) -> str:
+    from memsyncd.core.editing.memory_tool import parse_memory_path
+
     try:
         note = parse_memory_path(path, scope.memory_dir).note
     except MemsyncdError:
