@@ -740,6 +740,40 @@ def test_the_names_in_the_picture_of_links_are_not_cut_at_its_edges(
     }
 
 
+def test_the_picture_of_links_finds_notes_and_shows_those_without_links(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    memories = place.root / ".memories"
+    for folder, name, text in (
+        ("birds", "heron", "See [[lake]]."),
+        ("places", "lake", "Water."),
+        ("places", "desert", "No link."),
+    ):
+        (memories / folder).mkdir(exist_ok=True)
+        (memories / folder / f"{name}.md").write_text(f"# {name}\n\n{text}\n")
+    place.client.call("sync", workspace=place.id)
+    panel = open_panel(place)
+    page = panel.page
+    page.evaluate(RECORD_LABELS)
+    panel.show("graph")
+    page.wait_for_function("() => window.labels.heron && window.labels.lake")
+    panel.wait_text("2 notes and 1 link")
+    page.get_by_role("switch", name="Notes without links").press("Space")
+    panel.wait_text("without links")
+    page.wait_for_function("() => window.labels.desert")
+    assert page.locator(".legend button").count() > 1
+    page.get_by_label("Find a note in the picture").fill("lake")
+    page.wait_for_selector("canvas[data-settled]")
+    page.evaluate("window.labels = {}")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => window.labels.lake")
+    assert page.evaluate("Object.keys(window.labels)") == ["lake"]
+    page.get_by_text("The links as a list").click()
+    page.locator("memory-graph").get_by_role("link", name="lake").press("Enter")
+    page.locator(".rendered").get_by_text("Water.").wait_for()
+    assert panel.errors == []
+
+
 def test_nothing_of_a_hostile_note_runs(place: Place, open_panel: Callable[..., Panel]) -> None:
     (place.root / "MEMORY.md").write_text(HOSTILE)
     (place.root / ".memories" / "long.md").write_text("# Long\n\n" + "word " * 200_000)
