@@ -282,11 +282,18 @@ def _match(old: Sequence[_Part], new: Sequence[_Part]) -> dict[int, int]:
 
 
 def _match_alone(
-    key: _Key, old: Sequence[_Part], new: Sequence[_Part], matches: dict[int, int]
+    key: _Key,
+    old: Sequence[_Part],
+    new: Sequence[_Part],
+    matches: dict[int, int],
+    left_out: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset()),
 ) -> None:
-    """Match the sections that alone have a feature in both versions."""
-    taken = set(matches.values())
-    olds = _group(key, old, (at for at in range(len(old)) if at not in matches))
+    """Match the sections that alone have a feature in both versions. `left_out` are the numbers of
+    the sections in each version that are not matched.
+    """
+    taken = {*matches.values(), *left_out[1]}
+    left = (at for at in range(len(old)) if at not in matches and at not in left_out[0])
+    olds = _group(key, old, left)
     news = _group(key, new, (at for at in range(len(new)) if at not in taken))
     for value, places in olds.items():
         _pair(old, new, places, news.get(value, []), matches, most=1)
@@ -389,14 +396,22 @@ def _find_entries(notes: _Notes) -> tuple[dict[int, _Entry], dict[int, _Entry]]:
 def _match_added(
     notes: _Notes, to_ours: Mapping[int, int], to_theirs: Mapping[int, int]
 ) -> dict[int, int]:
-    """Match sections that both versions have added beneath the same section."""
+    """Match sections that both versions have added: by id and time anywhere, by other features
+    beneath the same section.
+    """
     ours, theirs = notes.ours.parts, notes.theirs.parts
     beneath = _group_added(notes.ours, to_ours), _group_added(notes.theirs, to_theirs)
-    matches: dict[int, int] = {}
     parents = [(to_ours[at], to_theirs[at]) for at in to_ours if at in to_theirs]
+    matches = dict(parents)
+    old = frozenset(to_ours.values()), frozenset(to_theirs.values())
+    # Versions without a common one share most of their sections.
+    has_base = any(part.own for part in notes.base.parts)
+    for key in (_by_id, _by_creation, _by_time, *(() if has_base else (_by_whole,))):
+        _match_alone(key, ours, theirs, matches, left_out=old)
+    parents = [*matches.items()]
     for parent, other_parent in parents:
         left, right = beneath[0].get(parent, []), beneath[1].get(other_parent, [])
-        for key in (_by_id, _by_whole, _by_creation, _by_field, _by_title, _by_own_text):
+        for key in (_by_whole, _by_creation, _by_field, _by_title, _by_own_text):
             taken = set(matches.values())
             mine = _group(key, ours, (at for at in left if at not in matches))
             other = _group(key, theirs, (at for at in right if at not in taken))
@@ -405,7 +420,7 @@ def _match_added(
                 same = [pair for pair in pairs if _may_be_same(ours[pair[0]], theirs[pair[1]])]
                 matches.update(same)
                 parents += same  # the loop goes on with the sections beneath them
-    return matches
+    return {at: to for at, to in matches.items() if at not in old[0]}
 
 
 def _group_added(version: _Version, of_base: Mapping[int, int]) -> dict[int, list[int]]:

@@ -209,11 +209,11 @@ def _load(lines: Lines) -> object:
 
 class _Values(msgspec.Struct, frozen=True, kw_only=True):
     """The text of a section with dated values: the lines before and after the values, and the lines
-    of each value. The key of a value is its time and its number among the values of this time.
+    of each value, by its time.
     """
 
     before: Lines
-    values: dict[tuple[str, int], Lines]
+    values: dict[str, tuple[Lines, ...]]
     after: Lines
 
 
@@ -264,10 +264,10 @@ def _lay_out_values(lines: Lines) -> _Values | None:
     )
     if is_apart or times != sorted(times, reverse=True):
         return None
-    values: dict[tuple[str, int], Lines] = {}
-    for at, same in groupby(items, key=lambda item: item[0]):
-        for number, (_, block) in enumerate(same):
-            values[at, number] = _trim(lines[block.start : block.end])
+    values = {
+        at: tuple(_trim(lines[block.start : block.end]) for _, block in same)
+        for at, same in groupby(items, key=lambda item: item[0])
+    }
     return _Values(
         before=_trim(lines[: items[0][1].start]),
         values=values,
@@ -286,23 +286,29 @@ def _trim(lines: Lines) -> Lines:
 
 
 def _merge_values(
-    base: Mapping[tuple[str, int], Lines],
-    ours: Mapping[tuple[str, int], Lines],
-    theirs: Mapping[tuple[str, int], Lines],
+    base: Mapping[str, tuple[Lines, ...]],
+    ours: Mapping[str, tuple[Lines, ...]],
+    theirs: Mapping[str, tuple[Lines, ...]],
 ) -> Lines | None:
     """The lines of the values, the newest first; None if both sides have changed a value."""
     merged: list[Lines] = []
-    keys = sorted({*ours, *theirs}, key=lambda key: key[1])
-    for key in sorted(keys, key=lambda key: key[0], reverse=True):
-        sides = base.get(key, ()), ours.get(key, ()), theirs.get(key, ())
-        value = choose(*sides)
-        if value is not None:
-            merged += [value] if value else []
-        elif sides[0]:
+    for at in sorted({*ours, *theirs}, reverse=True):
+        old, left, right = (side.get(at, ()) for side in (base, ours, theirs))
+        chosen = choose(old, left, right)
+        if chosen is not None:
+            merged += chosen
+            continue
+        if any(value not in left and value not in right for value in old):
             return None
-        else:  # both sides have added a value with the same time
-            merged += sorted(sides[1:])
+        merged += [value for value in old if value in left and value in right]
+        new = sorted({*left, *right} - {*old})
+        # A value that the other side has made longer is no value of its own.
+        merged += [value for value in new if not any(_begins(other, value) for other in new)]
     return tuple(line for value in merged for line in value)
+
+
+def _begins(lines: Lines, other: Lines) -> bool:
+    return len(lines) > len(other) and lines[: len(other)] == other
 
 
 # --- Lines ----------------------------------------------------------------------------------------

@@ -454,6 +454,23 @@ def group_sections(data: bytes) -> dict[str, list[tuple[str, str]]]:
     return groups
 
 
+@given(st.integers(0, 2**32), numbers, numbers, numbers)
+@example(1, [2], [], [7])
+@example(212979, [3, 0, 0], [], [3])
+def test_versions_without_a_common_one_are_merged_and_share_their_sections(
+    seed: int, before: list[int], ours: list[int], theirs: list[int]
+) -> None:
+    base = act(seed, b"# N\n", [0, *before], "base")
+    sides = act(seed, base, ours, "ours"), act(seed, base, theirs, "theirs")
+    merged = merge_both_ways(b"", *sides)
+    texts = [group_sections(side) for side in sides]
+    for word, owns in group_sections(merged.data).items():
+        assert len({own for _, own in owns}) == len(owns)
+        left, right = (side.get(word, []) for side in texts)
+        assert find_lines(owns) == find_lines(left) | find_lines(right)
+        assert len(owns) == 1 or [own for _, own in left] != [own for _, own in right]
+
+
 def find_lines(sections: list[tuple[str, str]]) -> set[str]:
     """The lines of the texts of sections."""
     lines = (line for _, own in sections for line in own.splitlines()[1:])
