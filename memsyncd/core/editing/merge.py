@@ -396,8 +396,8 @@ def _find_entries(notes: _Notes) -> tuple[dict[int, _Entry], dict[int, _Entry]]:
 def _match_added(
     notes: _Notes, to_ours: Mapping[int, int], to_theirs: Mapping[int, int]
 ) -> dict[int, int]:
-    """Match sections that both versions have added: by id and time anywhere, by other features
-    beneath the same section.
+    """Match sections that both versions have added: by their id, or their time and heading,
+    anywhere; by other features beneath the same section. Two memories may have one time alone.
     """
     ours, theirs = notes.ours.parts, notes.theirs.parts
     beneath = _group_added(notes.ours, to_ours), _group_added(notes.theirs, to_theirs)
@@ -406,7 +406,7 @@ def _match_added(
     old = frozenset(to_ours.values()), frozenset(to_theirs.values())
     # Versions without a common one share most of their sections.
     has_base = any(part.own for part in notes.base.parts)
-    for key in (_by_id, _by_creation, _by_time, *(() if has_base else (_by_whole,))):
+    for key in (_by_id, _by_creation, *(() if has_base else (_by_whole,))):
         _match_alone(key, ours, theirs, matches, left_out=old)
     parents = [*matches.items()]
     for parent, other_parent in parents:
