@@ -77,7 +77,11 @@ def break_line(line: str, width: int, hang: int = HANG) -> list[str]:
     indentation of the line, and by its mark (`- `, `3. `) or by `hang`. Characters that have no
     blanks between them, as in Japanese, are words.
     """
+    number = ""
     if "\t" in line:
+        first, _, _ = line.partition("\t")
+        # The memory tool numbers the lines of a note.
+        number = f"{first}\t".expandtabs() if first.strip(" ").isdecimal() else ""
         # Escapes would count as columns.
         line = line.replace("\t", TAB) if "\x1b" in line else line.expandtabs()
     if (len(line) <= width and line.isascii()) or measure_line(line) <= width:
@@ -87,8 +91,9 @@ def break_line(line: str, width: int, hang: int = HANG) -> list[str]:
 
     plain = "".join(piece[2] + piece[3] for piece in re.findall(_PIECE, line))
     mark = re.match(MARK, plain)
-    indent = mark.end() if mark else len(plain) - len(plain.lstrip(" ")) + hang
-    wrapper = _Wrapper(width, min(indent, width // 2), mark.end() if mark else 0)
+    begin = len(number) or (mark.end() if mark else 0)
+    indent = begin or len(plain) - len(plain.lstrip(" ")) + hang
+    wrapper = _Wrapper(width, min(indent, width // 2), begin)
     for colour, link, blanks, text in re.findall(_PIECE, line):
         wrapper.add(colour, link, blanks, text)
     return wrapper.finish()

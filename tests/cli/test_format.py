@@ -127,6 +127,7 @@ def test_colours_and_links_end_with_a_line_and_begin_again_on_the_next() -> None
         ("  3. aa aaaa bb", "     bb"),
         ("aa aa bb", "bb"),
         ("  aa aa bb", "  bb"),
+        ("     7\taa aaaa aaaa bbb", "        bbb"),
     ],
 )
 def test_the_rest_of_an_item_stands_behind_its_mark(line: str, rest: str) -> None:
