@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from memsyncd.config import Config
+from memsyncd.engine.clock import read_activity
 from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Entry, Workspace
@@ -203,17 +206,34 @@ class PathLookup:
     async def _run(
         self, path: str, read: Callable[[], T], limit_s: float, key: str | None = None
     ) -> T:
-        """Return the result of `read`. Raises Busy if the disk under `path` does not answer.
+        """Return the result of `read`. Raises Busy if the disk under `path` does not answer: the
+        thread has not begun within `limit_s`, or has done nothing for half of this time.
 
         Reads with the same `key`, by default the path, run one after another.
         """
+        threads: list[int] = []
+
+        def run() -> T:
+            threads.append(threading.get_native_id())
+            return read()
+
+        future = asyncio.wrap_future(self._threads.read_disk(key or path, run))
+        end_s = time.monotonic() + limit_s
+        before: tuple[int, ...] | None = None
         try:
-            future = asyncio.wrap_future(self._threads.read_disk(key or path, read))
-            return await asyncio.wait_for(future, limit_s)
-        except TimeoutError:
-            folder = os.path.dirname(path)
-            message = f"the disk under {folder}, or under another workspace, does not answer"
-            raise Busy(message, hint=STALL_HINT) from None
+            while not (await asyncio.wait([future], timeout=limit_s / 2))[0]:
+                # A thread that computes, or waits for a processor, waits for no disk.
+                activity = read_activity(threads[0]) if threads else None
+                if activity == before and (threads or time.monotonic() >= end_s):
+                    folder = os.path.dirname(path)
+                    message = (
+                        f"the disk under {folder}, or under another workspace, does not answer"
+                    )
+                    raise Busy(message, hint=STALL_HINT)
+                before = activity
+            return future.result()
+        finally:
+            future.cancel()  # does nothing to a future that has a result
 
 
 # --- notes that parameters name ------------------------------------------------------------------

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,8 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import Job, QueryPool, WorkerPool, heartbeat
 from memsyncd.engine.workspaces import Workspaces
+from memsyncd.errors import Busy
+from memsyncd.server.places import PathLookup
 
 PATIENT_S, HASTY_S = 10.0, 0.2
 
@@ -205,3 +208,21 @@ def test_query_threads_with_more_reads_than_time_make_progress_until_they_hang()
             asyncio.run(scenario(threads))
         finally:
             step.release(8)
+
+
+def test_a_read_that_computes_is_no_disk_that_does_not_answer(gate: threading.Event) -> None:
+    def compute() -> str:
+        end_s = time.thread_time() + 3 * HASTY_S
+        while time.thread_time() < end_s:
+            pass
+        return "counted"
+
+    async def scenario(threads: QueryPool, workspaces: Any = None) -> None:
+        lookup = PathLookup(workspaces, threads, "")
+        assert await lookup._run("/notes/many", compute, HASTY_S) == "counted"
+        with pytest.raises(Busy):
+            await lookup._run("/notes/gone", gate.wait, HASTY_S)
+        gate.set()
+
+    with QueryPool(1) as threads:
+        asyncio.run(scenario(threads))
