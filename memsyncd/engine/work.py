@@ -68,9 +68,9 @@ READ_LIMIT_S = 5.0
 BLOCKED_BY, CHECKPOINT = "blocked_by", "checkpoint"
 # Of so many open sections of tasks, each is judged, whether it is ready.
 MAX_JUDGED = 2_000
-# A block has so many sections of the project at most. An entry of a block has about so many bytes
-# at least.
-LEAST_OF_PROJECT, ENTRY_BYTES = 100, 40
+# So many sections of the project are read for a block at least; a longer block has room for one in
+# so many bytes.
+LEAST_OF_PROJECT, ENTRY_BYTES = 50, 80
 # How many values one filter takes.
 MAX_VALUES = 32
 _NAMES = re.compile(r"[\s,\[\]]+")

@@ -50,7 +50,7 @@ _WORK_COLUMNS = (
 _WORK = f"SELECT {_WORK_COLUMNS} {FROM_SECTIONS} WHERE {{allowed}} ORDER BY f.path, s.start_line"
 _OPEN = (
     f"sections s INDEXED BY sections_of_work {{join}} WHERE {OPEN_WORK.format(s='s.')} AND NOT"
-    f" coalesce(lower(s.kind) IN ({', '.join(map(repr, sorted(RECORDS)))}), 0){{allowed}}"
+    f" coalesce(s.kind IN ({', '.join(map(repr, sorted(RECORDS)))}), 0){{allowed}}"
 )
 _N_OPEN = f"SELECT count(*), coalesce(sum(lower(s.status) IS 'blocked'), 0) FROM {_OPEN}"
 _OF_PRIORITY = (
