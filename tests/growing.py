@@ -162,6 +162,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "profile": {"limit": 5},
     "signal.inbox": {"agent": "a-1", "limit": 5},
     "signal.outbox": {"limit": 5},
+    "log.agents": {"limit": 5},
 }
 
 FLOORS = {"steps": 1_000, "rows": 50, "files": 10, "bytes": 1_000}
