@@ -27,7 +27,7 @@ META = {
 }
 CALL = {"name": "memory_search", "arguments": {"query": "x", "workspace": "*"}}
 STATUS = Status(
-    collections=[],
+    collections=[], agents=[],
     version="1", protocol=1, pid=1, uptime_s=0, rss_bytes=0, clients=0, requests=0,
     failed_requests=0, socket="s", socket_problem=None, lock_problem=None,
     http=None, http_token=None, config="c", sqlite="3", workspaces=[],
