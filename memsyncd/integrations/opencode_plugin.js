@@ -1,7 +1,8 @@
 // Gives opencode the memory of its folder. Written by `memsyncd integrate opencode`.
 //
 // It runs `memsyncd hook` before a prompt and adds the answer to the prompt as a hidden part: at the
-// start of a session what every session should know, then the notes that concern the prompt.
+// start of a session what every session should know, then the notes that concern the prompt. A
+// notice on the screen sums it up.
 
 import { spawn } from "node:child_process"
 
@@ -21,11 +22,12 @@ const runHook = (event, fields) =>
     hook.stdin.end(JSON.stringify(fields))
   })
 
-const readContext = (answer) => {
+const readAnswer = (answer) => {
   try {
-    return JSON.parse(answer).hookSpecificOutput.additionalContext
+    const { hookSpecificOutput, systemMessage } = JSON.parse(answer)
+    return { text: hookSpecificOutput.additionalContext, summary: systemMessage }
   } catch {
-    return ""
+    return {}
   }
 }
 
@@ -46,14 +48,18 @@ export const Memsyncd = async ({ client, directory }) => {
     const state = sessions.get(id)
     if (state === false) return []
     const fields = { session_id: id, cwd: directory, prompt }
-    const texts = []
+    const answers = []
     if (state !== true) {
       fields.source = state ?? (await findSource(id))
-      texts.push(readContext(await runHook("session-start", fields)))
+      answers.push(readAnswer(await runHook("session-start", fields)))
       sessions.set(id, true)
     }
-    texts.push(readContext(await runHook("user-prompt", fields)))
-    return texts.filter(Boolean)
+    answers.push(readAnswer(await runHook("user-prompt", fields)))
+    return answers.filter(({ text }) => text)
+  }
+
+  const showNotice = async (message) => {
+    if (message) await client.tui.showToast({ body: { message, variant: "info" } })
   }
 
   return {
@@ -65,13 +71,15 @@ export const Memsyncd = async ({ client, directory }) => {
     "chat.message": async ({ sessionID }, { message, parts }) => {
       const typed = parts.filter((part) => part.type === "text" && !part.synthetic)
       const prompt = typed.map((part) => part.text).join("\n")
-      const texts = await recall(sessionID, prompt).catch(() => [])
+      const answers = await recall(sessionID, prompt).catch(() => [])
       const last = parts[parts.length - 1]
-      for (const [at, text] of last ? texts.entries() : []) {
+      for (const [at, { text }] of last ? answers.entries() : []) {
         // opencode orders the parts of a message by their ids.
         const id = `${last.id}${at}`
         parts.push({ id, sessionID, messageID: message.id, type: "text", synthetic: true, text })
       }
+      const summaries = answers.map(({ summary }) => summary).filter(Boolean)
+      showNotice(summaries.join("\n")).catch(() => {})
     },
     "experimental.session.compacting": async ({ sessionID }, { context }) => {
       const fields = { session_id: sessionID, cwd: directory }

@@ -358,7 +358,7 @@ const sessions = { a: [], old: [{}], child: [] };
 const client = { session: {
   get: async ({ path }) => ({ data: { parentID: path.id === "child" ? "a" : undefined } }),
   messages: async ({ path }) => ({ data: sessions[path.id] }),
-} };
+}, tui: { showToast: async ({ body }) => console.log(JSON.stringify(body.message)) } };
 const hooks = await Memsyncd({ client, directory: process.argv[2] });
 const say = async (sessionID, text) => {
   const parts = [{ id: "prt_1", type: "text", text }];
@@ -391,7 +391,13 @@ def test_the_plugin_of_opencode_gives_each_session_its_memory_once(
         cwd=stage.root, env=stage.env, capture_output=True, text=True, timeout=LIMIT_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    first, fresh, again, compacted, child, old, context = map(json.loads, done.stdout.splitlines())
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    notices = [line for line in lines if isinstance(line, str)]
+    assert notices
+    assert all(line.startswith("memory: ") for line in notices[0].splitlines())
+    first, fresh, again, compacted, child, old, context = [
+        line for line in lines if not isinstance(line, str)
+    ]
     assert [(part["id"], part["messageID"], part["synthetic"]) for part in first] == [
         ("prt_10", "msg_1", True)
     ]
