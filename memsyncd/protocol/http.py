@@ -620,6 +620,7 @@ class WorkspaceState(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     generation: int
     pending: int
+    problems: int
 
 
 class StatusEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -281,6 +281,7 @@ class EventStream:
                 state=workspace.state,
                 generation=workspace.generation,
                 pending=workspace.pending,
+                problems=workspace.problems,
             )
             for workspace in status.workspaces
         ]
