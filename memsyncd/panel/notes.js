@@ -87,6 +87,8 @@ export class NotesView extends View {
       localStorage.setItem(this.lastKey, path);
     } else {
       await listing;
+      // On a phone, the text stands instead of the empty list.
+      this.toggleAttribute("data-chosen", true);
       const add = h("button", { type: "button", class: "main", onclick: () => remember(this) }, "Write the first note");
       fill(this.article, empty("This workspace has no notes yet.", h("p", {}, "A note is a file of markdown. Write the first one here, with any editor, or let an agent remember something:"),
         h("p", {}, add), h("p", {}, withCommands("memsyncd remember 'Sessions live in Redis.' --kind decision")),

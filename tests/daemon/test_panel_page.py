@@ -547,6 +547,10 @@ def test_a_link_to_no_note_is_mended_by_the_buttons_beside_it(
     page.get_by_role("button", name="Lead it to Auth service").click()
     page.get_by_role("button", name="Correct it").click()
     panel.wait_message("saved")
+    (place.root / ".memories" / "broken.md").write_text("---\ntags: [a\n  b: : c\n---\n# Broken\n")
+    page.get_by_label("1 problem").wait_for()
+    (place.root / ".memories" / "broken.md").unlink()
+    page.get_by_label("1 problem").wait_for(state="detached")
     expected = "# Head\n\n## Links\n\nSee [[Auth service]] and [[Herons]].\n"
     assert note.read_text() == expected
     page.get_by_role("button", name="Write this note").last.click()
@@ -566,7 +570,12 @@ def test_a_phone_shows_the_list_or_the_note_and_opens_the_views_from_a_menu(
     (place.root / "MEMORY.md").write_text("# Head\n\nA heron.\n")
     place.wait_found("heron", "MEMORY.md")
     page.set_viewport_size({"width": 360, "height": 740})
+    added = place.client.call("workspace.add", path=str(place.home.make_folder()))
     panel = open_panel(place)
+    panel.workspace = added["workspaces"][0]["id"]
+    panel.show("notes")
+    panel.wait_text("This workspace has no notes yet.")
+    panel.workspace = place.id
     panel.show("notes")
     text = page.locator(".rendered").get_by_text("A heron.")
     page.get_by_role("link", name="Head").press("Enter")
