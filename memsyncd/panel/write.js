@@ -213,8 +213,8 @@ function labelled(label, field) {
 /** Text that was typed into the dialog and not saved; it is there when the dialog opens again. */
 let draft = "";
 
-/** Write a new memory. @param {View} view @param {{task?: string}} [given] A name of a task asks for the task, too. */
-export async function remember(view, given = {}) {
+/** Write a new memory. @param {View} view @param {{task?: string}} [wanted] A name of a task asks for the task, too. */
+export async function remember(view, wanted = {}) {
   const content = h("textarea", { name: "content", rows: 6, required: true });
   content.value = draft;
   content.addEventListener("input", () => (draft = content.value));
@@ -223,7 +223,7 @@ export async function remember(view, given = {}) {
     labelled("Heading", h("input", { name: "summary", maxlength: 200, placeholder: "by default the beginning of the text" })),
     labelled("Kind", h("input", { name: "kind", maxlength: 60, placeholder: "decision, error, preference, …" })),
     labelled("Tags", h("input", { name: "tags", placeholder: "separated by commas" })),
-    given.task === undefined ? null : labelled("Task", h("input", { name: "task", maxlength: 60, value: given.task, placeholder: "HB-12" })),
+    wanted.task === undefined ? null : labelled("Task", h("input", { name: "task", maxlength: 60, value: wanted.task, placeholder: "HB-12" })),
   ], "Remember", "Cancel", async (data) => {
     const task = data.get("task");
     const added = await view.ask("note.add", {
@@ -231,7 +231,7 @@ export async function remember(view, given = {}) {
     });
     draft = "";
     offerUndo(view, `remembered in ${added.path}`, added.change_set);
-    if (given.task === undefined) location.hash = view.noteHref(added.path, added.start_line);
+    if (wanted.task === undefined) location.hash = view.noteHref(added.path, added.start_line);
   });
 }
 
