@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from memsyncd.terminal.actions import send
+from memsyncd.terminal.console import show_answer
 from memsyncd.terminal.format import render_lines, truncate
 from memsyncd.terminal.terminal import clean_line, clean_values
 from memsyncd.terminal.wrap import pad
@@ -26,29 +27,29 @@ TOKENS_WIDTH: Final = 12
 
 def show_agent_log(args: Args, console: Console) -> int:
     """Print the last answers, the latest last; with `--follow` go on with new answers."""
-    subscribed = {}
-    if args.follow:
-        # Before the list is read, so that no answer is missed.
-        workspace = console.find_workspace(args.workspace)["id"]
-        subscribed = console.call("subscribe", workspace=workspace, agents=True)
-    log = send("log.agents", args.params, args, console)
-    printer = LogPrinter(args, console)
-    if args.json and not args.follow:
-        console.terminal.print_json(log)
-        return 0
-    for answer in reversed(log["answers"]):
-        printer.print(answer)
     if not args.follow:
-        if not log["answers"]:
-            console.terminal.report("no agent was given anything yet, or no filter fits")
-        elif log["has_more"]:
-            console.terminal.note(f"older ones: --before {log['answers'][-1]['id']}")
-        return 0
+        return show_answer(send("log.agents", args.params, args, console), args, console, _show)
+    # Before the list is read, so that no answer is missed.
+    workspace = console.find_workspace(args.workspace)["id"]
+    subscription = console.call("subscribe", workspace=workspace, agents=True)["subscription"]
+    printer = LogPrinter(args, console)
+    for answer in reversed(send("log.agents", args.params, args, console)["answers"]):
+        printer.print(answer)
     console.terminal.note("waiting for answers to agents; Ctrl-C ends")
     for method, notice in console.client.notifications():
-        if method == "answered" and notice["subscription"] == subscribed["subscription"]:
+        if method == "answered" and notice["subscription"] == subscription:
             printer.print(notice["answer"])
     return 0
+
+
+def _show(log: dict[str, Any], args: Args, console: Console) -> None:
+    printer = LogPrinter(args, console)
+    for answer in reversed(log["answers"]):
+        printer.print(answer)
+    if not log["answers"]:
+        console.terminal.report("no agent was given anything yet, or no filter fits")
+    elif log["has_more"]:
+        console.terminal.note(f"older ones: --before {log['answers'][-1]['id']}")
 
 
 class LogPrinter:
