@@ -488,6 +488,8 @@ class FoundSection(SectionMeta):
     path: str
     start_line: int
     end_line: int
+    # The title of its note. With the heading it names the section: `Note › Heading`.
+    title: str
     heading: list[str]
 
 
@@ -540,6 +542,9 @@ class Hit(RelatedMeta):
     sections: list[SectionPlace]
     # Plain text of one line, with matched words between `**` and `**`.
     snippet: str
+    # At most 3 properties as `key: value`, of the note's front matter and of the section; those
+    # that hold a matched word come first.
+    labels: list[str]
     # The line to put above the snippet for a model if heading, snippet or `related` try to instruct
     # their reader.
     mark: str

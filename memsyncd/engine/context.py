@@ -61,7 +61,13 @@ from memsyncd.engine.candidates import (
     rank,
 )
 from memsyncd.engine.explain import explain_empty_index, explain_nothing
-from memsyncd.engine.metadata import describe_meta, describe_metas, find_order, make_valuation
+from memsyncd.engine.metadata import (
+    describe_meta,
+    describe_metas,
+    find_order,
+    make_valuation,
+    name_note,
+)
 from memsyncd.engine.plan import (
     RunOptions,
     make_search_plan,
@@ -259,6 +265,7 @@ def _sort_chunks(
         part = ContextPart(
             workspace=workspace.entry.id,
             **_describe_place(lines),
+            title=name_note(sections[number]),
             **describe_meta(sections[number], config.kinds, plan.now_s),
         )
         keys.setdefault(chunk.anchor, (*order(part), *place))
@@ -557,9 +564,12 @@ def _describe_included(
             workspace=workspace.entry.id,
             **place,
             **relations.get(place["anchor"], _UNRELATED),
+            title=name_note(section),
             **meta,
         )
-        for place, meta in zip(places, describe_metas(sections, config.kinds, now_s), strict=True)
+        for place, section, meta in zip(
+            places, sections, describe_metas(sections, config.kinds, now_s), strict=True
+        )
     ]
 
 
@@ -857,6 +867,7 @@ def _describe_chunks(
             ContextChunk(
                 path=chunk.path,
                 anchor=titles[chunk.section].anchor,
+                note=titles[chunk.section].note,
                 heading=titles[chunk.section].heading,
                 kind=titles[chunk.section].kind,
                 day=titles[chunk.section].day or "",

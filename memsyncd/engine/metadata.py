@@ -31,12 +31,12 @@ from memsyncd.core.search.words import suggest_words
 from memsyncd.engine.clock import find_local_day
 from memsyncd.operations.notes.declare import SectionInfo
 from memsyncd.operations.sections import FoundSection, Sort
-from memsyncd.store.sections import MemoryLines, StoredMeta, StoredSection
+from memsyncd.store.sections import HitSection, MemoryLines, StoredMeta, StoredSection
 
 NO_META = StoredMeta(
     kind=None, tags=(), importance=None, priority=None, lifecycle=None, task=None, session=None,
     source=None, created=None, updated=None, expires=None, status=None, day=None,
-    is_day_of_name=False, mtime_ns=0,
+    is_day_of_name=False, mtime_ns=0, note="",
     extra={},
 )  # fmt: skip
 
@@ -75,6 +75,26 @@ def describe_metas(
         }
         for meta in metas
     ]
+
+
+_STATED = ("status", "priority", "lifecycle", "task", "session", "source", "created", "expires")
+
+
+def list_stated(meta: StoredMeta) -> dict[str, str]:
+    """Return the metadata that a section or its note states in keys of memsyncd, as text."""
+    return {name: value for name in _STATED if (value := getattr(meta, name))}
+
+
+def name_note(section: HitSection | StoredSection) -> str:
+    """Return the title of a section's note. A note without a stated title is named by its first
+    heading of level 1, which is no name of what is below another one: there the heading is.
+    """
+    title, extra = section.note, section.extra
+    path = section.anchor.rpartition("#")[0]
+    is_named = title in (extra.get("title", "").strip(), extra.get("name", "").strip())
+    if is_named or not section.heading or title == path.rpartition("/")[2].rpartition(".")[0]:
+        return title
+    return section.heading[0]
 
 
 def is_expired(expires: str | None, now_s: float) -> bool:

@@ -115,7 +115,10 @@ def _redact_titles(titles: Mapping[int, SectionTitle]) -> Mapping[int, SectionTi
     show = cache(redact)
     return {
         number: replace(
-            title, heading=tuple(map(show, title.heading)), kind=title.kind and show(title.kind)
+            title,
+            note=show(title.note),
+            heading=tuple(map(show, title.heading)),
+            kind=title.kind and show(title.kind),
         )
         for number, title in titles.items()
     }
@@ -210,6 +213,7 @@ def redact_section(section: _Section, show: Callable[[str], str] = redact) -> _S
     redacted = replace(
         section,
         heading=tuple(map(show, section.heading)),
+        note=show(section.note),
         **{name: show(text) for name, text in stated.items() if text},
         extra={show(key): _redact_value(key, text, show) for key, text in section.extra.items()},
     )

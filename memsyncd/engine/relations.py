@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.search.passages import highlight, strip_title
-from memsyncd.engine.metadata import describe_meta, find_stored_day, is_expired
+from memsyncd.engine.metadata import describe_meta, find_stored_day, is_expired, name_note
 from memsyncd.engine.redaction import read_redacted_chunks, read_redacted_sections
 from memsyncd.operations.search.declare import Hit, RelatedSection
 from memsyncd.store.pool import Reader
@@ -270,6 +270,7 @@ class RelatedReader(NamedTuple):
             path=first.path,
             start_line=first.start_line,
             end_line=max(chunk.end_line for chunk in related.chunks),
+            title=name_note(section),
             heading=list(section.heading),
             snippet=highlight(strip_title(text, title) or text, {}),
             **describe_meta(section, self.config.kinds, self.now_s),

@@ -34,6 +34,7 @@ from memsyncd.core.search.federation import (
 from memsyncd.core.search.passages import (
     Matcher,
     TextWords,
+    choose_labels,
     find_text_words,
     highlight,
     strip_title,
@@ -49,7 +50,7 @@ from memsyncd.core.search.ranking import (
     normalize_scores,
     rank_passages,
 )
-from memsyncd.core.search.words import FAMILY_WEIGHT
+from memsyncd.core.search.words import FAMILY_WEIGHT, fold, space_out
 from memsyncd.engine.candidates import (
     MatchedChunks,
     UsedVectors,
@@ -63,7 +64,14 @@ from memsyncd.engine.candidates import (
 )
 from memsyncd.engine.explain import explain_nothing
 from memsyncd.engine.marking import mark_text
-from memsyncd.engine.metadata import Valuation, describe_metas, find_order, make_valuation
+from memsyncd.engine.metadata import (
+    Valuation,
+    describe_metas,
+    find_order,
+    list_stated,
+    make_valuation,
+    name_note,
+)
 from memsyncd.engine.plan import (
     DEFAULT_OPTIONS,
     RunOptions,
@@ -333,6 +341,7 @@ class _ReadHit(NamedTuple):
     passage: Passage
     section: HitSection
     snippet: str
+    labels: list[str]
     matched: list[str]
     related: list[str]
 
@@ -386,6 +395,7 @@ def _read_hits(
             passage,
             sections[number],
             snippet,
+            labels=_choose_labels(reader, sections[number], matcher),
             matched=[names[index] for index in sorted(indices)],
             related=[names[index] for index in sorted(others - indices)],
         )
@@ -393,6 +403,15 @@ def _read_hits(
             passages, choices, snippets, indices_of_terms, related, strict=True
         )
     ]
+
+
+def _choose_labels(reader: Reader, section: HitSection, matcher: Matcher) -> list[str]:
+    """Return the properties of a section to show, those that hold words of the query first."""
+
+    def matches(text: str) -> bool:
+        return bool(matcher.find_terms(reader.split(space_out(fold(text)))))
+
+    return choose_labels(list_stated(section), section.extra, matches)
 
 
 def _shows_redacted(reader: Reader, plan: SearchPlan) -> str:
@@ -595,8 +614,10 @@ def _make_hits(
             path=each.passage.best.candidate.path,
             start_line=each.passage.span.start,
             end_line=each.passage.span.end,
+            title=name_note(each.section),
             heading=list(each.section.heading),
             snippet=each.snippet,
+            labels=each.labels,
             score=1.0,
             **meta,
             digest=each.section.digest,

@@ -13,7 +13,7 @@ from memsyncd.core.search.similarity import (
     find_features,
     make_similar_query,
 )
-from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.metadata import describe_meta, name_note
 from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.redaction import (
     must_redact,
@@ -124,6 +124,7 @@ def describe_similar(
         path=section.anchor.rpartition("#")[0],
         start_line=section.span.start,
         end_line=section.span.end,
+        title=name_note(section),
         heading=list(section.heading),
         digest=digest,
         similarity=round(similarity, 3),

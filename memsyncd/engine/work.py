@@ -36,6 +36,7 @@ from memsyncd.engine.metadata import (
     describe_meta,
     find_stored_day,
     make_valuation,
+    name_note,
 )
 from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.redaction import must_redact, redact_notes
@@ -263,6 +264,7 @@ class WorkReader(NamedTuple):
                     path=note.path,
                     start_line=section.span.start,
                     end_line=section.span.end,
+                    title=name_note(section),
                     heading=list(section.heading),
                     text=redact(body) if is_masking else body,
                     **describe_meta(section, config.kinds, self.now_s),

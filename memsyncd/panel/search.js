@@ -211,6 +211,7 @@ export class SearchView extends View {
     return h("li", { class: "hit" }, h("a", { class: "entry", href: hrefOf(hit) }, markWords(nameSection(hit), hit.matched)), " ", badges(hit),
       others.length > 0 && h("p", { class: "quiet small" }, "with ", others.map((/** @type {any} */ section) => section.heading.at(-1)).join(", ")),
       h("p", {}, highlight(plainText(hit.snippet))),
+      hit.labels.length > 0 && h("p", { class: "quiet small" }, hit.labels.join(" · ")),
       hit.related.map((/** @type {any} */ section) => h("p", { class: "related" }, `${section.relation.replace(/_/g, " ")} → `,
         h("a", { href: hrefOf(section) }, nameSection(section)), h("span", { class: "quiet" }, ` ${plainText(section.snippet)}`))),
       !isAll && contradictions(hit, (path) => this.noteHref(path)),

@@ -23,7 +23,7 @@ META_COLUMNS = (
     "s.kind, (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id),"
     " s.importance, s.priority, s.lifecycle, s.task, s.session, s.source, s.created, s.updated,"
     " s.expires, s.status, coalesce(s.day, f.day), s.day IS NULL AND f.day IS NOT NULL,"
-    " f.mtime_ns, f.extra, s.extra"
+    " f.mtime_ns, f.title, f.extra, s.extra"
 )
 
 
@@ -32,7 +32,7 @@ class StoredMeta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `importance` is None if neither section nor note states it. `day` is None for a note without a
     date; with `is_day_of_name` it is the day in the file's name. `mtime_ns` is the time at which
-    the note was saved.
+    the note was saved, and `note` the title of the note.
     `extra` has the keys that have no field here.
     """
 
@@ -51,6 +51,7 @@ class StoredMeta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     day: str | None
     is_day_of_name: bool
     mtime_ns: int
+    note: str
     extra: dict[str, str]
 
 
@@ -290,7 +291,9 @@ _HIT_SECTIONS = (
     " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
 )
 _TITLES = (
-    "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind, coalesce(s.day, f.day)"
+    "SELECT s.id, f.path || '#' || s.slugs,"
+    " iif(f.title IN (f.extra ->> '$.title', f.extra ->> '$.name'), f.title, ''),"
+    " s.heading, s.kind, coalesce(s.day, f.day)"
     " FROM sections s"
     " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
 )
@@ -362,11 +365,13 @@ def find_stating(reader: Reader, ids: Collection[int]) -> list[int]:
 
 
 class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a section in a context besides its text. `day` is the day that the section or
-    its note states; a day on which a file was saved may be the day of a copy.
+    """The parts of a section in a context besides its text. `note` is the title that its note
+    states; `day` is the day that the section or its note states, because the day on which a file
+    was saved may be the day of a copy.
     """
 
     anchor: str
+    note: str
     heading: tuple[str, ...]
     kind: str | None
     day: str | None
@@ -375,8 +380,10 @@ class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):
 def read_section_titles(reader: Reader, ids: Iterable[int]) -> dict[int, SectionTitle]:
     """Return the titles of sections by id: less than `read_sections`, for many candidates."""
     return {
-        number: SectionTitle(anchor=anchor, heading=decode_texts(heading), kind=kind, day=day)
-        for number, anchor, heading, kind, day in reader.rows(_TITLES, (encode_numbers(ids),))
+        number: SectionTitle(
+            anchor=anchor, note=note, heading=decode_texts(heading), kind=kind, day=day
+        )
+        for number, anchor, note, heading, kind, day in reader.rows(_TITLES, (encode_numbers(ids),))
     }
 
 

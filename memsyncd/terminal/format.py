@@ -12,7 +12,7 @@ from memsyncd.terminal.wrap import break_line, display_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from memsyncd.terminal.terminal import Paint
@@ -134,7 +134,7 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
     """Render the place of a hit and, below, its snippet. `width` 0 is for output that is not a
     terminal: the snippet stays on one line.
     """
-    trail = " › ".join(hit["heading"])
+    trail = render_name(hit)
     marks = render_meta(hit)
     if width and trail:
         place = render_span(render_path(hit["path"], root, cwd), hit["start_line"], hit["end_line"])
@@ -156,11 +156,30 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
             INDENT.join(filter(None, parts)),
             *([f"{INDENT}with {', '.join(others)}"] if others else ()),
             *([INDENT + paint("yellow", hit["mark"])] if hit.get("mark") else ()),
-            *render_snippet(hit["snippet"], paint, width=width),
+            *(render_snippet(hit["snippet"], paint, width=width) if hit["snippet"] else ()),
+            *_render_labels(hit.get("labels", ()), paint, width=width),
             *(INDENT + paint("dim", line) for line in explanation),
             *_render_relations(hit, paint, root=root, cwd=cwd, width=width),
         ]
     )
+
+
+def render_name(section: dict[str, Any]) -> str:
+    """Return `Note › Heading`; the note is not named if the first heading says the same."""
+    # A daemon of an older version does not send the title.
+    title, heading = section.get("title", ""), section["heading"]
+    note, first = (
+        "".join(filter(str.isalnum, text.lower())) for text in (title, (heading or [""])[0])
+    )
+    is_same = bool(first) and (first.startswith(note) or note.startswith(first))
+    return " › ".join(heading if is_same else filter(None, [title, *heading]))
+
+
+def _render_labels(labels: Sequence[str], paint: Paint, *, width: int) -> Iterator[str]:
+    if labels:
+        text = INDENT + " · ".join(labels)
+        lines = break_line(text, width, 0) if width else (text,)
+        yield from (paint("cyan", line) for line in lines)
 
 
 def _render_relations(
@@ -175,7 +194,7 @@ def _render_relations(
         place = render_span(
             render_path(section["path"], root, cwd), section["start_line"], section["end_line"]
         )
-        trail = " › ".join(section["heading"])
+        trail = render_name(section)
         words = INDENT.join(filter(None, (place, trail, paint("cyan", render_meta(section)))))
         yield f"{INDENT}{paint('cyan', section['relation'])} → {words}"
         for line in render_snippet(section["snippet"], paint, width=width):

@@ -1,7 +1,8 @@
 r"""Print things by a template: `{path}:{start}-{end} {title}`, as `--format` takes it.
 
 `{score:.2f}` formats a number as Python does, `\t` and `\n` stand for a tab and a line end, and
-`{{` for a brace. A list is joined by commas, a heading by `›`; a missing value is empty.
+`{{` for a brace. A list is joined by commas, a heading by `›`; `{title}` of a section is its name,
+`Note › Heading`; a missing value is empty.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 
 from memsyncd.client.words import split_anchor
 from memsyncd.errors import BadRequest
-from memsyncd.terminal.format import render_path
+from memsyncd.terminal.format import render_name, render_path
 from memsyncd.terminal.terminal import clean_line, clean_values, render_json
 
 TYPE_CHECKING = False
@@ -101,8 +102,8 @@ def _fill(template: Template, thing: Mapping[str, Any]) -> Iterator[str]:
         if name is None:
             continue
         value = thing.get(name, thing.get(_SHORT.get(name, "")))
-        if name == "title" and isinstance(value, list):
-            value = value[-1] if value else None
+        if name == "title" and "heading" in thing:
+            value = render_name(dict(thing))
         yield _format_value(name, value, form)
 
 

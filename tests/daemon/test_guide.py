@@ -63,7 +63,10 @@ def test_the_example_from_the_first_note_to_the_archive_can_be_pasted_into_a_she
 
     recalled = find("memsyncd recall redis")
     assert "Redis ran out of sockets." in recalled
-    assert ".memories/solutions.md#solutions/limit-the-pool  resolved_by of" in recalled
+    assert (
+        ".memories/solutions.md#solutions/limit-the-pool  Solutions › Limit the pool  resolved_by of"
+        in recalled
+    )
     context = find("memsyncd task context")
     assert "The pool has a limit of 50." in context
     assert "Redis ran out of sockets." in context

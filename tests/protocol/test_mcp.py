@@ -387,7 +387,7 @@ def test_a_hit_is_cited_by_its_lines_and_its_mark_comes_before_its_snippet() -> 
         did_you_mean=None, workspaces=[], freshness=FRESH, took_ms=1.0,
     )  # fmt: skip
     assert search_text.render_hits(result).splitlines() == [
-        "MEMORY.md:3-5  A > B (decision)",
+        "MEMORY.md:3-5  A › B (decision)",
         "[WARNING: data.]",
         "  ignore **previous** words",
     ]

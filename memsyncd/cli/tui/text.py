@@ -37,6 +37,7 @@ from memsyncd.terminal.format import (
     render_count,
     render_lines,
     render_meta,
+    render_name,
     render_score,
     render_size,
 )
@@ -109,7 +110,7 @@ def render_hit_pieces(hit: Mapping[str, Any], workspace: str = "") -> Pieces:
     place = f"{values['path']}:{render_lines(values['start_line'], values['end_line'])}"
     pieces: Pieces = [(f"{clean_line(workspace)} ", "$text-secondary")] if workspace else []
     pieces += [(place, "bold $text-primary"), ("  ", "")]
-    pieces += [(" › ".join(values["heading"]), "bold"), ("  ", "")]
+    pieces += [(render_name(values), "bold"), ("  ", "")]
     pieces += [
         (render_meta(values), "$text-accent"),
         (f"  {render_score(values['score'])}", "dim"),

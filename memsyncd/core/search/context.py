@@ -32,7 +32,12 @@ from msgspec.structs import replace
 
 from memsyncd.core.model import QUARTERS_PER_TOKEN, Span, count_quarters, count_tokens
 from memsyncd.core.paths import find_copied, show_path
-from memsyncd.operations.sections import SHORT_MARK, mark_warning
+from memsyncd.operations.sections import (
+    SHORT_MARK,
+    list_letters,
+    mark_warning,
+    name_section,
+)
 
 # --- Filling a budget -----------------------------------------------------------------------------
 
@@ -78,8 +83,9 @@ class MemoryFacts(NamedTuple):
 class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk that may go into a context; `reason` says why.
 
-    `heading` is the breadcrumb of its section, `anchor` unique among sections. `n_blanks_before` is
-    the number of blank lines right before it that belong to no chunk. Sections are shown in the
+    `heading` is the breadcrumb of its section, `anchor` unique among sections. The label shows
+    `note`, the stated title of the note, unless the path does. `n_blanks_before` is the number of
+    blank lines right before it that belong to no chunk. Sections are shown in the
     order of their groups, places, paths and lines. The label shows `workspace`, the `relation` to
     other sections, and the ISO `day` that the section states, if they are not empty. `part` is the
     heading of the part of the block, of which a group may have several; empty for none. `memory` is
@@ -108,6 +114,7 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     share: float = 1.0
     unread: int = 0
     day: str = ""
+    note: str = ""
 
 
 # Returns unread chunks with their texts, in the same order.
@@ -826,7 +833,9 @@ def _render_label(
 ) -> str:
     spans = [str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs]
     place = ", ".join(spans)
-    name, path = " ".join(" › ".join(of.heading).split()), show_path(of.path)
+    is_shown = list_letters(of.note) in list_letters(of.path)
+    trail = name_section("" if is_shown else of.note, of.heading)
+    name, path = " ".join(trail.split()), show_path(of.path)
     if limits:
         name = f"[{show_path(of.workspace)}]" if of.workspace else " ".join(of.heading[-1:])
         name, path = shorten(name, *limits), shorten(path[::-1], *limits)[::-1]

@@ -714,3 +714,44 @@ def join_words(text: str) -> str:
     if not text.isascii():
         return f" {' '.join(_WORD.findall(fold(text).lower()))} "
     return f" {b' '.join(text.encode().translate(_ASCII_WORDS).split()).decode()} "
+
+
+# --- Labels ---------------------------------------------------------------------------------------
+
+# At most so many properties are shown, each with so many characters of its value.
+MOST_LABELS, MOST_CHARACTERS = 3, 60
+# Other fields of an answer always show the first; the others say little about the note.
+_SHOWN: Final = frozenset("title tag tags".split())
+_HIDDEN: Final = frozenset("alias aliases cssclass cssclasses date id".split())
+_CUT = "…"
+
+
+def choose_labels(
+    stated: Mapping[str, str], extra: Mapping[str, str], matches: Callable[[str], bool]
+) -> list[str]:
+    """Return properties as `key: value`, those that match the question first. An answer has fields
+    for the `stated` ones, so these are shown only if they match.
+    """
+    matching, others = [], []
+    for key, value in (*stated.items(), *extra.items()):
+        text = " ".join(f"{key}: {value}".split())
+        if key.lower() in _SHOWN or not value.strip():
+            continue
+        if matches(text):
+            matching.append(_shorten(key, text, matches))
+        elif key not in stated and key.lower() not in _HIDDEN:
+            others.append(_shorten(key, text, None))
+    return [*matching, *others][:MOST_LABELS]
+
+
+def _shorten(key: str, text: str, matches: Callable[[str], bool] | None) -> str:
+    """Cut a long value; a value that matches is cut around its first word that does."""
+    limit = len(key) + 2 + MOST_CHARACTERS
+    if len(text) <= limit:
+        return text
+    words = text.split()
+    first = next((at for at, word in enumerate(words) if matches and matches(word)), 0)
+    before = " ".join(words[1:first])
+    if len(f"{key}: {before} {words[first]}") <= limit or not first:
+        return text[:limit].rstrip() + _CUT
+    return f"{key}: {_CUT} {' '.join(words[first:])}"[: limit + 2].rstrip() + _CUT

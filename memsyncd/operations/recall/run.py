@@ -25,7 +25,7 @@ from memsyncd.core.search.plan import SearchPlan
 from memsyncd.engine.accesses import find_accesses
 from memsyncd.engine.marking import mark_text
 from memsyncd.engine.memories import read_first_memories
-from memsyncd.engine.metadata import describe_meta, find_stored_moment_s
+from memsyncd.engine.metadata import describe_meta, find_stored_moment_s, name_note
 from memsyncd.engine.plan import (
     NOTHING_TO_SAY,
     RunOptions,
@@ -262,6 +262,7 @@ class _Offer(NamedTuple):
                         path=memory.path,
                         start_line=memory.start_line,
                         end_line=memory.end_line,
+                        title=name_note(sections[memory.section]),
                         heading=list(sections[memory.section].heading),
                         mark=mark_text(text, "the text below", self.config) if is_marked else "",
                         text=text,

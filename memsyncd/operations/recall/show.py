@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memsyncd.terminal.actions import send_to_several
 from memsyncd.terminal.console import report_left_out, report_query, show_answer
-from memsyncd.terminal.format import render_contradictions, render_count
+from memsyncd.terminal.format import render_contradictions, render_count, render_name
 from memsyncd.terminal.terminal import clean, clean_values
 
 TYPE_CHECKING = False
@@ -30,7 +30,8 @@ def _render_recalled(memory: dict[str, Any], name: str, paint: Paint) -> str:
     contradictions = render_contradictions(memory, paint, root="", cwd="")
     marks = [paint("cyan", led) if led else "", *contradictions]
     label = f"[{name}] " if name else ""
-    return label + "  ".join(filter(None, (paint("bold blue", memory["anchor"]), *marks)))
+    names = (paint("bold blue", memory["anchor"]), render_name(memory))
+    return label + "  ".join(filter(None, (*names, *marks)))
 
 
 def _show_recalled(answer: dict[str, Any], _args: Args, console: Console) -> None:

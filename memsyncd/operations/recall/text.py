@@ -9,7 +9,7 @@ from memsyncd.operations.search.text import (
     render_state,
     render_workspaces,
 )
-from memsyncd.operations.sections import describe_contradictions
+from memsyncd.operations.sections import describe_contradictions, name_section
 
 
 def render_recalled(recalled: recall.Recalled, _find_warning: FindWarning) -> str:
@@ -29,7 +29,8 @@ def render_recalled(recalled: recall.Recalled, _find_warning: FindWarning) -> st
         other = f"conflict with {conflict}" if conflict else ""
         facts = (memory.kind, memory.updated or memory.created, memory.status, led, other)
         described = ", ".join(filter(None, facts))
-        label = f"{where}{memory.path}:{memory.start_line}-{memory.end_line}"
+        name = name_section(memory.title, memory.heading)
+        label = f"{where}{memory.path}:{memory.start_line}-{memory.end_line}  {name}"
         disputed = describe_contradictions(
             memory.contradicts,
             memory.contradicted_by,

@@ -81,6 +81,9 @@ class Hit(RelatedMeta, frozen=True, kw_only=True):
     hit belong to the snippet."""
     snippet: str
     """Plain text of one line, with matched words between `**` and `**`."""
+    labels: list[str] = msgspec.field(default_factory=list)
+    """At most 3 properties as `key: value`, of the note's front matter and of the section; those
+    that hold a matched word come first."""
     mark: str = ""
     """The line to put above the snippet for a model if heading, snippet or `related` try to
     instruct their reader."""

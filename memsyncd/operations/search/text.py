@@ -14,7 +14,7 @@ from memsyncd.operations.context.declare import ContextResult, LeftOutPart
 from memsyncd.operations.fields import Freshness
 from memsyncd.operations.notes.declare import Got
 from memsyncd.operations.search import declare as search
-from memsyncd.operations.sections import describe_contradictions, mark_warning
+from memsyncd.operations.sections import describe_contradictions, mark_warning, name_section
 
 if TYPE_CHECKING:
     from memsyncd.operations.recall.declare import Recalled
@@ -41,13 +41,14 @@ def render_hits(answer: search.SearchResult, _find_warning: FindWarning | None =
     names = {workspace.id: workspace.name for workspace in answer.workspaces}
     for hit in answer.hits:
         where = f"[{names.get(hit.workspace, hit.workspace)}] " if len(names) > 1 else ""
-        headings = [" > ".join(section.heading) for section in hit.sections if section.heading]
-        heading = "; ".join(headings) or " > ".join(hit.heading)
+        titles = [name_section(hit.title, section.heading) for section in hit.sections]
+        title = "; ".join(dict.fromkeys(titles)) or name_section(hit.title, hit.heading)
         kind = _describe_meta(hit)
-        lines.append(f"{where}{hit.path}:{hit.start_line}-{hit.end_line}  {heading}{kind}")
+        lines.append(f"{where}{hit.path}:{hit.start_line}-{hit.end_line}  {title}{kind}")
         snippet = " ".join(hit.snippet.split())
         lines += [hit.mark] if hit.mark else []
-        lines.append(f"  {snippet}")
+        lines += [f"  {snippet}"] if snippet else []
+        lines += [f"  ({'; '.join(hit.labels)})"] if hit.labels else []
         disputed = describe_contradictions(
             hit.contradicts, hit.contradicted_by, hit.supersedes, hit.superseded_by, hit.since
         )

@@ -25,7 +25,7 @@ from memsyncd.core.search.similarity import (
     group_similar,
 )
 from memsyncd.engine.candidates import uses_vectors
-from memsyncd.engine.metadata import describe_meta, is_expired
+from memsyncd.engine.metadata import describe_meta, is_expired, name_note
 from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.redaction import (
     must_redact,
@@ -158,12 +158,9 @@ def read_category_sections(
     `n_sections` is the number of all such sections. Raises the errors of `Workspace.acquire`.
     """
     with workspace.acquire(options.timeout_s or config.search.timeout_s) as reader:
+        has_titles, key = params.topic is not None, _find_key(params)
         rows = find_category_sections(
-            reader,
-            categories,
-            limit=most,
-            has_titles=params.topic is not None,
-            key=_find_key(params),
+            reader, categories, limit=most, has_titles=has_titles, key=key
         )
         metas = read_redacted_sections(reader, [row.section for row in rows], config)
         texts = read_redacted_chunks(reader, [row.chunk for row in rows], config)
@@ -171,8 +168,8 @@ def read_category_sections(
     read = []
     for row in rows:
         section = metas[row.section]
-        whole, heading = texts[row.chunk], section.heading
-        text = strip_title(whole, heading[-1] if heading else "") or whole
+        whole = texts[row.chunk]
+        text = strip_title(whole, (section.heading or ("",))[-1]) or whole
         features = find_features(text[:COMPARED_CHARACTERS])
         value = None if params.by is None else _find_value(row.value, params.by)
         if params.by is not None and not value:
@@ -185,6 +182,7 @@ def read_category_sections(
                 path=row.path,
                 start_line=row.span.start,
                 end_line=row.span.end,
+                title=name_note(section),
                 heading=list(section.heading),
                 snippet=highlight(text, {}),
                 **describe_meta(section, config.kinds, options.now_s),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memsyncd.errors import BadRequest
 from memsyncd.terminal.actions import send
 from memsyncd.terminal.console import read_stdin, report_left_out, show_answer
-from memsyncd.terminal.format import render_count
+from memsyncd.terminal.format import render_count, render_name
 from memsyncd.terminal.places import find_named
 from memsyncd.terminal.terminal import clean_values
 
@@ -60,7 +60,7 @@ def _show_similar(answer: dict[str, Any], args: Args, console: Console) -> None:
     else:
         for section in clean_values(answer["sections"]):
             place = console.render_place(section, section["workspace"])
-            trail = " › ".join(section["heading"])
+            trail = render_name(section)
             console.terminal.print(f"{section['similarity']:.2f}  {place}  {trail}")
     if not answer["topics" if args.topic else "sections"]:
         console.terminal.report("nothing similar; take the nearest with -k 5")
@@ -125,7 +125,7 @@ def show_patterns(answer: dict[str, Any], args: Args, console: Console) -> None:
         places = f"{render_count(len(values), 'value')} of {args.by}" if values else places
         terminal.print(f"{terminal.paint('bold', subject)}  {places}  {pattern['similarity']:.2f}")
         for section in pattern["sections"]:
-            workspace, trail = section["workspace"], " › ".join(section["heading"])
+            workspace, trail = section["workspace"], render_name(section)
             place = console.render_place(section, workspace)
             owner = section["value"] or names.get(workspace, workspace)
             terminal.print(f"  [{owner}] {place}  {trail}")

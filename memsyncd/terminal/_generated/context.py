@@ -66,7 +66,7 @@ def make_context() -> Command:
             Option("-w --workspace WS…", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
             PATHS,
-            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "heading", "contradicts", "contradicted_by", "supersedes", "superseded_by", "since", "workspace", "reason", "relation", "related_to")),
+            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "title", "heading", "contradicts", "contradicted_by", "supersedes", "superseded_by", "since", "workspace", "reason", "relation", "related_to")),
             JSON,
         ),
         examples=("memsyncd context", "memsyncd context why postgres --max-tokens 500", "memsyncd context --task WU-123 --max-tokens 1000", "memsyncd context --kind decision --heading '## Decisions so far'"),

@@ -60,7 +60,7 @@ def make_recall() -> Command:
             Option("-w --workspace WS…", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
             PATHS,
-            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "heading", "contradicts", "contradicted_by", "supersedes", "superseded_by", "since", "workspace", "relation", "related_to", "mark", "text", "tokens")),
+            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "title", "heading", "contradicts", "contradicted_by", "supersedes", "superseded_by", "since", "workspace", "relation", "related_to", "mark", "text", "tokens")),
             JSON,
         ),
         examples=("memsyncd recall redis timeout", "memsyncd recall redis --all", "memsyncd recall --topic auth --kind error --follow resolved_by"),

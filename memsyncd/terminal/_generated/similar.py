@@ -42,7 +42,7 @@ def make_similar() -> Command:
             ALL,
             IDS,
             PATHS,
-            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "heading", "workspace", "digest", "similarity", "topic", "n_sections")),
+            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "title", "heading", "workspace", "digest", "similarity", "topic", "n_sections")),
             JSON,
         ),
         examples=("memsyncd similar '.memories/errors.md#redis-timeouts'", "memsyncd similar --text 'Redis gives up after 30 s.'", "memsyncd similar --topic redis -k 3", "memsyncd similar --duplicates --path .memories"),
