@@ -218,7 +218,7 @@ const fold = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "");
  */
 export function listNames({ title, heading = [], path }) {
   const note = title || nameNote(path), first = fold(heading[0] ?? ""), name = fold(note);
-  const isSame = first && (first.startsWith(name) || name.startsWith(first));
+  const isSame = first && (!title && /^(MEMORY|README|index)\.md$/i.test(path) || first.startsWith(name) || name.startsWith(first));
   return isSame ? heading : [note, ...heading];
 }
 
@@ -227,12 +227,15 @@ export function nameSection(section) {
   return listNames(section).join(" › ");
 }
 
-/** The names of a section by its anchor. @param {string} anchor */
-export function nameAnchor(anchor) {
+/** The names of a section by its anchor. @param {string} anchor @param {string} [title] The title of its note, if it is known. */
+export function nameAnchor(anchor, title) {
   const path = notePath(anchor);
   const slug = path === anchor ? "" : anchor.slice(path.length + 1);
   const heading = slug.split("/").filter(Boolean).map((part) => part.replace(/-/g, " "));
-  return nameSection({ path, heading: heading.map((part) => part.charAt(0).toUpperCase() + part.slice(1)) });
+  const headings = heading.map((part) => part.charAt(0).toUpperCase() + part.slice(1));
+  // The slug of the title has lost its signs.
+  if (title && headings[0] && fold(headings[0]) === fold(title)) headings[0] = title;
+  return nameSection({ ...(title ? { title } : {}), path, heading: headings });
 }
 
 /** A passage of one line without the signs of markdown. @param {string} text */

@@ -360,11 +360,12 @@ export class NotesView extends View {
   /** @param {string} path @param {any} linked */
   makeLinks(path, linked) {
     const isOwn = (/** @type {string} */ anchor) => notePath(anchor) === path;
+    const titleOf = (/** @type {string} */ anchor) => this.notes.find((note) => note.path === notePath(anchor))?.title;
     const backlinks = linked.links.filter((/** @type {any} */ one) => !isOwn(one.source));
     const dangling = linked.links.filter((/** @type {any} */ one) => isOwn(one.source) && !one.to && !one.elsewhere);
     return h("section", { class: "prose links" }, backlinks.length > 0 && [h("h3", {}, `Linked from ${count(backlinks.length, "place")}`),
       h("ul", {}, backlinks.map((/** @type {any} */ one) => h("li", {},
-        h("a", { href: this.noteHref(notePath(one.source), one.lines[0]) }, nameAnchor(one.source)), one.relation && h("span", { class: "quiet" }, ` ${one.relation.replace(/_/g, " ")}`))))],
+        h("a", { href: this.noteHref(notePath(one.source), one.lines[0]) }, nameAnchor(one.source, titleOf(one.source))), one.relation && h("span", { class: "quiet" }, ` ${one.relation.replace(/_/g, " ")}`))))],
     dangling.length > 0 && [h("h3", {}, "Links that lead to no note"), h("ul", {}, dangling.map((/** @type {any} */ one) =>
       h("li", {}, `line ${one.lines[0]}: ${one.target}`, one.is_outside && " — outside the workspace", one.similar && [" — did you mean ", h("a", { href: this.noteHref(one.similar) }, nameNote(one.similar)), "?"])))]);
   }
