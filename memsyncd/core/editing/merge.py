@@ -450,9 +450,9 @@ def _by_own_text(part: _Part) -> Hashable:
 
 
 def _order(notes: _Notes, ours: Mapping[int, _Entry], theirs: Mapping[int, _Entry]) -> list[_Entry]:
-    """Return all sections in order. The order is the order of theirs if only theirs has moved
-    sections, else the order of ours. A section that only one version has keeps its place in that
-    version: it comes after the same common section.
+    """Return all sections in order. The order is the order of the only version that has moved
+    sections, else of the version with more sections. A section that only one version has keeps its
+    place in that version: it comes after the same common section.
     """
     orders = [
         [
@@ -464,7 +464,9 @@ def _order(notes: _Notes, ours: Mapping[int, _Entry], theirs: Mapping[int, _Entr
     ]
     bases = [[entry.base for entry in order if entry.base is not None] for order in orders]
     in_base = sorted(bases[0])
-    common = orders[1] if bases[0] == in_base != bases[1] else orders[0]
+    moved = [order != in_base for order in bases]
+    is_theirs = len(theirs) > len(ours) if moved[0] == moved[1] else moved[1]
+    common = orders[is_theirs]
     runs = _find_runs(notes.ours, ours), _find_runs(notes.theirs, theirs)
     ordered: list[_Entry] = []
     for entry in common:
