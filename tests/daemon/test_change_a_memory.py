@@ -567,16 +567,15 @@ def test_of_two_texts_that_a_merge_has_left_one_is_chosen(place: Place, memory: 
         agent.send("notifications/memsyncd/bind", is_notice=True, workspace=str(place.root))
         text, _ = agent.use("memory_search", query="waits", kind="error")
         assert "conflict with errors/sockets" in text
-        # One text stays, with links to it; undo brings both back.
-        agent.use("memory_update", action="choose", memory=second, keep="this")
+    # One text stays, with links to it; undo brings both back.
+    chosen = memory.choose(second, "this")
     assert read(place) == BEFORE | {
         ERRORS: theirs,
         WORK: BEFORE[WORK].replace(b"Pool", b"Connections"),
     }
     assert not list_conflicts()
-    [change, *_] = memory.history(ERRORS)
-    assert change["change_set"] is not None
-    memory.undo(change_set=change["change_set"])
+    assert chosen["change_set"] is not None
+    memory.undo(change_set=chosen["change_set"])
     assert read(place) == linked
     for which, data in (
         ("other", ours),

@@ -393,10 +393,6 @@ OPERATIONS = (
             ),
         ),
         python=Python(name="choose", positional=("anchor", "keep")),
-        tool=ToolAction(
-            tool=UPDATE_TOOL, name="choose", fields={"memory": "anchor", "keep": "keep"}
-        ),
-        text="memories.text:render_set",
     ),
     Operation(
         name="memory.forget",

@@ -9,7 +9,7 @@ UPDATE_TOOL = Tool(
         "Change a memory that another tool has shown. done: finish it; set: values such as status,"
         " priority, importance, kind, add_tags, task, topic, expires, title, or keys of your own,"
         " '' removes one; relate: relation, to; replace: content is the fact that holds now;"
-        " forget: take it out; choose: keep this, other or both texts of a conflict."
+        " forget: take it out."
     ),
     arguments=(
         ToolArgument("action", "The action.", is_required=True),
@@ -20,7 +20,6 @@ UPDATE_TOOL = Tool(
         ToolArgument("relation", "Such as resolves, caused_by."),
         ToolArgument("to", "The other memory."),
         ToolArgument("content", "For replace: the new text."),
-        ToolArgument("keep", "For choose."),
         ToolArgument("confirm", "For forget: the user has agreed."),
         TOOL_WORKSPACE,
     ),
