@@ -1763,6 +1763,8 @@ class Found(TypedDict):
     # If there is no memory: files such as `memory.md` and `pkg/MEMORY.md`, which are not read as
     # memory.
     namesakes: list[str]
+    # If the folder is no vault itself: the vaults right beneath it, at most 3.
+    vaults: list[str]
     # The globs of the workspace's read-only notes, and its existing instructions for agents.
     read_only: list[str]
     # The linked git worktree, if the request named one. It is the workspace if it has memory

@@ -43,6 +43,7 @@ from memsyncd.files.folder_kinds import (
     AgentProject,
     FolderKind,
     find_agent_globs,
+    find_inner_vaults,
     find_memory_owner,
     recognise_place,
 )
@@ -56,6 +57,7 @@ from memsyncd.files.scope import (
     find_shared_folder,
     find_worktree,
     find_worktree_trouble,
+    has_memory,
     make_root,
 )
 
@@ -74,16 +76,18 @@ class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The folder at a path. `registered` is the id of the workspace that is the same folder, if
     there is one.
 
-    `place` is the recognised kind of a folder that may be added, `rules` has the instructions for
-    agents in it. `worktree` is the real path that was named, if it is in a linked git worktree:
-    either it shares the memory of `root`, or it is `root` itself, and `main` is the id of the main
-    worktree's workspace.
+    `place` is the recognised kind of a folder that may be added, or that has become a vault,
+    `vaults` are vaults right beneath it, and `rules` has the instructions for agents in it.
+    `worktree` is the real path that was named, if it is in a linked git worktree: either it shares
+    the memory of `root`, or it is `root` itself, and `main` is the id of the main worktree's
+    workspace.
     """
 
     root: Root
     refusal: MemsyncdError | None
     registered: str | None
     place: FolderKind | None
+    vaults: tuple[str, ...]
     rules: tuple[str, ...]
     worktree: str
     main: str
@@ -160,12 +164,12 @@ class Registry:
                 worktree, root = root.path, make_root(shared)
         registered = self._find_same_folder(root.path, silent)
         refusal = find_root_refusal(root.path, home=self._home, uid=self._uid)
-        is_new = registered is None and refusal is None
         return FolderCheck(
             root=root,
             refusal=refusal,
             registered=registered.id if registered is not None else None,
-            place=recognise_place(root.path) if is_new else None,
+            place=None if refusal else _recognise(root.path, registered),
+            vaults=() if refusal else find_inner_vaults(root.path),
             rules=() if refusal else find_agent_globs(root.path),
             worktree=worktree,
             main=main,
@@ -561,6 +565,12 @@ def _follow_main(main: Entry, worktree: Entry) -> Entry:
         project="",
         source="added",
     )
+
+
+def _recognise(root: str, registered: Entry | None) -> FolderKind | None:
+    if registered is None:
+        return recognise_place(root)
+    return None if has_memory(root) else registered.recognise_vault()
 
 
 def _merge(registered: Entry, new: Entry, default_name: str) -> Entry:

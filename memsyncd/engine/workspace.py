@@ -28,7 +28,7 @@ from memsyncd.core.editing.kinds import KindDefaults
 from memsyncd.core.model import Problem
 from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, is_pruned_path
 from memsyncd.errors import Busy, StoreFailed, WorkspaceNotFound
-from memsyncd.files.folder_kinds import AGENT_GLOBS, Preset
+from memsyncd.files.folder_kinds import AGENT_GLOBS, FolderKind, Preset, recognise_vault
 from memsyncd.files.scan import WorkspaceRules
 from memsyncd.files.scope import Scope, has_memory, parse_scope
 from memsyncd.operations.agents.declare import AgentAnswer
@@ -48,7 +48,7 @@ REOPEN_S = 1.0
 
 State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
 STALL_FAULT = "stalled"
-WATCH_LIMIT = "watch_limit"
+WATCH_LIMIT, VAULT = "watch_limit", "vault"
 SEMANTIC_FAULT, SEMANTIC_NOTICE = "semantic", "semantic_notice"
 
 
@@ -87,6 +87,13 @@ class Entry(Settings, frozen=True, kw_only=True):
     collection: str = ""
     project: str = ""
     main: str = ""
+
+    def recognise_vault(self) -> FolderKind | None:
+        """Recognise a folder that was added without settings and has become a vault; may block."""
+        may_change = self.source != "config" and not (self.main or self.collection)
+        if self.is_vault or self.include or self.is_user_wide or not may_change:
+            return None
+        return recognise_vault(self.root)
 
     @property
     def is_collection(self) -> bool:
@@ -393,6 +400,9 @@ class Workspace:
         """Check whether there is a memory folder, or MEMORY.md; may block."""
         folder = os.path.join(self.entry.root, self.scope.memory_dir)
         self.has_memory = has_memory(self.entry.root) or os.path.isdir(folder)
+        vault = self.entry.recognise_vault() if not self.has_memory else None
+        root = self.entry.root
+        self.set_notice(VAULT, f"{vault.what}: to index it, memsyncd add {root}" if vault else "")
 
     def note_written(self, written: Written) -> None:
         """Remember the changes of a transaction for subscribers, and update the condition."""

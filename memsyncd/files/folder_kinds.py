@@ -15,6 +15,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Literal
 from urllib.parse import unquote
 
@@ -47,6 +48,8 @@ VAULT_TOOLS = (
 # Some Foam vaults have one mark only: these settings of VS Code recommend Foam's extension.
 FOAM_SETTINGS = ".vscode/extensions.json"
 SETTINGS_LIMIT_BYTES = 64 * 1024
+# The most entries of a folder among which vaults are looked for, and the most vaults.
+LISTED_LIMIT, INNER_LIMIT = 200, 3
 _FOAM_RECOMMENDED = re.compile(
     r'"recommendations"\s*:\s*\[[^\]]*"foam\.foam-vscode"', re.IGNORECASE
 )
@@ -86,6 +89,26 @@ def recognise_place(root: str) -> FolderKind:
     is_gemini = os.path.basename(root) == ".gemini"
     what = "memory of Gemini CLI" if is_gemini else "MEMORY.md and .memories/"
     return FolderKind(what=what)
+
+
+def recognise_vault(root: str) -> FolderKind | None:
+    """Recognise a vault at a real path; None for any other folder. May block."""
+    kind = recognise_place(root)
+    return kind if kind.what.endswith(" vault") else None
+
+
+def find_inner_vaults(root: str) -> tuple[str, ...]:
+    """Return the vaults right beneath a folder that is none, at most INNER_LIMIT; may block."""
+    try:
+        with os.scandir(root) as entries:
+            folders = sorted(
+                entry.path
+                for entry in islice(entries, LISTED_LIMIT)
+                if entry.is_dir(follow_symlinks=False)
+            )
+    except OSError:
+        return ()
+    return tuple(islice(filter(recognise_vault, folders), INNER_LIMIT))
 
 
 def _read_hidden(root: str, tool: str) -> list[str]:
@@ -319,8 +342,7 @@ def _find_vault_around(here: str, home: str) -> Iterator[KnownPlace]:
     """
     top = here
     while top not in ("/", home):
-        kind = recognise_place(os.path.realpath(top))
-        if kind.what.endswith(" vault"):
+        if kind := recognise_vault(os.path.realpath(top)):
             name = os.path.basename(top)
             yield KnownPlace(name=name, what=kind.what, path=top, preset=kind.preset)
             return

@@ -1833,6 +1833,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'is_complete': 'False if there may be more `notes` or `others`: not all could be counted within seconds.',
         'others': 'If the workspace has no note: how many notes lie beneath the folder.',
         'namesakes': 'If there is no memory: files such as `memory.md` and `pkg/MEMORY.md`, which are not read as memory.',
+        'vaults': 'If the folder is no vault itself: the vaults right beneath it, at most 3.',
         'read_only': "The globs of the workspace's read-only notes, and its existing instructions for agents.",
         'worktree': 'The linked git worktree, if the request named one. It is the workspace if it has memory itself; otherwise it shares the memory of the workspace.',
         'shared': 'Absolute paths of files and folders: a linked worktree with memory of its own shares these with the main worktree.',

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from memsyncd.core.paths import slug_project
-from memsyncd.engine.registry import Registry
+from memsyncd.engine.registry import FolderCheck, Registry
 from memsyncd.engine.workspace import Entry, Settings
 from memsyncd.errors import BadRequest, Conflict, StoreFailed, WorkspaceNotFound
-from memsyncd.files.folder_kinds import AgentProject
+from memsyncd.files.folder_kinds import AgentProject, recognise_place
 
 Open = Callable[[], Registry]
 
@@ -330,3 +330,25 @@ def test_a_collection_takes_no_globs_and_no_taken_name(home: Path, open_registry
     assert add_collection(registry, home).name == "claude-code-2"
     with pytest.raises(Conflict):
         registry.add(registry.make_entry(make_folder(home, "n2"), Settings(name="claude-code-2")))
+
+
+def test_a_folder_that_becomes_a_vault_is_one_when_it_is_added_again(
+    home: Path, open_registry: Open
+) -> None:
+    registry, folder = open_registry(), home / "notes"
+    (folder / "inner" / ".obsidian").mkdir(parents=True)
+
+    def add() -> tuple[Entry, FolderCheck]:
+        seen = registry.check_folder(str(folder))
+        made = registry.make_entry(str(folder), Settings(), seen=seen.root, place=seen.place)
+        return registry.add(made, seen), seen
+
+    first, seen = add()
+    assert not first.is_vault
+    assert first.recognise_vault() is None
+    assert seen.vaults == (str(folder / "inner"),)
+    (folder / ".obsidian").mkdir()
+    assert first.recognise_vault() == recognise_place(str(folder))
+    assert add()[0].is_vault
+    (folder / "MEMORY.md").write_text("# Memory\n")
+    assert registry.check_folder(str(folder)).place is None

@@ -115,6 +115,8 @@ class Found(Result, frozen=True, kw_only=True):
     namesakes: list[str] = msgspec.field(default_factory=list)
     """If there is no memory: files such as `memory.md` and `pkg/MEMORY.md`, which are not read as
     memory."""
+    vaults: list[str] = msgspec.field(default_factory=list)
+    """If the folder is no vault itself: the vaults right beneath it, at most 3."""
     read_only: list[str]
     """The globs of the workspace's read-only notes, and its existing instructions for agents."""
     worktree: str | None = None

@@ -161,6 +161,7 @@ async def _describe_found(
         is_complete=is_complete,
         others=n_others,
         namesakes=list(namesakes),
+        vaults=[] if added.entry.is_vault else list(seen.vaults),
         read_only=_list_read_only(added.entry, seen.rules),
         worktree=seen.worktree or None,
     )

@@ -86,8 +86,9 @@ def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> li
         own = f"{found['worktree']} is a linked git worktree with memory of its own"
         return [own, *(f"it shares {path}" for path in found["shared"])]
     counted = "" if found["is_complete"] else "more than "
+    inner = [f"{vault} is a vault: memsyncd add {vault}" for vault in found.get("vaults", ())]
     if not found["notes"]:
-        return [*_suggest_notes(found, info, path, counted), *_describe_namesakes(found)]
+        return [*inner, *_suggest_notes(found, info, path, counted), *_describe_namesakes(found)]
     notes = counted + render_count(found["notes"], "note")
     folder = info["memory_dir"]
     where = "the folder itself" if folder == "." else f"{folder}/"
@@ -95,7 +96,10 @@ def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> li
     if found["read_only"]:
         lines.append(f"read only: {', '.join(found['read_only'])}")
     if info["preset"] == "vault":
+        if info["exclude"]:
+            lines.append(f"left out: {', '.join(info['exclude'])}")
         return [*lines, "to change this: --preset memory, --include GLOB, --exclude GLOB"]
+    lines += inner
     more = "to index more: --preset vault for every note, or --include GLOB"
     return [*lines, *_describe_namesakes(found), more]
 
