@@ -83,6 +83,8 @@ class Share:
         """True once git is known to be new enough."""
         self.network = ""
         """The routes of the network when the remote was asked last."""
+        self.head: Head | None = None
+        """The branch when it was last the same here and on the remote."""
         self.snapshot: SharedNotes | None = None
         """The notes as they were last compared."""
         self.task: asyncio.Task[None] | None = None
@@ -262,19 +264,28 @@ class MemorySharing:
         share.network = network
         try:
             with contextlib.suppress(MemsyncdError):
-                await self.exchange(workspace, share, is_asking=is_asking)
+                await self.exchange(workspace, share, is_asking=is_asking, is_full=False)
         finally:
             self.arm(workspace, share)
 
     # --- an exchange ---
 
     async def exchange(
-        self, workspace: Workspace, share: Share, *, is_asking: bool = True, push: bool = True
+        self,
+        workspace: Workspace,
+        share: Share,
+        *,
+        is_asking: bool = True,
+        push: bool = True,
+        is_full: bool = True,
     ) -> Exchange:
         """Commit, and if the remote is asked, fetch, merge and push. Raises ShareFailed and the
         errors of edits; the state has the problem, too.
         """
         async with share.lock:
+            # Nothing but the branch of the remote is looked at if no note has changed.
+            if is_full and share.times.changed_s is None:
+                share.times.changed_s = share.times.latest_s = self._clock.now_s()
             done, state = Exchange(), share.state
             now_s = self._clock.now_s()
             try:
@@ -312,6 +323,13 @@ class MemorySharing:
         self, workspace: Workspace, share: Share, done: Exchange, *, is_asking: bool, push: bool
     ) -> None:
         repository = self.open(workspace, share.state.folder)
+        last, share.head = share.head, None
+        if last is not None and is_asking and share.times.changed_s is None:
+            theirs = await self.call(workspace, partial(repository.fetch, last.branch))
+            share.state.fetched_at = self._clock.wall_s()
+            if theirs == last.commit:
+                share.head = last
+                return
         if not share.is_checked:
             await self.call(workspace, repository.check_version)
             share.is_checked = True
@@ -322,7 +340,10 @@ class MemorySharing:
             return
         for _ in range(MOST_PUSHES):
             head = await self._receive(workspace, share, repository, head, done, who)
-            if not push or not head.commit or head.commit == share.state.seen:
+            if head.commit == share.state.seen:
+                share.head = head
+                return
+            if not push:
                 return
             try:
                 await self.call(workspace, partial(repository.push, head.branch))
@@ -330,7 +351,7 @@ class MemorySharing:
                 if failure.data.get("kind") != "behind":
                     raise
                 continue
-            share.state.seen, done.is_pushed = head.commit, True
+            share.head, share.state.seen, done.is_pushed = head, head.commit, True
             share.state.pushed_at = self._clock.wall_s()
             return
         raise ShareFailed("other machines push all the time", kind="busy")
@@ -410,7 +431,7 @@ class MemorySharing:
         if self._clock.wall_s() - state.said_at > SAID_S:
             state.said = []
         if theirs in ("", head.commit):
-            state.seen = theirs or state.seen
+            state.seen = theirs
             return head
         plan = await self.call(
             workspace,
