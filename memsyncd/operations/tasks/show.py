@@ -74,8 +74,10 @@ def show_groups(
         console.terminal.report(f"{n_groups - len(rows):,} more; see more with --limit")
 
 
-def show_sessions(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    show_groups(answer["sessions"], answer["n_sessions"], console, "no section has a session")
+def show_sessions(answer: dict[str, Any], args: Args, console: Console) -> None:
+    nothing = "no session goes on; with those that ended: --include-ended"
+    nothing = "no section has a session" if args.include_ended else nothing
+    show_groups(answer["sessions"], answer["n_sessions"], console, nothing)
 
 
 def show_checkpoint(answer: dict[str, Any], _args: Args, console: Console) -> None:
