@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 DEFAULT_WIDTH = 80
-DEFAULT_HEIGHT = 24
 STYLES = {
     "bold": "1",
     "dim": "2",
@@ -214,7 +213,8 @@ class Terminal:
             return
         problem = ""
         text = "".join(text for _, text in page)
-        if is_whole and _count_rows(text, self.width) >= get_height(self.env):
+        height = get_height(self.env)
+        if is_whole and 0 < height <= _count_rows(text, self.width):
             # Late, because few answers are that long.
             from memsyncd.terminal.pager import find_pager, run_pager
 
@@ -286,14 +286,14 @@ def get_width(env: Mapping[str, str]) -> int:
 
 
 def get_height(env: Mapping[str, str]) -> int:
-    """Return the height in lines: `LINES`, else the terminal's height, else 24."""
+    """Return the height in lines: `LINES`, else the terminal's height, 0 if it is unknown."""
     named = env.get("LINES", "")
     if named.isdecimal() and int(named) > 0:
         return int(named)
     try:
-        return os.get_terminal_size(1).lines or DEFAULT_HEIGHT
+        return os.get_terminal_size(1).lines
     except OSError:
-        return DEFAULT_HEIGHT
+        return 0
 
 
 def _count_rows(text: str, width: int) -> int:

@@ -328,7 +328,7 @@ class Screen:
         self._process = subprocess.Popen(
             command,
             # Wide: a line that is wrapped may begin with any word.
-            env={**env, "TERM": "xterm", "COLUMNS": "400"},
+            env={**env, "TERM": "xterm", "COLUMNS": "9999"},
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=follower,
