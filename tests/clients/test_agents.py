@@ -271,6 +271,12 @@ def test_an_agent_knows_memory_finds_what_is_new_remembers_and_is_disconnected(
     keep_transcript(stage, name)
     with Client(stage.home.socket_path) as client:
         assert [agent["name"] for agent in client.call("status")["agents"]] == [name]
+        log = client.call("log.agents")
+    # Its hooks and its tools belong to one session, though they run in several processes.
+    [session] = log["sessions"]
+    assert (session["client"], session["writes"]) == (name, 1)
+    calls = [answer["call"] for answer in log["answers"][::-1]]
+    assert calls == ["session-start", "user-prompt", "memory_search", "memory_remember"]
     # What the agent has written into its own file stays, and nothing else.
     now = read_settings(config)
     is_unchanged = config.read_text() == ours
