@@ -17,6 +17,7 @@ Lines end at `\n` here. A note with other line ends keeps them if all its lines 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, NoReturn
 
@@ -49,7 +50,7 @@ from memsyncd.core.markdown.frontmatter import (
 )
 from memsyncd.core.markdown.scanner import HEADING, HTML, Block, split_blocks
 from memsyncd.core.markdown.sections import RawSection, heading_text, split_sections
-from memsyncd.core.model import CONFLICT_KEY, EMPTY_META, ID_KEY, find_moment
+from memsyncd.core.model import CONFLICT_KEY, EMPTY_META, ID_KEY, Meta, find_moment
 from memsyncd.core.paths import is_markdown
 from memsyncd.errors import EditRefused
 
@@ -212,7 +213,7 @@ def _make_part(
         comment = "\n".join(lines[blocks[0].start : blocks[0].end]).rstrip()
         if comment.endswith("-->"):
             after = blocks[0].end
-            meta, _ = find_section_meta(path, lines, text_start, after)
+            meta = _read_meta(path, lines[text_start:after])
     extra = dict(meta.extra)
     return _Part(
         slugs=headed[0].anchor.rpartition("#")[2] if headed else "",
@@ -228,6 +229,12 @@ def _make_part(
         own_id=extra.get(ID_KEY, "") if headed else "",
         mark=extra.get(CONFLICT_KEY, ""),
     )
+
+
+# The versions of a note have most comments in common.
+@lru_cache(maxsize=4096)
+def _read_meta(path: str, comment: Lines) -> Meta:
+    return find_section_meta(path, comment, 0, len(comment))[0]
 
 
 # --- Matching sections ----------------------------------------------------------------------------
@@ -589,7 +596,10 @@ def _insert_copies(
     not inserted again.
     """
     sections = [(section, -1) for section in written]
-    parts = [_split_own(path, section.own) for section in written]
+    maybe_marked = (
+        section.own for section in written if any(CONFLICT_KEY in line for line in section.own)
+    )
+    parts = [_split(path, own).parts[-1] for own in maybe_marked]
     former = {(part.heading, part.body) for part in parts if part.mark}
     for at in reversed(range(len(written))):
         copy = written[at].copy
@@ -611,10 +621,6 @@ def _insert_copies(
         own = section.own if copy is None else copy.write(names[of] or TOP)
         marked.append((replace(section, own=own), copy is not None))
     return marked
-
-
-def _split_own(path: str, own: Lines) -> _Part:
-    return _split(path, own).parts[-1]
 
 
 def _find_end(written: Sequence[_Written], at: int) -> int:
