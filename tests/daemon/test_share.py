@@ -285,10 +285,9 @@ def test_rewritten_shallow_and_refused(make_machine: Callable[..., Machine], bar
     assert desk.state()["problem"] == ""
 
 
-def test_a_note_that_is_saved_meanwhile_is_not_overwritten(
+def test_a_branch_of_the_user_is_left_alone(
     make_machine: Callable[..., Machine],
 ) -> None:
-    """The user's branch, merge and edits stay as they are."""
     desk, laptop = make_machine("desk"), make_machine("laptop")
     desk.save("a.md", "# A\n\n## One\n\none\n")
     desk.share()
