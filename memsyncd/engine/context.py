@@ -8,6 +8,7 @@ fit the budget. All reads see the same committed generation of the index.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -40,7 +41,9 @@ from memsyncd.core.search.passages import (
     Matcher,
     ScoredPassage,
     StartChunk,
+    TermPattern,
     WeighTexts,
+    choose_labels,
     compute_rarities,
     find_start_place,
     limit_start_chunks,
@@ -65,6 +68,7 @@ from memsyncd.engine.metadata import (
     describe_meta,
     describe_metas,
     find_order,
+    list_stated,
     make_valuation,
     name_note,
 )
@@ -97,6 +101,7 @@ from memsyncd.store.pool import Reader
 from memsyncd.store.search import FoundFamily, count_matching
 from memsyncd.store.sections import HitSection, count_blank_lines_before
 from memsyncd.store.starts import StartPolicy, find_start_chunks
+from memsyncd.store.texts import read_front_matter
 
 MATCH = "match"
 RELATED = "related"
@@ -688,7 +693,8 @@ def _find_matching(
     n_matching = count_matches(reader, match, plan.filters, most=n_chunks) if match else 0
     chosen = [(each.candidate, MATCH) for each in ranked]
     read = _make_chunk_reader(shows, chosen)
-    chunks = _describe_chunks(shows, chosen)
+    patterns = make_patterns(reader, plan, families)
+    chunks = _label_properties(shows, _describe_chunks(shows, chosen), patterns)
     passages = [
         ScoredPassage(
             chunk=chunk, raw_score=each.raw_score, semantic_share=each.candidate.semantic_share
@@ -704,6 +710,30 @@ def _find_matching(
         vectors,
         read,
     )
+
+
+def _label_properties(
+    shows: ShownReader, chunks: list[FoundChunk], patterns: Sequence[TermPattern]
+) -> list[FoundChunk]:
+    """Label chunks that front matter finds with its properties that hold words of the question
+    which neither path nor heading has.
+    """
+    fronts = read_front_matter(shows.reader, [chunk.unread for _, chunk in chunks])
+    found = {number: chunk for number, chunk in chunks if chunk.unread in fronts}
+    matcher = Matcher(patterns)
+
+    def find_terms(text: str) -> set[int]:
+        return {*matcher.find_terms(shows.reader.split(space_out(fold(text))))}
+
+    def is_unshown(shown: set[int], text: str) -> bool:
+        return bool(find_terms(text) - shown)
+
+    labels: dict[int, tuple[str, ...]] = {}
+    for number, section in (shows.read_sections(found) if found else {}).items():
+        shown = find_terms(" ".join((found[number].path, *section.heading)))
+        properties = {**list_stated(section), **section.extra}
+        labels[number] = tuple(choose_labels(properties, {}, partial(is_unshown, shown)))
+    return [(number, replace(chunk, labels=labels.get(number, ()))) for number, chunk in chunks]
 
 
 def _find_raw_hits(

@@ -336,7 +336,7 @@ def test_the_most_recent_of_many_notes_are_included_and_the_rest_is_listed(bench
 
 def test_a_session_start_has_no_front_matter(filled: Any) -> None:
     assert "tags: [pinned]" not in ask(filled).text
-    assert "A web shop" in ask(filled, "lifecycle").text
+    assert "(lifecycle: project) ·" in ask(filled, "lifecycle").text
 
 
 def test_a_label_has_the_day_that_a_section_states_unless_its_heading_has_it(bench: Any) -> None:

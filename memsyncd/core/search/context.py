@@ -84,7 +84,8 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk that may go into a context; `reason` says why.
 
     `heading` is the breadcrumb of its section, `anchor` unique among sections. The label shows
-    `note`, the stated title of the note, unless the path does. `n_blanks_before` is the number of
+    `note`, the stated title of the note, unless the path does, and `labels`, properties that the
+    question names. `n_blanks_before` is the number of
     blank lines right before it that belong to no chunk. Sections are shown in the
     order of their groups, places, paths and lines. The label shows `workspace`, the `relation` to
     other sections, and the ISO `day` that the section states, if they are not empty. `part` is the
@@ -115,6 +116,7 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     unread: int = 0
     day: str = ""
     note: str = ""
+    labels: tuple[str, ...] = ()
 
 
 # Returns unread chunks with their texts, in the same order.
@@ -854,7 +856,7 @@ def _render_label(
 def _render_marks(of: ContextChunk, name: str) -> str:
     """Return the day and the kind; no day if the name or the path has it."""
     day = "" if of.day in name or of.day in of.path else of.day
-    return ", ".join(filter(None, (day, of.kind)))
+    return ", ".join(filter(None, (day, of.kind, *of.labels)))
 
 
 def shorten(text: str, max_quarters: int, max_bytes: int | None = None) -> str:
