@@ -177,17 +177,17 @@ def _choose_agents(args: Args, console: Console) -> list[Agent]:
 
 def _find_agents(args: Args, console: Console) -> list[Agent]:
     agents: list[Agent] = []
+    # The home folder is no project: there, the files of both scopes may be the same.
+    is_home = console.cwd == os.path.realpath(console.env.get("HOME", ""))
+    only = args.scope or (USER if is_home else "")
     for name, client in CLIENTS.items():
-        scopes = [args.scope] if args.scope else list(client.scopes)
+        scopes = [only] if only else list(client.scopes)
         every = [Agent(name, scope, console) for scope in scopes if console.cwd or scope == USER]
         connected = [agent for agent in every if agent.is_connected]
         if connected or args.remove or not is_found(client, console):
             agents += connected
-        elif every:
-            # The home folder is no project.
-            is_home = console.cwd == os.path.realpath(console.env.get("HOME", ""))
-            default = USER if is_home and not args.scope else every[0].scope
-            agents += [agent for agent in every if agent.scope == default]
+        else:
+            agents += every[:1]
     if not agents and args.remove:
         console.terminal.report("no agent is connected")
     elif not agents:

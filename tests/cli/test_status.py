@@ -51,7 +51,7 @@ def test_status_lists_agents_by_their_last_call_then_those_that_are_connected_bu
     ]
     status, connected = {**STATUS, "agents": agents}, ["codex", "gemini"]
     text = render_status(status, PLAIN, now_s=100.0, connected=connected)
-    line = "  agents  codex 1 min ago · claude-code 2 min ago · gemini connected, no call yet"
+    line = "  agents  codex 1 min ago · claude-code 2 min ago · gemini no call yet"
     assert line in text.splitlines()
 
 

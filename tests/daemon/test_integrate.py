@@ -497,9 +497,11 @@ def test_without_any_agent_the_command_names_what_it_looked_for(
 
 
 def test_in_the_home_folder_no_file_of_a_project_is_written(agent: Agent, tmp_path: Path) -> None:
-    add_programs(agent, tmp_path / "programs", "cursor", "code")
+    add_programs(agent, tmp_path / "programs", "cursor", "code", "claude")
     agent.project = agent.home
+    assert agent.run("claude-code", "--yes").returncode == 0
     screen = agent.run().stdout
+    assert "Claude Code   connected in all projects\n" in screen
     assert "Cursor        connect in all projects\n" in screen
     assert "VS Code       connect in all projects\n" in screen
 

@@ -113,7 +113,7 @@ def _render_agents(status: dict[str, Any], connected: Sequence[str], now_s: floa
     """Render the agents with the time of their last call. An older daemon names none."""
     calls = {agent["name"]: agent["last_call_at"] for agent in status.get("agents", ())}
     facts = [f"{name} {render_age(called_at, now_s)}" for name, called_at in calls.items()]
-    facts += [f"{name} connected, no call yet" for name in connected if name not in calls]
+    facts += [f"{name} no call yet" for name in connected if name not in calls]
     return [f"  agents  {' · '.join(facts)}"] if facts else []
 
 
