@@ -60,7 +60,8 @@ _WHAT_MAY_EXIST = (
 )
 # The conditions of hidden sections, in a join.
 _IN_JOIN = {_IS_ARCHIVED: f"s.{_IS_ARCHIVED}", _IS_EXPIRED: _HAS_EXPIRED.format(s="s.")}
-_HAS_CHUNKS = "EXISTS (SELECT 1 FROM chunks WHERE section = s.id)"
+# The front matter of a note, whose words find another chunk, is a section as well.
+_HAS_CHUNKS = "(s.level = 0 OR EXISTS (SELECT 1 FROM chunks WHERE section = s.id))"
 _HAS_TEXT = "s.is_empty IS NULL"
 _NOT_IN = (
     "AND +rowid NOT IN (SELECT id FROM chunks WHERE section IN"
