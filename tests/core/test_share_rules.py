@@ -69,6 +69,13 @@ def test_a_note_whose_shared_section_got_a_secret_stays_as_it_was_shared() -> No
     assert SECRET not in str(select_text("a.md", f"## {SECRET}\n".encode(), None, POLICY).held)
 
 
+def test_a_note_whose_name_has_a_secret_stays() -> None:
+    path = f".memories/keys/{SECRET}.md"
+    selected = select_text(path, b"# A\n\nwords\n", None, POLICY)
+    assert selected.data is None
+    assert [held.reason for held in selected.held] == ["its name has a secret"]
+
+
 # --- trees --------------------------------------------------------------------------------------
 
 PATHS = st.sampled_from("abcdef")

@@ -56,6 +56,9 @@ def select_text(path: str, data: bytes, shared: bytes | None, policy: Policy) ->
     """Return the part of a note that may leave. `shared` is its text on the other machines."""
     if policy.exclude.matches(path):
         return SelectedText(data=None, held=(HeldBack(path=path, reason="share.exclude"),))
+    if _has_secret_name(path, policy):
+        reason = "its name has a secret"
+        return SelectedText(data=None, held=(HeldBack(path=path, reason=reason),))
     note = parse_note(NotePath(path), data, policy.chunking, policy.guard)
     reasons = _find_reasons(note)
     if not reasons:
@@ -73,6 +76,11 @@ def select_text(path: str, data: bytes, shared: bytes | None, policy: Policy) ->
         return SelectedText(data=None, held=held)
     after = parse_note(NotePath(path), left, policy.chunking, policy.guard)
     return SelectedText(data=None if _find_reasons(after) else left, held=held)
+
+
+def _has_secret_name(path: str, policy: Policy) -> bool:
+    """True if the guard takes a part of a path for a secret."""
+    return policy.guard.has_secrets and redact(path) != path
 
 
 def _find_reasons(note: Note) -> dict[int, str]:
