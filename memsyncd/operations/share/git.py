@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import msgspec
 
 from memsyncd.errors import ShareFailed
-from memsyncd.operations.share.rules import MACHINE_KEY
+from memsyncd.operations.share.rules import MACHINE_KEY, clean_name
 
 LOCAL_S = 60.0
 END_S = 2.0
@@ -31,14 +31,25 @@ OLDEST = (2, 25)
 REMOTE = "origin"
 MERGED_REF = "refs/memsyncd/merged"
 FILE_MODE = "100644"
-# Git must not run a program of the repository to list files.
-_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "gc.autoDetach=0")
-_OF_REPOSITORY = (
+# Git must not run a program that the repository names, neither to list files, nor to show a commit,
+# nor in place of a remote.
+_SETTINGS = (
+    "core.fsmonitor=false core.quotePath=false gc.autoDetach=0 log.showSignature=false"
+    " protocol.ext.allow=never"
+).split()
+_GIT = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
+# A hook of git may have started the daemon: then these speak of another repository. A program that
+# asks for a password may open a window.
+_LEFT_OUT = (
     "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_NAMESPACE GIT_PREFIX"
-    " GIT_COMMON_DIR GIT_ALTERNATE_OBJECT_DIRECTORIES"
+    " GIT_COMMON_DIR GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_CONFIG GIT_CONFIG_PARAMETERS"
+    " GIT_GRAFT_FILE GIT_IMPLICIT_WORK_TREE GIT_QUARANTINE_PATH GIT_REPLACE_REF_BASE"
+    " GIT_SHALLOW_FILE SSH_ASKPASS"
 ).split()
 _SSH_WORDS = "-oBatchMode=yes -oConnectTimeout=20"
 _REFUSALS = re.compile(r"^!\t\S*\t(.*)$", re.MULTILINE)
+_UNDER_WAY = "MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD rebase-merge rebase-apply".split()
+_FOREIGN = re.compile(rb"(?:dubious ownership|unsafe repository)[^']*'([^']+)'")
 _LOCK = re.compile(rb"'([^']+\.lock)': File exists")
 # A message may be long, and may hold the address of the remote.
 _MESSAGE_CHARS = 300
@@ -139,11 +150,11 @@ class Repository:
         self, folder: str, env: Mapping[str, str], processes: Processes, *, network_s: float
     ) -> None:
         self.folder = folder
-        self._env = {key: value for key, value in env.items() if key not in _OF_REPOSITORY}
+        self._env = {key: value for key, value in env.items() if key not in _LEFT_OUT}
         self._env |= {"GIT_TERMINAL_PROMPT": "0", "GCM_INTERACTIVE": "never", "LC_ALL": "C"}
         self._env["SSH_ASKPASS_REQUIRE"] = "never"
         # No repository above the folder counts.
-        self._env["GIT_CEILING_DIRECTORIES"] = os.path.dirname(folder)
+        self._env["GIT_CEILING_DIRECTORIES"] = os.path.dirname(os.path.realpath(folder))
         self._processes = processes
         self._network_s = network_s
 
@@ -194,6 +205,11 @@ class Repository:
             raise ShareFailed(message, kind="unreachable") from None
         finally:
             self._processes.end(process)
+        if process.returncode and (match := _FOREIGN.search(err)):
+            folder = os.fsdecode(match[1])
+            message = f"git does not trust {folder}: it belongs to another user"
+            hint = f"if you trust it: git config --global --add safe.directory {folder}"
+            raise ShareFailed(message, hint=hint, kind="git")
         return process.returncode, out, err
 
     # --- the repository ---
@@ -264,17 +280,22 @@ class Repository:
 
     def find_author(self, fallback: str) -> Author:
         """Return the identity that the user has configured."""
-        name = self.ask("config", "user.name") or fallback.partition("@")[0]
-        return Author(name, self.ask("config", "user.email") or fallback)
+        name, address = (clean_name(self.ask("config", f"user.{key}")) for key in ("name", "email"))
+        name = name or clean_name(fallback.partition("@")[0])
+        return Author(name, address or clean_name(fallback))
 
     def read_head(self) -> Head:
         """Return the branch and its commit. Raises ShareFailed if the user is in the middle of
         something.
         """
         git = os.path.join(self.folder, ".git")
+        if not self.is_own():
+            # A repository above it is another one.
+            hint = "make it again: memsyncd share init"
+            raise ShareFailed(f"{self.folder} is no git repository", hint=hint, kind="missing")
         if not os.path.isdir(git):
             git = os.path.join(self.folder, self.ask("rev-parse", "--git-dir"))
-        for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "rebase-merge", "rebase-apply"):
+        for name in _UNDER_WAY:
             if os.path.exists(os.path.join(git, name)):
                 hint = f"end it in {self.folder}: git merge --abort, or git rebase --abort"
                 raise ShareFailed("a merge or rebase of yours is under way", hint=hint, kind="busy")
@@ -420,7 +441,11 @@ class Repository:
 def _read_log(text: str) -> Iterator[LogEntry]:
     for part in text.split("\x01")[1:]:
         head, _, rest = part.partition("\x03")
-        commit, at, writer, machine, subject = head.split("\x02")
+        fields = head.split("\x02", 4)
+        if len(fields) != 5 or not fields[1].isdecimal():
+            # The message or a name of another program's commit has these letters, too.
+            continue
+        commit, at, writer, machine, subject = fields
         paths = tuple(path.lstrip("\n") for path in rest.split("\0") if path.strip("\n"))
         yield LogEntry(
             commit=commit,
