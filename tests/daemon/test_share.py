@@ -191,6 +191,30 @@ def test_nothing_that_must_stay_leaves(make_machine: Callable[..., Machine], bar
     assert "From the laptop." in everything
 
 
+def test_a_secret_in_a_commit_of_the_user_is_not_pushed(
+    make_machine: Callable[..., Machine], bare: Path
+) -> None:
+    desk = make_machine("desk")
+    git(desk.memories, "init", "-q", "--initial-branch=main")
+    for text in (f"# A\n\n{SECRET}\n", "# A\n\nnothing\n"):
+        desk.save("a.md", text)
+        git(desk.memories, "add", ".")
+        git(desk.memories, "commit", "-qm", "by hand")
+    assert desk.share()["state"]["problem"].endswith("a secret, AWS access key, in a.md")
+    desk.remember("Later words.")
+    with pytest.raises(ShareFailed, match="nothing is pushed"):
+        desk.now()
+    assert not git(bare, "cat-file", "--batch-all-objects", "--batch-check")
+    # The user takes it out of the history.
+    tree = git(desk.memories, "rev-parse", "HEAD^{tree}").strip()
+    commit = git(desk.memories, "commit-tree", "-m", "begin", tree).strip()
+    git(desk.memories, "update-ref", "refs/heads/main", commit)
+    desk.now()
+    objects = git(bare, "cat-file", "--batch-all-objects", "--batch")
+    assert "Later words." in objects
+    assert SECRET not in objects
+
+
 def test_a_project_that_tracks_its_notes_is_left_to_its_own_git(
     make_machine: Callable[..., Machine],
 ) -> None:

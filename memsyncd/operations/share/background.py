@@ -322,6 +322,8 @@ class MemorySharing:
     async def _exchange(
         self, workspace: Workspace, share: Share, done: Exchange, *, is_asking: bool, push: bool
     ) -> None:
+        from memsyncd.operations.share.exchange import check_history
+
         repository = self.open(workspace, share.state.folder)
         last, share.head = share.head, None
         if last is not None and is_asking and share.times.changed_s is None:
@@ -345,6 +347,9 @@ class MemorySharing:
                 return
             if not push:
                 return
+            config, seen = self._workspaces.config, share.state.seen
+            check = partial(check_history, repository, workspace, config, seen, head.branch)
+            await self.call(workspace, check)
             try:
                 await self.call(workspace, partial(repository.push, head.branch))
             except ShareFailed as failure:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.merge import MergedNote, merge_notes
+from memsyncd.core.guard.secrets import find_secrets
 from memsyncd.core.paths import Globs, NotePath, parse_note_path
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Delete, Edit, FileChange, Put, Rename, find_history
@@ -50,6 +51,8 @@ from memsyncd.store.lookup import read_note_digests
 
 READ_S = 10.0
 REWRITTEN = "the history of the remote was rewritten; the memories of this machine stay"
+MOST_READ = 500
+"""So many objects are looked at together."""
 MOST_CHANGES = 2000
 """The writers of so many changes are looked up."""
 
@@ -273,6 +276,37 @@ def _make_commit(plan: CommitPlan, files: Mapping[str, bytes | None], who: Commi
         parents=(),
         files={path: files[path] for path in plan.paths},
     )
+
+
+def check_history(
+    repository: Repository, workspace: Workspace, config: Config, seen: str, branch: str
+) -> None:
+    """Look for secrets in commits of the user that the remote, whose commit is `seen`, does not
+    have. Raises ShareFailed.
+    """
+    if not config.guard.has_secrets:
+        return
+    paths = repository.list_foreign(branch, seen)
+    ids = sorted(paths)
+    for at in range(0, len(ids), MOST_READ):
+        some = repository.read_blobs(ids[at : at + MOST_READ], workspace.scope.max_file_bytes)
+        for blob, data in some.items():
+            secret = _find_secret(data)
+            if secret:
+                place = paths[blob] or f"the message of {blob[:8]}"
+                hint = "take it out of the history with git rebase, or push it yourself: git push"
+                message = f"nothing is pushed: a commit of yours has a secret, {secret}, in {place}"
+                raise ShareFailed(message, hint=hint, kind="refused")
+
+
+def _find_secret(data: bytes) -> str:
+    """Return the sort of the first secret in a file or commit; empty for none."""
+    if b"\0" in data:
+        return ""
+    if data.startswith(b"tree "):
+        data = data.partition(b"\n\n")[2]
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    return next((each.what for each in find_secrets(text) if not each.is_example), "")
 
 
 # --- merging ------------------------------------------------------------------------------------

@@ -322,9 +322,19 @@ class Repository:
                 files[os.fsdecode(path)] = parts[2].decode()
         return files
 
-    def read_blobs(self, blobs: Collection[str]) -> dict[str, bytes]:
-        """Return bytes by their ids."""
+    def read_blobs(self, blobs: Collection[str], most_bytes: int | None = None) -> dict[str, bytes]:
+        """Return bytes by their ids, without larger ones than `most_bytes`."""
         wanted = sorted({blob for blob in blobs if blob})
+        if wanted and most_bytes is not None:
+            out = self.run(
+                "cat-file",
+                "--batch-check=%(objectname) %(objectsize)",
+                stdin="".join(f"{blob}\n" for blob in wanted).encode(),
+            )
+            rows = [row.split() for row in out.decode().splitlines()]
+            wanted = [
+                blob for blob, size in rows if not size.isdecimal() or int(size) <= most_bytes
+            ]
         if not wanted:
             return {}
         out = self.run(
@@ -361,6 +371,15 @@ class Repository:
             self._ask_remote("fetch", "-q", "--no-tags", "--unshallow", REMOTE)
             found = self.ask("merge-base", ours, theirs)
         return found.split("\n")[0]
+
+    def list_foreign(self, branch: str, seen: str) -> dict[str, str]:
+        """Return the objects that commits of other programs add to the commit `seen`, which may be
+        empty: their paths by their ids. A commit has an empty path.
+        """
+        words = ("--objects", "--invert-grep", f"--grep=^{MACHINE_KEY}: ", f"refs/heads/{branch}")
+        out = self.run("rev-list", *words, *((f"^{seen}",) if seen else ()))
+        rows = (line.partition(b" ") for line in out.split(b"\n") if line)
+        return {blob.decode("ascii", "replace"): os.fsdecode(path) for blob, _, path in rows}
 
     # --- commits ---
 
