@@ -323,6 +323,30 @@ def test_a_branch_of_the_user_is_left_alone(
     settle(desk, laptop)
 
 
+def test_a_branch_that_changes_while_notes_are_read_gets_no_notes_of_another(
+    make_machine: Callable[..., Machine], tmp_path: Path
+) -> None:
+    desk = make_machine("desk")
+    desk.save("a.md", "# A\n\nwords\n")
+    desk.share()
+    git(desk.memories, "switch", "-qc", "mine")
+    git(desk.memories, "rm", "-q", "a.md")
+    git(desk.memories, "commit", "-qm", "without it")
+    git(desk.memories, "switch", "-q", "main")
+    desk.kill()
+    program = shutil.which("git")
+    wrapper = tmp_path / "bin" / "git"
+    wrapper.parent.mkdir()
+    switch = f"case \" $* \" in *' ls-tree '*) {program} switch -q mine;; esac"
+    wrapper.write_text(f'#!/bin/sh\n{switch}\nexec {program} "$@"\n')
+    wrapper.chmod(0o755)
+    desk.home.env["PATH"] = f"{wrapper.parent}:{desk.home.env['PATH']}"
+    desk.start()
+    with pytest.raises(ShareFailed, match="branch"):
+        desk.now()
+    assert git(desk.memories, "ls-tree", "--name-only", "main") == "a.md\n"
+
+
 def test_by_itself_and_nothing_after_off(make_machine: Callable[..., Machine]) -> None:
     desk, laptop = make_machine("desk", BY_ITSELF), make_machine("laptop", BY_ITSELF)
     desk.share()

@@ -384,6 +384,9 @@ class MemorySharing:
                 f"the repository is on the branch {head.branch}", hint=hint, kind="busy"
             )
         snapshot = await self._compare(workspace, share, repository, head)
+        if snapshot.files and await self.call(workspace, repository.read_head) != head:
+            share.known = {}
+            raise ShareFailed("the branch changed while the notes were read", kind="busy")
         work = partial(commit_changes, repository, state, head, snapshot, changes, who)
         head, done.committed = await self.call(workspace, work)
         if done.committed:
