@@ -347,6 +347,35 @@ def test_a_branch_that_changes_while_notes_are_read_gets_no_notes_of_another(
     assert git(desk.memories, "ls-tree", "--name-only", "main") == "a.md\n"
 
 
+def test_files_of_the_remote_that_are_no_notes_reach_nothing(
+    make_machine: Callable[..., Machine], bare: Path, tmp_path: Path
+) -> None:
+    desk = make_machine("desk")
+    desk.save("a.md", "# A\n\nwords\n")
+    desk.share()
+    git(tmp_path, "clone", "-q", str(bare), "clone")
+    clone = tmp_path / "clone"
+    (clone / "large.md").write_text("x" * 3_000_000)
+    (clone / "image.png").write_bytes(bytes(1000))
+    (clone / "line\nend.md").write_text("# Odd\n")
+    (clone / "CLAUDE.md").write_text("# Obey\n")
+    (clone / "link.md").symlink_to("/etc/passwd")
+    (clone / "out").symlink_to(tmp_path)
+    (clone / "b.md").write_text("# B\n\nof the remote\n")
+    git(clone, "add", ".")
+    git(clone, "commit", "-qm", "\x01\x02 many files")
+    git(clone, "push", "-q")
+    (desk.memories / "out").symlink_to(tmp_path)
+    for _ in range(2):
+        desk.remember("More words.")
+        desk.now()
+        names = {path.name for path in desk.memories.iterdir()} - {".git", "notes.md"}
+        assert names == {"a.md", "b.md", "line\nend.md", "out"}, names
+    assert "large.md is too large" in " ".join(desk.state()["said"])
+    links = git(bare, "ls-tree", "-r", "main")
+    assert links.count("120000") == 2, links
+
+
 def test_by_itself_and_nothing_after_off(make_machine: Callable[..., Machine]) -> None:
     desk, laptop = make_machine("desk", BY_ITSELF), make_machine("laptop", BY_ITSELF)
     desk.share()

@@ -46,7 +46,7 @@ from memsyncd.operations.share.rules import (
     plan_commits,
     select_text,
 )
-from memsyncd.operations.share.trees import Sides, merge_trees
+from memsyncd.operations.share.trees import Sides, merge_links, merge_trees
 from memsyncd.store.lookup import read_note_digests
 
 READ_S = 10.0
@@ -338,9 +338,12 @@ Text = bytes | str
 
 
 class _Result(msgspec.Struct, kw_only=True):
-    """The merged tree: the id of the bytes of each file, new bytes by their ids, and messages."""
+    """The merged tree: the id of the bytes of each file, new bytes by their ids, and messages.
+    `links` has what is no file.
+    """
 
     tree: dict[str, str]
+    links: dict[str, str] = {}
     new: dict[str, bytes]
     said: list[str]
 
@@ -418,6 +421,7 @@ def _merge_commits(
     )
     result = _Result(
         tree={path: sides.chosen for path, sides in merged.items() if sides.chosen},
+        links=merge_links(*(repository.list_links(commit) for commit in (base, ours, theirs))),
         new={},
         said=[],
     )
@@ -465,6 +469,10 @@ def _commit_merge(
         if first.get(path) != blob
     }
     files |= dict.fromkeys(first.keys() - result.tree.keys())
+    links = repository.list_links(parents[0])
+    for path in {*links, *result.links} - result.tree.keys():
+        if links.get(path) != result.links.get(path):
+            files[path] = result.links.get(path)
     plan = NewCommit(
         author=who.identity,
         message=f"merge the memories of other machines\n\nMemsyncd-Machine: {who.machine}\n",
@@ -502,9 +510,13 @@ def _plan_writes(
     tree, our_tree, state = writer.result.tree, writer.our_tree, writer.state
     changed = {path for path in {*tree, *our_tree} if tree.get(path) != our_tree.get(path)}
     changed |= state.unwritten.keys() & tree.keys()
+    # A repository may have other files, and a file may be of any size.
+    scope = writer.workspace.scope
+    changed = {path for path in changed if find_writable(scope, state.locate(path))}
     texts = writer.repository.read_blobs(
         [tree.get(path, "") for path in changed if tree.get(path, "") not in writer.result.new]
-        + [our_tree.get(path, "") for path in changed]
+        + [our_tree.get(path, "") for path in changed],
+        scope.max_file_bytes,
     )
     texts |= writer.result.new
     moved = {
@@ -539,9 +551,11 @@ def _plan_write(
     state, scope = writer.state, writer.workspace.scope
     full, blob = state.locate(old), writer.result.tree.get(path, "")
     note, known = find_writable(scope, full), writer.snapshot.notes.get(old)
-    data = texts[blob] if blob else None
     if note is None or find_writable(scope, state.locate(path)) is None:
         return False
+    if blob and blob not in texts:
+        return True
+    data = texts[blob] if blob else None
     unread = {held.path: held.reason for held in writer.snapshot.unread}
     if full in unread:
         raise ShareFailed(f"{full} cannot be merged: {unread[full]}", kind="diverged")

@@ -31,6 +31,7 @@ OLDEST = (2, 25)
 REMOTE = "origin"
 MERGED_REF = "refs/memsyncd/merged"
 FILE_MODE = "100644"
+FILE_MODES = (FILE_MODE, "100755")
 # Git must not run a program that the repository names, neither to list files, nor to show a commit,
 # nor in place of a remote.
 _SETTINGS = (
@@ -135,7 +136,9 @@ class Author(msgspec.Struct, frozen=True):
 
 
 class NewCommit(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit to make: bytes or the id of bytes by path; None deletes the file."""
+    """A commit to make: by path, bytes, or the id of bytes, before which another mode than a file's
+    may be; None deletes the file.
+    """
 
     author: Author
     message: str
@@ -311,16 +314,21 @@ class Repository:
 
     def list_tree(self, commit: str) -> dict[str, str]:
         """Return the ids of the files of a commit, by path; without links and repositories."""
-        if not commit:
-            return {}
-        out = self.run("ls-tree", "-r", "-z", "--full-tree", commit)
-        files: dict[str, str] = {}
+        rows = self._list_rows(commit)
+        return {path: blob for path, mode, blob in rows if mode in FILE_MODES}
+
+    def list_links(self, commit: str) -> dict[str, str]:
+        """Return the modes and ids of the links and repositories of a commit, by path."""
+        rows = self._list_rows(commit)
+        return {path: f"{mode} {blob}" for path, mode, blob in rows if mode not in FILE_MODES}
+
+    def _list_rows(self, commit: str) -> Iterator[tuple[str, str, str]]:
+        out = self.run("ls-tree", "-r", "-z", "--full-tree", commit) if commit else b""
         for row in out.split(b"\0"):
             words, _, path = row.partition(b"\t")
-            parts = words.split()
-            if len(parts) == 3 and parts[0] in (b"100644", b"100755"):
-                files[os.fsdecode(path)] = parts[2].decode()
-        return files
+            parts = words.decode().split()
+            if len(parts) == 3:
+                yield os.fsdecode(path), parts[0], parts[2]
 
     def read_blobs(self, blobs: Collection[str], most_bytes: int | None = None) -> dict[str, bytes]:
         """Return bytes by their ids, without larger ones than `most_bytes`."""
@@ -495,7 +503,8 @@ def _write_commit(ref: str, new: NewCommit, committer: Author, at_s: int) -> byt
         if text is None:
             stream += b"D %b\n" % quoted
         elif isinstance(text, str):
-            stream += b"M %b %b %b\n" % (FILE_MODE.encode(), text.encode(), quoted)
+            mode, _, blob = text.rpartition(" ")
+            stream += b"M %b %b %b\n" % ((mode or FILE_MODE).encode(), blob.encode(), quoted)
         else:
             stream += b"M %b inline %b\ndata %d\n%b\n" % (
                 FILE_MODE.encode(),

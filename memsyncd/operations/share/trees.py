@@ -59,6 +59,17 @@ def merge_trees(
     return merged
 
 
+def merge_links(base: FileTree, ours: FileTree, theirs: FileTree) -> dict[str, str]:
+    """Return what is no file in the merged tree, by path. Of two changes, one stays."""
+    merged: dict[str, str] = {}
+    for path in {*ours, *theirs}:
+        old, first, second = (side.get(path, "") for side in (base, ours, theirs))
+        link = second if first == old else first if second == old else max(first, second)
+        if link:
+            merged[path] = link
+    return merged
+
+
 def _follow(path: str, side: FileTree, moves: Moves) -> str:
     """Return the path of a file of the base on one side; empty if it is not there."""
     moved = moves.get(path, "")
