@@ -94,6 +94,23 @@ def test_a_name_or_message_with_any_letters_is_committed_and_listed(
     )
 
 
+def test_names_that_differ_by_case_are_two_notes(open_repository: Open, tmp_path: Path) -> None:
+    repository = open_repository(tmp_path)
+    repository.create("main")
+    # Git says so by itself on the disks of most laptops.
+    git(tmp_path, "config", "core.ignoreCase", "true")
+    ann = Author("ann", "ann@example.org")
+
+    def commit(files: dict[str, bytes | None], *parents: str) -> str:
+        new = NewCommit(author=ann, message="m\n", parents=parents, files=files)
+        return repository.commit("refs/heads/main", [new], ann, 1e9)
+
+    both = commit({"Note.md": b"upper", "note.md": b"lower"})
+    assert repository.list_tree(both).keys() == {"Note.md", "note.md"}
+    renamed = commit({"Note.md": b"upper", "note.md": None}, both)
+    assert repository.list_tree(renamed).keys() == {"Note.md"}
+
+
 def test_neither_a_hook_around_it_nor_the_repository_decides_which_program_git_runs(
     open_repository: Open, tmp_path: Path
 ) -> None:

@@ -33,10 +33,11 @@ MERGED_REF = "refs/memsyncd/merged"
 FILE_MODE = "100644"
 FILE_MODES = (FILE_MODE, "100755")
 # Git must not run a program that the repository names, neither to list files, nor to show a commit,
-# nor in place of a remote.
+# nor in place of a remote. Two names that differ by case are two notes: `git fast-import` would
+# write one in place of the other.
 _SETTINGS = (
-    "core.fsmonitor=false core.quotePath=false gc.autoDetach=0 log.showSignature=false"
-    " protocol.ext.allow=never"
+    "core.fsmonitor=false core.ignoreCase=false core.quotePath=false gc.autoDetach=0"
+    " log.showSignature=false protocol.ext.allow=never"
 ).split()
 _GIT = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
 # A hook of git may have started the daemon: then these speak of another repository. A program that
