@@ -335,8 +335,8 @@ def _confirm(args: Args, agents: list[Agent], console: Console, *, is_service_of
         _show_texts(agents, console)
         console.terminal.out.flush()
     chosen = set(answer) if answer != "yes" else {"y"}
-    if not chosen or not chosen <= {"y", *offers}:
-        raise EditRefused("nothing was changed", hint="answer y to write them, or use --yes")
+    if "y" not in chosen or not chosen <= {"y", *offers}:
+        raise EditRefused("nothing was changed", hint="answer with y to do it, or use --yes")
     return letters + "".join(letter for letter in offers if letter in chosen)
 
 

@@ -440,6 +440,9 @@ def test_every_agent_of_the_machine_is_connected_by_one_answer_and_disconnected_
     ]
     assert "not found     cursor\n" in screen.stdout
     assert max(map(len, screen.stdout.splitlines())) <= 80
+    # The letter of an offer alone is no consent.
+    assert answer_question(agent, "r\n")[0] == 6
+    assert agent.read() == before
     status, out, errors = answer_question(agent, "d\nyr\n")
     assert status == 0, errors
     assert out.count("✓ memsyncd answers") == 5
