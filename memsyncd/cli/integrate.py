@@ -328,9 +328,8 @@ def _confirm(args: Args, agents: list[Agent], console: Console, *, is_service_of
         console.terminal.report("Add a letter to your answer if you want this, too:")
     for letter, text in offers.items():
         console.terminal.report(f"  {letter}  {text}")
-    n_files = sum(len(agent.changes) for agent in agents)
     more = f"; y{''.join(offers)}: all of it" if offers else ""
-    question = f"Write {render_count(n_files, 'file')}? [y/N{more}; d: show the text]"
+    question = f"{_describe_plan(agents)}? [y/N{more}; d: show the text]"
     while (answer := console.ask(question)) in {"d", "diff"}:
         _show_texts(agents, console)
         console.terminal.out.flush()
@@ -338,6 +337,15 @@ def _confirm(args: Args, agents: list[Agent], console: Console, *, is_service_of
     if "y" not in chosen or not chosen <= {"y", *offers}:
         raise EditRefused("nothing was changed", hint="answer with y to do it, or use --yes")
     return letters + "".join(letter for letter in offers if letter in chosen)
+
+
+def _describe_plan(agents: list[Agent]) -> str:
+    """Return the change in a few words: `Write 3 files`, `Write 2 files and delete 3 files`."""
+    changes = {path: texts for agent in agents for path, texts in agent.changes.items()}
+    n_deleted = sum(after is None for _, after in changes.values())
+    acts = [("write", len(changes) - n_deleted), ("delete", n_deleted)]
+    parts = [f"{act} {render_count(n, 'file')}" for act, n in acts if n]
+    return " and ".join(parts).capitalize()
 
 
 def _list_paths_of_reads(agents: list[Agent]) -> list[str]:
@@ -560,6 +568,10 @@ COMMANDS = {
                 "[CLIENT]",
                 f"{', '.join(CLIENTS)}; by default all that are installed",
                 choices=tuple(CLIENTS),
+                # People know an agent by its program, too.
+                aliases={
+                    program: name for name, each in CLIENTS.items() for program in each.programs
+                },
             ),
         ),
         options=(

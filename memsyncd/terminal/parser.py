@@ -16,7 +16,7 @@ from memsyncd.errors import BadRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import SimpleNamespace as Args
     from typing import Any, Final
 
@@ -35,10 +35,21 @@ class Argument:
 
     `name` is the attribute of the parsed words: a text, None if an optional argument is missing, or
     a list if the argument may be repeated. `field` names the parameter of the request with the same
-    value; it is empty if there is none.
+    value; it is empty if there is none. `aliases` maps further words to the word in `choices` that
+    each stands for.
     """
 
-    __slots__ = ("choices", "field", "help", "is_needed", "is_repeated", "metavar", "name", "usage")
+    __slots__ = (
+        "aliases",
+        "choices",
+        "field",
+        "help",
+        "is_needed",
+        "is_repeated",
+        "metavar",
+        "name",
+        "usage",
+    )
 
     def __init__(
         self,
@@ -47,6 +58,7 @@ class Argument:
         help_text: str,
         *,
         choices: tuple[str, ...] = (),
+        aliases: Mapping[str, str] | None = None,
         field: str = "",
     ) -> None:
         self.name: Final = name
@@ -54,6 +66,7 @@ class Argument:
         self.usage: Final = usage
         self.help: Final = help_text
         self.choices: Final = choices
+        self.aliases: Final = aliases or {}
         self.is_needed: Final = not usage.startswith("[")
         inner = usage if self.is_needed else usage[1:-1]
         self.is_repeated: Final = inner.endswith("…")
@@ -383,7 +396,7 @@ class _Parser:
     def _assign(self, plain: list[str]) -> None:
         for argument in self.command.arguments:
             n = len(plain) if argument.is_repeated else min(1, len(plain))
-            values, plain = plain[:n], plain[n:]
+            values, plain = [argument.aliases.get(word, word) for word in plain[:n]], plain[n:]
             if not values and argument.is_needed:
                 choices = f"choose from {', '.join(argument.choices)}" if argument.choices else ""
                 self._refuse(f"{argument.metavar} is missing", choices)

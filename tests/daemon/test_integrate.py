@@ -358,8 +358,16 @@ def test_a_terminal_is_asked(agent: Agent, answer: str, is_written: bool) -> Non
     assert "Write 3 files? [y/N; d: show the text]" in errors
     assert (status == 0) == is_written
     assert bool(agent.read()) == is_written
-    assert agent.run("codex", "--remove", "--yes").returncode == 0
+    if is_written:
+        errors = answer_question(agent, "y\n", "codex", "--remove")[2]
+        assert "Delete 3 files? [y/N; d: show the text]" in errors
     assert agent.read() == {}
+
+
+def test_an_agent_is_also_known_by_its_program(agent: Agent) -> None:
+    for client, program in (("claude-code", "claude"), ("vscode", "code")):
+        texts = [agent.run(name, "--diff").stdout for name in (client, program)]
+        assert texts[0] == texts[1] != ""
 
 
 def test_a_file_that_changes_while_the_user_is_asked_is_left(agent: Agent) -> None:
