@@ -263,9 +263,23 @@ def _find_credentials(text: str, folded: bytes) -> Iterator[Secret]:
 
 _JWT = r"eyJ[A-Za-z0-9_-]{10,4000}\.eyJ[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{20,2000}"
 
+# Amazon's secret keys have no form of their own, but an access key before them.
+_AWS_VALUE = (
+    r"(?=[A-Z0-9/+]{0,39}[a-z])(?=[a-z0-9/+]{0,39}[A-Z])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"
+)
+AWS_ACCESS_KEY, AWS_SECRET_KEY = "AWS access key", "AWS secret key"
+# A blank, a sign or a word between an access key and its secret, or nothing.
+AWS_PAIRED = re.compile(
+    rf"(?:[ \t:,;/|=\"'`*()<>&-]|\\[nt]|(?i:and|secret|key)){{0,12}}(?P<value>{_AWS_VALUE})"
+)
+_TWILIO_BETWEEN = r"[ \t]?[:,;/|]?[ \t]?"
+
 # Pairs of a sort of secret and its pattern.
 TOKEN_PATTERNS = (
-    ("AWS access key", r"(?:AKIA|ASIA)[A-Z2-7]{16}(?![\w-])"),
+    (AWS_ACCESS_KEY, rf"(?:AKIA|ASIA)[A-Z2-7]{{16}}(?:(?![\w-])|(?={_AWS_VALUE}))"),
+    # The first half names an account or a key. It is no secret alone.
+    ("Twilio token", rf"AC[0-9a-f]{{32}}{_TWILIO_BETWEEN}[0-9a-f]{{32}}(?![\w-])"),
+    ("Twilio token", rf"SK[0-9a-f]{{32}}{_TWILIO_BETWEEN}[A-Za-z0-9]{{32}}(?![\w-])"),
     ("GitHub token", r"gh[pousr]_[A-Za-z0-9]{36,255}"),
     ("GitHub token", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
     ("GitLab token", r"gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat)-[\w-]{20,300}"),
@@ -323,8 +337,8 @@ def token_pattern() -> re.Pattern[str]:
 # The first two characters of these runs. A run after one of `TOKEN_LOOKBEHINDS`, such as a
 # backslash, may begin otherwise.
 TOKEN_STARTS = frozenset(
-    "AK AS gh gi gl xo xa sk rk wh AI GO AA gs pp r8 ls li fi AT da sb ts ru PM np py hf do dc sh"
-    " AG ey".split()
+    "AK AS AC SK gh gi gl xo xa sk rk wh AI GO AA gs pp r8 ls li fi AT da sb ts ru PM np py hf do"
+    " dc sh AG ey".split()
 )
 TOKEN_LOOKBEHINDS = ("ya29.", "SG.", "hvs.", "hvb.", "\\")
 LONGEST_LOOKBEHIND = max(map(len, TOKEN_LOOKBEHINDS))
@@ -349,6 +363,9 @@ def _find_tokens(text: str, folded: bytes) -> list[Secret]:
         if token and (secret := _read_token(token)):
             secrets.append(secret)
             end = secret.end  # another token may follow directly
+        if token and (paired := _read_paired(token)):
+            secrets.append(paired)
+            end = paired.end
         at = runs.find(_RUN, end) if end > at else -1
     return secrets
 
@@ -377,6 +394,18 @@ def _read_token(match: re.Match[str]) -> Secret | None:
     )
 
 
+def _read_paired(match: re.Match[str]) -> Secret | None:
+    """Return the secret key of Amazon that follows an access key, even an example's."""
+    if TOKEN_PATTERNS[(match.lastindex or 1) - 1][0] != AWS_ACCESS_KEY:
+        return None
+    paired = AWS_PAIRED.match(match.string, match.end())
+    if paired is None:
+        return None
+    start, end = paired.span("value")
+    is_example = bool(_EXAMPLE.search(paired["value"]))
+    return Secret(start=start, end=end, what=AWS_SECRET_KEY, is_example=is_example)
+
+
 # --- Keyword values: secrets with a name, as in `password = …`, `api_key: …` ----------------------
 # A name alone proves nothing: in notes about programs most values after `token:` are types,
 # variables or words. A value counts if it mixes letters and digits as no word does.
@@ -395,6 +424,10 @@ _MIN_PASSWORD_CHARS, _MIN_SECRET_CHARS = 8, 16
 # Entropy for each character: 2.75 means seven different characters of eight. English words have as
 # much, but they have no digits.
 _MIN_PASSWORD_BITS, _MIN_SECRET_BITS = 2.75, 3.0
+# A tenth of random values of 24 letters and digits have digits in one place only.
+_MIN_JUMBLED_CHARS, _MIN_JUMBLED_BITS = 24, 3.5
+_SMALL_LETTERS = re.compile(r"[a-z]{4,}")
+_BOTH_CASES = re.compile(r"(?=.*[a-z]).*[A-Z]")
 
 _NAME = (
     r"(?i:(?P<pass>pass(?:wor[dt]|wd|phrase|code)?|pwd)|secret|token|key)"
@@ -631,11 +664,18 @@ def _is_harmless(value: str, name: str, *, may_be_words: bool = False) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """True if digits occur among the letters, in more than one place."""
-    n_places = len(re.findall(r"\d+", value))
-    return (n_places >= 2 or "EXAMPLE" in value) and max(
-        map(len, re.split(r"[._/:-]", value))
-    ) >= 12
+    """True if digits occur among the letters, in more than one place; in a long value also in one
+    place, if large and small letters alternate as in no word.
+    """
+    if len(re.findall(r"\d+", value)) >= 2:
+        return max(map(len, re.split(r"[._/:-]", value))) >= 12
+    n_in_words = sum(map(len, _SMALL_LETTERS.findall(value)))
+    return (
+        len(value) >= _MIN_JUMBLED_CHARS
+        and _entropy_bits(value) >= _MIN_JUMBLED_BITS
+        and bool(_BOTH_CASES.match(value))
+        and n_in_words <= len(value) / 4
+    )
 
 
 # --- Credentials in URLs, headers and commands ----------------------------------------------------

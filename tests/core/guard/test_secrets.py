@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.guard.secrets import (
+    AWS_PAIRED,
     KEYWORDS,
     MIN_RUN_CHARS,
     PRIVATE_KEY,
@@ -51,6 +52,8 @@ JWT = ".".join(["eyJ" + make(33), "eyJ" + make(60), make(43)])
 KNOWN = [
     ("AWS access key", "AKIA" + make(16, string.ascii_uppercase + "234567")),
     ("AWS access key", "ASIA" + make(16, string.ascii_uppercase + "234567")),
+    ("Twilio token", "AC" + make(32, HEX) + ":" + make(33, HEX)[1:]),
+    ("Twilio token", "SK" + make(32, HEX) + "/" + make(32)),
     ("GitHub token", "ghp_" + make(36)),
     ("GitHub token", "gho_" + make(36)),
     ("GitHub token", "github_pat_" + make(22) + "_" + make(59)),
@@ -114,6 +117,7 @@ ASSIGNED = [
     ("API key", '"apiKey": "', make(24)),
     ("secret", "client_secret = ", make(32)),
     ("secret", "AWS_SECRET_ACCESS_KEY=", make(18) + "/" + make(12) + "+" + make(8)),
+    ("secret", "aws_secret_access_key=", "wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + "EXAMPKEY"),
     ("token", "export CI_TOKEN=", make(24)),
     ("token", "token: Bearer ", make(40)),
     ("password", "pwd=", "kX9mQ2vL7p"),
@@ -333,7 +337,48 @@ def test_the_fast_search_for_tokens_misses_none(pieces: list[str]) -> None:
         at = token.end() if token and is_one else run.end()
         if token and is_one:
             slowly.append(token.span())
+        if token and token.lastgroup == "f0" and (paired := AWS_PAIRED.match(text, token.end())):
+            slowly.append(paired.span("value"))
+            at = paired.end()
     assert [(secret.start, secret.end) for secret in find_secrets(text)] == slowly
+
+
+BETWEEN = [
+    "", ":", ",", " ", "/", ";", " / ", ": ", " = ", "\t", "`, `", '", "', " | ", " -> ", "\\n",
+    " and ", ", secret ", ", secret key: ", "\nsecret_access_key = ", " AWS_SECRET_ACCESS_KEY=",
+]  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.permutations(["l", "U", "7", "+"]).flatmap(
+            lambda kinds: st.tuples(*(st.sampled_from(AWS_LETTERS[kind]) for kind in kinds))
+        ),
+        min_size=10,
+        max_size=10,
+    ).map(lambda groups: "".join(itertools.chain(*groups))),
+    st.sampled_from(["AKIA", "ASIA"]),
+    st.sampled_from(BETWEEN),
+)
+def test_a_secret_of_amazon_is_found_behind_its_access_key_and_behind_its_name(
+    secret: str, prefix: str, between: str
+) -> None:
+    example = "AKIA" + "IOSFODNN7EXAMPLE"
+    for key in (prefix + make(16, string.ascii_uppercase + "234567"), example):
+        masked = redact(f"use {key}{between}{secret} there")
+        assert (key in masked) == (key == example)
+        assert not any(secret[at : at + 6] in masked for at in range(35))
+        assert masked.endswith(" there")
+    example_secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + "EXAMPLEKEY"
+    assert redact(f"{example}{between}{example_secret}") == f"{example}{between}{example_secret}"
+
+
+AWS_LETTERS = {
+    "l": string.ascii_lowercase,
+    "U": string.ascii_uppercase,
+    "7": string.digits,
+    "+": BASE62 + "/+",
+}
 
 
 @given(
@@ -438,6 +483,7 @@ HOSTILE = {
     "places of webhooks": "hooks.slack.com/services/" * 4_000,
     "Slack": "xoxb-" + "a-" * 40_000,
     "numbers": "1:AA" * 25_000,
+    "access keys": ("AKIA" + "QWERTYUIOPASDFG7" + "secret " * 12) * 1_000,
 }
 
 
