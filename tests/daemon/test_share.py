@@ -238,6 +238,9 @@ def test_a_password_is_refused_and_a_missing_git_named(make_home: Callable[..., 
     desk = Machine(home, "desk", "https://me:hunter2@example.org/a.git")
     with pytest.raises(BadRequest, match="password"):
         desk.share()
+    desk.remote = "--upload-pack=touch it"
+    with pytest.raises(BadRequest, match="no address"):
+        desk.share()
     desk.remote = None
     with pytest.raises(ShareFailed, match="git is not installed"):
         desk.share()

@@ -105,7 +105,10 @@ async def _initialise(daemon: Daemon, workspace: Workspace, params: ShareInitPar
     from memsyncd.operations.share.rules import find_password
 
     remote = params.remote or ""
-    if find_password(remote) or remote.startswith("-"):
+    if remote.startswith("-"):
+        hint = "name a folder that begins so by its whole path"
+        raise BadRequest(f"{remote} is an option of git and no address", hint=hint)
+    if find_password(remote):
         hint = "leave it out, and let git ask its credential helper: git help credentials"
         raise BadRequest("the address contains a password or token", hint=hint)
     await _scan(daemon, workspace)
