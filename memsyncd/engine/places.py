@@ -2,8 +2,8 @@
 
 A text may be an anchor, `path#heading`; the path, title or alias of a note; lines of a note,
 `path:12-18`, which stand for the section in which they begin; the id that a section has in another
-system; the title of a section; or a short id that was printed. A section that is not archived comes
-before archived sections of the same title.
+system; the title of a section, also with its note, `Note › Heading`; or a short id that was
+printed. A section that is not archived comes before archived sections of the same title.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ from memsyncd.core.paths import NOTE_SUFFIXES
 from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, suggest_anchor
 from memsyncd.engine.elsewhere import split_prefix
+from memsyncd.engine.metadata import name_note
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, StoreFailed
 from memsyncd.files.scope import Scope
 from memsyncd.operations.fields import digest_note_path, make_short_id
+from memsyncd.operations.sections import name_section
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import read_note_paths, stream_notes
 from memsyncd.store.pool import Reader
@@ -44,6 +46,8 @@ N_CANDIDATES = 5
 ParamsT = TypeVar("ParamsT", bound=msgspec.Struct)
 NAMED_LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-\d+)?")
 """Lines of a note as commands print them."""
+SIGN: Final = " › "
+"""The sign between the parts of a name that commands print."""
 _SHORT_ID = re.compile(r"[0-9a-f]{6,8}")
 
 
@@ -83,14 +87,18 @@ def _name_from_root(scope: Scope, text: str) -> str:
     return text if note is None else f"{note.text}{mark}{rest}"
 
 
-def resolve_names(workspace: Workspace, params: ParamsT, fields: Iterable[str]) -> ParamsT:
-    """Return the parameters with an anchor or a path in each field that held lines or a title.
-    Anchors and paths stay. Text that names nothing stays, too: the operation says what is missing.
+def resolve_names(
+    workspace: Workspace, params: ParamsT, fields: Iterable[str], *, may_be_gone: bool = False
+) -> ParamsT:
+    """Return the parameters with an anchor or a path in each field that held another name of a
+    section or note. Anchors and paths stay; with `may_be_gone`, also the anchors of sections that
+    are gone. Text that names nothing stays, too: the operation says what is missing.
 
     Raises BadRequest that names the candidates if several sections have a title.
     """
     values = {field: getattr(params, field) for field in fields}
-    texts = [text for value in values.values() for text in _list_texts(value) if _may_name(text)]
+    every = (text for value in values.values() for text in _list_texts(value))
+    texts = [text for text in every if _may_name(text, may_be_gone=may_be_gone)]
     if not texts or workspace.readers is None:
         return params
     # An operation that needs no index, such as an undo, must not fail with it.
@@ -108,10 +116,17 @@ def _list_texts(value: str | list[str] | None) -> list[str]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _may_name(text: str) -> bool:
-    """False for an anchor and for the path of a note, which name themselves."""
-    is_plain_path = "#" in text or text.lower().endswith(NOTE_SUFFIXES) or text in ("", ".")
-    return not is_plain_path or NAMED_LINES.fullmatch(text) is not None
+def _may_name(text: str, *, may_be_gone: bool) -> bool:
+    """False for the path of a note, which names itself, and for an anchor if its section may be
+    gone.
+    """
+    if NAMED_LINES.fullmatch(text) is not None:
+        return True
+    note, mark, heading = text.rpartition("#")
+    if mark and not text.lower().endswith(NOTE_SUFFIXES):
+        slugs = "/".join(map(make_slug, heading.split("/"))) if heading else ""
+        return not (may_be_gone and heading == slugs and note.lower().endswith(NOTE_SUFFIXES))
+    return not (text.lower().endswith(NOTE_SUFFIXES) or text in ("", "."))
 
 
 def _make_change(
@@ -135,12 +150,16 @@ def _make_change(
 
 
 def _resolve(reader: Reader, text: str, memory_dir: str) -> NamedPlace | None:
-    """Return the place of lines or a title; None for an anchor, a path, or a text without place."""
+    """Return the place of lines, a heading or a title; None for an anchor, a path, or a text
+    without place.
+    """
     names = StoredLinks(reader).names
     if by_lines := _find_lines(reader, names, text, memory_dir):
         return by_lines
-    if _is_path(reader, text):
+    if _is_path(reader, text) or read_section(reader, text) is not None:
         return None
+    if heading := _find_anchor(reader, names, text, memory_dir):
+        return heading
     # The path of a note that is gone is not the name of a note in another folder.
     note = None if "/" in text else _find_note(reader, names, text, memory_dir)
     return note or _find_section(reader, text)
@@ -204,7 +223,12 @@ def _find_lines(reader: Reader, names: NoteNames, text: str, memory_dir: str) ->
 
 def _find_section(reader: Reader, text: str) -> NamedPlace | None:
     """Find the section that a text names without its note."""
-    return _find_id(reader, text) or _find_titled(reader, text) or _find_short(reader, text)
+    return (
+        _find_id(reader, text)
+        or _find_titled(reader, text)
+        or _find_printed(reader, text)
+        or _find_short(reader, text)
+    )
 
 
 def _find_short(reader: Reader, text: str) -> NamedPlace | None:
@@ -229,11 +253,40 @@ def _find_id(reader: Reader, text: str) -> NamedPlace | None:
 
 def _find_titled(reader: Reader, text: str) -> NamedPlace | None:
     titled = find_titled_sections(reader, text, make_slug(text)) if text else []
+    return _choose_titled(reader, titled, text)
+
+
+def _choose_titled(
+    reader: Reader, titled: Sequence[tuple[str, bool]], text: str
+) -> NamedPlace | None:
     current = [anchor for anchor, is_archived in titled if not is_archived]
     anchors = current or [anchor for anchor, _ in titled]
     if len(anchors) > 1:
         _refuse_several(anchors, f"several sections have the title {text}")
     return _make_section(reader, anchors[0]) if anchors else None
+
+
+def _find_printed(reader: Reader, text: str) -> NamedPlace | None:
+    """Find the section with the name `Note › Heading`. The first words may be left out, and a
+    heading may contain the sign itself.
+    """
+    words = text.split(SIGN)
+    wanted = text.casefold()
+    exact: list[tuple[str, bool]] = []
+    ending: list[tuple[str, bool]] = []
+    for at in range(1, len(words)):
+        title = SIGN.join(words[at:])
+        for anchor, is_archived in find_titled_sections(reader, title, make_slug(title)):
+            section = read_section(reader, anchor)
+            if section is None or (anchor, is_archived) in ending:
+                continue
+            note, heading = name_note(section[1]), section[1].heading
+            whole = SIGN.join((note, *heading)).casefold()
+            if wanted in (whole, name_section(note, heading).casefold()):
+                exact.append((anchor, is_archived))
+            if f"{SIGN}{whole}".endswith(f"{SIGN}{wanted}"):
+                ending.append((anchor, is_archived))
+    return _choose_titled(reader, exact or ending, text)
 
 
 def _refuse_several(anchors: Sequence[str], message: str) -> NoReturn:

@@ -80,6 +80,8 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
     resolved: tuple[str, ...] = ()
     """Fields that may also be lines of a note, or the title of a note or section, as commands print
     them: the operation gets the anchor, or the path."""
+    may_be_gone: bool = False
+    """True if an anchor may name a section that is gone: it stays as it is."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):

@@ -96,7 +96,8 @@ class OperationDispatcher:
             if named is not params:
                 params, call = named, ServerCall(self, session, named)
         if fields := operation.paths.resolved:
-            params = await call.read(partial(resolve_names, call.workspace, params, fields))
+            resolve = partial(resolve_names, may_be_gone=operation.paths.may_be_gone)
+            params = await call.read(partial(resolve, call.workspace, params, fields))
         if operation.shape is Shape.READ:
             await call.open()
             return await call.read(partial(run, call, params))

@@ -445,7 +445,13 @@ def test_an_agent_lives_with_its_memories_over_mcp(place: Place, memory: Memsync
 SHORT = make_short_id(POOL)
 
 
-@pytest.mark.parametrize("name", [POOL, f"{ERRORS}:4-6", "Pool", "pool", SHORT, SHORT[:6].upper()])
+@pytest.mark.parametrize(
+    "name",
+    [
+        POOL, f"{ERRORS}:4-6", "Pool", "pool", SHORT, SHORT[:6].upper(), f"{ERRORS}#Pool",
+        "errors.md#Pool", "Errors#Pool", "Errors › Pool", "errors › pool",
+    ],
+)  # fmt: skip
 def test_each_command_takes_what_another_prints(place: Place, memory: Memsyncd, name: str) -> None:
     if ":" not in name:  # lines are text to print, and no section
         got = memory.get(name)
@@ -463,7 +469,17 @@ def test_each_command_takes_what_another_prints(place: Place, memory: Memsyncd, 
     assert [link["source"] for link in promoted] == [POOL]
     [skipped] = run(place, "archive", name, status=1)["skipped"]
     assert skipped["anchor"] == POOL
+    with pytest.raises(EditRefused, match=f"{POOL} is in no conflict"):
+        memory.choose(name, "this")
+    assert memory.forget(name, apply=False)["forgotten"][0]["anchor"] == POOL
     run(place, "undo", name)
+    assert read(place) == BEFORE
+    for done in (memory.relate(name, "informs", "Retry"), memory.relate("Retry", "informs", name)):
+        assert done["changed"]
+    memory.undo(WORK)
+    memory.undo(ERRORS)
+    assert memory.replace(name, "Ten sockets.")["replaced"] == POOL
+    memory.undo(ERRORS)
     assert read(place) == BEFORE
 
 

@@ -178,7 +178,7 @@ class Purged(Result, frozen=True, kw_only=True):
 
 # --- the operations ---------------------------------------------------------------------------
 
-_PLACES = Paths(absolute=("path", "anchor", "note"), resolved=("anchor", "path"))
+_PLACES = Paths(absolute=("path", "anchor", "note"), resolved=("anchor", "path"), may_be_gone=True)
 _REVISION_TARGET = Extra(
     name="target",
     usage="[ANCHOR|PATH|N]",
