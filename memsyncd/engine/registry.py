@@ -76,7 +76,8 @@ class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The folder at a path. `registered` is the id of the workspace that is the same folder, if
     there is one.
 
-    `place` is the recognised kind of a folder that may be added, or that has become a vault,
+    `kind` is what the folder is, None if it may not be added. `place` is the kind that a new
+    workspace has, or a workspace whose folder has become a vault; None for other workspaces.
     `vaults` are vaults right beneath it, and `rules` has the instructions for agents in it.
     `worktree` is the real path that was named, if it is in a linked git worktree: either it shares
     the memory of `root`, or it is `root` itself, and `main` is the id of the main worktree's
@@ -86,6 +87,7 @@ class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     root: Root
     refusal: MemsyncdError | None
     registered: str | None
+    kind: FolderKind | None
     place: FolderKind | None
     vaults: tuple[str, ...]
     rules: tuple[str, ...]
@@ -164,11 +166,13 @@ class Registry:
                 worktree, root = root.path, make_root(shared)
         registered = self._find_same_folder(root.path, silent)
         refusal = find_root_refusal(root.path, home=self._home, uid=self._uid)
+        kind = None if refusal else recognise_place(root.path)
         return FolderCheck(
             root=root,
             refusal=refusal,
             registered=registered.id if registered is not None else None,
-            place=None if refusal else _recognise(root.path, registered),
+            kind=kind,
+            place=kind if kind is None or registered is None else _find_change(registered),
             vaults=() if refusal else find_inner_vaults(root.path),
             rules=() if refusal else find_agent_globs(root.path),
             worktree=worktree,
@@ -567,10 +571,8 @@ def _follow_main(main: Entry, worktree: Entry) -> Entry:
     )
 
 
-def _recognise(root: str, registered: Entry | None) -> FolderKind | None:
-    if registered is None:
-        return recognise_place(root)
-    return None if has_memory(root) else registered.recognise_vault()
+def _find_change(registered: Entry) -> FolderKind | None:
+    return None if has_memory(registered.root) else registered.recognise_vault()
 
 
 def _merge(registered: Entry, new: Entry, default_name: str) -> Entry:

@@ -88,6 +88,9 @@ def test_a_vault_is_recognised_and_all_of_its_notes_are_indexed(
     place = make_place(root)
     wait_equal(place)
     assert place.status()["problems"] == 0
+    for settings in ({}, {"preset": "vault"}):
+        again = place.client.call("workspace.add", path=str(root), **settings)["found"]
+        assert (again["what"], again["notes"]) == (what, 3)
 
 
 def test_backups_of_logseq_are_not_indexed(root: Path, make_place: MakePlace) -> None:

@@ -151,8 +151,8 @@ async def _describe_found(
         if not count.n_notes:
             n_others, is_complete = others.n_notes, others.is_complete
     preset = added.entry.preset or "memory"
-    is_as_recognised = seen.place is not None and seen.place.preset == preset
-    what = seen.place.what if seen.place and is_as_recognised else PRESET_NAMES[preset]
+    is_as_recognised = seen.kind is not None and seen.kind.preset == preset
+    what = seen.kind.what if seen.kind and is_as_recognised else PRESET_NAMES[preset]
     if what == PRESET_NAMES["memory"] and added.has_memory is False and count.n_notes:
         what = WITHOUT_MEMORY
     return Found(
