@@ -168,6 +168,7 @@ COMMAND_GROUPS = (
     ),
 )
 _USER = {"user": "--user"}
+_HELP = {"user": "the user-wide memory"}
 _ERRORS = (*READS, ShareFailed)
 OPERATIONS = (
     Operation(
@@ -184,7 +185,7 @@ OPERATIONS = (
             arguments=("remote [REMOTE]",),
             usages=_USER,
             omit=("apply", "plan"),
-            help={"remote": "the address of the other repository, as git takes it"},
+            help=_HELP | {"remote": "the address of the other repository, as git takes it"},
             extra=(
                 Extra(usage="-y --yes", help="do it without a question"),
                 Extra(usage="--plan", help="only show what would be pushed"),
@@ -211,6 +212,7 @@ OPERATIONS = (
                 summary="commit, fetch and push by itself",
                 omit=("on",),
                 usages=_USER,
+                help=_HELP,
                 action="begin_sharing",
                 examples=("memsyncd share on",),
             ),
@@ -219,6 +221,7 @@ OPERATIONS = (
                 summary="stop; the repository stays as it is",
                 omit=("on",),
                 usages=_USER,
+                help=_HELP,
                 action="end_sharing",
                 examples=("memsyncd share off",),
             ),
@@ -238,6 +241,7 @@ OPERATIONS = (
             words="share status",
             summary="show what is shared, what stays back, and when the remote answered last",
             usages=_USER,
+            help=_HELP,
             action="show_shared",
             examples=("memsyncd share status",),
         ),
@@ -258,6 +262,7 @@ OPERATIONS = (
                 summary="commit, fetch, merge and push now",
                 omit=("push", "wait"),
                 usages=_USER,
+                help=_HELP,
                 action="share_now",
                 examples=("memsyncd share now",),
             ),
@@ -266,6 +271,7 @@ OPERATIONS = (
                 summary="commit, fetch and merge now, and push nothing",
                 omit=("push", "wait"),
                 usages=_USER,
+                help=_HELP,
                 extra=(Extra(usage="--once", help="leave no daemon behind"),),
                 action="share_pull",
                 examples=("memsyncd share pull --once",),
@@ -286,6 +292,7 @@ OPERATIONS = (
             words="share log",
             summary="list what came from which machine and writer",
             usages=_USER,
+            help=_HELP,
             action="show_log",
             examples=("memsyncd share log -n 5",),
         ),

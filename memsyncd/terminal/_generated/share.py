@@ -30,7 +30,7 @@ def make_share_init() -> Command:
             Argument("remote", "[REMOTE]", "the address of the other repository, as git takes it", field="remote"),
         ),
         options=(
-            Option("--user", "without the user-wide workspace", field="user"),
+            Option("--user", "the user-wide memory", field="user"),
             Option("-y --yes", "do it without a question"),
             Option("--plan", "only show what would be pushed"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
@@ -46,7 +46,7 @@ def make_share_on() -> Command:
         load_action("share", "begin_sharing"),
         summary="commit, fetch and push by itself",
         options=(
-            Option("--user", "without the user-wide workspace", field="user"),
+            Option("--user", "the user-wide memory", field="user"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),
@@ -59,7 +59,7 @@ def make_share_off() -> Command:
         load_action("share", "end_sharing"),
         summary="stop; the repository stays as it is",
         options=(
-            Option("--user", "without the user-wide workspace", field="user"),
+            Option("--user", "the user-wide memory", field="user"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),
@@ -72,7 +72,7 @@ def make_share_status() -> Command:
         load_action("share", "show_shared"),
         summary="show what is shared, what stays back, and when the remote answered last",
         options=(
-            Option("--user", "without the user-wide workspace", field="user"),
+            Option("--user", "the user-wide memory", field="user"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             ALL,
             JSON,
@@ -87,7 +87,7 @@ def make_share_now() -> Command:
         load_action("share", "share_now"),
         summary="commit, fetch, merge and push now",
         options=(
-            Option("--user", "without the user-wide workspace", field="user"),
+            Option("--user", "the user-wide memory", field="user"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),
@@ -100,7 +100,7 @@ def make_share_pull() -> Command:
         load_action("share", "share_pull"),
         summary="commit, fetch and merge now, and push nothing",
         options=(
-            Option("--user", "without the user-wide workspace", field="user"),
+            Option("--user", "the user-wide memory", field="user"),
             Option("--once", "leave no daemon behind"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
@@ -114,7 +114,7 @@ def make_share_log() -> Command:
         load_action("share", "show_log"),
         summary="list what came from which machine and writer",
         options=(
-            Option("--user", "without the user-wide workspace", field="user"),
+            Option("--user", "the user-wide memory", field="user"),
             Option("-n --limit N", "at most so many results (default 20)", field="limit"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             ALL,
