@@ -1520,7 +1520,8 @@ class GeneratedMethods(Closing):
         """List the answers that hooks and tools gave to agents. The latest answers come first.
 
         `session`: Only answers to this session; the first characters of its name are enough.
-        `agent`: Only answers to this agent, or to this client, such as `claude-code`.
+        `agent`: Only answers to this agent, or to this client, such as `claude-code`; the first
+        characters of its name are enough.
         `since`: Only answers since then: `30min`, `12h`, `7d`, `last week`, or a day such as
         `2026-03-01`.
         `before`: Only answers before this one.

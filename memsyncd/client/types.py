@@ -1673,8 +1673,8 @@ class AgentAnswer(TypedDict):
     client: str
     # The name that the agent has given itself, else its client's.
     agent: str
-    # The client's name for its session, else the session that the agent has named, else the time at
-    # which its connection began.
+    # The client's name for its session, else the session that the agent has named, else
+    # `mcp-20261128-172311-4242`: when its connection began, and its process.
     session: str
     # The hook, such as `session-start`, or the tool with its action, such as `memory_agent recall`.
     call: str

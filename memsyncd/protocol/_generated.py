@@ -1718,7 +1718,7 @@ FIELDS: dict[str, dict[str, str]] = {
     'LogAgentsParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'session': 'Only answers to this session; the first characters of its name are enough.',
-        'agent': 'Only answers to this agent, or to this client, such as `claude-code`.',
+        'agent': 'Only answers to this agent, or to this client, such as `claude-code`; the first characters of its name are enough.',
         'since': 'Only answers since then: `30min`, `12h`, `7d`, `last week`, or a day such as `2026-03-01`.',
         'before': 'Only answers before this one.',
         'limit': 'At most so many results.',
@@ -1744,7 +1744,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'id': 'Its time in microseconds since 1970.',
         'client': 'The program of the agent, such as `claude-code`.',
         'agent': "The name that the agent has given itself, else its client's.",
-        'session': "The client's name for its session, else the session that the agent has named, else the time at which its connection began.",
+        'session': "The client's name for its session, else the session that the agent has named, else `mcp-20261128-172311-4242`: when its connection began, and its process.",
         'call': 'The hook, such as `session-start`, or the tool with its action, such as `memory_agent recall`.',
         'tokens': 'The tokens of the whole answer.',
         'summary': 'The answer in a few words, such as `3 notes, 412 tokens`.',

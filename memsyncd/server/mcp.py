@@ -149,7 +149,7 @@ class McpConnection:
         self._own = OwnNames()
         self._host = 0
         """The process of the client, if `memsyncd mcp` has named it."""
-        self._name = f"pid {session.peer_pid}, {time.strftime('%Y-%m-%d %H:%M:%S')}"
+        self._name = f"mcp-{time.strftime('%Y%m%d-%H%M%S')}-{session.peer_pid}"
         """The session of a client that names none."""
         if context.hook_sessions is None:
             context.hook_sessions = HookSessions()

@@ -29,7 +29,10 @@ DELETE FROM agent_answers WHERE id < ?1 OR id <= (
 """
 _PASSES = """
 (:session IS NULL OR substr(session, 1, length(:session)) = :session)
-AND (:agent IS NULL OR agent = :agent OR client = :agent)
+AND (
+  :agent IS NULL OR substr(agent, 1, length(:agent)) = :agent
+  OR substr(client, 1, length(:agent)) = :agent
+)
 AND (:since IS NULL OR id >= :since)
 """
 _COLUMNS = """
@@ -65,7 +68,7 @@ class AnswerFilter(msgspec.Struct, frozen=True, kw_only=True):
         """True if an answer that is not stored passes, as `find` decides for stored answers."""
         return (
             answer.session.startswith(self.session or "")
-            and self.agent in (None, answer.agent, answer.client)
+            and any(name.startswith(self.agent or "") for name in (answer.agent, answer.client))
             and (self.since is None or answer.id >= self.since)
         )
 

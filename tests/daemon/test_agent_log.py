@@ -156,6 +156,18 @@ def check_printed(place: Place, answers: list[dict[str, Any]]) -> None:
     for answer in answers:
         for path, start, end in find_given(answer):
             assert any(f"  {path}:{start}-{end}  " in line for line in lines)
+    # The lines below an answer have all its tokens.
+    n_given = sum(answer["tokens"] for answer in answers if find_given(answer))
+    counts = re.findall(r"^ +([\d,]+) tokens  ", done.stdout, re.MULTILINE)
+    assert sum(int(n.replace(",", "")) for n in counts) == n_given
+    n_lines = {}
+    for agent in ("cod", "codex", "claude"):
+        done = subprocess.run(
+            [*words, "--agent", agent], env=env, capture_output=True, text=True, check=False
+        )
+        n_lines[agent] = len(done.stdout.splitlines())
+    assert n_lines == {"cod": 1 + len(lines), "codex": 1 + len(lines), "claude": 0}
+    assert "answers were given to codex\n" in done.stderr
 
 
 def test_sessions_are_told_apart_by_what_the_client_says(place: Place) -> None:
@@ -172,6 +184,6 @@ def test_sessions_are_told_apart_by_what_the_client_says(place: Place) -> None:
     assert hook(place.home, "pre-compact", fields, "--client", "claude-code").stdout
     unnamed, named, *others = place.client.call("log.agents", workspace=place.id)["sessions"]
     assert (named["agent"], named["session"], named["answers"]) == ("scout", "named", 2)
-    assert unnamed["session"].startswith("pid ")
+    assert unnamed["session"].startswith("mcp-")
     assert unnamed["agent"] == "opencode"
     assert others == []

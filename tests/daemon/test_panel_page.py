@@ -651,7 +651,7 @@ def test_the_agents_view_shows_what_a_session_was_given_and_goes_on(
     assert len(prompt["sections"]) == shown.first.locator("details a.entry:visible").count() > 0
     with connect(filled.home.socket_path) as agent:
         agent.use("memory_search", query="redis", workspace=filled.id)
-    panel.wait_text("pid ")
+    panel.wait_text("mcp-")
     page.get_by_role("link", name="codex, session s-1").click()
     panel.wait_text("Start of the session")
 

@@ -29,7 +29,8 @@ class LogAgentsParams(WorkspaceParams, frozen=True, kw_only=True):
     session: Word | None = None
     """Only answers to this session; the first characters of its name are enough."""
     agent: Word | None = None
-    """Only answers to this agent, or to this client, such as `claude-code`."""
+    """Only answers to this agent, or to this client, such as `claude-code`; the first characters of
+    its name are enough."""
     since: Name | None = None
     """Only answers since then: `30min`, `12h`, `7d`, `last week`, or a day such as `2026-03-01`."""
     before: AnswerId | None = None
@@ -68,8 +69,8 @@ class AgentAnswer(Result, frozen=True, kw_only=True):
     agent: str
     """The name that the agent has given itself, else its client's."""
     session: str
-    """The client's name for its session, else the session that the agent has named, else the time
-    at which its connection began."""
+    """The client's name for its session, else the session that the agent has named, else
+    `mcp-20261128-172311-4242`: when its connection began, and its process."""
     call: str
     """The hook, such as `session-start`, or the tool with its action, such as `memory_agent
     recall`."""

@@ -47,9 +47,17 @@ def _show(log: dict[str, Any], args: Args, console: Console) -> None:
     for answer in reversed(log["answers"]):
         printer.print(answer)
     if not log["answers"]:
-        console.terminal.report("no agent was given anything yet, or no filter fits")
+        console.terminal.report(_explain_none(log["workspace"], console))
     elif log["has_more"]:
         console.terminal.note(f"older ones: --before {log['answers'][-1]['id']}")
+
+
+def _explain_none(workspace: str, console: Console) -> str:
+    sessions = console.call("log.agents", workspace=workspace, limit=1)["sessions"]
+    names = sorted({clean_line(each[name]) for each in sessions for name in ("agent", "client")})
+    if not names:
+        return "no agent was given anything yet"
+    return f"no answer passes the filters; answers were given to {', '.join(names)}"
 
 
 class LogPrinter:
@@ -84,7 +92,8 @@ class LogPrinter:
     def _passes(self, answer: dict[str, Any]) -> bool:
         session, agent = self._params.get("session"), self._params.get("agent")
         is_session = not session or answer["session"].startswith(session)
-        return is_session and agent in (None, answer["agent"], answer["client"])
+        names = (answer["agent"], answer["client"])
+        return is_session and (not agent or any(name.startswith(agent) for name in names))
 
 
 def render_head(answer: dict[str, Any]) -> str:
@@ -112,12 +121,27 @@ def render_entry(answer: dict[str, Any], paint: Paint, width: int) -> Iterator[s
             what = _describe_act(section)
             room = width - len(INDENT) - TOKENS_WIDTH - 2
             yield f"{INDENT}{paint('dim', what.rjust(TOKENS_WIDTH))}  {truncate(place, room)}"
+    if n_around := _count_around(answer):
+        label = paint("dim", f"{n_around:,} tokens".rjust(TOKENS_WIDTH))
+        yield f"{INDENT}{label}  around them: names, headings, notices"
     if answer["unlisted"]:
         yield f"{INDENT}{'':{TOKENS_WIDTH}}  … and {answer['unlisted']:,} more"
     if answer["left_out"]:
         counts = ", ".join(f"{n:,} {reason}" for reason, n in answer["left_out"].items())
         label = paint("dim", "left out".rjust(TOKENS_WIDTH))
         yield f"{INDENT}{label}  {truncate(counts, width - len(INDENT) - TOKENS_WIDTH - 2)}"
+
+
+def _count_around(answer: dict[str, Any]) -> int:
+    """Return the tokens of an answer that belong to no section; 0 if they cannot be known."""
+    counts: list[int | None] = [
+        each["tokens"] for each in answer["sections"] if each["act"] == "given"
+    ]
+    known = [n for n in counts if n is not None]
+    if not known or len(known) < len(counts) or answer["unlisted"]:
+        return 0
+    tokens: int = answer["tokens"]
+    return max(0, tokens - sum(known))
 
 
 def render_part(section: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ def make_log_agents() -> Command:
         summary="list what hooks and tools gave to agents, and what agents wrote",
         options=(
             Option("--session ID", "only answers to this session; the first characters of its name are enough", field="session"),
-            Option("--agent NAME", "only answers to this agent, or to this client, such as claude-code", field="agent"),
+            Option("--agent NAME", "only answers to this agent, or to this client, such as claude-code; the first characters of its name are enough", field="agent"),
             Option("--since TIME", "only answers since then: 30min, 12h, 7d, last week, or a day such as 2026-03-01", field="since"),
             Option("--before N", "only answers before this one", field="before"),
             Option("-n --limit N", "the last N answers (default 20)", field="limit"),
