@@ -193,8 +193,11 @@ def list_warnings(workspace: Mapping[str, Any]) -> list[str]:
 
 
 def show_problems(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    """Print each problem, and a hint below the last of the problems in a row that have it."""
     paint = console.terminal.paint
-    for problem in clean_values(answer)["problems"]:
+    problems = clean_values(answer)["problems"]
+    next_hints = [*(problem["hint"] for problem in problems[1:]), ""]
+    for problem, next_hint in zip(problems, next_hints, strict=False):
         root, line = console.roots.get(problem["workspace"], ""), problem["line"]
         # A problem without a path is about the folder itself.
         located = {
@@ -204,8 +207,9 @@ def show_problems(answer: dict[str, Any], _args: Args, console: Console) -> None
         }
         root = root if problem["path"] else ""
         place = render_place(located, paint, root=root, cwd=console.cwd)
-        hint = f"\n  {paint('cyan', '→')} {problem['hint']}" if problem["hint"] else ""
-        console.terminal.print(f"{place}  {problem['problem']}{hint}")
+        console.terminal.print(f"{place}  {problem['problem']}")
+        if problem["hint"] and problem["hint"] != next_hint:
+            console.terminal.print(f"  {paint('cyan', '→')} {problem['hint']}")
     if not answer["problems"]:
         console.terminal.report("no problems")
 
