@@ -2004,6 +2004,8 @@ class ShareInfo(TypedDict):
     # Sections and notes that stay on this machine, at most 200.
     held: list[HeldNote]
     n_held: int
+    # Notes that stay as a whole: the other machines get nothing that is new in them.
+    n_held_notes: int
 
 
 class SharePlan(TypedDict):

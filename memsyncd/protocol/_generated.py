@@ -1988,6 +1988,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'failed_since': 'When the remote could not be reached, or refused, for the first time; null if it answers.',
         'said': 'What the last merge could not do, or found.',
         'held': 'Sections and notes that stay on this machine, at most 200.',
+        'n_held_notes': 'Notes that stay as a whole: the other machines get nothing that is new in them.',
     },
     'SharePlan': {
         'plan': 'Carry out only this plan, by the digest that a call without `apply` returned.',

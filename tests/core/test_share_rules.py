@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from memsyncd.config import Config, ShareConfig
 from memsyncd.core.paths import Globs
 from memsyncd.operations.share.rules import (
+    WHOLE_NOTE,
     Policy,
     RecordedChange,
     Times,
@@ -62,10 +63,32 @@ def test_a_section_that_must_stay_stays_with_the_sections_beneath_it_and_all_oth
     assert bool(selected.held) == bool(stays)
 
 
-def test_a_note_whose_shared_section_got_a_secret_stays_as_it_was_shared() -> None:
-    shared = render([(2, "plain"), (2, "plain")]).encode()
-    now = render([(2, "plain"), (2, "secret")]).encode()
-    assert select_text("a.md", now, shared, POLICY).data is None
+@given(PARTS, PARTS)
+@settings(max_examples=40)
+def test_the_shared_text_of_a_section_that_must_stay_leaves_in_its_place(
+    parts: list[tuple[int, str]], more: list[tuple[int, str]]
+) -> None:
+    shared = render([(level, "plain") for level, _ in parts]).encode()
+    kinds = [(level, "plain" if kind == "session" else kind) for level, kind in parts]
+    now = render([*kinds, *((2, kind) for _, kind in more)])
+    selected = select_text("a.md", now.encode(), shared, POLICY)
+    # Each section that the machines share is there, and what is new without a secret is, too.
+    new = [number for number, (_, kind) in enumerate(more, len(parts)) if kind == "plain"]
+    text = (selected.data or b"").decode()
+    assert SECRET not in text
+    assert text.count("## Part") == len(parts) + len(new)
+    assert all(f"plain{number}x\n" in text for number in [*range(len(parts)), *new])
+    assert bool(selected.held) == (SECRET in now or "session" in now)
+
+
+def test_a_note_of_which_no_section_can_leave_is_named_as_a_whole() -> None:
+    shared = "# Notes\n\nwords\n"
+    selected = select_text("a.md", f"# Notes\n\n{SECRET}\n".encode(), shared.encode(), POLICY)
+    assert selected.data is None
+    assert [(each.heading, each.reason) for each in selected.held] == [
+        ("", WHOLE_NOTE),
+        ("Notes", "it has a secret: AWS access key"),
+    ]
     assert SECRET not in str(select_text("a.md", f"## {SECRET}\n".encode(), None, POLICY).held)
 
 

@@ -100,6 +100,8 @@ class ShareInfo(Result, frozen=True, kw_only=True):
     held: list[HeldNote]
     """Sections and notes that stay on this machine, at most 200."""
     n_held: int
+    n_held_notes: int
+    """Notes that stay as a whole: the other machines get nothing that is new in them."""
 
 
 class ShareList(Result, frozen=True, kw_only=True):

@@ -1,8 +1,9 @@
 """Decide what may leave a machine, how it is committed, and when the remote is asked.
 
 A section stays back if it has a secret, or if its lifecycle is ephemeral or session, together with
-the sections beneath it. If the machines share an earlier text of such a section, the whole note
-stays as it was shared last: otherwise the section would be deleted on the other machines.
+the sections beneath it. If the machines share an earlier text of such a section, that text leaves
+in its place: otherwise the section would be deleted on the other machines. The whole note stays as
+it was shared last if its other sections would change thereby.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from typing import Final, Protocol
 import msgspec
 
 from memsyncd.core.editing.memories import remove_sections
-from memsyncd.core.editing.sections import split_note_sections
+from memsyncd.core.editing.sections import find_sections_bytes, replace_section
 from memsyncd.core.guard.injection import GuardPolicy
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.markdown.sections import ChunkPolicy
 from memsyncd.core.model import Note
 from memsyncd.core.paths import Globs, NotePath, is_markdown
-from memsyncd.errors import EditRefused
+from memsyncd.errors import EditRefused, NoteNotFound
 
 PASSING: Final = frozenset({"ephemeral", "session"})
 """The lifecycles of memories that concern one machine alone."""
+WHOLE_NOTE: Final = "the whole note stays back, with all that is new in it, because of:"
 
 # --- what leaves --------------------------------------------------------------------------------
 
@@ -65,17 +67,46 @@ def select_text(path: str, data: bytes, shared: bytes | None, policy: Policy) ->
         return SelectedText(data=data)
     held = _describe(note, reasons)
     removed = _list_removed(note, reasons)
-    if not removed or not is_markdown(path):
-        return SelectedText(data=None, held=held)
-    known = () if shared is None else split_note_sections(path, shared)
-    if not removed.isdisjoint(section.anchor for section in known):
-        return SelectedText(data=None, held=held)
+    left = _leave_out(path, data, shared or b"", removed) if is_markdown(path) else None
+    if left is not None:
+        after = parse_note(NotePath(path), left, policy.chunking, policy.guard)
+        if not _find_reasons(after):
+            return SelectedText(data=left, held=held)
+    if all(each.heading for each in held):
+        held = (HeldBack(path=path, reason=WHOLE_NOTE), *held)
+    return SelectedText(data=None, held=held)
+
+
+def _leave_out(path: str, data: bytes, shared: bytes, removed: Collection[str]) -> bytes | None:
+    """Return the note with the shared text of sections, and without those that are not shared. None
+    if that is no section at all, or if any other section would change.
+    """
+    if not removed:
+        return None
+    earlier = {
+        anchor: text for anchor, text in _list_own_texts(path, shared).items() if anchor in removed
+    }
+    expected = [
+        earlier.get(anchor, text)
+        for anchor, text in _list_own_texts(path, data).items()
+        if anchor in earlier or anchor not in removed
+    ]
     try:
-        left = remove_sections(path, data, removed)
-    except EditRefused:
-        return SelectedText(data=None, held=held)
-    after = parse_note(NotePath(path), left, policy.chunking, policy.guard)
-    return SelectedText(data=None if _find_reasons(after) else left, held=held)
+        left = remove_sections(path, data, set(removed) - earlier.keys())
+        for anchor, text in earlier.items():
+            left = replace_section(path, left, anchor, text)
+    except (EditRefused, NoteNotFound):
+        return None
+    after = _list_own_texts(path, left).values()
+    is_same = [text for text in after if text] == [text for text in expected if text]
+    if not is_same:
+        return None
+    return left + b"\n" if data.endswith(b"\n") and not left.endswith(b"\n") else left
+
+
+def _list_own_texts(path: str, data: bytes) -> dict[str, bytes]:
+    places = find_sections_bytes(path, data)
+    return {anchor: data[start:end].rstrip() for anchor, (start, end) in places.items()}
 
 
 def _has_secret_name(path: str, policy: Policy) -> bool:

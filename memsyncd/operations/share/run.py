@@ -133,6 +133,7 @@ async def _initialise(daemon: Daemon, workspace: Workspace, params: ShareInitPar
             remote=remote or state.remote,
             held=_list_held(held),
             n_held=len(held),
+            n_held_notes=_count_notes(held),
         )
     return SharePlan(
         is_applied=is_applied,
@@ -362,6 +363,7 @@ def _make_info(daemon: Daemon, workspace: Workspace) -> ShareInfo:
         said=state.said if state else [],
         held=_list_held(held),
         n_held=len(held),
+        n_held_notes=_count_notes(held),
     )
 
 
@@ -370,3 +372,8 @@ def _list_held(held: Sequence[HeldBack]) -> list[HeldNote]:
         HeldNote(path=each.path, line=each.line, heading=each.heading, reason=each.reason)
         for each in held[:MOST_LISTED]
     ]
+
+
+def _count_notes(held: Sequence[HeldBack]) -> int:
+    """Count the notes that stay as a whole."""
+    return len({each.path for each in held if not each.heading})

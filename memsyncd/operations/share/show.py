@@ -116,7 +116,10 @@ def _show_set_up(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 def _print_held(state: dict[str, Any], console: Console) -> None:
     if state["n_held"]:
-        console.terminal.print(f"stays on this machine: {state['n_held']:,}")
+        n_sections = state["n_held"] - state["n_held_notes"]
+        sections = render_count(n_sections, "section")
+        notes = render_count(state["n_held_notes"], "whole note")
+        console.terminal.print(f"stays on this machine: {sections}, {notes}")
     for held in state["held"][:MOST_HELD]:
         place = f"{held['path']}:{held['line']}" if held["line"] else held["path"]
         heading = f"  {held['heading']}" if held["heading"] else ""
@@ -217,6 +220,7 @@ def _print_exchange(answer: dict[str, Any], _args: Args, console: Console) -> No
     terminal.print(", ".join(parts))
     for path in answer["received"][:MOST_PATHS]:
         terminal.print(f"  {path}")
+    _print_held(answer["state"], console)
     for text in answer["state"]["said"]:
         terminal.warn(text)
 
