@@ -2016,7 +2016,7 @@ class SharePlan(TypedDict):
     state: ShareInfo
     # True if the folder was, or is, no repository before.
     is_new: bool
-    # Notes that would be committed, at most 200.
+    # Notes that the remote would get, at most 200; without a remote, notes to commit.
     paths: list[str]
     n_paths: int
     bytes: int

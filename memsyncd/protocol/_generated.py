@@ -1993,7 +1993,7 @@ FIELDS: dict[str, dict[str, str]] = {
     'SharePlan': {
         'plan': 'Carry out only this plan, by the digest that a call without `apply` returned.',
         'is_new': 'True if the folder was, or is, no repository before.',
-        'paths': 'Notes that would be committed, at most 200.',
+        'paths': 'Notes that the remote would get, at most 200; without a remote, notes to commit.',
         'advice': 'What to do besides, empty for nothing.',
     },
     'SwitchParams': {

@@ -154,6 +154,11 @@ def test_what_one_machine_learns_is_known_on_the_other(
     laptop.save("chosen.md", laptop.text() + "\n## Nginx\n\nIn front.\n")
     settle(desk, laptop)
     assert {"Kafka for events.", "In front.", "We chose Postgres."} <= set(desk.text().splitlines())
+    # Another remote would get everything.
+    assert desk.call("share.init", remote=str(bare))["n_paths"] == 0
+    plan = desk.call("share.init", remote=f"{bare}-2")
+    assert plan["paths"] == [*desk.read()]
+    assert plan["state"]["ahead"] > 1
 
 
 def test_nothing_that_must_stay_leaves(make_machine: Callable[..., Machine], bare: Path) -> None:

@@ -117,7 +117,7 @@ class SharePlan(Result, frozen=True, kw_only=True):
     is_new: bool
     """True if the folder was, or is, no repository before."""
     paths: list[str]
-    """Notes that would be committed, at most 200."""
+    """Notes that the remote would get, at most 200; without a remote, notes to commit."""
     n_paths: int
     bytes: int
     advice: str

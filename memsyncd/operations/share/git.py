@@ -260,10 +260,16 @@ class Repository:
         self.run("symbolic-ref", "HEAD", f"refs/heads/{branch}")
 
     def set_remote(self, remote: str) -> None:
-        if self.ask("config", f"remote.{REMOTE}.url"):
-            self.run("remote", "set-url", REMOTE, remote)
-        else:
+        """Name the remote. If it is another one, forget what the former one had."""
+        before = self.find_remote()
+        if not before:
             self.run("remote", "add", REMOTE, remote)
+        elif before != remote:
+            self.run("remote", "set-url", REMOTE, remote)
+            words = ("for-each-ref", "--format=%(refname)", f"refs/remotes/{REMOTE}")
+            for ref in self.ask(*words).split("\n"):
+                if ref:
+                    self.run("update-ref", "--no-deref", "-d", ref)
 
     def find_remote(self) -> str:
         """Return the address of the remote, empty for none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -91,6 +91,10 @@ class _Findings(msgspec.Struct, kw_only=True):
     is_new: bool
     branch: str
     snapshot: SharedNotes | None
+    pushed: dict[str, int] = {}
+    """The sizes of the notes that the remote does not have as they are now, in bytes, by path."""
+    ahead: int = 0
+    """Commits that the remote does not have."""
     careless: str = ""
     """The repository around the folder that does not ignore it."""
 
@@ -115,9 +119,11 @@ async def _initialise(daemon: Daemon, workspace: Workspace, params: ShareInitPar
     sharing, folder = daemon.sharing, choose_folder(workspace)
     repository = sharing.open(workspace, folder)
     await sharing.call(workspace, sharing.open(workspace, "").check_version)
-    found = await sharing.call(workspace, partial(_examine, daemon, workspace, repository, folder))
+    examine = partial(_examine, daemon, workspace, repository, folder, remote)
+    found = await sharing.call(workspace, examine)
     texts = sorted((path, data or b"") for path, data in found.files.items())
-    plan = digest_bytes(msgspec.json.encode([remote, folder, found.tracking, texts]))
+    parts = [remote, folder, found.tracking, texts, sorted(found.pushed), found.ahead]
+    plan = digest_bytes(msgspec.json.encode(parts))
     is_applied = params.apply and not found.tracking
     if is_applied:
         check_plan("share init", params.plan, plan)
@@ -131,6 +137,7 @@ async def _initialise(daemon: Daemon, workspace: Workspace, params: ShareInitPar
             state,
             folder=repository.folder,
             remote=remote or state.remote,
+            ahead=found.ahead,
             held=_list_held(held),
             n_held=len(held),
             n_held_notes=_count_notes(held),
@@ -140,9 +147,9 @@ async def _initialise(daemon: Daemon, workspace: Workspace, params: ShareInitPar
         plan=plan,
         state=state,
         is_new=found.is_new,
-        paths=[path for path, _ in texts[:MOST_LISTED]],
-        n_paths=len(texts),
-        bytes=sum(len(data) for _, data in texts),
+        paths=sorted(found.pushed)[:MOST_LISTED],
+        n_paths=len(found.pushed),
+        bytes=sum(found.pushed.values()),
         advice=_advise(found.careless, folder),
     )
 
@@ -184,9 +191,9 @@ def _advise(careless: str, folder: str) -> str:
 
 
 def _examine(
-    daemon: Daemon, workspace: Workspace, repository: Repository, folder: str
+    daemon: Daemon, workspace: Workspace, repository: Repository, folder: str, remote: str
 ) -> _Findings:
-    """Look at the folder, on a thread."""
+    """Look at the folder, and at what a remote would get, on a thread."""
     from memsyncd.operations.share.exchange import ShareState, take_snapshot
 
     is_folder = os.path.isdir(repository.folder)
@@ -194,10 +201,16 @@ def _examine(
     tracking = repository.find_tracking() if is_folder and is_new else ""
     if tracking:
         return _Findings(tracking=tracking, is_new=is_new, branch="", snapshot=None)
-    branch, tree = "", {}
+    branch, commit, theirs, tree = "", "", "", {}
     if not is_new:
         head = repository.read_head()
-        branch, tree = head.branch, repository.list_tree(head.commit)
+        branch, commit = head.branch, head.commit
+        tree = repository.list_tree(commit)
+        before = repository.find_remote()
+        if not (remote or before):
+            theirs = commit
+        elif remote in ("", before):
+            theirs = repository.find_commit(f"refs/remotes/origin/{branch}")
     state = ShareState(folder=folder, branch=branch)
     config = daemon.workspaces.config
     if not is_folder:
@@ -208,8 +221,24 @@ def _examine(
         is_new=is_new,
         branch=branch,
         snapshot=snapshot,
+        pushed=_measure(repository, tree, theirs, snapshot.files),
+        ahead=repository.count_ahead(commit, theirs)[0],
         careless=repository.find_careless(),
     )
+
+
+def _measure(
+    repository: Repository,
+    tree: Mapping[str, str],
+    theirs: str,
+    files: Mapping[str, bytes | None],
+) -> dict[str, int]:
+    """Return the sizes of the notes that a remote with the commit `theirs` would get, by path."""
+    has = repository.list_tree(theirs)
+    blobs = {path: blob for path, blob in tree.items() if has.get(path) != blob}
+    texts = repository.read_blobs(blobs.values())
+    sizes = {path: len(texts[blob]) for path, blob in blobs.items()}
+    return sizes | {path: len(data or b"") for path, data in files.items()}
 
 
 def _create(repository: Repository, found: _Findings, remote: str) -> str:

@@ -96,9 +96,9 @@ def _show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal.print(
         f"{state['folder']} {word} a git repository; remote: {state['remote'] or 'none'}"
     )
-    terminal.print(
-        f"to push: {render_count(plan['n_paths'], 'note')}, {render_size(plan['bytes'])}"
-    )
+    earlier = f", with {render_count(state['ahead'], 'earlier commit')}" if state["ahead"] else ""
+    size = render_size(plan["bytes"])
+    terminal.print(f"to push: {render_count(plan['n_paths'], 'note')}, {size}{earlier}")
     for path in plan["paths"][:MOST_PATHS]:
         terminal.print(f"  {path}")
     if plan["n_paths"] > MOST_PATHS:
