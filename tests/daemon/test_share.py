@@ -234,8 +234,15 @@ def test_a_project_that_tracks_its_notes_is_left_to_its_own_git(
     assert answer["state"]["way"] == "project"
     assert "init --merge-driver" in answer["state"]["hint"]
     assert not (desk.memories / ".git").exists()
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadRequest, match="tracks the notes") as refusal:
         desk.now()
+    assert "share init" not in refusal.value.hint
+    words = [sys.executable, "-m", "memsyncd", "share", "init", "--yes"]
+    refused = subprocess.run(
+        words, cwd=desk.root, env=desk.home.env, capture_output=True, check=False
+    )
+    assert refused.returncode == 2
+    assert b"tracks the notes" in refused.stderr
 
 
 def test_a_password_is_refused_and_a_missing_git_named(make_home: Callable[..., Home]) -> None:
@@ -428,6 +435,7 @@ def test_in_a_sandbox_no_daemon_is_left_behind(
     desk.remember("We chose Postgres.", kind="decision")
     desk.share()
     cloud.kill()
+    cloud.memories.rmdir()
     program = [sys.executable, "-m", "memsyncd"]
     run = functools.partial(
         subprocess.run, cwd=cloud.root, env=cloud.home.env, capture_output=True, text=True
@@ -435,6 +443,12 @@ def test_in_a_sandbox_no_daemon_is_left_behind(
     refused = run([*program, "share", "init", str(desk.remote)], stdin=subprocess.DEVNULL)
     assert refused.returncode == 2
     assert "add --yes" in refused.stderr
+    # A remote that is not there is no success; the right one may come later.
+    failed = run([*program, "share", "init", "/nowhere/x y.git", "--yes"])
+    assert failed.returncode == 5
+    assert "the remote: '/nowhere/x y.git' does not appear to be a git repo" in failed.stderr
+    assert "repository exists" not in failed.stderr
+    assert f"git -C {cloud.memories} fetch" in failed.stderr
     assert run([*program, "share", "init", str(desk.remote), "--yes"]).returncode == 0
     cloud.save("cloud.md", "# Cloud\n\n## Learned\n\nin the cloud\n")
     pulled = run([*program, "share", "pull", "--once", "--json"])

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import threading
@@ -55,6 +56,7 @@ _FOREIGN = re.compile(rb"(?:dubious ownership|unsafe repository)[^']*'([^']+)'")
 _LOCK = re.compile(rb"'([^']+\.lock)': File exists")
 # A message may be long, and may hold the address of the remote.
 _MESSAGE_CHARS = 300
+_ADVICE = re.compile(r"Please make sure you have the correct access rights\s+and the repository.*")
 _USER = re.compile(r"(?<=://)[^/@\s]*@")
 
 
@@ -422,11 +424,16 @@ class Repository:
 
     # --- the remote ---
 
+    def _make_unreachable(self, err: str) -> ShareFailed:
+        fetch = shlex.join(["git", "-C", self.folder, "fetch"])
+        hint = f"see whether this works: {fetch}; name another: memsyncd share init REMOTE"
+        return ShareFailed(f"the remote: {_shorten(err.encode())}", hint=hint, kind="unreachable")
+
     def find_remote_branch(self) -> str:
         """Return the branch that the remote names, empty if it has none. Raises ShareFailed."""
         status, out, err = self._ask_remote("ls-remote", "--symref", REMOTE, "HEAD")
         if status:
-            raise _make_unreachable(err)
+            raise self._make_unreachable(err)
         match = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", out, re.MULTILINE)
         return match[1] if match else ""
 
@@ -438,7 +445,7 @@ class Repository:
         if status and "couldn't find remote ref" in err:
             return ""
         if status:
-            raise _make_unreachable(err)
+            raise self._make_unreachable(err)
         return self.find_commit(ref)
 
     def push(self, branch: str) -> None:
@@ -449,7 +456,7 @@ class Repository:
             return
         refusal = _REFUSALS.search(out)
         if refusal is None and "failed to push some refs" not in err:
-            raise _make_unreachable(err)
+            raise self._make_unreachable(err)
         reason = refusal[1] if refusal else "a hook of yours, pre-push"
         if "[rejected]" in reason or "failed to update ref" in reason:
             raise ShareFailed("the remote has news", kind="behind")
@@ -560,11 +567,9 @@ def hide_user(remote: str) -> str:
     return _USER.sub("", remote)
 
 
-def _make_unreachable(err: str) -> ShareFailed:
-    hint = "see whether this works: git fetch; memsyncd tries again by itself"
-    return ShareFailed(f"the remote: {_shorten(err.encode())}", hint=hint, kind="unreachable")
-
-
 def _shorten(err: bytes) -> str:
-    text = " ".join(err.decode("utf-8", "replace").split())
+    text = _ADVICE.sub("", err.decode("utf-8", "replace")).replace("fatal: ", "")
+    text = "; ".join(
+        " ".join(line.split()).rstrip(".") for line in text.splitlines() if line.strip()
+    )
     return hide_user(text)[:_MESSAGE_CHARS] or "no message"

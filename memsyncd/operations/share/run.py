@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -55,12 +56,31 @@ def _find_workspace(daemon: Daemon, params: ShareParams) -> Workspace:
     return workspace
 
 
-def _find_share(daemon: Daemon, workspace: Workspace) -> Share:
+async def _find_share(daemon: Daemon, workspace: Workspace) -> Share:
+    """Return the shared memory of a workspace. Raises BadRequest, which says how to begin."""
     share = daemon.sharing.find(workspace)
-    if share is None:
-        hint = "begin with: memsyncd share init [REMOTE]"
-        raise BadRequest(f"the memory of {workspace.entry.name} is not shared", hint=hint)
-    return share
+    if share is not None:
+        return share
+    repository = daemon.sharing.open(workspace, choose_folder(workspace))
+    with contextlib.suppress(ShareFailed):
+        tracking = await daemon.sharing.call(workspace, partial(_find_tracking, repository))
+        if tracking:
+            problem = f"memsyncd shares nothing here: {tracking} tracks the notes"
+            raise BadRequest(problem, hint=_advise_project(workspace))
+    hint = "begin with: memsyncd share init [REMOTE]"
+    raise BadRequest(f"the memory of {workspace.entry.name} is not shared", hint=hint)
+
+
+def _find_tracking(repository: Repository) -> str:
+    """Return the top folder of another repository that tracks the notes; empty for none."""
+    if not os.path.isdir(repository.folder) or repository.is_own():
+        return ""
+    return repository.find_tracking()
+
+
+def _advise_project(workspace: Workspace) -> str:
+    way = f"memsyncd init --merge-driver {shlex.quote(workspace.entry.root)}"
+    return f"its git carries the notes (git pull, git push); have it merge them by sections: {way}"
 
 
 def choose_folder(workspace: Workspace) -> str:
@@ -163,6 +183,8 @@ async def _begin(
     from memsyncd.operations.share.exchange import ShareState
 
     sharing, folder = daemon.sharing, choose_folder(workspace)
+    # A fresh clone of a project has no notes of its own yet.
+    await sharing.call(workspace, partial(os.makedirs, repository.folder, exist_ok=True))
     branch = await sharing.call(workspace, partial(_create, repository, found, remote))
     share, state = sharing.find(workspace), ShareState(folder=folder, branch=branch)
     if share is not None and (share.state.folder, share.state.branch) == (folder, branch):
@@ -178,9 +200,7 @@ def _describe_project(
     workspace: Workspace, state: ShareInfo, folder: str, tracking: str
 ) -> ShareInfo:
     """Describe a folder whose notes another repository tracks."""
-    way = f"memsyncd init --merge-driver {workspace.entry.root}"
-    hint = f"its git carries the notes; have it merge them by sections: {way}"
-    problem = f"{tracking} tracks the notes"
+    problem, hint = f"{tracking} tracks the notes", _advise_project(workspace)
     return replace(state, way="project", folder=folder, problem=problem, hint=hint)
 
 
@@ -198,7 +218,7 @@ def _examine(
 
     is_folder = os.path.isdir(repository.folder)
     is_new = not (is_folder and repository.is_own())
-    tracking = repository.find_tracking() if is_folder and is_new else ""
+    tracking = _find_tracking(repository)
     if tracking:
         return _Findings(tracking=tracking, is_new=is_new, branch="", snapshot=None)
     branch, commit, theirs, tree = "", "", "", {}
@@ -266,9 +286,12 @@ def _create(repository: Repository, found: _Findings, remote: str) -> str:
 
 
 def switch_sharing(daemon: Daemon, params: SwitchParams) -> Awaitable[ShareList]:
-    workspace = _find_workspace(daemon, params)
-    daemon.sharing.switch(workspace, _find_share(daemon, workspace), on=params.on)
-    return _describe_all(daemon, [workspace])
+    return _switch(daemon, _find_workspace(daemon, params), params.on)
+
+
+async def _switch(daemon: Daemon, workspace: Workspace, on: bool) -> ShareList:
+    daemon.sharing.switch(workspace, await _find_share(daemon, workspace), on=on)
+    return await _describe_all(daemon, [workspace])
 
 
 def describe_sharing(daemon: Daemon, params: ShareParams) -> Awaitable[ShareList]:
@@ -293,7 +316,7 @@ async def _exchange(daemon: Daemon, workspace: Workspace, params: ShareNowParams
         is_begun = sharing.begin_session(workspace)
         state = _make_info(daemon, workspace)
         return _make_exchanged(state, None, is_begun=is_begun)
-    share = _find_share(daemon, workspace)
+    share = await _find_share(daemon, workspace)
     await _scan(daemon, workspace)
     try:
         done = await sharing.exchange(workspace, share, push=params.push)
@@ -317,7 +340,7 @@ def _make_exchanged(
 
 
 async def _list_commits(daemon: Daemon, workspace: Workspace, limit: int) -> ShareLog:
-    share = _find_share(daemon, workspace)
+    share = await _find_share(daemon, workspace)
     repository = daemon.sharing.open(workspace, share.state.folder)
 
     def read() -> list[ShareEntry]:

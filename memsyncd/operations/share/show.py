@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from memsyncd.errors import BadRequest, NoDaemon
+from memsyncd.errors import BadRequest, NoDaemon, ShareFailed
 from memsyncd.terminal.console import can_ask, show_answer
 from memsyncd.terminal.format import render_age, render_count, render_size
 from memsyncd.terminal.terminal import clean_line, clean_values
@@ -73,7 +73,10 @@ def _initialise(args: Args, console: Console) -> int:
     if remote and os.path.exists(os.path.expanduser(remote)):
         remote = os.path.abspath(os.path.expanduser(remote))
     plan = _send("share.init", args, console, remote=remote)
-    if args.plan or plan["state"]["way"] == "project":
+    if plan["state"]["way"] == "project" and not args.plan:
+        state = clean_values(plan["state"])
+        raise BadRequest(f"nothing is to set up: {state['problem']}", hint=state["hint"])
+    if args.plan:
         return show_answer(plan, args, console, _show_plan)
     if not args.yes:
         _show_plan(plan, args, console)
@@ -82,7 +85,9 @@ def _initialise(args: Args, console: Console) -> int:
         if not console.confirm("Share it?"):
             raise BadRequest("nothing was done", hint="answer y, or use --yes")
     done = _send("share.init", args, console, remote=remote, apply=True, plan=plan["plan"])
-    return show_answer(done, args, console, _show_set_up)
+    status = show_answer(done, args, console, _show_set_up)
+    # It is set up, but nothing has left.
+    return ShareFailed.exit_status if done["state"]["problem"] else status
 
 
 def _show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
@@ -182,7 +187,7 @@ def _print_state(state: dict[str, Any], console: Console) -> None:
     terminal.print(f"  {', '.join(ages)}; {render_count(state['ahead'], 'commit')} to push")
     if state["problem"]:
         since = (
-            f", since {render_age(state['failed_since'], now_s)}" if state["failed_since"] else ""
+            f" (first {render_age(state['failed_since'], now_s)})" if state["failed_since"] else ""
         )
         terminal.warn(f"{state['problem']}{since}")
         if state["hint"]:
