@@ -221,13 +221,22 @@ def _print_exchange(answer: dict[str, Any], _args: Args, console: Console) -> No
     terminal, answer = console.terminal, clean_values(answer)
     parts = [f"{render_count(answer['committed'], 'commit')}"]
     parts.append(f"{render_count(answer['n_received'], 'note')} changed here")
-    parts.append("pushed" if answer["is_pushed"] else "nothing pushed")
-    terminal.print(", ".join(parts))
+    terminal.print(f"{', '.join(parts)}; {_describe_push(answer)}")
     for path in answer["received"][:MOST_PATHS]:
         terminal.print(f"  {path}")
     _print_held(answer["state"], console)
     for text in answer["state"]["said"]:
         terminal.warn(text)
+
+
+def _describe_push(answer: dict[str, Any]) -> str:
+    """Tell what the remote lacks. It may have got everything a moment before this exchange."""
+    state = answer["state"]
+    if answer["is_pushed"]:
+        return "pushed"
+    if state["ahead"] or not state["pushed_at"]:
+        return f"nothing pushed, {render_count(state['ahead'], 'commit')} to push"
+    return f"nothing left to push, pushed {render_age(state['pushed_at'], time.time())}"
 
 
 # --- log ----------------------------------------------------------------------------------------
