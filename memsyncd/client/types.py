@@ -1999,7 +1999,8 @@ class ShareInfo(TypedDict):
     failed_since: float | None
     problem: str
     hint: str
-    # What the last merge could not do, or found.
+    # What merges have found since the user exchanged last, for a day, and the conflicts that are
+    # there now.
     said: list[str]
     # Sections and notes that stay on this machine, at most 200.
     held: list[HeldNote]

@@ -145,9 +145,9 @@ share_folder: warning share
 share_clock: warning share
   {text}
   → set the clocks of both machines by the network
-share_said: info share
+share_unwritten: warning share
   {text}
-  → see: memsyncd share status -w {name}
+  → raise sync.max_file_bytes, then: memsyncd share now -w {name}
 folder: ok folder
   the folder exists and can be listed
 recording: info history

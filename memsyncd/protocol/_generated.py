@@ -1986,7 +1986,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'way': "`own`: the folder is a repository of its own. `project`: the project's git tracks the notes, so memsyncd commits nothing. `none`: it is not shared.",
         'ahead': 'Commits that the remote does not have.',
         'failed_since': 'When the remote could not be reached, or refused, for the first time; null if it answers.',
-        'said': 'What the last merge could not do, or found.',
+        'said': 'What merges have found since the user exchanged last, for a day, and the conflicts that are there now.',
         'held': 'Sections and notes that stay on this machine, at most 200.',
         'n_held_notes': 'Notes that stay as a whole: the other machines get nothing that is new in them.',
     },

@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import random
+import shlex
 import shutil
 import subprocess
 import sys
@@ -159,6 +160,30 @@ def test_what_one_machine_learns_is_known_on_the_other(
     plan = desk.call("share.init", remote=f"{bare}-2")
     assert plan["paths"] == [*desk.read()]
     assert plan["state"]["ahead"] > 1
+
+
+def test_a_conflict_is_told_until_it_is_settled(make_machine: Callable[..., Machine]) -> None:
+    desk, laptop = make_machine("box"), make_machine("box")
+    desk.save("ports.md", "# Ports\n\n## Db\n\non 5432\n")
+    desk.share()
+    laptop.share()
+    assert "named box, too" in laptop.state()["said"][0]
+    desk.save("ports.md", "# Ports\n\n## Db\n\non 5433\n")
+    laptop.save("ports.md", "# Ports\n\n## Db\n\non 5434\n")
+    desk.now()
+    assert "memsyncd choose" in "".join(laptop.now()["state"]["said"])
+    desk.now()
+    for machine in (desk, laptop):
+        [told] = [text for text in machine.state()["said"] if "memsyncd choose" in text]
+        problems = machine.place.client.call("problems", workspace=machine.place.id)["problems"]
+        assert [each["code"] for each in problems] == ["conflict"]
+        assert problems[0]["hint"] in told
+    [second] = [word for word in shlex.split(problems[0]["hint"]) if "#" in word]
+    laptop.call("memory.choose", anchor=second, keep="this")
+    assert "memsyncd choose" not in "".join(laptop.state()["said"])
+    settle(desk, laptop)
+    assert "memsyncd choose" not in "".join(desk.state()["said"])
+    assert desk.place.client.call("problems", workspace=desk.place.id)["problems"] == []
 
 
 def test_nothing_that_must_stay_leaves(make_machine: Callable[..., Machine], bare: Path) -> None:

@@ -44,7 +44,7 @@ NEXT = "share"
 """The purpose of the timer."""
 MOST_SAID = 3
 SAID_S = 86_400.0
-"""The doctor and `status` tell so long what a merge has found."""
+"""`share status` tells so long what a merge has found, if the user exchanges nothing meanwhile."""
 N_THREADS = 2
 STOP_S = 0.5
 MOST_PUSHES = 5
@@ -55,7 +55,7 @@ RECENT_S = 5.0
 """A session that begins within this time after an exchange has nothing new to fetch."""
 NOTICES = (
     "share_away share_refused share_diverged share_git share_busy share_folder share_clock"
-    " share_said"
+    " share_unwritten"
 ).split()
 NOTICE_KINDS = {
     "unreachable": "share_away",
@@ -179,6 +179,7 @@ class MemorySharing:
         self._report(workspace, share.state)
 
     def _report(self, workspace: Workspace, state: ShareState) -> None:
+        from memsyncd.operations.share.exchange import list_unwritten
         from memsyncd.operations.share.rules import find_synced_folder
 
         texts: dict[str, str] = {}
@@ -190,8 +191,8 @@ class MemorySharing:
             texts["share_folder"] = f"another service copies the repository: it is in {synced}"
         if state.on and state.clock:
             texts["share_clock"] = state.clock
-        if state.on and state.said:
-            texts["share_said"] = "; ".join(state.said[:MOST_SAID])
+        if state.on and state.unwritten:
+            texts["share_unwritten"] = "; ".join(list_unwritten(state)[:MOST_SAID])
         for code in NOTICES:
             workspace.set_notice(code, texts.get(code, ""))
 
@@ -287,6 +288,8 @@ class MemorySharing:
             if is_full and share.times.changed_s is None:
                 share.times.changed_s = share.times.latest_s = self._clock.now_s()
             done, state = Exchange(), share.state
+            if is_full:
+                state.said = []
             now_s = self._clock.now_s()
             try:
                 await self._exchange(workspace, share, done, is_asking=is_asking, push=push)
@@ -454,7 +457,9 @@ class MemorySharing:
         await self.call(workspace, move)
         state.seen, state.unwritten = theirs, plan.unwritten
         if plan.said:
-            state.said, state.said_at = [*plan.said], self._clock.wall_s()
+            # The remote may have news several times in one exchange.
+            state.said = list(dict.fromkeys((*state.said, *plan.said)))
+            state.said_at = self._clock.wall_s()
         head = msgspec.structs.replace(head, commit=plan.commit)
         self.save(workspace, share)
         await self._compare(workspace, share, repository, head)

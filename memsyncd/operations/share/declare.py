@@ -96,7 +96,8 @@ class ShareInfo(Result, frozen=True, kw_only=True):
     problem: str
     hint: str
     said: list[str]
-    """What the last merge could not do, or found."""
+    """What merges have found since the user exchanged last, for a day, and the conflicts that are
+    there now."""
     held: list[HeldNote]
     """Sections and notes that stay on this machine, at most 200."""
     n_held: int

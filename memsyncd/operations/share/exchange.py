@@ -18,6 +18,7 @@ from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.merge import MergedNote, merge_notes
 from memsyncd.core.guard.secrets import find_secrets
+from memsyncd.core.model import CONFLICT_KEY
 from memsyncd.core.paths import Globs, NotePath, parse_note_path
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Delete, Edit, FileChange, Put, Rename, find_history
@@ -32,6 +33,7 @@ from memsyncd.operations.share.git import (
     MERGED_REF,
     Author,
     Head,
+    LogEntry,
     NewCommit,
     Repository,
     hash_blob,
@@ -48,6 +50,7 @@ from memsyncd.operations.share.rules import (
 )
 from memsyncd.operations.share.trees import Sides, merge_links, merge_trees
 from memsyncd.store.lookup import read_note_digests
+from memsyncd.store.sections import read_problems
 
 READ_S = 10.0
 REWRITTEN = "the history of the remote was rewritten; the memories of this machine stay"
@@ -377,7 +380,10 @@ def plan_merge(
         parents = (theirs,) if _is_rewritten(repository, state, theirs) else (ours, theirs)
         commit = _commit_merge(repository, result, parents, who)
     moves = repository.find_moves(ours, commit)
-    origins = _find_origins(repository, ours, theirs)
+    entries = _list_entries(repository, ours, theirs)
+    if not _is_rewritten(repository, state, theirs):
+        said += _describe_names(entries, who.machine)
+    origins = _find_origins(entries)
     writes, unwritten = _plan_writes(
         _Writer(repository, workspace, state, snapshot, result, our_tree), moves, origins
     )
@@ -385,12 +391,30 @@ def plan_merge(
         commit=commit,
         writes=tuple(writes),
         unwritten=unwritten,
-        said=(*said, *result.said, *(_describe_size(state, path) for path in sorted(unwritten))),
+        said=(*said, *result.said),
     )
 
 
-def _describe_size(state: ShareState, path: str) -> str:
-    return f"{state.locate(path)} is too large for this machine: see sync.max_file_bytes"
+def list_conflicts(workspace: Workspace, state: ShareState) -> list[str]:
+    """Describe the notes that are not as on the other machines, and the conflicts that are there
+    now. Raises the errors of reading the index.
+    """
+    texts = list_unwritten(state)
+    begin = f"{state.folder}/" if state.folder else ""
+    with workspace.acquire(READ_S) as reader:
+        problems = read_problems(reader)
+    texts += [
+        f"{each.path}:{each.line}: {each.problem}; {each.hint}"
+        for each in problems
+        if each.code == CONFLICT_KEY and each.path.startswith(begin)
+    ]
+    return texts
+
+
+def list_unwritten(state: ShareState) -> list[str]:
+    """Describe the notes of the other machines that could not be written here."""
+    paths = (state.locate(path) for path in sorted(state.unwritten))
+    return [f"{path} is too large for this machine: see sync.max_file_bytes" for path in paths]
 
 
 def _is_rewritten(repository: Repository, state: ShareState, theirs: str) -> bool:
@@ -453,10 +477,6 @@ def _merge_file(
         return
     blob = hash_blob(merged.data, sides.ours)
     result.tree[path], result.new[blob] = blob, merged.data
-    result.said += [
-        f"both machines changed {anchor}: both texts stay; see: memsyncd choose --help"
-        for anchor in merged.conflicts
-    ]
 
 
 def _commit_merge(
@@ -482,11 +502,24 @@ def _commit_merge(
     return repository.commit(MERGED_REF, [plan], who.identity, who.at_s)
 
 
-def _find_origins(repository: Repository, ours: str, theirs: str) -> dict[str, str]:
-    """Return the writer of each path that the remote's commits change, with the machine."""
+def _list_entries(repository: Repository, ours: str, theirs: str) -> list[LogEntry]:
+    """Return the commits that only the remote has, without merges."""
     span = f"{ours}..{theirs}" if ours else theirs
+    return repository.list_log("--no-merges", "-n", str(MOST_CHANGES), span)
+
+
+def _describe_names(entries: Iterable[LogEntry], machine: str) -> list[str]:
+    """Tell if another machine has the name of this one: `share log` could not tell them apart."""
+    if all(entry.machine != machine for entry in entries):
+        return []
+    way = "set share.machine in the configuration (memsyncd config path)"
+    return [f"another machine is named {machine}, too, or was; to tell them apart, {way}"]
+
+
+def _find_origins(entries: Iterable[LogEntry]) -> dict[str, str]:
+    """Return the writer of each path that commits change, with the machine."""
     origins: dict[str, str] = {}
-    for entry in repository.list_log("--no-merges", "-n", str(MOST_CHANGES), span):
+    for entry in entries:
         for path in entry.paths:
             origins.setdefault(path, name_origin(entry.writer, entry.machine))
     return origins

@@ -377,18 +377,20 @@ async def _describe(daemon: Daemon, workspace: Workspace) -> ShareInfo:
     repository = daemon.sharing.open(workspace, share.state.folder)
     branch = share.state.branch
 
-    def read() -> tuple[str, int]:
+    def read() -> tuple[str, int, list[str]]:
+        from memsyncd.operations.share.exchange import list_conflicts
         from memsyncd.operations.share.git import hide_user
 
         ours = repository.find_commit(f"refs/heads/{branch}")
         theirs = repository.find_commit(f"refs/remotes/origin/{branch}")
-        return hide_user(repository.find_remote()), repository.count_ahead(ours, theirs)[0]
+        ahead = repository.count_ahead(ours, theirs)[0]
+        return hide_user(repository.find_remote()), ahead, list_conflicts(workspace, share.state)
 
     try:
-        remote, ahead = await daemon.sharing.call(workspace, read)
-    except ShareFailed as failure:
+        remote, ahead, conflicts = await daemon.sharing.call(workspace, read)
+    except MemsyncdError as failure:
         return replace(info, problem=info.problem or failure.message, hint=failure.hint)
-    return replace(info, remote=remote, ahead=ahead)
+    return replace(info, remote=remote, ahead=ahead, said=[*info.said, *conflicts])
 
 
 def _make_info(daemon: Daemon, workspace: Workspace) -> ShareInfo:
