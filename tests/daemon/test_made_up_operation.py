@@ -242,12 +242,16 @@ def test_its_command_has_help_and_is_completed(
         "  -w, --workspace WS        the workspace: a name, an id or a folder in it; by\n"
         "                            default the current folder's\n"
         "      --json                print the daemon's answer as one line of JSON\n"
+        "      --color WHEN          auto (default: on a terminal, unless NO_COLOR is\n"
+        "                            set), always or never\n"
+        "      --no-pager            do not show a long answer with MEMSYNCD_PAGER, PAGER\n"
+        "                            or less\n"
         "  -h, --help                show this help\n"
         "\n"
         "Examples\n"
         "  memsyncd tally MEMORY.md redis\n"
     )
-    assert "  tally " in run("--help").stdout
+    assert "  tally " in run("help", "--all").stdout
     script = run("completion", "bash").stdout
     assert "tally" in script
     assert "--ignore-case" in script

@@ -83,7 +83,7 @@ def test_the_commands_show_relations_and_draw_them(place: Place, memory: Memsync
     shown = place.run(*CLI, "search", "sockets", "--kind", "error", "--follow", "resolved_by")
     assert "  resolved_by → .memories/solutions.md:" in shown
     assert "Give the pool an upper limit" in shown
-    assert f"{solution}  resolved_by of {error}" in place.run(
+    assert f"{solution}  Solutions › Limit the pool  resolved_by of {error}" in place.run(
         *CLI, "recall", "sockets", "--follow", "resolved_by"
     )
     assert "resolved_by this]" in place.run(
