@@ -122,9 +122,9 @@ def _show_set_up(answer: dict[str, Any], _args: Args, console: Console) -> None:
 def _print_held(state: dict[str, Any], console: Console) -> None:
     if state["n_held"]:
         n_sections = state["n_held"] - state["n_held_notes"]
-        sections = render_count(n_sections, "section")
-        notes = render_count(state["n_held_notes"], "whole note")
-        console.terminal.print(f"stays on this machine: {sections}, {notes}")
+        counts = ((n_sections, "section"), (state["n_held_notes"], "whole note"))
+        parts = [render_count(n, word) for n, word in counts if n]
+        console.terminal.print(f"stays on this machine: {', '.join(parts)}")
     for held in state["held"][:MOST_HELD]:
         place = f"{held['path']}:{held['line']}" if held["line"] else held["path"]
         heading = f"  {held['heading']}" if held["heading"] else ""
@@ -234,9 +234,10 @@ def _describe_push(answer: dict[str, Any]) -> str:
     state = answer["state"]
     if answer["is_pushed"]:
         return "pushed"
-    if state["ahead"] or not state["pushed_at"]:
+    if state["ahead"]:
         return f"nothing pushed, {render_count(state['ahead'], 'commit')} to push"
-    return f"nothing left to push, pushed {render_age(state['pushed_at'], time.time())}"
+    age = f", pushed {render_age(state['pushed_at'], time.time())}" if state["pushed_at"] else ""
+    return f"nothing left to push{age}"
 
 
 # --- log ----------------------------------------------------------------------------------------
