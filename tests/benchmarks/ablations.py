@@ -152,7 +152,7 @@ ABLATIONS = (
         is_context=False,
     ),
     Ablation(
-        name="passage tokens", category="tagged", config={"passage_tokens": 0}, is_context=False
+        name="passage tokens", category="crowded", config={"passage_tokens": 0}, is_context=False
     ),
     Ablation(
         name="words share",

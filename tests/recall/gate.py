@@ -45,6 +45,7 @@ MINIMUM_SCORES = {
     "same-stem": MinimumScore(0.99, 0.99, 0.99),
     "topic": MinimumScore(0.99, 0.99, 0.99),
     "tagged": MinimumScore(0.99, 0.99, 0.39),
+    "crowded": MinimumScore(0.99, 0.49, 0.0),
     "split-name": MinimumScore(0.99, 0.99, 0.99),
     "next-paragraph": MinimumScore(0.99, 0.57, 0.57),
     "said-by": MinimumScore(0.99, 0.92, 0.86),
