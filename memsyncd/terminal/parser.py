@@ -398,8 +398,8 @@ class _Parser:
             n = len(plain) if argument.is_repeated else min(1, len(plain))
             values, plain = [argument.aliases.get(word, word) for word in plain[:n]], plain[n:]
             if not values and argument.is_needed:
-                choices = f"choose from {', '.join(argument.choices)}" if argument.choices else ""
-                self._refuse(f"{argument.metavar} is missing", choices)
+                hint = f"choose from {', '.join(argument.choices)}" if argument.choices else ""
+                self._refuse(f"{argument.metavar} is missing", hint or self._offer_filters())
             self._check_choices(argument, values)
             value = values if argument.is_repeated else values[0] if values else None
             setattr(self.args, argument.name, value)
@@ -407,6 +407,20 @@ class _Parser:
                 self._keep(argument.field, value)
         if plain:
             self._refuse(f"too many arguments: {plain[0]}")
+
+    def _offer_filters(self) -> str:
+        """The hint that the filters of the options can be the query; empty without filters."""
+        texts = {
+            name: values[0] if isinstance(values, list) else values
+            for name, values in self.args.params.get("filters", {}).items()
+        }
+        places = {text.partition(":")[0] for text in self.command.query_filters}
+        words = [
+            f"{name}:{text}" if text.isalnum() else f"'{name}:\"{text}\"'"
+            for name, text in texts.items()
+            if name in places
+        ]
+        return f"a filter can be the query: memsyncd {self.name} {' '.join(words)}" if words else ""
 
     def _check_choices(self, argument: Argument, values: list[str]) -> None:
         for word in values:

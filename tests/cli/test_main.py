@@ -58,6 +58,11 @@ def test_the_version_is_printed(env: dict[str, str]) -> None:
         (["help", "serach"], "no such command: serach", "did you mean `memsyncd search`?"),
         (["session"], "session: COMMAND is missing", "choose from start, list, "),
         (["search"], "search: QUERY is missing", "see `memsyncd search --help`"),
+        (
+            ["search", "--tag", "decision"],
+            "search: QUERY is missing",
+            "a filter can be the query: memsyncd search tag:decision",
+        ),
         (["memory"], "memory: COMMAND is missing", "choose from "),
         (["memory", "veiw"], "memory: no such command: veiw", "choose from "),
         (["memory", "--", "view"], "memory: view comes first", "see `memsyncd memory --help`"),
