@@ -394,8 +394,8 @@ class GeneratedMethods(Closing):
         `purge`: Remove them from the history, too, with every earlier text of their notes that
         holds them: no undo brings them back.
         `unlink`: Remove the links to them, too; by default the answer only names these links.
-        `confirm`: Agree, instead of a question, to forget memories of protected kinds or sections
-        beneath a named memory, and to purge.
+        `confirm`: Agree, instead of a question, to forget memories of protected kinds, sections
+        beneath a named memory, or a named note that others have written, and to purge.
         `if_digest`: Write only if the note still has this digest; otherwise nothing is done.
         """
         params: dict[str, Any] = {

@@ -945,6 +945,8 @@ class MemoriesForgotten(Written):
     skipped: list[MemoryItem]
     # Links to removed sections, with their lines before the change.
     links: list[LeadingLink]
+    # Notes whose file is removed, because no text is left in it.
+    removed: list[str]
     # The number of revisions that were removed from the history.
     purged: int
     # False while traces of purged texts stay, because another program reads records.db.

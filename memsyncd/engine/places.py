@@ -307,6 +307,8 @@ def _refuse(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NoR
         raise NoteNotFound(f"no section {text}", hint=hint)
     similar = names.find_similar(note or text)
     hint = f"did you mean {similar}?" if similar else "list notes with: memsyncd list --notes"
+    if text.lower().endswith(NOTE_SUFFIXES):
+        hint = f"{hint}; if it was removed: memsyncd undo NOTE"
     raise NoteNotFound(f"no note or section {text}", hint=hint)
 
 

@@ -859,7 +859,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'plan': 'Only if the plan still has this digest, which a call without `apply` returns as `plan`.',
         'purge': 'Remove them from the history, too, with every earlier text of their notes that holds them: no undo brings them back.',
         'unlink': 'Remove the links to them, too; by default the answer only names these links.',
-        'confirm': 'Agree, instead of a question, to forget memories of protected kinds or sections beneath a named memory, and to purge.',
+        'confirm': 'Agree, instead of a question, to forget memories of protected kinds, sections beneath a named memory, or a named note that others have written, and to purge.',
         'if_digest': 'Write only if the note still has this digest; otherwise nothing is done.',
     },
     'MemoriesForgotten': {
@@ -871,6 +871,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'forgotten': 'Every removed section, with its lines before the change.',
         'skipped': 'Memories that cannot be removed, or are protected.',
         'links': 'Links to removed sections, with their lines before the change.',
+        'removed': 'Notes whose file is removed, because no text is left in it.',
         'purged': 'The number of revisions that were removed from the history.',
         'is_clean': 'False while traces of purged texts stay, because another program reads records.db.',
     },

@@ -228,8 +228,17 @@ def test_links_to_what_is_forgotten_go_with_it_if_that_is_asked_for(
 def test_a_note_is_forgotten_and_what_filters_select_by_a_plan(
     place: Place, memory: Memsyncd
 ) -> None:
-    done = memory.forget("Work")
+    with pytest.raises(ConfirmationNeeded, match=f"{WORK} goes, which others have written"):
+        memory.forget("Work")
+    assert read(place) == BEFORE
+    done = memory.forget("Work", confirm=True)
+    assert done["removed"] == [WORK]
     assert not (place.root / WORK).exists()
+    with pytest.raises(NoteNotFound) as refused:
+        memory.done(WORK)
+    assert "if it was removed: memsyncd undo NOTE" in refused.value.hint
+    own = memory.add("Mine.", note="own")
+    assert memory.forget(own["path"])["removed"] == [own["path"]]
     assert done["change_set"] is not None
     memory.undo(change_set=done["change_set"])
     assert read(place) == BEFORE

@@ -177,8 +177,8 @@ class ForgetParams(SelectParams, frozen=True, kw_only=True):
     unlink: bool = False
     """Remove the links to them, too; by default the answer only names these links."""
     confirm: bool = False
-    """Agree, instead of a question, to forget memories of protected kinds or sections beneath a
-    named memory, and to purge."""
+    """Agree, instead of a question, to forget memories of protected kinds, sections beneath a named
+    memory, or a named note that others have written, and to purge."""
     if_digest: Name | None = None
 
 
@@ -192,6 +192,8 @@ class MemoriesForgotten(Written, frozen=True, kw_only=True):
     """Memories that cannot be removed, or are protected."""
     links: list[LeadingLink]
     """Links to removed sections, with their lines before the change."""
+    removed: list[str]
+    """Notes whose file is removed, because no text is left in it."""
     purged: int
     """The number of revisions that were removed from the history."""
     is_clean: bool
@@ -411,7 +413,7 @@ OPERATIONS = (
             summary="remove a memory from its note; undo restores it",
             arguments=("anchors [ANCHOR…]",),
             help={
-                "confirm": "do not ask about protected kinds, sections beneath, or purging",
+                "confirm": "do not ask about protected kinds, sections beneath, notes, or purging",
                 "apply": "do it for all that pass the filters; otherwise their plan is shown",
             },
             extra=(_DRY_RUN,),

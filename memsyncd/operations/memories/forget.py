@@ -23,7 +23,16 @@ from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Section
 from memsyncd.core.paths import NotePath
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.edit import Decide, Delete, Edit, EditOutcome, Put, check_digest, make_put
+from memsyncd.engine.edit import (
+    Decide,
+    Delete,
+    Edit,
+    EditOutcome,
+    Put,
+    check_digest,
+    find_history,
+    make_put,
+)
 from memsyncd.engine.memories import PLAN_LIMIT_S
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
@@ -83,6 +92,11 @@ class ForgetPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         return digest_changes(self.changes)
+
+    @property
+    def removed(self) -> list[str]:
+        """The paths of the notes that go as a whole."""
+        return [change.path.text for change in self.changes if isinstance(change, Delete)]
 
 
 class _Going(NamedTuple):
@@ -302,13 +316,29 @@ def make_forget_decision(
     def decide() -> tuple[Edit, ForgetPlan]:
         plan = plan_forget(workspace, config, params, now_s)
         check_plan(COMMAND, params.plan, plan.digest)
-        if plan.reasons and not params.confirm:
-            raise ConfirmationNeeded("; ".join(plan.reasons), hint=_HINT)
+        foreign = _find_foreign(workspace, config, plan.removed) if params.anchors else []
+        reasons = [*plan.reasons, *(f"{path} goes, which others have written" for path in foreign)]
+        if reasons and not params.confirm:
+            raise ConfirmationNeeded("; ".join(reasons), hint=_HINT)
         path = next(iter(plan.anchors), ".") if len(plan.anchors) == 1 else "."
         edit = Edit(command=COMMAND, client=client, path=path, operations=plan.changes)
         return edit, plan
 
     return decide
+
+
+def _find_foreign(workspace: Workspace, config: Config, paths: Sequence[str]) -> list[str]:
+    """Return the notes that others than memsyncd have written or changed. Without a history, this
+    is unknown, and every note counts. For the worker.
+    """
+    history = find_history(workspace, config)
+    return [
+        path
+        for path in paths
+        if history is None
+        or not history.find_revisions(path=path, limit=1)
+        or history.find_revisions(path=path, writer="", limit=1)
+    ]
 
 
 async def forget(call: Call, params: ForgetParams) -> MemoriesForgotten:
@@ -337,6 +367,7 @@ async def forget(call: Call, params: ForgetParams) -> MemoriesForgotten:
         forgotten=list(outcome.answer.forgotten),
         skipped=list(outcome.answer.skipped),
         links=list(outcome.answer.links),
+        removed=outcome.answer.removed,
         **erased,
         **call.describe_write(outcome),
     )

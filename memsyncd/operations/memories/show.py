@@ -96,6 +96,8 @@ def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> Non
     for link in clean_answer["links"]:
         lines = ", ".join(map(str, link["lines"]))
         terminal.report(f"a link to {link['to']}: {link['path']}, line {lines}")
+    for path in clean_answer.get("removed", ()):
+        terminal.report(f"the file {path} {'is removed' if is_applied else 'would be removed'}")
     n_gone = render_count(len(answer["forgotten"]), "section")
     if not answer["forgotten"]:
         terminal.report("nothing to forget")

@@ -35,6 +35,7 @@ def render_forgotten(
     result: memories.MemoriesForgotten, _find_warning: FindWarning | None = None
 ) -> str:
     lines = [f"Forgotten: {_cite(result.forgotten)}"] if result.forgotten else []
+    lines += [f"The file {path} is removed" for path in result.removed if result.is_applied]
     lines += [
         f"A link to {link.to} stays in {link.path}, line {', '.join(map(str, link.lines))}"
         for link in result.links

@@ -152,7 +152,7 @@ def make_forget() -> Command:
             Option("--plan DIGEST", "only if the plan still has this digest, which a call without apply returns as plan", field="plan"),
             Option("--purge", "remove them from the history, too, with every earlier text of their notes that holds them: no undo brings them back", field="purge"),
             Option("--unlink", "remove the links to them, too; by default the answer only names these links", field="unlink"),
-            Option("-y --yes", "do not ask about protected kinds, sections beneath, or purging", name="confirm", field="confirm"),
+            Option("-y --yes", "do not ask about protected kinds, sections beneath, notes, or purging", name="confirm", field="confirm"),
             Option("--if-digest DIGEST", "write only if the note still has this digest; otherwise nothing is done", field="if_digest"),
             Option("--dry-run", "show the plan only, of named memories too", value=False, field="apply"),
             Option("--kind K…", "only of this kind: preference, error, solution_approach, decision, research, strategy, procedure, client_pattern, insight, tool_run, session, discovery, checkpoint, note, summary, or one of [kinds]", field="filters.kind"),
