@@ -197,6 +197,10 @@ def show_undone(answer: dict[str, Any], args: Args, console: Console) -> None:
     workspace = f" -w {clean_line(args.workspace)}" if args.workspace else ""
     undo = f"memsyncd undo --change-set {answer['change_set']}{workspace}"
     terminal.note(f"to revert this: {undo}")
+    if args.change_set is None and any(each["command"] == "undo" for each in answer["undone"]):
+        terminal.note(
+            "this took back an undo; further back: memsyncd undo N, with N from memsyncd history"
+        )
 
 
 def render_undone(revision: dict[str, Any], *, now_s: float) -> str:
