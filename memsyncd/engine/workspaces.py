@@ -419,7 +419,7 @@ class Workspaces:
             self._start_listing(collection)
 
     def _note_listing(self, collection: ProjectCollection, listing: ProjectListing | None) -> None:
-        was_missing, collection.is_missing = collection.is_missing, listing is None
+        collection.is_missing = listing is None
         if listing is None:
             self.watching.replan(collection)  # a folder nearer to it may be there now
             return
@@ -434,9 +434,9 @@ class Workspaces:
             log.info(Event.WORKSPACE_ADDED, workspace=entry.id, root=entry.root)
             self._open(entry)
         self._scan_moved(collection, {project.slug for project in listing.projects})
-        if was_missing or collection.awaited != listing.awaited:
-            collection.awaited = listing.awaited
-            self.watching.replan(collection)
+        # A folder in which a first note is awaited may have come, and it needs a watch of its own.
+        collection.awaited = listing.awaited
+        self.watching.replan(collection)
 
     def _scan_moved(self, collection: ProjectCollection, present: Collection[str]) -> None:
         """Scan the workspaces whose folder is gone or back: its own watch has no event of that."""

@@ -247,3 +247,20 @@ def test_a_folder_of_projects_that_is_made_anew_step_by_step_is_watched_again(
     wait_until(lambda: not is_missing(), "the folder of projects is not found again")
     claude.remember("web", "maple")
     claude.wait_found("maple", "web")
+
+
+def test_a_project_whose_folders_come_one_by_one_is_found_with_its_first_note(
+    claude: Claude,
+) -> None:
+    claude.remember("api", "larch")
+    claude.add()
+    claude.wait_found("larch", "api")
+    path = claude.home.folder / "web"
+    path.mkdir()
+    own = claude.folder / "projects" / slug_project(str(path))
+    # The daemon lists the projects after each folder.
+    for folder in (own, own / "memory"):
+        folder.mkdir()
+        time.sleep(1)
+    claude.remember("web", "maple")
+    claude.wait_found("maple", "web")
