@@ -70,7 +70,7 @@ def test_integrate_offers_the_service_in_its_question(user: Manager) -> None:
     assert "start memsyncd at each login: memsyncd service install" in answer("y")
     assert find_left(user) == []
     settings.unlink()
-    assert "memsyncd runs as a service (pid " in answer("s")
+    assert "memsyncd runs as a service (pid " in answer("ys")
     assert user.show("ActiveState") == "active"
     settings.unlink()
     # Nothing is offered that is there already.
