@@ -44,7 +44,7 @@ export class GraphView extends View {
     /** The folder that is highlighted, empty for none. */
     this.chosenFolder = "";
     /** The notes that the finder matches; null without a search. @type {Set<number> | null} */
-    this.matches = null;
+    this.matched = null;
     this.layout = new Layout(0, []);
     /** @type {Worker | null} */
     this.worker = null;
@@ -178,13 +178,13 @@ export class GraphView extends View {
   /** Highlight the notes whose names hold the words. */
   search() {
     const words = this.finder.value.toLowerCase().split(/\s+/).filter(Boolean);
-    this.matches = words.length ? new Set(this.paths.flatMap((path, at) => (words.every((word) => path.toLowerCase().includes(word)) ? [at] : []))) : null;
+    this.matched = words.length ? new Set(this.paths.flatMap((path, at) => (words.every((word) => path.toLowerCase().includes(word)) ? [at] : []))) : null;
     this.redraw();
   }
 
   /** Move the picture to the first note that the finder matches. */
   goToFirst() {
-    const [first] = this.matches ?? [];
+    const [first] = this.matched ?? [];
     if (first === undefined) return;
     this.isMoved = true;
     this.scale = Math.max(this.scale, 1);
@@ -196,7 +196,7 @@ export class GraphView extends View {
   /** True for a note that is not dimmed. @param {number} at */
   isLit(at) {
     const folder = this.folders[this.folderOf[at] ?? -1];
-    return (!this.matches || this.matches.has(at)) && (!this.chosenFolder || folder !== undefined && (folder || "/") === this.chosenFolder);
+    return (!this.matched || this.matched.has(at)) && (!this.chosenFolder || folder !== undefined && (folder || "/") === this.chosenFolder);
   }
 
   /** @param {{from: string, to: string, relation: string}[]} edges */
@@ -330,7 +330,7 @@ export class GraphView extends View {
       const across = Math.max(0, Math.min(width - room, px - room / 2));
       // To the right, to the left, below, above. No name crosses an edge of the picture.
       const places = [[px + gap, py], [px - gap - room, py], [across, py + gap + size / 2], [across, py - gap - size / 2]].filter(([left = 0]) => left >= 0 && left + room <= width);
-      const isFree = ([left = 0, middle = 0]) => !taken.some(([l = 0, t = 0, r = 0, b = 0]) => left < r && left + room > l && middle - size / 2 < b && middle + size / 2 > t);
+      const isFree = (/** @type {number[]} */ [left = 0, middle = 0]) => !taken.some(([l = 0, t = 0, r = 0, b = 0]) => left < r && left + room > l && middle - size / 2 < b && middle + size / 2 > t);
       const place = places.find(isFree) ?? (i === this.shown || this.paths.length <= ALL_NAMED ? places[0] : undefined);
       if (!place) continue;
       const [left = 0, middle = 0] = place;

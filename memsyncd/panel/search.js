@@ -1,6 +1,6 @@
 // Search as you type: hits with matched words, facets to narrow them, and the reasons for a score.
 
-import { badges, contradictions, copyButton, count, empty, fill, h, highlight, makeSwitch, markWords, nameSection, plainText, quote, table } from "./dom.js";
+import { badges, contradictions, copyButton, empty, fill, h, highlight, makeSwitch, markWords, nameSection, plainText, quote, table } from "./dom.js";
 import { makeHref, View } from "./view.js";
 
 const STEP = 50;

@@ -1,6 +1,6 @@
 // A task's board: what can be worked on, what is blocked and done, and the signals of agents.
 
-import { badges, command, count, empty, fill, h, nameSection, when } from "./dom.js";
+import { badges, command, empty, fill, h, nameSection, when } from "./dom.js";
 import { View } from "./view.js";
 import { finish, remember } from "./write.js";
 
@@ -40,7 +40,7 @@ export class TasksView extends View {
       { title: "Done", n: done.length, items: done, without: "Nothing is done yet." },
       ...(record.length ? [{ title: "Record", n: record.length, items: record, without: "" }] : []),
     ];
-    const texts = await this.renderTexts(columns.flatMap((column) => column.items.map((section) => cut(section.text))), signal);
+    const texts = await this.renderTexts(columns.flatMap((column) => column.items.map((/** @type {any} */ section) => cut(section.text))), signal);
     fill(this, h("nav", { "aria-label": "Tasks", class: "chips" }, h("a", { class: "chip", href: this.href("tasks"), "aria-current": task ? null : "true" }, "All tasks"),
       names.map((/** @type {any} */ group) => h("a", { class: "chip", href: this.href("tasks", { task: group.value }), "aria-current": group.value === task ? "true" : null }, `${group.value} `, h("span", { class: "quiet small" }, group.sections))),
       h("button", { type: "button", onclick: () => remember(this, { task: task || "" }) }, "New…")),
@@ -48,21 +48,21 @@ export class TasksView extends View {
     signals.signals.length > 0 && this.makeSignals(signals.signals));
   }
 
-  /** All sections of a task by column. @param {string} task @param {Set<string>} isReady @param {AbortSignal} signal @returns {Promise<any[][]>} */
+  /** All sections of a task by column. @param {string} task @param {Set<string>} isReady @param {AbortSignal} signal @returns {Promise<[any[], any[], any[]]>} */
   async readTask(task, isReady, signal) {
     const { items } = await this.ask("task.list", { task, include_archived: true }, signal);
-    /** @type {any[][]} */
+    /** @type {[any[], any[], any[]]} */
     const [blocked, done, record] = [[], [], []];
     for (const section of items) {
       if (isReady.has(section.anchor)) continue;
-      if (DONE.includes(section.status ?? "") || section.lifecycle === "archived") done?.push(section);
-      else if (section.status === "blocked" || listBlockers(section)) blocked?.push(section);
-      else record?.push(section);
+      if (DONE.includes(section.status ?? "") || section.lifecycle === "archived") done.push(section);
+      else if (section.status === "blocked" || listBlockers(section)) blocked.push(section);
+      else record.push(section);
     }
-    return [blocked ?? [], done ?? [], record ?? []];
+    return [blocked, done, record];
   }
 
-  /** The first blocked and the last finished sections of all tasks. @param {Set<string>} isReady @param {AbortSignal} signal @returns {Promise<any[][]>} */
+  /** The first blocked and the last finished sections of all tasks. @param {Set<string>} isReady @param {AbortSignal} signal @returns {Promise<[any[], any[], any[]]>} */
   async readAll(isReady, signal) {
     const find = async (/** @type {Record<string, unknown>} */ filters) => {
       const found = await this.ask("search", { query: "", filters: { has: ["task"], ...filters }, limit: FEW, ...(filters.status === DONE ? { sort: "recency" } : {}) }, signal);
