@@ -93,7 +93,8 @@ def break_line(line: str, width: int, hang: int = HANG) -> list[str]:
     mark = re.match(MARK, plain)
     begin = len(number) or (mark.end() if mark else 0)
     indent = begin or len(plain) - len(plain.lstrip(" ")) + hang
-    wrapper = _Wrapper(width, min(indent, width // 2), begin)
+    # A mark that leaves no room beside it is a word like the others.
+    wrapper = _Wrapper(width, min(indent, width // 2), begin if begin <= width // 2 else 0)
     for colour, link, blanks, text in re.findall(_PIECE, line):
         wrapper.add(colour, link, blanks, text)
     return wrapper.finish()
