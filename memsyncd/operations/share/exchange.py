@@ -61,7 +61,7 @@ MOST_CHANGES = 2000
 
 
 class ShareState(msgspec.Struct, kw_only=True):
-    """What is kept of a shared memory between runs, in the folder of its records.
+    """The state of a shared memory that is kept between runs, in the folder of its records.
 
     `folder` is the repository's, from the root of the workspace; empty for the root. `revision` is
     the last one that was committed, `seen` the last commit of the remote. `unwritten` has the notes
@@ -84,11 +84,16 @@ class ShareState(msgspec.Struct, kw_only=True):
     said: list[str] = []
     said_at: float = 0.0
     clock: str = ""
-    """What is wrong with the clock of another machine."""
+    """The fault of another machine's clock, empty for none."""
+
+    @property
+    def begin(self) -> str:
+        """How the paths of the repository begin, from the root of the workspace."""
+        return f"{self.folder}/" if self.folder else ""
 
     def locate(self, path: str) -> str:
         """Return the path from the root of a path from the repository's folder."""
-        return f"{self.folder}/{path}" if self.folder else path
+        return self.begin + path
 
 
 class KnownNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,8 +156,7 @@ def take_snapshot(
         raise ShareFailed("the workspace's folder is not there", kind="busy")
     with workspace.acquire(READ_S) as reader:
         digests = read_note_digests(reader)
-    begin = f"{state.folder}/" if state.folder else ""
-    paths = {path.removeprefix(begin) for path in digests if path.startswith(begin)}
+    paths = {path.removeprefix(state.begin) for path in digests if path.startswith(state.begin)}
     snapshot = SharedNotes(notes={}, files={})
     read: dict[str, TextFile] = {}
     unread: list[HeldBack] = []
@@ -258,11 +262,10 @@ def commit_changes(
     """Commit the differences, one commit for each writer. Return the new head and their number."""
     if not snapshot.files:
         return head, 0
-    begin = f"{state.folder}/" if state.folder else ""
     within = [
-        replace(change, path=change.path.removeprefix(begin))
+        replace(change, path=change.path.removeprefix(state.begin))
         for change in changes
-        if change.path.startswith(begin)
+        if change.path.startswith(state.begin)
     ]
     plans = plan_commits(snapshot.files.keys(), within, who.machine)
     new = [_make_commit(plan, snapshot.files, who) for plan in plans]
@@ -366,22 +369,25 @@ def plan_merge(
     ours, base = head.commit, ""
     if ours:
         base = repository.find_ancestor(ours, theirs)
-    if theirs in (ours, base):
-        if theirs == ours or not _is_rewritten(repository, state, theirs):
+    if theirs == ours:
+        return None
+    is_rewritten = _is_rewritten(repository, state, theirs)
+    if theirs == base:
+        if not is_rewritten:
             return None
         return MergePlan(commit=ours, writes=(), unwritten=state.unwritten, said=(REWRITTEN,))
     our_tree = repository.list_tree(ours)
-    said = _describe_history(repository, state, base, ours, theirs)
+    said = _describe_history(base, ours, is_rewritten=is_rewritten)
     if base == ours:
         commit, result = theirs, _Result(tree=repository.list_tree(theirs), new={}, said=[])
     else:
         result = _merge_commits(repository, state, base, ours, theirs)
         # A rewritten history may have left something out for good, so it gets none of the old one.
-        parents = (theirs,) if _is_rewritten(repository, state, theirs) else (ours, theirs)
+        parents = (theirs,) if is_rewritten else (ours, theirs)
         commit = _commit_merge(repository, result, parents, who)
     moves = repository.find_moves(ours, commit)
     entries = _list_entries(repository, ours, theirs)
-    if not _is_rewritten(repository, state, theirs):
+    if not is_rewritten:
         said += _describe_names(entries, who.machine)
     origins = _find_origins(entries)
     writes, unwritten = _plan_writes(
@@ -400,13 +406,12 @@ def list_conflicts(workspace: Workspace, state: ShareState) -> list[str]:
     now. Raises the errors of reading the index.
     """
     texts = list_unwritten(state)
-    begin = f"{state.folder}/" if state.folder else ""
     with workspace.acquire(READ_S) as reader:
         problems = read_problems(reader)
     texts += [
         f"{each.path}:{each.line}: {each.problem}; {each.hint}"
         for each in problems
-        if each.code == CONFLICT_KEY and each.path.startswith(begin)
+        if each.code == CONFLICT_KEY and each.path.startswith(state.begin)
     ]
     return texts
 
@@ -422,10 +427,8 @@ def _is_rewritten(repository: Repository, state: ShareState, theirs: str) -> boo
     return bool(seen) and repository.ask("merge-base", seen, theirs) != seen
 
 
-def _describe_history(
-    repository: Repository, state: ShareState, base: str, ours: str, theirs: str
-) -> list[str]:
-    if _is_rewritten(repository, state, theirs):
+def _describe_history(base: str, ours: str, *, is_rewritten: bool) -> list[str]:
+    if is_rewritten:
         return [REWRITTEN]
     if ours and not base:
         return ["the remote had another history; both memories were joined"]

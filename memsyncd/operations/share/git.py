@@ -464,12 +464,10 @@ class Repository:
         message = f"the push was refused: {_shorten(f'{reason} {err}'.encode())}"
         raise ShareFailed(message, hint=hint, kind="refused")
 
-    def count_ahead(self, ours: str, theirs: str) -> tuple[int, int]:
-        """Return how many commits only ours has, and only theirs."""
-        if not (ours and theirs):
-            return (int(self.ask("rev-list", "--count", ours) or 0) if ours else 0), 0
-        out = self.ask("rev-list", "--left-right", "--count", f"{ours}...{theirs}").split()
-        return (int(out[0]), int(out[1])) if len(out) == 2 else (0, 0)
+    def count_ahead(self, ours: str, theirs: str) -> int:
+        """Return how many commits only ours has."""
+        span = f"{theirs}..{ours}" if theirs else ours
+        return int(self.ask("rev-list", "--count", span) or 0) if ours else 0
 
     def list_log(self, *words: str) -> list[LogEntry]:
         """Return commits with their paths, newest first. `words` are arguments of `git log`."""

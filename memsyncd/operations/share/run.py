@@ -105,7 +105,7 @@ def plan_sharing(daemon: Daemon, params: ShareInitParams) -> Awaitable[SharePlan
 
 
 class _Findings(msgspec.Struct, kw_only=True):
-    """What is in the folder: the repository that tracks it, its branch, and the notes."""
+    """The folder as it is: the repository that tracks it, its branch, and the notes."""
 
     tracking: str
     is_new: bool
@@ -242,7 +242,7 @@ def _examine(
         branch=branch,
         snapshot=snapshot,
         pushed=_measure(repository, tree, theirs, snapshot.files),
-        ahead=repository.count_ahead(commit, theirs)[0],
+        ahead=repository.count_ahead(commit, theirs),
         careless=repository.find_careless(),
     )
 
@@ -383,7 +383,7 @@ async def _describe(daemon: Daemon, workspace: Workspace) -> ShareInfo:
 
         ours = repository.find_commit(f"refs/heads/{branch}")
         theirs = repository.find_commit(f"refs/remotes/origin/{branch}")
-        ahead = repository.count_ahead(ours, theirs)[0]
+        ahead = repository.count_ahead(ours, theirs)
         return hide_user(repository.find_remote()), ahead, list_conflicts(workspace, share.state)
 
     try:
