@@ -363,7 +363,7 @@ def show_answer(
     answer: Answer, args: Args, console: Console, show: Show, *, found: str = ""
 ) -> int:
     """Print the answer. Return the exit status: NOTHING_FOUND if the `found` fields are empty."""
-    if args.lists and (args.template or getattr(args, "paths", False)):
+    if _is_listing(args):
         _print_things(answer, args, console, show)
     elif args.json:
         console.terminal.print_json({"workspace": args.each} | answer if args.each else answer)
@@ -376,16 +376,24 @@ def show_answer(
     return NOTHING_FOUND if names and not any(answer[name] for name in names) else 0
 
 
+def _is_listing(args: Args) -> bool:
+    """True if only the listed things are printed, by a template or their paths."""
+    return bool(args.lists and (args.template or getattr(args, "paths", False)))
+
+
 def _print_things(answer: Answer, args: Args, console: Console, show: Show) -> None:
     """Print the listed things by a template, or their paths; or say why there are none."""
     # Late, because a template is rare.
-    from memsyncd.terminal.template import print_things
+    from memsyncd.terminal.template import render_things
 
     if args.json:
         hint = "use only one of them"
         raise BadRequest("--json does not go together with --format or -l", hint=hint)
     with console.terminal.page():
-        if not print_things(answer, args, console):
+        lines = render_things(answer, args, lambda: console.roots, console.cwd)
+        for line in lines:
+            console.terminal.print_exactly(line)
+        if not lines:
             show(answer, args, console)
         elif any(isinstance(each, dict) and each.get("failure") for each in _list_asked(answer)):
             report_left_out(answer, console)
@@ -409,7 +417,7 @@ def run_in_each(run: Action, args: Args, console: Console) -> int:
     if not workspaces:
         hint = "add this folder with `memsyncd add .`"
         raise WorkspaceNotFound("there is no workspace yet", hint=hint)
-    is_plain = args.json or (args.lists and (args.template or getattr(args, "paths", False)))
+    is_plain = args.json or _is_listing(args)
     terminal, found, failed = console.terminal, [], []
     with terminal.page():
         for number, info in enumerate(clean_values(workspaces)):

@@ -17,11 +17,9 @@ from memsyncd.terminal.terminal import clean_line, clean_values, render_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import SimpleNamespace as Args
     from typing import Any
-
-    from memsyncd.terminal.console import Answer, Console
 
     Template = list[tuple[str, str | None, str]]
     """The text before a field, the field (None at the end), and its format."""
@@ -60,9 +58,12 @@ def parse_template(text: str, fields: tuple[str, ...]) -> Template:
     return template
 
 
-def print_things(answer: Answer, args: Args, console: Console) -> bool:
-    """Print the listed things by the template of `args.template`, or with `args.paths` their paths.
-    Return False if there are none. Raises BadRequest if the answer lists something else.
+def render_things(
+    answer: dict[str, Any], args: Args, find_roots: Callable[[], Mapping[str, str]], cwd: str
+) -> list[str]:
+    """Render each listed thing by the template of `args.template`, or with `args.paths` the paths,
+    each once. `find_roots` gives the folders of workspaces by their ids, if the answer has none.
+    Raises BadRequest if the answer lists something else.
     """
     names = [name for name in args.lists.split() if name in answer]
     if not names:
@@ -72,21 +73,18 @@ def print_things(answer: Answer, args: Args, console: Console) -> bool:
         each["id"]: each["root"]
         for each in answer.get("workspaces") or ()
         if isinstance(each, dict) and {"id", "root"} <= each.keys()
-    } or (console.roots if things else {})
-    printed = set()
+    } or (find_roots() if things else {})
+    lines: list[str] = []
     for thing in clean_values(things):
         workspace = thing.get("workspace") or answer.get("workspace") or args.each
         root = clean_line(roots.get(workspace, ""))
         if args.template:
             path = thing.get("path")
-            shown = thing | ({"path": render_path(path, root, console.cwd)} if path else {})
-            console.terminal.print_exactly("".join(_fill(args.template, shown)))
-            continue
-        path = render_path(_find_path(thing), root, console.cwd)
-        if path not in printed:
-            console.terminal.print_exactly(path)
-            printed.add(path)
-    return bool(things)
+            shown = thing | ({"path": render_path(path, root, cwd)} if path else {})
+            lines.append("".join(_fill(args.template, shown)))
+        else:
+            lines.append(render_path(_find_path(thing), root, cwd))
+    return lines if args.template else list(dict.fromkeys(lines))
 
 
 def _find_path(thing: Mapping[str, Any]) -> str:
