@@ -131,8 +131,8 @@ class Record:
 
 
 class ClientFile:
-    """One file of a client. It gets `pieces`, and those of the extras that are wanted or that it
-    has already.
+    """One file of a client. It gets `pieces`, and the pieces of the extras that are wanted or
+    that it has already.
     """
 
     def __init__(

@@ -2001,8 +2001,8 @@ class ShareInfo(TypedDict):
     failed_since: float | None
     problem: str
     hint: str
-    # What merges have found since the user exchanged last, for a day, and the conflicts that are
-    # there now.
+    # Findings of merges since the user exchanged last, for a day, and the conflicts that are there
+    # now.
     said: list[str]
     # Sections and notes that stay on this machine, at most 200.
     held: list[HeldNote]
@@ -2023,7 +2023,7 @@ class SharePlan(TypedDict):
     paths: list[str]
     n_paths: int
     bytes: int
-    # What to do besides, empty for nothing.
+    # Something else to do, empty for nothing.
     advice: str
 
 
@@ -2032,7 +2032,7 @@ class ShareList(TypedDict):
 
 
 class Exchanged(TypedDict):
-    """What one exchange with the remote did."""
+    """The work that one exchange with the remote did."""
 
     state: ShareInfo
     # New commits of this machine.

@@ -158,8 +158,8 @@ class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class AgentsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What hooks and tools have given to agents, which `memsyncd log agents` lists: the names of
-    sections with their tokens, and what was written.
+    """The log of answers to agents, which `memsyncd log agents` lists: the names of sections with
+    their tokens, and what was written.
     """
 
     # Off: nothing is kept.

@@ -104,8 +104,8 @@ keeps an extra that is installed.
 
 @dataclass(frozen=True)
 class AgentClient:
-    """A coding agent: for each scope the pieces that connect it, and those of its extras. The first
-    scope is the default.
+    """A coding agent: for each scope the pieces that connect it, and the pieces of its extras. The
+    first scope is the default.
     """
 
     title: str

@@ -1,5 +1,5 @@
-"""Describe what an answer to an agent holds: the sections that it was given, those that it has
-written, and those that were left out.
+"""Describe what an answer to an agent holds: the sections that it was given, the sections that it
+has written, and the sections that were left out.
 
 `Operation.content` names the function for the results of an operation.
 """

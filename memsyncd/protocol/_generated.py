@@ -1987,7 +1987,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'way': "`own`: the folder is a repository of its own. `project`: the project's git tracks the notes, so memsyncd commits nothing. `none`: it is not shared.",
         'ahead': 'Commits that the remote does not have.',
         'failed_since': 'When the remote could not be reached, or refused, for the first time; null if it answers.',
-        'said': 'What merges have found since the user exchanged last, for a day, and the conflicts that are there now.',
+        'said': 'Findings of merges since the user exchanged last, for a day, and the conflicts that are there now.',
         'held': 'Sections and notes that stay on this machine, at most 200.',
         'n_held_notes': 'Notes that stay as a whole: the other machines get nothing that is new in them.',
     },
@@ -1995,7 +1995,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'plan': 'Carry out only this plan, by the digest that a call without `apply` returned.',
         'is_new': 'True if the folder was, or is, no repository before.',
         'paths': 'Notes that the remote would get, at most 200; without a remote, notes to commit.',
-        'advice': 'What to do besides, empty for nothing.',
+        'advice': 'Something else to do, empty for nothing.',
     },
     'SwitchParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

@@ -255,7 +255,7 @@ class Terminal:
 
 
 class PagedOutput:
-    """What is printed in this context is one page, or a part of the page around it."""
+    """A context whose output is one page, or a part of the page around it."""
 
     __slots__ = ("_is_outer", "_terminal")
 

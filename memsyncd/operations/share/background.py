@@ -2,7 +2,7 @@
 
 `MemorySharing` lives on the event loop. It sleeps until a change, a session of an agent or the next
 interval; while nothing is shared, it does nothing. Git runs on threads of its own, and notes are
-written by edits of the worker like those of any client, so nobody waits for git or the network.
+written by edits of the worker like the edits of any client, so nobody waits for git or the network.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Share:
 
 
 class Exchange(msgspec.Struct, kw_only=True):
-    """What one exchange has done."""
+    """The work that one exchange has done."""
 
     committed: int = 0
     received: list[str] = msgspec.field(default_factory=list)

@@ -96,8 +96,8 @@ class ShareInfo(Result, frozen=True, kw_only=True):
     problem: str
     hint: str
     said: list[str]
-    """What merges have found since the user exchanged last, for a day, and the conflicts that are
-    there now."""
+    """Findings of merges since the user exchanged last, for a day, and the conflicts that are there
+    now."""
     held: list[HeldNote]
     """Sections and notes that stay on this machine, at most 200."""
     n_held: int
@@ -122,11 +122,11 @@ class SharePlan(Result, frozen=True, kw_only=True):
     n_paths: int
     bytes: int
     advice: str
-    """What to do besides, empty for nothing."""
+    """Something else to do, empty for nothing."""
 
 
 class Exchanged(Result, frozen=True, kw_only=True):
-    """What one exchange with the remote did."""
+    """The work that one exchange with the remote did."""
 
     state: ShareInfo
     committed: int
