@@ -405,14 +405,17 @@ def test_a_second_daemon_on_the_same_files_is_found(home: Home, place: Place) ->
             wait_for(lambda: os.path.exists(other), "the second daemon did not start")
             for lock in locks:  # the second one is like a version without locks
                 lock.with_suffix(".aside").replace(lock)
+            # A daemon on a busy machine may answer a ping too late to be counted, each time anew.
+            end_it = f"kill {second.pid}"
             wait_for(
-                lambda: examine(home, place.id).level("two_daemons") == "error",
-                "the second daemon was not found",
+                lambda: end_it in str(examine(home, place.id).findings("two_daemons")),
+                "doctor did not name the second daemon",
             )
-            assert f"kill {second.pid}" in examine(home, place.id).remedy("two_daemons")
-            shown = do(home, "status")
-            assert f"a second daemon (pid {second.pid}, version " in shown.stderr
-            assert f"end it: kill {second.pid}" in shown.stderr
+            warning = f"a second daemon (pid {second.pid}, version "
+            wait_for(
+                lambda: all(part in do(home, "status").stderr for part in (warning, end_it)),
+                "status did not name the second daemon",
+            )
         finally:
             second.terminate()
     assert examine(home, place.id).level("two_daemons") == "ok"
