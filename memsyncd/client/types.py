@@ -212,7 +212,7 @@ class Pong(TypedDict):
 
 
 class AgentCall(TypedDict):
-    """An agent that has called by its hooks or tools since the daemon has started."""
+    """A client of agents that is in the log of agents."""
 
     # Such as `claude-code`.
     name: str
@@ -294,8 +294,9 @@ class Status(TypedDict):
     http_token: str | None
     config: str
     sqlite: str
-    # The latest call comes first.
-    agents: list[AgentCall]
+    # The clients of agents in the log of the workspaces, the latest call first; null while
+    # `agents.enabled` of the configuration is false.
+    agents: list[AgentCall] | None
     workspaces: list[WorkspaceStatus]
     collections: list[CollectionInfo]
 

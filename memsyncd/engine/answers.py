@@ -79,3 +79,15 @@ def store_answers(workspace: Workspace, config: AgentsConfig) -> None:
         stored = {answer.id for answer in noted}
         left = [answer for answer in buffer.noted if answer.id not in stored]
         buffer.noted = deque(left, buffer.noted.maxlen)
+
+
+def find_last_calls(workspace: Workspace) -> dict[str, int]:
+    """Return the id of the last answer to each client, stored or noted; from any thread.
+
+    The ids grow with time: microseconds since 1970.
+    """
+    records = workspace.records
+    calls = {} if records is None else dict(records.answers.last_calls)
+    with workspace.answers.lock:
+        calls |= {answer.client: answer.id for answer in workspace.answers.noted}
+    return calls

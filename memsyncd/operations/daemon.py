@@ -39,10 +39,6 @@ class MethodCounters(msgspec.Struct):
     """How many requests lost their client before the answer."""
 
 
-MAX_AGENTS = 32
-MAX_NAME_CHARS = 60
-
-
 class ServerCounters(msgspec.Struct):
     """Counters of requests and connections since the start. Their size in memory stays the same."""
 
@@ -58,19 +54,6 @@ class ServerCounters(msgspec.Struct):
     methods: defaultdict[str, MethodCounters] = msgspec.field(
         default_factory=lambda: defaultdict(MethodCounters)
     )
-    agents: dict[str, float] = msgspec.field(default_factory=dict)
-    """When each agent's hooks or tools last called, by its name; the latest call comes last. A
-    time of the monotonic clock."""
-
-    def note_agent(self, name: str, now_s: float) -> None:
-        """Note a call of an agent; a client without a name is none."""
-        if not name:
-            return
-        name = name[:MAX_NAME_CHARS]
-        self.agents.pop(name, None)
-        self.agents[name] = now_s
-        if len(self.agents) > MAX_AGENTS:
-            del self.agents[next(iter(self.agents))]
 
     def add(self, method: str, took_s: float, code: str, *, is_abandoned: bool) -> None:
         """Count a request. `code` is the code of its error; it is empty for a result."""

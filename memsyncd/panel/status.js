@@ -48,8 +48,9 @@ export class StatusView extends View {
     const meaning = new Map(semantic.workspaces.map((/** @type {any} */ workspace) => [workspace.name, workspace.semantic]));
     fill(this.workspaces, h("h2", {}, "Workspaces"), status.workspaces.map((/** @type {any} */ workspace) => this.makeWorkspace(workspace, meaning.get(workspace.name))),
       h("p", { class: "tools" }, h("a", { class: "button main", href: makeHref("start", this.place.workspace) }, "Watch another folder…")));
-    fill(this.agents, h("h2", {}, "Agents"), status.agents.length ? h("dl", { class: "facts" }, status.agents.map((/** @type {any} */ agent) => fact(agent.name, when(agent.last_call_at))))
-      : h("p", { class: "quiet" }, "No agent has called since the daemon has started. Connect the agents of this machine: ", command("memsyncd integrate")));
+    fill(this.agents, h("h2", {}, "Agents"), status.agents?.length ? h("dl", { class: "facts" }, status.agents.map((/** @type {any} */ agent) => fact(agent.name, when(agent.last_call_at))))
+      : status.agents ? h("p", { class: "quiet" }, "The log of agents has no call. Connect the agents of this machine: ", command("memsyncd integrate"))
+        : h("p", { class: "quiet" }, "No log of agents is kept, because agents.enabled is false in the configuration."));
     fill(this.daemon, h("h2", {}, "Daemon"), h("dl", { class: "facts" }, fact("Version", status.version), fact("Running since", when(Date.now() / 1000 - status.uptime_s)), fact("Memory", bytes(status.rss_bytes)),
       fact("Clients", status.clients), fact("Requests", `${status.requests.toLocaleString()}, ${status.failed_requests.toLocaleString()} failed`),
       fact("Search by meaning", semantic.enabled ? `on${semantic.process ? `, ${bytes(semantic.process.rss_bytes)} of memory` : ""}` : `off${semantic.workspaces[0]?.semantic.reason ? `: ${semantic.workspaces[0].semantic.reason}` : ""}`)),

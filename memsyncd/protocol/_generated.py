@@ -44,7 +44,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'lock_problem': 'Why a second daemon could start on the same folders, or why clients may not find this daemon; null while both folders are locked.',
         'http': 'URL of the loopback port; null if no port is open.',
         'http_token': 'The file with the token that requests to the port must have.',
-        'agents': 'The latest call comes first.',
+        'agents': 'The clients of agents in the log of the workspaces, the latest call first; null while `agents.enabled` of the configuration is false.',
     },
     'PanelAddress': {
     },

@@ -336,7 +336,6 @@ class McpConnection:
         """Call a tool. A failure is a result with `isError` and the remedy, which a model reads. A
         wrong message is an error of JSON-RPC.
         """
-        self._note_agent(name_agent(self._session.client))
         async with self._report_progress(request.progress_token):
             try:
                 text = await self._use_tool(tool, request.params.arguments or {})
@@ -350,9 +349,6 @@ class McpConnection:
                 return mcp.ToolResult(content=[_make_text(text)], is_error=True, meta=meta)
         return mcp.ToolResult(content=[_make_text(text)])
 
-    def _note_agent(self, name: str) -> None:
-        self._context.counters.note_agent(name, self._context.loop.time())
-
     async def _answer_hook(self, request: mcp.McpRequest) -> mcp.McpResult:
         """Answer a client's hook with JSON: the memory that belongs to a prompt or a new session.
 
@@ -362,7 +358,6 @@ class McpConnection:
         sent = request.params.arguments or {}
         values = {name: value for name, value in sent.items() if value is not None}
         arguments = mcp_tools.convert_arguments(values, mcp_tools.HookArguments, {})
-        self._note_agent(arguments.client or name_agent(self._session.client))
         text, summary, code = "", "", None
         try:
             text, summary = await self._recall_for_hook(arguments)

@@ -6,7 +6,7 @@ given, written or left out. The names of notes and headings stay as they were at
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -47,6 +47,7 @@ _SESSIONS = f"""
 SELECT client, agent, session, min(id), max(id), count(*), sum(tokens), count(change_set)
 FROM agent_answers WHERE {_PASSES} GROUP BY client, session ORDER BY max(id) DESC LIMIT :limit
 """
+_LAST_CALLS = "SELECT client, max(id) FROM agent_answers GROUP BY client"
 _SECTIONS = """
 SELECT act, workspace, path, section, heading, start_line, end_line, tokens, reason
 FROM answer_sections WHERE answer = ? ORDER BY position
@@ -74,13 +75,17 @@ class AnswerFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answers:
-    """The answers in a records.db, for the writer's thread.
+    """The answers in a records.db, for the writer's thread; `last_calls` for any thread.
 
     Methods raise the classes of `translating_errors`.
     """
 
     def __init__(self, writer: apsw.Connection) -> None:
         self._writer = writer
+        with translating_errors():
+            rows: list[Any] = writer.execute(_LAST_CALLS).fetchall()
+        self.last_calls: Mapping[str, int] = dict(rows)
+        """The id of the last kept answer to each client. Each change replaces the mapping."""
 
     def add(self, answers: Sequence[AgentAnswer], *, max_answers: int, max_age_days: float) -> None:
         """Store answers; then drop the oldest, so that `max_answers` remain, and those which are so
@@ -94,6 +99,9 @@ class Answers:
             self._writer.executemany(_ADD, map(_make_row, answers))
             self._writer.executemany(_ADD_SECTION, rows)
             self._writer.execute(_TRIM, (oldest, max_answers))
+            first = self._writer.execute("SELECT min(id) FROM agent_answers").get or 0
+        latest = {**self.last_calls, **{answer.client: answer.id for answer in answers}}
+        self.last_calls = {client: id_ for client, id_ in latest.items() if id_ >= first}
 
     def find(
         self, chosen: AnswerFilter, *, before: int | None = None, limit: int = -1
@@ -159,6 +167,7 @@ class Answers:
             if not words and path is None:
                 n = int(self._writer.execute("SELECT count(*) FROM agent_answers").get)
                 self._writer.execute("DELETE FROM agent_answers")
+                self.last_calls = {}
                 return n
             found: set[int] = set()
             if not words:

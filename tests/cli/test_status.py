@@ -51,8 +51,10 @@ def test_status_lists_agents_by_their_last_call_then_those_that_are_connected_bu
     ]
     status, connected = {**STATUS, "agents": agents}, ["codex", "gemini"]
     text = render_status(status, PLAIN, now_s=100.0, connected=connected)
-    line = "  agents  codex 1 min ago · claude-code 2 min ago · gemini no call yet"
+    line = "  agents  codex 1 min ago · claude-code 2 min ago · gemini no call in the log"
     assert line in text.splitlines()
+    unlogged = render_status({**status, "agents": None}, PLAIN, now_s=100.0, connected=connected)
+    assert "  agents  codex · gemini" in unlogged.splitlines()
 
 
 def test_status_shows_what_a_bug_report_needs() -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import AgentsConfig
 from memsyncd.engine.accesses import store_accesses
-from memsyncd.engine.answers import MOST_SECTIONS, note_answer
+from memsyncd.engine.answers import MOST_SECTIONS, find_last_calls, note_answer
 from memsyncd.engine.workspace import NOTED_MOST
 from memsyncd.operations.agents.declare import AgentAnswer, AgentLog, AnswerSection, LogAgentsParams
 from memsyncd.operations.agents.run import read_log
@@ -19,6 +19,7 @@ from memsyncd.operations.answers import AnswerContent, AnswerSource, make_answer
 from memsyncd.operations.history.declare import PurgeParams
 from memsyncd.operations.history.run import purge
 from memsyncd.operations.revisions import parse_target
+from memsyncd.store.answers import Answers
 from tests.engine.conftest import Bench, take
 
 DAY_S = 86_400.0
@@ -45,6 +46,14 @@ def make(
 def log(bench: Bench, **params: object) -> AgentLog:
     asked = LogAgentsParams(**{"limit": 200, **params})
     return take(read_log(bench.workspace, bench.config, bench.clock, asked))
+
+
+def check_last_calls(bench: Bench) -> None:
+    """The last calls that `status` reports are in the log, also when records.db is opened anew."""
+    answers, last = log(bench).answers, find_last_calls(bench.workspace)
+    assert last == {answer.client: answer.id for answer in reversed(answers)}
+    if not bench.workspace.answers.noted:
+        assert Answers(bench.workspace.records._writer).last_calls == last
 
 
 def store(bench: Bench) -> None:
@@ -89,12 +98,14 @@ def test_the_newest_answers_are_kept_and_found(
         kept.append(noted)
         if is_stored:
             store(bench)
+            check_last_calls(bench)
             kept = [each for each in kept if each.id >= noted.id - days * DAY_S * 1e6][-most:]
     answers = log(bench).answers
     # The last answers were stored by the question.
     last = kept[-1].id if kept else 0
     kept = [each for each in kept if each.id >= last - days * DAY_S * 1e6][-most:]
     assert answers == kept[::-1]
+    check_last_calls(bench)
     count = "SELECT count(*) FROM answer_sections"
     assert bench.workspace.records._writer.execute(count).get == len(kept)
     for session in ("s-1", "s-10"):
@@ -134,6 +145,7 @@ def test_answers_are_listed_although_they_cannot_be_stored(failing: Bench) -> No
         note_answer(failing.workspace, failing.config.agents, make(f"call {number}", sections=many))
         if number % 500 == 0:
             store(failing)
+    check_last_calls(failing)
     answers = log(failing, limit=3).answers
     assert [each.call for each in answers] == [f"call {NOTED_MOST + 4 - n}" for n in range(3)]
     assert len(answers[0].sections) == MOST_SECTIONS
@@ -166,12 +178,14 @@ def test_a_purge_erases_the_names_and_the_queries(bench: Bench) -> None:
     note_answer(bench.workspace, prompts, make(query="which ports?", sections=(REDIS, other)))
     note_answer(bench.workspace, prompts, make(sections=(other,)))
     assert erase(containing="ports") == 1
+    check_last_calls(bench)
     last, first = log(bench).answers
     assert (first.query, [each.path for each in first.sections]) == (None, ["MEMORY.md"])
     assert erase(path="MEMORY.md") == 2
     assert [each.sections for each in log(bench).answers] == [[], []]
     assert last.sections == [other]
     assert erase() == 2
+    check_last_calls(bench)
     assert log(bench) == AgentLog(
         workspace=bench.workspace.id, sessions=[], answers=[], has_more=False
     )

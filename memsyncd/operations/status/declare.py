@@ -78,7 +78,7 @@ class WorkspaceStatus(WorkspaceCounts, frozen=True, kw_only=True):
 
 
 class AgentCall(Result, frozen=True, kw_only=True):
-    """An agent that has called by its hooks or tools since the daemon has started."""
+    """A client of agents that is in the log of agents."""
 
     name: str
     """Such as `claude-code`."""
@@ -106,8 +106,9 @@ class Status(Result, frozen=True, kw_only=True):
     """The file with the token that requests to the port must have."""
     config: str
     sqlite: str
-    agents: list[AgentCall]
-    """The latest call comes first."""
+    agents: list[AgentCall] | None
+    """The clients of agents in the log of the workspaces, the latest call first; null while
+    `agents.enabled` of the configuration is false."""
     workspaces: list[WorkspaceStatus]
     collections: list[CollectionInfo]
 

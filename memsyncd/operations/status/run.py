@@ -6,6 +6,8 @@ Everything is read from memory on the event loop, except the problems, which are
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +16,7 @@ from msgspec.structs import replace
 from memsyncd import PROTOCOL, __version__
 from memsyncd.config import Config
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
+from memsyncd.engine.answers import find_last_calls
 from memsyncd.engine.browse import find_problems
 from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_progress, describe_recording
 from memsyncd.engine.workspace import Condition, Workspace, read_freshness
@@ -89,18 +92,17 @@ def report(daemon: Daemon, params: WorkspaceParams) -> Status:
         http_token=token_file,
         config=facts.find_config(),
         sqlite=facts.sqlite,
-        agents=_list_agents(daemon, load.counts.agents),
+        agents=_list_agents(chosen) if daemon.workspaces.config.agents.enabled else None,
         workspaces=[_describe_now(daemon, workspace) for workspace in chosen],
         collections=describe_collections(daemon.workspaces) if params.workspace is None else [],
     )
 
 
-def _list_agents(daemon: Daemon, calls: dict[str, float]) -> list[AgentCall]:
-    to_wall_s = daemon.clock.wall_s() - daemon.clock.now_s()
-    return [
-        AgentCall(name=name, last_call_at=round(called_s + to_wall_s, 3))
-        for name, called_s in reversed(calls.items())
-    ]
+def _list_agents(workspaces: Sequence[Workspace]) -> list[AgentCall]:
+    calls = Counter[str]()
+    for workspace in workspaces:
+        calls |= Counter(find_last_calls(workspace))
+    return [AgentCall(name=name, last_call_at=id_ / 1e6) for name, id_ in calls.most_common()]
 
 
 def _describe_now(daemon: Daemon, workspace: Workspace) -> WorkspaceStatus:

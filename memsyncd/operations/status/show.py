@@ -110,10 +110,12 @@ def render_status(
 
 
 def _render_agents(status: dict[str, Any], connected: Sequence[str], now_s: float) -> list[str]:
-    """Render the agents with the time of their last call. An older daemon names none."""
-    calls = {agent["name"]: agent["last_call_at"] for agent in status.get("agents", ())}
+    """Render the agents with the time of their last call, if the daemon keeps it."""
+    kept = status.get("agents")
+    calls = {agent["name"]: agent["last_call_at"] for agent in kept or ()}
     facts = [f"{name} {render_age(called_at, now_s)}" for name, called_at in calls.items()]
-    facts += [f"{name} no call yet" for name in connected if name not in calls]
+    no_call = " no call in the log" if kept is not None else ""
+    facts += [f"{name}{no_call}" for name in connected if name not in calls]
     return [f"  agents  {' · '.join(facts)}"] if facts else []
 
 
