@@ -270,7 +270,9 @@ def find_imported_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 def test_show_loads_no_library_and_nothing_of_the_daemon() -> None:
     """A command must start fast; it loads the `show` of its own capability."""
-    light = tuple(f"memsyncd.{room}" for room in "client dirs errors lock terminal".split())
+    light = tuple(
+        f"memsyncd.{room}" for room in "client dirs errors headings lock terminal".split()
+    )
     wrong = [
         f"{name}:{line}: {module}"
         for name, tree in parse_all().items()

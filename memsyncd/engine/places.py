@@ -29,8 +29,8 @@ from memsyncd.engine.metadata import name_note
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, StoreFailed
 from memsyncd.files.scope import Scope
+from memsyncd.headings import BETWEEN_HEADINGS, name_section
 from memsyncd.operations.fields import digest_note_path, make_short_id
-from memsyncd.operations.sections import name_section
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import read_note_paths, stream_notes
 from memsyncd.store.pool import Reader
@@ -46,7 +46,6 @@ N_CANDIDATES = 5
 ParamsT = TypeVar("ParamsT", bound=msgspec.Struct)
 NAMED_LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-\d+)?")
 """Lines of a note as commands print them."""
-SIGN: Final = " › "
 """The sign between the parts of a name that commands print."""
 _SHORT_ID = re.compile(r"[0-9a-f]{6,8}")
 
@@ -270,21 +269,21 @@ def _find_printed(reader: Reader, text: str) -> NamedPlace | None:
     """Find the section with the name `Note › Heading`. The first words may be left out, and a
     heading may contain the sign itself.
     """
-    words = text.split(SIGN)
+    words = text.split(BETWEEN_HEADINGS)
     wanted = text.casefold()
     exact: list[tuple[str, bool]] = []
     ending: list[tuple[str, bool]] = []
     for at in range(1, len(words)):
-        title = SIGN.join(words[at:])
+        title = BETWEEN_HEADINGS.join(words[at:])
         for anchor, is_archived in find_titled_sections(reader, title, make_slug(title)):
             section = read_section(reader, anchor)
             if section is None or (anchor, is_archived) in ending:
                 continue
             note, heading = name_note(section[1]), section[1].heading
-            whole = SIGN.join((note, *heading)).casefold()
+            whole = BETWEEN_HEADINGS.join((note, *heading)).casefold()
             if wanted in (whole, name_section(note, heading).casefold()):
                 exact.append((anchor, is_archived))
-            if f"{SIGN}{whole}".endswith(f"{SIGN}{wanted}"):
+            if f"{BETWEEN_HEADINGS}{whole}".endswith(f"{BETWEEN_HEADINGS}{wanted}"):
                 ending.append((anchor, is_archived))
     return _choose_titled(reader, exact or ending, text)
 

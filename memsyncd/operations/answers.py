@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from memsyncd.core.model import count_tokens
 from memsyncd.core.paths import show_path
+from memsyncd.headings import join_headings
 from memsyncd.operations.agents.declare import (
     NO_ROOM,
     REPEATED,
@@ -32,8 +33,6 @@ from memsyncd.operations.notes.declare import GetParams, Got, MemoryParams, Memo
 from memsyncd.operations.recall.declare import Recalled, RecallParams
 from memsyncd.operations.search.declare import Hit, RelatedSection, SearchParams, SearchResult
 from memsyncd.operations.tasks.declare import MemoryBlock, SessionStarted
-
-BETWEEN_HEADINGS = " › "
 
 
 class AnswerContent(NamedTuple):
@@ -93,7 +92,7 @@ def describe_lines(
         act=act,
         anchor=place.anchor or place.path,
         path=place.path,
-        heading=BETWEEN_HEADINGS.join(getattr(place, "heading", None) or ()),
+        heading=join_headings(getattr(place, "heading", None) or ()),
         start_line=place.start_line,
         end_line=place.end_line,
         workspace=getattr(place, "workspace", None),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -188,18 +187,6 @@ class RelatedMeta(FoundSection, frozen=True, kw_only=True):
     """The newest memory of the chain, which holds now."""
     since: str = ""
     """The day since which it supersedes others; empty if it does not."""
-
-
-def name_section(title: str, heading: Sequence[str]) -> str:
-    """Return `Note › Heading`; the note is not named if the first heading says the same."""
-    note, first = (list_letters(text) for text in (title, heading[0] if heading else ""))
-    is_same = bool(first) and (first.startswith(note) or note.startswith(first))
-    return " › ".join(heading if is_same else filter(None, [title, *heading]))
-
-
-def list_letters(text: str) -> str:
-    """Return the letters and digits of a text, by which names are compared."""
-    return "".join(filter(str.isalnum, text.lower()))
 
 
 MOST_LEFT_OUT = 20

@@ -17,6 +17,7 @@ import time
 from memsyncd.client import TIMEOUT_S, NoAnswer, OtherVersion, connect
 from memsyncd.client.connection import check_version
 from memsyncd.errors import BadRequest, MemsyncdError, WorkspaceNotFound
+from memsyncd.headings import join_headings
 from memsyncd.terminal.format import (
     render_bar,
     render_freshness,
@@ -537,7 +538,7 @@ def report_similar(answer: dict[str, Any], console: Console) -> None:
     """Report sections that say nearly the same as the text of this write."""
     for section in clean_values(answer)["similar"]:
         place = render_span(section["path"], section["start_line"], section["end_line"])
-        heading = " › ".join(section["heading"])
+        heading = join_headings(section["heading"])
         was = "appended to" if _is_target(section, answer) else "nearly the same"
         console.terminal.report(f"{was}: {place}  {heading}  {section['similarity']:.2f}")
     if not answer["similar"] or answer["action"] in ("appended", "unchanged"):

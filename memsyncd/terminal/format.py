@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from memsyncd.headings import name_section
 from memsyncd.terminal.terminal import clean_line
 from memsyncd.terminal.wrap import break_line, display_width
 
@@ -167,12 +168,7 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
 def render_name(section: dict[str, Any]) -> str:
     """Return `Note › Heading`; the note is not named if the first heading says the same."""
     # A daemon of an older version does not send the title.
-    title, heading = section.get("title", ""), section["heading"]
-    note, first = (
-        "".join(filter(str.isalnum, text.lower())) for text in (title, (heading or [""])[0])
-    )
-    is_same = bool(first) and (first.startswith(note) or note.startswith(first))
-    return " › ".join(heading if is_same else filter(None, [title, *heading]))
+    return name_section(section.get("title", ""), section["heading"])
 
 
 def _render_labels(labels: Sequence[str], paint: Paint, *, width: int) -> Iterator[str]:

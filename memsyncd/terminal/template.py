@@ -12,6 +12,7 @@ import time
 
 from memsyncd.client.words import split_anchor
 from memsyncd.errors import BadRequest
+from memsyncd.headings import BETWEEN_HEADINGS
 from memsyncd.terminal.format import render_name, render_path
 from memsyncd.terminal.terminal import clean_line, clean_values, render_json
 
@@ -111,7 +112,7 @@ def _format_value(name: str, value: Any, form: str) -> str:
     if value is None:
         value = ""
     elif isinstance(value, list) and all(isinstance(each, str) for each in value):
-        value = (" › " if name == "heading" else ", ").join(value)
+        value = (BETWEEN_HEADINGS if name == "heading" else ", ").join(value)
     elif isinstance(value, list | dict | bool):
         value = render_json(value)
     elif isinstance(value, float) and not form:

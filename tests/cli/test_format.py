@@ -8,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.search.ranking import Candidate, Ranked
-from memsyncd.operations.sections import name_section
 from memsyncd.terminal.format import (
     render_age,
     render_bar,
@@ -17,7 +16,6 @@ from memsyncd.terminal.format import (
     render_explanation,
     render_freshness,
     render_hit,
-    render_name,
     render_size,
     render_snippet,
     truncate,
@@ -259,14 +257,3 @@ def test_the_bar_is_filled_in_proportion_to_the_progress(
 ) -> None:
     bar = render_bar(done, total, 10)
     assert (bar.count("━"), len(bar)) == (filled, 10)
-
-
-@given(
-    st.text(alphabet="aB 1-", max_size=6),
-    st.lists(st.text(alphabet="aB 1-", max_size=6), max_size=3),
-)
-def test_a_section_has_the_same_name_in_the_terminal_as_for_a_model(
-    title: str, heading: list[str]
-) -> None:
-    # The command line loads no declaration, so it has the rule a second time.
-    assert render_name({"title": title, "heading": heading}) == name_section(title, heading)

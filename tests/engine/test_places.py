@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from memsyncd.engine.metadata import name_note
 from memsyncd.engine.places import NamedPlace, find_named_place, name_target, resolve_names
 from memsyncd.errors import BadRequest
+from memsyncd.headings import name_section
 from memsyncd.operations.fields import make_short_id
 from memsyncd.operations.notes.declare import GetParams
-from memsyncd.operations.sections import name_section
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import StoredSection, read_sections_of
 

@@ -32,12 +32,8 @@ from msgspec.structs import replace
 
 from memsyncd.core.model import QUARTERS_PER_TOKEN, Span, count_quarters, count_tokens
 from memsyncd.core.paths import find_copied, show_path
-from memsyncd.operations.sections import (
-    SHORT_MARK,
-    list_letters,
-    mark_warning,
-    name_section,
-)
+from memsyncd.headings import list_letters, name_section
+from memsyncd.operations.sections import SHORT_MARK, mark_warning
 
 # --- Filling a budget -----------------------------------------------------------------------------
 

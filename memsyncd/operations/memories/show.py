@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memsyncd.errors import BadRequest, ConfirmationNeeded
+from memsyncd.headings import join_headings
 from memsyncd.terminal.actions import send
 from memsyncd.terminal.console import can_ask, show_answer
 from memsyncd.terminal.format import render_count
@@ -45,7 +46,7 @@ def show_set(answer: dict[str, Any], _args: Args, console: Console) -> None:
             word = name if is_applied or name != "changed" else "would change"
             reason = f"  {terminal.paint('dim', item['reason'])}" if item["reason"] else ""
             place = console.render_place(item, answer["workspace"])
-            heading = " › ".join(item["heading"])
+            heading = join_headings(item["heading"])
             terminal.print("  ".join(filter(None, (word, place, heading))) + reason)
     for link in clean_answer["links"]:
         lines = ", ".join(map(str, link["lines"]))
@@ -91,7 +92,7 @@ def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> Non
             word = name if is_applied or name == "skipped" else "would go"
             reason = f"  {terminal.paint('dim', item['reason'])}" if item["reason"] else ""
             place = console.render_place(item, answer["workspace"])
-            heading = " › ".join(item["heading"])
+            heading = join_headings(item["heading"])
             terminal.print("  ".join(filter(None, (word, place, heading))) + reason)
     for link in clean_answer["links"]:
         lines = ", ".join(map(str, link["lines"]))

@@ -7,6 +7,7 @@ import os
 import sys
 
 from memsyncd.errors import BadRequest, WorkspaceNotFound
+from memsyncd.headings import join_headings
 from memsyncd.terminal.actions import send
 from memsyncd.terminal.console import (
     DASH,
@@ -209,7 +210,7 @@ def _show_note(answer: dict[str, Any], _args: Args, console: Console) -> None:
 def _render_title(answer: dict[str, Any], console: Console) -> str:
     paint = console.terminal.err_paint
     place = console.render_place(answer, answer["workspace"], paint)
-    trail = " › ".join(answer["heading"])
+    trail = join_headings(answer["heading"])
     size = f"of {answer['n_lines']} lines"
     if answer["n_links"] or answer["n_backlinks"]:
         size += f"; links: {answer['n_links']} from it, {answer['n_backlinks']} to it"

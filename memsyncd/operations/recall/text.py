@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memsyncd.headings import name_section
 from memsyncd.operations.recall import declare as recall
 from memsyncd.operations.search.text import (
     FindWarning,
@@ -9,7 +10,7 @@ from memsyncd.operations.search.text import (
     render_state,
     render_workspaces,
 )
-from memsyncd.operations.sections import describe_contradictions, name_section
+from memsyncd.operations.sections import describe_contradictions
 
 
 def render_recalled(recalled: recall.Recalled, _find_warning: FindWarning) -> str:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from memsyncd.headings import name_section
 from memsyncd.operations.context.declare import ContextResult, LeftOutPart
 from memsyncd.operations.fields import Freshness
 from memsyncd.operations.notes.declare import Got
 from memsyncd.operations.search import declare as search
-from memsyncd.operations.sections import describe_contradictions, mark_warning, name_section
+from memsyncd.operations.sections import describe_contradictions, mark_warning
 
 if TYPE_CHECKING:
     from memsyncd.operations.recall.declare import Recalled

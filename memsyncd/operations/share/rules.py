@@ -22,6 +22,7 @@ from memsyncd.core.markdown.sections import ChunkPolicy
 from memsyncd.core.model import Note
 from memsyncd.core.paths import Globs, NotePath, is_markdown
 from memsyncd.errors import EditRefused, NoteNotFound
+from memsyncd.headings import join_headings
 
 PASSING: Final = frozenset({"ephemeral", "session"})
 """The lifecycles of memories that concern one machine alone."""
@@ -136,7 +137,7 @@ def _describe(note: Note, reasons: Mapping[int, str]) -> tuple[HeldBack, ...]:
     return tuple(
         HeldBack(
             path=note.path,
-            heading=redact(" › ".join(note.sections[at].heading)) if at >= 0 else "",
+            heading=redact(join_headings(note.sections[at].heading)) if at >= 0 else "",
             line=note.sections[at].start if at >= 0 else 0,
             reason=reason,
         )
