@@ -1389,9 +1389,6 @@ class Upkept(Written):
     """
 
     is_applied: bool
-    # Their numbers in the history, in order: a plan is carried out 50 notes at a time. `change_set`
-    # is the last one.
-    change_sets: list[int]
     # The digest of the plan, for the parameter `plan`.
     plan: str
     archived: list[UpkeepItem]

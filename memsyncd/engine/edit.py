@@ -105,7 +105,7 @@ FileChange = Put | Delete | Rename
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
     """Operations on one or many files, all or none. The history keeps `path` and `new_path` as the
-    client named them.
+    client named them. `continues` is the number of a change set to which these changes are added.
     """
 
     command: str
@@ -113,6 +113,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     new_path: str | None = None
     operations: tuple[FileChange, ...] = ()
+    continues: int | None = None
 
 
 class EditOutcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
@@ -396,6 +397,7 @@ def _record_intent(
         path=edit.path,
         new_path=edit.new_path,
         changes=changes,
+        continues=edit.continues,
     )
     workspace.count_revisions(len(changes))
     return number

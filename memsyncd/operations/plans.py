@@ -6,8 +6,8 @@ so that it may take long: it ends when its client leaves, and saves and other re
 Only the notes of the page that is shown are read from the disk, to tell which of their memories
 cannot be changed.
 
-To carry out a plan makes one change set for each NOTES_PER_EDIT notes; saves are indexed between
-them. It is refused if the client names a digest and the plan, computed again, has another.
+A plan is carried out in portions of NOTES_PER_EDIT notes, and saves are indexed between them. All
+portions are one change set, so that one undo takes the plan back. It is refused if the client names a digest and the plan, computed again, has another.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def check_plan(command: str, wanted: str | None, digest: str | None) -> None:
 # --- archive and restore --------------------------------------------------------------------------
 
 NOTES_PER_READ, NOTES_PER_EDIT = 100, 50
-"""So many notes are judged in one read of the index, and changed in one change set."""
+"""So many notes are judged in one read of the index, and changed in one portion."""
 
 
 class Page(NamedTuple):
@@ -175,7 +175,7 @@ class Planned(msgspec.Struct, kw_only=True):
         return digest_bytes(msgspec.json.encode([self.act, changes]))
 
     def list_portions(self) -> Iterator[Sequence[NotePlan]]:
-        """Yield the notes of each change set; one without notes if nothing changes."""
+        """Yield the notes of each portion; one without notes if nothing changes."""
         yield self.notes[:NOTES_PER_EDIT]
         for at in range(NOTES_PER_EDIT, len(self.notes), NOTES_PER_EDIT):
             yield self.notes[at : at + NOTES_PER_EDIT]
@@ -234,10 +234,17 @@ def plan_notes(
 
 
 def make_upkeep_decision(
-    workspace: Workspace, act: Act, notes: Sequence[NotePlan], *, client: str, command: str
+    workspace: Workspace,
+    act: Act,
+    notes: Sequence[NotePlan],
+    *,
+    client: str,
+    command: str,
+    continues: int | None,
 ) -> Decide[dict[str, str]]:
-    """Make the decision to change these notes of a plan. It answers with the reasons why some of
-    the memories cannot change, by anchor, and raises Conflict if a note differs from the plan.
+    """Make the decision to change these notes of a plan, in the change set `continues` of the
+    portions before them. It answers with the reasons why some of the memories cannot change, by
+    anchor, and raises Conflict if a note differs from the plan.
     """
 
     def decide() -> tuple[Edit, dict[str, str]]:
@@ -247,7 +254,11 @@ def make_upkeep_decision(
             put, reasons = _change_note(workspace, act, note)
             puts += [put] if put else []
             refused |= reasons
-        return Edit(command=command, client=client, path=".", operations=tuple(puts)), refused
+        operations = tuple(puts)
+        edit = Edit(
+            command=command, client=client, path=".", operations=operations, continues=continues
+        )
+        return edit, refused
 
     return decide
 
@@ -451,21 +462,29 @@ async def keep_up(
     check_plan(command, params.plan, planned.digest)
     refused: dict[str, str] = {}
     outcomes: list[EditOutcome[dict[str, str]]] = []
-    n_done = 0
+    n_done, number = 0, None
     try:
         for notes in planned.list_portions():
             n_done = len(outcomes) * NOTES_PER_EDIT
             _note_progress(workspace, "changing", n_done, len(planned.notes))
             decide = make_upkeep_decision(
-                workspace, planned.act, notes, client=call.writer, command=command
+                workspace,
+                planned.act,
+                notes,
+                client=call.writer,
+                command=command,
+                continues=number,
             )
             outcomes.append(await call.edit(decide))
+            number = outcomes[-1].change_set or number
             refused |= outcomes[-1].answer
     except Conflict as conflict:
         if not outcomes:
             raise
         message = f"{n_done} of {len(planned.notes)} notes were changed; {conflict.message}"
-        hint = "repeat it for the others; see memsyncd history for the change sets"
+        hint = "repeat it for the others"
+        if number is not None:
+            hint += f", or take it back with: memsyncd undo --change-set {number}"
         raise Conflict(message, hint=hint, **conflict.data) from conflict
     finally:
         workspace.set_notice(PLAN_NOTICE, "")
@@ -483,4 +502,4 @@ def _answer(
     failed = [outcome for outcome in outcomes if outcome.failure is not None]
     written = call.describe_write((failed or outcomes)[-1])
     written |= {"change_set": numbers[-1] if numbers else None}
-    return Upkept(is_applied=is_applied, change_sets=numbers, **asdict(plan), **written)
+    return Upkept(is_applied=is_applied, **asdict(plan), **written)

@@ -1409,7 +1409,6 @@ FIELDS: dict[str, dict[str, str]] = {
         'generation': 'The index holds the write from this generation on.',
         'is_indexed': 'False if the write is on the disk and could not be indexed yet; `status` gives the reason.',
         'change_set': 'The change set that `undo` takes; null if nothing was changed, or no history is kept.',
-        'change_sets': 'Their numbers in the history, in order: a plan is carried out 50 notes at a time. `change_set` is the last one.',
         'plan': 'The digest of the plan, for the parameter `plan`.',
         'retained': 'Selected memories that stay: their worth is not below the limit, or their time is not over.',
         'skipped': 'Selected memories that cannot be changed, each with the reason.',

@@ -135,6 +135,7 @@ _HALF_DONE = "half_done/"
 _ADD_CHANGE_SET = (
     "INSERT INTO change_sets(at, client, command, path, new_path) VALUES(?,?,?,?,?) RETURNING id"
 )
+_HAS_CHANGE_SET = "SELECT id FROM change_sets WHERE id = ?"
 _ADD_REVISION = """INSERT INTO revisions
 (change_set, path, old_path, old_digest, new_digest, state,
   old_mode, old_mtime_ns, new_mode, new_mtime_ns) VALUES(?,?,?,?,?,?,?,?,?,?)"""
@@ -237,12 +238,19 @@ class History:
         path: str,
         new_path: str | None = None,
         changes: Sequence[Intended],
+        continues: int | None = None,
     ) -> int:
-        """Record an intended change set; return its number. The paths are as in the request."""
+        """Record an intended change set; return its number. The paths are as in the request.
+
+        The changes are added to the change set `continues`, if the history has it: its earlier
+        changes are settled.
+        """
         # A commit may have happened although it fails.
         intended, self._intended = self._intended, None
         with transaction(self._writer):
-            number = self._add_change_set((at_s, client, command, path, new_path))
+            number = self._find_change_set(continues)
+            if number is None:
+                number = self._add_change_set((at_s, client, command, path, new_path))
             self._add_revisions(number, [self._keep(change) for change in changes], "intended")
         self._intended = None if intended is None else intended | {number}
         self.last_revision = self._read_last()
@@ -536,6 +544,11 @@ class History:
 
     def _add_change_set(self, row: tuple[float, str, str, str, str | None]) -> int:
         return int(self._writer.execute(_ADD_CHANGE_SET, row).get)
+
+    def _find_change_set(self, number: int | None) -> int | None:
+        """Return the number if the history has this change set, else None."""
+        row: Any = self._writer.execute(_HAS_CHANGE_SET, (number,)).get
+        return None if row is None else int(row)
 
     def _add_revisions(self, number: int, changes: Iterable[Change], state: str) -> None:
         rows = (

@@ -11,7 +11,7 @@ from memsyncd.operations.upkeep.show import describe_plan
 
 def plan(**named: object) -> dict[str, Any]:
     none = {f"n_{name}": 0 for name in ("archived", "restored", "retained", "skipped")}
-    return {**none, "change_sets": [], **named}
+    return {**none, "change_set": None, **named}
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,8 @@ def plan(**named: object) -> dict[str, Any]:
         (plan(n_retained=7, is_applied=False), "nothing to do: 7 retained"),
         (plan(is_applied=False), "nothing to do"),
         (
-            plan(n_archived=1_201, n_retained=1, is_applied=True, change_sets=[6, 7]),
-            "1,201 archived, 1 retained; take it back with: "
-            + ", ".join(f"memsyncd undo --change-set {number}" for number in (7, 6)),
+            plan(n_archived=1_201, n_retained=1, is_applied=True, change_set=7),
+            "1,201 archived, 1 retained; take it back with: memsyncd undo --change-set 7",
         ),
     ],
 )

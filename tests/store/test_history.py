@@ -131,6 +131,25 @@ def test_the_number_of_a_change_set_or_revision_is_never_reused(history: History
     assert history.find_revisions()[0].id > revision.id
 
 
+def test_a_change_set_takes_further_changes_and_keeps_the_settled_ones(history: History) -> None:
+    def go_on(number: int, path: str) -> int:
+        change = Intended(path=path, old=None, new=b"x")
+        return history.begin(
+            at_s=2.0, client="ada", command="edit", path=".", changes=[change], continues=number
+        )
+
+    number = write(history, "a.md", None, b"x")
+    # A crash rolls back the portion that it interrupted, and nothing before it.
+    assert go_on(number, "b.md") == number
+    [(intended, [revision])] = history.find_intended()
+    assert (intended, revision.path) == (number, "b.md")
+    history.discard(number)
+    assert go_on(number, "c.md") == number
+    history.finish(number)
+    assert places(history.find_revisions(change_set=number)) == [("c.md", None), ("a.md", None)]
+    assert go_on(number + 1, "d.md") == number + 1
+
+
 def test_it_is_known_to_be_settled_only_after_a_look(open_records: Callable[[], Records]) -> None:
     history = open_records().history
     assert not history.is_settled

@@ -99,9 +99,6 @@ class Upkept(Written, frozen=True, kw_only=True):
     """
 
     is_applied: bool
-    change_sets: list[int]
-    """Their numbers in the history, in order: a plan is carried out 50 notes at a time.
-    `change_set` is the last one."""
     plan: str
     """The digest of the plan, for the parameter `plan`."""
     archived: list[UpkeepItem]

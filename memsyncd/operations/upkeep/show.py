@@ -62,11 +62,9 @@ def describe_plan(answer: dict[str, Any]) -> str:
     ]
     if not changed:
         return f"nothing to do: {', '.join(left)}" if left else "nothing to do"
-    numbers = answer["change_sets"]
-    undo = "; take it back with: " + ", ".join(
-        f"memsyncd undo --change-set {number}" for number in reversed(numbers)
-    )
-    return ", ".join([*changed, *left]) + (undo if numbers else "")
+    number = answer["change_set"]
+    undo = "" if number is None else f"; take it back with: memsyncd undo --change-set {number}"
+    return ", ".join([*changed, *left]) + undo
 
 
 def show_promoted(answer: dict[str, Any], _args: Args, console: Console) -> None:
