@@ -520,10 +520,11 @@ class GeneratedMethods(Closing):
         nearest: int | None = None,
         include_archived: bool = False,
     ) -> list[types.SimilarSection]:
-        """Find the sections that say nearly what a section or a text says.
+        """Find the sections that say nearly what a section, a note or a text says.
 
         `text`: Compare this text.
-        `anchor`: Compare this section, `PATH#heading`. Name either a section, a text or a topic.
+        `anchor`: Compare this section, `PATH#heading`, or each section of this note with other
+        notes. Name either a section, a note, a text or a topic.
         `topic`: Compare the sections of this topic, which their key `topic` or the title of their
         note names. The similar sections have another topic.
         `min_similarity`: From 0 to 1; from 0.7 of the words in common, texts say nearly the same.

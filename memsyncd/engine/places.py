@@ -139,12 +139,12 @@ def _make_change(
         named = [place and (place.anchor or place.path) for place in places]
         return {field: [name or text for name, text in zip(named, value, strict=True)]}
     place = places_by_text.get(value or "")
-    if place is not None and field not in ("anchor", "path"):
-        return {field: place.anchor or place.path}
-    # The field for a note may name a section, and the other way round.
-    other = "path" if place is not None and place.anchor is None else "anchor"
-    if place is None or not hasattr(params, other):
+    if place is None:
         return {}
+    # The field for a note may name a section, and the other way round.
+    other = "path" if place.anchor is None else "anchor"
+    if field not in ("anchor", "path") or not hasattr(params, other):
+        return {field: place.anchor or place.path}
     return {field: None, other: place.anchor or place.path}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import product
 
 from memsyncd.config import Config
 from memsyncd.core.editing.topics import split_values
@@ -65,7 +66,7 @@ def find_nearly_same(
             if len(words & find_features(texts[row[0]])) >= NEAR_SHARE * len(words)
         }
         anchors = {title.anchor for title in read_section_titles(reader, near_rows).values()}
-        compared = compare_sections(reader, workspace, anchors, features, config, now_s)
+        compared = compare_sections(reader, workspace, anchors, [features], config, now_s)
     return [section for section in compared if section.similarity >= config.memory.similar_from][
         :limit
     ]
@@ -84,20 +85,20 @@ def compare_sections(
     reader: Reader,
     workspace: Workspace,
     anchors: Collection[str],
-    features: Features,
+    texts: Sequence[Features],
     config: Config,
     now_s: float,
 ) -> list[SimilarSection]:
-    """Describe these sections with their similarity, the most similar first: the similarity of the
-    whole section, or of the most similar value of a field.
+    """Describe these sections with their similarity to the most similar of the texts, the most
+    similar first: the similarity of the whole section, or of the most similar value of a field.
     """
     compared: list[tuple[float, SimilarSection]] = []
     for path in sorted({anchor.rpartition("#")[0] for anchor in anchors}):
         digest = read_digest(reader, path) or ""
         for section, text in read_section_texts(reader, path):
             if section.anchor in anchors:
-                values = map(find_features, split_values(text))
-                similarity = max(compute_similarity(features, value) for value in values)
+                values = [*map(find_features, split_values(text))]
+                similarity = max(compute_similarity(*pair) for pair in product(texts, values))
                 described = describe_similar(
                     reader, workspace, section, digest, similarity, config, now_s
                 )

@@ -7,7 +7,8 @@ Only the notes of the page that is shown are read from the disk, to tell which o
 cannot be changed.
 
 A plan is carried out in portions of NOTES_PER_EDIT notes, and saves are indexed between them. All
-portions are one change set, so that one undo takes the plan back. It is refused if the client names a digest and the plan, computed again, has another.
+portions are one change set, so that one undo takes the plan back. It is refused if the client names
+a digest and the plan, computed again, has another.
 """
 
 from __future__ import annotations

@@ -945,7 +945,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     'SimilarParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
-        'anchor': 'Compare this section, `PATH#heading`. Name either a section, a text or a topic.',
+        'anchor': 'Compare this section, `PATH#heading`, or each section of this note with other notes. Name either a section, a note, a text or a topic.',
         'text': 'Compare this text.',
         'topic': 'Compare the sections of this topic, which their key `topic` or the title of their note names. The similar sections have another topic.',
         'min_similarity': 'From 0 to 1; from 0.7 of the words in common, texts say nearly the same. With vectors, it is a cosine, by default clearly above the usual cosine in this workspace. Without vectors, it is the share of words, and of pairs of adjacent words, in common, by default 0.3.',

@@ -63,9 +63,19 @@ def test_the_command_names_each_similar_section(place: Place) -> None:
     assert (alone.returncode, alone.stdout) == (1, "")
     assert "-k 5" in alone.stderr
     assert run("similar").returncode == 2
-    assert run("similar", ".memories/errors.md").returncode == 4
+    assert run("similar", ".memories/absent.md").returncode == 4
     (place.root / ".memories" / "cache.md").write_text(f"# Cache\n\n## Pool\n\n{POOL}\n")
     assert run("sync").returncode == 0
+    # Of a whole note each section is compared, so that a long note has similar sections, too.
+    (place.root / ".memories" / "errors.md").write_text(
+        "# Errors\n\n"
+        + "".join(f"## Error {n}\n\nAn orchard of {n} trees grows.\n\n" for n in range(30))
+        + f"## Redis\n\n{POOL}\n"
+    )
+    assert run("sync").returncode == 0
+    for name in (".memories/errors.md", "Errors"):
+        of_note = run("similar", name)
+        assert of_note.stdout.endswith("  .memories/cache.md:3-5  Cache › Pool\n"), of_note.stderr
     topics = run("similar", "--topic", "errors", "-k", "3")
     assert topics.stdout.splitlines()[0].endswith("  Cache  2 sections  .memories/cache.md")
     with Memsyncd(str(place.root), env=place.home.env) as memory:

@@ -41,7 +41,8 @@ from memsyncd.operations.semantic.declare import SemanticState
 
 class SimilarParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Name | None = None
-    """Compare this section, `PATH#heading`. Name either a section, a text or a topic."""
+    """Compare this section, `PATH#heading`, or each section of this note with other notes. Name
+    either a section, a note, a text or a topic."""
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)] | None = None
     """Compare this text."""
     topic: Keyword | None = None
@@ -205,7 +206,7 @@ OPERATIONS = (
         name="similar",
         params=SimilarParams,
         result=SimilarSections,
-        summary="Find the sections that say nearly what a section or a text says.",
+        summary="Find the sections that say nearly what a section, a note or a text says.",
         shape=Shape.STEPS,
         run="similar.run:find",
         errors=OPENS,
@@ -217,11 +218,11 @@ OPERATIONS = (
             lists="sections topics",
             has_ids=True,
             group="Find",
-            summary="find sections that say nearly what a section or text says",
-            arguments=("anchor [SECTION]",),
+            summary="find sections that say nearly what a section, note or text says",
+            arguments=("anchor [NOTE|SECTION]",),
             usages={"topic": "--topic TOPIC", "nearest": "-k --nearest N"},
             help={
-                "anchor": "a section: PATH#heading",
+                "anchor": "a section, PATH#heading, or a note",
                 "topic": "list the topics that are similar to this one",
                 "nearest": "the N nearest, however far they are",
                 "limit": "at most so many sections or groups",
@@ -236,6 +237,7 @@ OPERATIONS = (
             action="ask_for_similar",
             examples=(
                 "memsyncd similar '.memories/errors.md#redis-timeouts'",
+                "memsyncd similar .memories/errors.md",
                 "memsyncd similar --text 'Redis gives up after 30 s.'",
                 "memsyncd similar --topic redis -k 3",
                 "memsyncd similar --duplicates --path .memories",

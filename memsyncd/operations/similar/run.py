@@ -24,6 +24,7 @@ from memsyncd.core.markdown.frontmatter import count_front_lines
 from memsyncd.core.search.filters import Filters as StoreFilters
 from memsyncd.core.search.filters import fold_value, split_list
 from memsyncd.core.search.similarity import (
+    MIN_FEATURES,
     Features,
     compute_similarity,
     find_features,
@@ -31,7 +32,7 @@ from memsyncd.core.search.similarity import (
     group_pairs,
     make_similar_query,
 )
-from memsyncd.engine.browse import find_stored_section
+from memsyncd.engine.browse import find_spelling, find_stored_section
 from memsyncd.engine.candidates import VECTORS_SHARE, uses_vectors
 from memsyncd.engine.plan import RunOptions, complete_filters
 from memsyncd.engine.redaction import (
@@ -59,7 +60,13 @@ from memsyncd.semantic import Cosines
 from memsyncd.store.lookup import by_path, count_sections, read_topics, stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import find_rows, list_allowed
-from memsyncd.store.sections import StoredSection, read_anchors_of, read_chunks_of, read_sections
+from memsyncd.store.sections import (
+    StoredSection,
+    read_anchors_of,
+    read_chunks_of,
+    read_digest,
+    read_sections,
+)
 from memsyncd.store.texts import read_note_text
 
 CANDIDATES = 50
@@ -69,6 +76,9 @@ LEAST_BY_WORDS = 0.3
 CLEAR_PART, MIN_CHUNKS = 0.3, 20
 # A topic is compared by so much of the text of its sections.
 TOPIC_CHARACTERS = 20_000
+# The longest so many sections of a note are compared: each is searched for.
+N_PARTS = 20
+NOTES_HINT = "name a section as PATH#heading, or a note; see: memsyncd list --notes"
 
 
 def find_similar(
@@ -111,32 +121,49 @@ def find_similar(
 
 
 class _Subject(NamedTuple):
-    """The text that sections are compared with, and the anchors of the sections that it is from."""
+    """The text that sections are compared with, and the anchors of the sections that it is from.
+    Words are compared with each of the `parts`, and the most similar part counts.
+    """
 
     text: str
-    anchors: frozenset[str] = frozenset()
+    anchors: frozenset[str]
+    parts: tuple[str, ...]
 
 
 def _read_subject(
     reader: Reader, params: SimilarParams, config: Config, options: RunOptions
 ) -> _Subject:
     if params.text is not None:
-        return _Subject(params.text)
+        return _Subject(params.text, frozenset(), (params.text,))
     if params.anchor is not None:
-        path, _ = find_stored_section(reader, params.anchor)
-        texts = [
-            text
-            for section, text in read_section_texts(reader, path)
-            if section.anchor == params.anchor
-        ]
-        return _Subject("".join(texts), frozenset([params.anchor]))
+        return _read_named(reader, params.anchor)
     by_anchor = _read_topics(reader, [params.topic or ""], params, config, options)
     if not by_anchor:
         raise NoteNotFound(
             f"no section has the topic {params.topic}",
             hint="a topic is the key `topic`, or the title of a note; see: memsyncd topic list",
         )
-    return _Subject("\n\n".join(by_anchor.values())[:TOPIC_CHARACTERS], frozenset(by_anchor))
+    text = "\n\n".join(by_anchor.values())[:TOPIC_CHARACTERS]
+    return _Subject(text, frozenset(by_anchor), (text,))
+
+
+def _read_named(reader: Reader, name: str) -> _Subject:
+    """Return a section by its anchor, or all sections of a note by its path."""
+    path, only = find_spelling(reader, name), None
+    if read_digest(reader, path) is None:
+        if "#" not in name:
+            raise NoteNotFound(f"there is no note at {name}", hint=NOTES_HINT)
+        path, section = find_stored_section(reader, name)
+        only = section.anchor
+    texts = {
+        section.anchor: text
+        for section, text in read_section_texts(reader, path)
+        if only in (None, section.anchor)
+    }
+    every = tuple(texts.values())
+    # A heading alone is like many others.
+    parts = tuple(text for text in every if len(find_features(text)) >= MIN_FEATURES) or every
+    return _Subject("\n\n".join(every), frozenset(texts), parts)
 
 
 def _read_topics(
@@ -292,17 +319,26 @@ def _find_by_words(
     options: RunOptions,
 ) -> SimilarSections:
     """Compare the sections that have the longest words of the text, the most similar first."""
-    features = find_features(subject.text)
-    request = SearchParams(
-        query=make_similar_query(subject.text),
-        limit=max(CANDIDATES, params.nearest or 0),
-        min_score=0.0,
-        filters=Filters(include_archived=params.include_archived),
-    )
-    hits = search([workspace], request, config, options).hits if request.query else []
-    anchors = {anchor for hit in hits for anchor in list_anchors(hit)} - subject.anchors
+    parts = sorted(subject.parts, key=len, reverse=True)[:N_PARTS]
+    anchors: set[str] = set()
+    for query in dict.fromkeys(filter(None, map(make_similar_query, parts))):
+        request = SearchParams(
+            query=query,
+            limit=max(CANDIDATES, params.nearest or 0),
+            min_score=0.0,
+            filters=Filters(include_archived=params.include_archived),
+        )
+        hits = search([workspace], request, config, options).hits
+        anchors.update(anchor for hit in hits for anchor in list_anchors(hit))
     with workspace.acquire(config.search.timeout_s) as reader:
-        compared = compare_sections(reader, workspace, anchors, features, config, options.now_s)
+        compared = compare_sections(
+            reader,
+            workspace,
+            anchors - subject.anchors,
+            [*map(find_features, parts)],
+            config,
+            options.now_s,
+        )
     return SimilarSections(sections=compared)
 
 

@@ -40,7 +40,8 @@ def _read_subject(args: Args, console: Console) -> dict[str, Any]:
     if sum(subjects) != 1:
         raise BadRequest(
             "similar: one thing to compare is needed",
-            hint="name a section as PATH#heading, or give --text TEXT, --stdin or --topic TOPIC",
+            hint="name a section as PATH#heading, or a note, or give --text TEXT, --stdin or"
+            " --topic TOPIC",
         )
     if args.topic:
         return {"topic": args.topic}

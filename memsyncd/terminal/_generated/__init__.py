@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "forget": ("Write", "remove a memory from its note; undo restores it", "memories"),
     "replace": ("Write", "write a memory in place of an outdated one, which is archived", "memories"),
     "links": ("Find", "list links between notes, backlinks and dangling links", "links"),
-    "similar": ("Find", "find sections that say nearly what a section or text says", "similar"),
+    "similar": ("Find", "find sections that say nearly what a section, note or text says", "similar"),
     "patterns": ("Find", "list memories that recur in several workspaces", "similar"),
     "stats": ("Find", "count sections by kind, tag, task, month and size", "stats"),
     "accesses": ("Find", "count how often sections were recalled, and when last", "stats"),

@@ -26,7 +26,7 @@ def make_similar() -> Command:
     return Command(
         load_action("similar", "ask_for_similar"),
         arguments=(
-            Argument("anchor", "[SECTION]", "a section: PATH#heading", field="anchor"),
+            Argument("anchor", "[NOTE|SECTION]", "a section, PATH#heading, or a note", field="anchor"),
         ),
         options=(
             Option("--text TEXT", "compare this text", field="text"),
@@ -45,7 +45,7 @@ def make_similar() -> Command:
             make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "title", "heading", "workspace", "digest", "similarity", "topic", "n_sections")),
             JSON,
         ),
-        examples=("memsyncd similar '.memories/errors.md#redis-timeouts'", "memsyncd similar --text 'Redis gives up after 30 s.'", "memsyncd similar --topic redis -k 3", "memsyncd similar --duplicates --path .memories"),
+        examples=("memsyncd similar '.memories/errors.md#redis-timeouts'", "memsyncd similar .memories/errors.md", "memsyncd similar --text 'Redis gives up after 30 s.'", "memsyncd similar --topic redis -k 3", "memsyncd similar --duplicates --path .memories"),
         in_each=True,
         lists="sections topics",
     )
