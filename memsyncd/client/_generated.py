@@ -433,7 +433,9 @@ class GeneratedMethods(Closing):
     ) -> types.MemoryReplaced:
         """Write a memory in place of another, which it supersedes and which is archived.
 
-        `anchor`: The memory to replace: an anchor, lines of a note, or a title.
+        `anchor`: The memory to replace: an anchor, lines of a note, or a title. There are no
+        filters and no plan, because several memories with one text would be copies: `memory.set`
+        archives several.
         `content`: The new text, in markdown.
         `summary`: The heading; by default the former heading, or, if that was the beginning of the
         former text, the beginning of the new text.

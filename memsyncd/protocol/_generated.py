@@ -879,7 +879,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'client': "The name of the writer, which `history` shows; by default the connection's.",
         'timeout_ms': 'How long the answer may take.',
-        'anchor': 'The memory to replace: an anchor, lines of a note, or a title.',
+        'anchor': 'The memory to replace: an anchor, lines of a note, or a title. There are no filters and no plan, because several memories with one text would be copies: `memory.set` archives several.',
         'content': 'The new text, in markdown.',
         'summary': 'The heading; by default the former heading, or, if that was the beginning of the former text, the beginning of the new text.',
         'kind': 'The kind; by default the kind of the former memory, and so are all further fields.',

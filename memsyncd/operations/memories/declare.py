@@ -207,7 +207,8 @@ class ReplaceParams(WriteParams, frozen=True, kw_only=True):
     """
 
     anchor: Place
-    """The memory to replace: an anchor, lines of a note, or a title."""
+    """The memory to replace: an anchor, lines of a note, or a title. There are no filters and no
+    plan, because several memories with one text would be copies: `memory.set` archives several."""
     content: str
     """The new text, in markdown."""
     summary: str = ""
@@ -455,7 +456,11 @@ OPERATIONS = (
             summary="write a memory in place of an outdated one, which is archived",
             arguments=("anchor ANCHOR", "content [TEXT…]"),
             usages={"summary": "--summary S"},
-            help={"content": "the new text; - or none to read it from stdin"},
+            help={
+                "anchor": "one memory; there are no filters, because one text replaces one memory."
+                " Archive several with: memsyncd set --where-task T --status archived",
+                "content": "the new text; - or none to read it from stdin",
+            },
             stdin="content",
             prepare="name_memory",
             show="show_replaced",

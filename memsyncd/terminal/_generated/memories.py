@@ -191,7 +191,7 @@ def make_replace() -> Command:
     return Command(
         call_operation("memories", "memory.replace", show="show_replaced", prepare="name_memory", stdin="content"),
         arguments=(
-            Argument("anchor", "ANCHOR", "the memory to replace: an anchor, lines of a note, or a title", field="anchor"),
+            Argument("anchor", "ANCHOR", "one memory; there are no filters, because one text replaces one memory. Archive several with: memsyncd set --where-task T --status archived", field="anchor"),
             Argument("content", "[TEXT…]", "the new text; - or none to read it from stdin", field="content"),
         ),
         options=(
