@@ -408,12 +408,11 @@ def _list_asked(answer: Answer) -> Sequence[Any]:
 
 def run_in_each(run: Action, args: Args, console: Console) -> int:
     """Run a command in each workspace, below the workspace's name. A workspace that fails is
-    reported, and decides the exit status. Raises WorkspaceNotFound without a workspace, BadRequest
-    for a command that does not end.
+    reported, and decides the exit status. A command that does not end runs once, for all of them.
+    Raises WorkspaceNotFound without a workspace.
     """
     if getattr(args, "follow", None) is True:
-        hint = "name one workspace with -w, or leave --follow out"
-        raise BadRequest("--all and --follow do not go together", hint=hint)
+        return run(args, console)
     workspaces = console.call("workspace.list")["workspaces"]
     if not workspaces:
         hint = "add this folder with `memsyncd add .`"

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from signal import SIGINT
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -121,6 +122,41 @@ def test_the_log_of_a_session_is_what_the_agent_was_given(place: Place) -> None:
     assert heard == answers
     follower.close()
     check_printed(place, answers)
+
+
+def test_a_log_of_all_workspaces_goes_on_with_the_answers_of_each(place: Place) -> None:
+    other = place.home.make_folder()
+    (other / "MEMORY.md").write_text("# Bakery\n\nIt opens at six.\n")
+    place.save("MEMORY.md", NOTES["MEMORY.md"])
+    [added] = place.client.call("workspace.add", path=str(other))["workspaces"]
+    for workspace in (place.id, added["id"]):
+        place.client.call("sync", workspace=workspace)
+    run_hook(place, "user-prompt", prompt="what about bread?")
+    with (
+        pump(place.home, other) as elsewhere,
+        subprocess.Popen(
+            [sys.executable, "-m", "memsyncd", "log", "agents", "--all", "--follow", "--json"],
+            env=place.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as follower,
+    ):
+        assert follower.stdout is not None and follower.stderr is not None
+        lines = [json.loads(follower.stdout.readline())]
+        follower.stderr.readline()
+        name(elsewhere, "codex-mcp-client")
+        elsewhere.use("memory_search", query="opens")
+        run_hook(place, "user-prompt", prompt="what do we sell?")
+        lines += [json.loads(follower.stdout.readline()) for _ in range(2)]
+        follower.send_signal(SIGINT)
+        assert follower.wait(LIMIT_S) == 130
+    assert [(line["workspace"], line["call"]) for line in lines] == [
+        (place.id, "user-prompt"),
+        (added["id"], "memory_search"),
+        (place.id, "user-prompt"),
+    ]
+    place.client.call("workspace.remove", workspace=added["id"])
 
 
 def check_written(place: Place, remember: dict[str, Any], wrote: str) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memsyncd.terminal.console import Console
     from memsyncd.terminal.terminal import Paint
 
+DEFAULT_LIMIT: Final = 20
 CALL_WIDTH: Final = 23
 INDENT: Final = " " * 10
 TOKENS_WIDTH: Final = 12
@@ -29,16 +30,28 @@ def show_agent_log(args: Args, console: Console) -> int:
     """Print the last answers, the latest last; with `--follow` go on with new answers."""
     if not args.follow:
         return show_answer(send("log.agents", args.params, args, console), args, console, _show)
-    # Before the list is read, so that no answer is missed.
-    workspace = console.find_workspace(args.workspace)["id"]
-    subscription = console.call("subscribe", workspace=workspace, agents=True)["subscription"]
+    if args.all:
+        workspaces, subscribed = console.call("workspace.list")["workspaces"], {}
+    else:
+        workspaces = [console.find_workspace(args.workspace)]
+        subscribed = {"workspace": workspaces[0]["id"]}
+    # Before the lists are read, so that no answer is missed.
+    console.call("subscribe", **subscribed, agents=True)
     printer = LogPrinter(args, console)
-    for answer in reversed(send("log.agents", args.params, args, console)["answers"]):
-        printer.print(answer)
+    if args.all:
+        printer.names = {info["id"]: clean_line(info["name"]) for info in workspaces}
+    noted = [
+        (answer["id"], info["id"], answer)
+        for info in workspaces
+        for answer in console.call("log.agents", **args.params, workspace=info["id"])["answers"]
+    ]
+    noted.sort(key=lambda each: each[:2])
+    for _, workspace, answer in noted[-args.params.get("limit", DEFAULT_LIMIT) :]:
+        printer.print(answer, workspace)
     console.terminal.note("waiting for answers to agents; Ctrl-C ends")
     for method, notice in console.client.notifications():
-        if method == "answered" and notice["subscription"] == subscription:
-            printer.print(notice["answer"])
+        if method == "answered":
+            printer.print(notice["answer"], notice["workspace"])
     return 0
 
 
@@ -67,19 +80,25 @@ class LogPrinter:
         self._params = args.params
         self._is_json = args.json
         self._terminal = console.terminal
-        self._last_id = 0
+        self._last_ids: dict[str, int] = {}
         self._head = ""
+        self.names: dict[str, str] = {}
+        """The names of workspaces by their ids, if answers of several are printed."""
 
-    def print(self, answer: dict[str, Any]) -> None:
-        """Print an answer, unless it was printed already or does not pass the filters."""
-        if answer["id"] <= self._last_id or not self._passes(answer):
+    def print(self, answer: dict[str, Any], workspace: str = "") -> None:
+        """Print an answer of a workspace, unless it was printed already or does not pass the
+        filters.
+        """
+        if answer["id"] <= self._last_ids.get(workspace, 0) or not self._passes(answer):
             return
-        self._last_id = answer["id"]
+        self._last_ids[workspace] = answer["id"]
         if self._is_json:
-            self._terminal.print_json(answer)
+            self._terminal.print_json({"workspace": workspace} | answer if self.names else answer)
         else:
             answer = clean_values(answer)
             head = render_head(answer)
+            if self.names:
+                head = f"{self.names.get(workspace, clean_line(workspace))} · {head}"
             if head != self._head:
                 self._terminal.print(
                     ("\n" if self._head else "") + self._terminal.paint("bold", head)
