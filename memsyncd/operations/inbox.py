@@ -46,7 +46,7 @@ def read_inbox(
     """List the signals to a reader, the unread ones first. Raises StoreFailed."""
     reader, now_s = name_reader(params), clock.wall_s()
     stored = require_records(workspace, clock).signals
-    stored.note_reader(reader)
+    stored.note_readers(params.addresses)
     signals, n_unread = stored.find(
         params.addresses,
         reader=reader,

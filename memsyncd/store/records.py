@@ -209,10 +209,11 @@ class Signals:
             rows: list[Any] = self._writer.execute(statement, (sender, limit)).fetchall()
             return self._read([id_ for (id_,) in rows])
 
-    def note_reader(self, reader: str) -> None:
-        """Remember an address that signals are read as."""
+    def note_readers(self, readers: Iterable[str]) -> None:
+        """Remember addresses that signals are read as."""
         with transaction(self._writer):
-            self._writer.execute("INSERT OR IGNORE INTO signal_readers VALUES(?)", (reader,))
+            statement = "INSERT OR IGNORE INTO signal_readers VALUES(?)"
+            self._writer.executemany(statement, [(reader,) for reader in readers])
 
     def list_readers(self) -> list[str]:
         """Return the addresses that signals have been read as."""

@@ -247,7 +247,9 @@ def test_an_addressee_that_nobody_has_read_as_is_named(bench: Bench) -> None:
     assert send(bench, "one", agents=["ada"]).warnings == [
         "nobody has read signals as agent:ada yet"
     ]
-    inbox(bench, agent="ada")
-    assert send(bench, "two", agents=["ada"], tasks=["WU-1"], everyone=True).warnings == []
+    # A hook reads as an agent and as a session.
+    inbox(bench, agent="ada", session="s1")
+    to_all = {"agents": ["ada"], "sessions": ["s1"], "tasks": ["WU-1"]}
+    assert send(bench, "two", **to_all, everyone=True).warnings == []
     [warning] = send(bench, "three", agents=["adda"]).warnings
     assert warning == "nobody has read signals as agent:adda yet, did you mean agent:ada?"

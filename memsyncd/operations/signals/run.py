@@ -140,7 +140,7 @@ def ack_signals(
         clock.wall_s(),
         name_reader(params),
     )
-    signals.note_reader(reader)
+    signals.note_readers(params.addresses)
     done = signals.ack(
         params.signals, params.addresses, reader=reader, now_s=now_s, is_claim=params.claim
     )
