@@ -142,7 +142,8 @@ def test_a_log_of_all_workspaces_goes_on_with_the_answers_of_each(place: Place) 
             text=True,
         ) as follower,
     ):
-        assert follower.stdout is not None and follower.stderr is not None
+        assert follower.stdout is not None
+        assert follower.stderr is not None
         lines = [json.loads(follower.stdout.readline())]
         follower.stderr.readline()
         name(elsewhere, "codex-mcp-client")
