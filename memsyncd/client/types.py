@@ -1597,6 +1597,8 @@ class Signal(TypedDict):
     receipts: list[SignalReceipt]
     # The reader that took it for itself alone; null if nobody has.
     claimed_by: str | None
+    # How far a signal to another machine has come; null for any other signal.
+    travel: Literal["waiting", "committed", "pushed"] | None
 
 
 class SignalSent(TypedDict):
@@ -1604,7 +1606,8 @@ class SignalSent(TypedDict):
     signal: Signal
     # False if the sender has sent a signal with this `key` before; `signal` is the earlier one.
     is_new: bool
-    # Addressees that nobody has ever read signals as, and a similar name that somebody has.
+    # Addressees that nobody has ever read signals as, with a similar name that somebody has, and
+    # the machines that share the memory.
     warnings: list[str]
 
 
@@ -2017,7 +2020,8 @@ class SharePlan(TypedDict):
     state: ShareInfo
     # True if the folder was, or is, no repository before.
     is_new: bool
-    # Notes that the remote would get, at most 200; without a remote, notes to commit.
+    # Notes, and the file of signals, that the remote would get, at most 200; without a remote,
+    # notes to commit.
     paths: list[str]
     n_paths: int
     bytes: int
@@ -2038,6 +2042,8 @@ class Exchanged(TypedDict):
     # Notes that changed here, at most 200.
     received: list[str]
     n_received: int
+    # Signals of other machines that this machine received.
+    n_signals: int
     is_pushed: bool
     # True if the work has only begun.
     is_begun: bool

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memsyncd.operations.agents.declare import AgentAnswer
     from memsyncd.operations.fields import Freshness, OnSimilar, TrackedParams
     from memsyncd.operations.notes.declare import Added
+    from memsyncd.operations.share.background import MemorySharing
     from memsyncd.operations.signals.declare import Signal
     from memsyncd.operations.similar.declare import SimilarSection
 
@@ -67,6 +68,10 @@ class Call(Protocol):
     @property
     def writer(self) -> str:
         """The writer's name for the history: `client` of the parameters, else of the connection."""
+
+    @property
+    def sharing(self) -> MemorySharing:
+        """The memories that are shared with other machines."""
 
     @property
     def stamp(self) -> dict[str, str]:

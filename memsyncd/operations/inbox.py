@@ -84,6 +84,7 @@ def describe_signal(stored: StoredSignal, config: Config, *, has_receipts: bool)
         acked_at=stored.acked_at_s,
         receipts=[SignalReceipt(reader=reader, at=at_s) for reader, at_s in receipts],
         claimed_by=stored.claimed_by,
+        travel=stored.travel,
     )
 
 

@@ -1655,7 +1655,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'agents': 'To this agent.',
         'sessions': 'To this session.',
         'tasks': 'To everybody on this task.',
-        'everyone': 'To every agent, session and task but its sender.',
+        'everyone': 'To every agent, session and task of this machine but its sender.',
         'key': "The sender's own name for the signal. Sending it again with this key changes nothing, so a sender may repeat a request whose answer it has not seen.",
         'expires_s': 'Seconds after which nobody receives it any more; by default `signal.max_age_days`.',
         'client': "The sender's name, by which `signal.outbox` lists it.",
@@ -1669,11 +1669,12 @@ FIELDS: dict[str, dict[str, str]] = {
         'acked_at': 'When the reader acknowledged it; null if it is unread, and in every outbox.',
         'receipts': 'In an outbox, the readers that have acknowledged it; otherwise empty.',
         'claimed_by': 'The reader that took it for itself alone; null if nobody has.',
+        'travel': 'How far a signal to another machine has come; null for any other signal.',
     },
     'SignalSent': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'is_new': 'False if the sender has sent a signal with this `key` before; `signal` is the earlier one.',
-        'warnings': 'Addressees that nobody has ever read signals as, and a similar name that somebody has.',
+        'warnings': 'Addressees that nobody has ever read signals as, with a similar name that somebody has, and the machines that share the memory.',
     },
     'SignalReader': {
         'agent': 'The agent that reads.',
@@ -1993,7 +1994,7 @@ FIELDS: dict[str, dict[str, str]] = {
     'SharePlan': {
         'plan': 'Carry out only this plan, by the digest that a call without `apply` returned.',
         'is_new': 'True if the folder was, or is, no repository before.',
-        'paths': 'Notes that the remote would get, at most 200; without a remote, notes to commit.',
+        'paths': 'Notes, and the file of signals, that the remote would get, at most 200; without a remote, notes to commit.',
         'advice': 'Something else to do, empty for nothing.',
     },
     'SwitchParams': {
@@ -2012,6 +2013,7 @@ FIELDS: dict[str, dict[str, str]] = {
     'Exchanged': {
         'committed': 'New commits of this machine.',
         'received': 'Notes that changed here, at most 200.',
+        'n_signals': 'Signals of other machines that this machine received.',
         'is_begun': 'True if the work has only begun.',
     },
     'ShareLogParams': {

@@ -33,6 +33,7 @@ from memsyncd.operations.call import SharedMemory
 from memsyncd.operations.fields import Freshness, OnSimilar, TrackedParams
 from memsyncd.operations.notes.declare import Added, NewSection
 from memsyncd.operations.operation import Operation, Shape, load_function
+from memsyncd.operations.share.background import MemorySharing
 from memsyncd.operations.signals.declare import Signal
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.operations.workspace_info import watch_freshness
@@ -68,9 +69,11 @@ class OperationDispatcher:
         clock: Clock,
         reads: Reads,
         subscriptions: Subscriptions,
+        sharing: MemorySharing,
         max_reply_bytes: int,
     ) -> None:
         self.workspaces = workspaces
+        self.sharing = sharing
         self.clock = clock
         self.reads = reads
         self.subscriptions = subscriptions
@@ -125,6 +128,7 @@ class ServerCall:
         self._clock = dispatcher.clock
         self._reads = dispatcher.reads
         self._subscriptions = dispatcher.subscriptions
+        self.sharing = dispatcher.sharing
         self._session = session
         self._params = params
         self.shared = shared

@@ -67,7 +67,7 @@ class Handlers:
         self._subscriptions = Subscriptions(workspaces)
         self._asker = Asker(workspaces, clock, reads, self._subscriptions)
         self._dispatcher: OperationDispatcher | None = None
-        self.sharing = MemorySharing(workspaces, clock)
+        self.sharing = MemorySharing(workspaces, clock, self._subscriptions.notify_signal)
         daemon = ServerDaemon(workspaces, clock, self._places, facts, reads, self.sharing)
         patterns = PatternFinder(workspaces, clock, self._asker.federation, reads.run)
         self._table: dict[str, MethodCall] = {
@@ -218,6 +218,7 @@ class Handlers:
                 self._clock,
                 self._reads,
                 self._subscriptions,
+                self.sharing,
                 self._limits.max_reply_bytes,
             )
         return self._dispatcher

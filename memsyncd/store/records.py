@@ -20,7 +20,7 @@ import contextlib
 import os
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import apsw
@@ -85,6 +85,14 @@ DELETE FROM signals WHERE id IN (
 """
 
 
+Travel = Literal["waiting", "committed", "pushed"]
+"""How far a signal to another machine has come."""
+MOST_SENT = 1000
+"""So many signals to other machines may wait until they expire."""
+FORGET_RECEIVED_S = 86_400.0
+"""The id of a received signal is kept so long after its end, because a clock may be set back."""
+
+
 class StoredSignal(msgspec.Struct, frozen=True):
     """A signal. The first fields have the order of `_COLUMNS`.
 
@@ -101,6 +109,19 @@ class StoredSignal(msgspec.Struct, frozen=True):
     acked_at_s: float | None = None
     receipts: tuple[tuple[str, float], ...] = ()
     claimed_by: str | None = None
+    travel: Travel | None = None
+
+
+class SentSignal(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal to other machines: its id on all machines, its addresses there, and how far it has
+    come.
+    """
+
+    line: str
+    key: str | None
+    addresses: tuple[str, ...]
+    travel: Travel
+    signal: StoredSignal
 
 
 class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +135,11 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewSignal(msgspec.Struct, frozen=True, kw_only=True):
-    """A signal to send. `key` is the sender's own name for it, or None."""
+    """A signal to send. `key` is the sender's own name for it, or None.
+
+    `line` is its id on all machines, if it comes from or goes to another one. `elsewhere` are its
+    addresses on other machines.
+    """
 
     sender: str
     key: str | None
@@ -123,6 +148,8 @@ class NewSignal(msgspec.Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...]
     at_s: float
     expires_at_s: float
+    line: str = ""
+    elsewhere: tuple[str, ...] = ()
 
 
 class Signals:
@@ -138,21 +165,85 @@ class Signals:
         """Store a signal; return it, and True.
 
         If the sender has already sent a signal with this key, that signal and False are returned.
-        Raises Busy if `max_signals` signals wait.
+        Raises Busy if `max_signals` signals wait, or MOST_SENT to other machines.
         """
         with transaction(self._writer):
-            statement = "SELECT id FROM signals WHERE sender = ? AND key = ?"
-            id_ = self._writer.execute(statement, (new.sender, new.key)).get
-            if id_ is not None:
-                return self._read([int(id_)])[0], False
+            earlier = self._find_key(new)
+            if earlier is not None:
+                return self._read([earlier])[0], False
             self._make_room(max_signals, new.at_s)
-            row = (new.at_s, new.sender, new.key, new.type, new.content, new.expires_at_s)
-            id_ = int(self._writer.execute(_ADD, row).get)
-            self._writer.executemany(
-                "INSERT INTO signal_addressees VALUES(?, ?)",
-                ((id_, address) for address in dict.fromkeys(new.addresses)),
-            )
+            if new.elsewhere and self._count("sent_signals") >= MOST_SENT:
+                hint = "they go when they expire: give a shorter time with expires_s"
+                raise Busy(f"{MOST_SENT:,} signals to other machines wait", hint=hint)
+            id_ = self._add(new)
+            if new.elsewhere:
+                row = (id_, new.line, _as_json(new.elsewhere))
+                self._writer.execute("INSERT INTO sent_signals VALUES(?, ?, ?, 'waiting')", row)
             return self._read([id_])[0], True
+
+    def _find_key(self, new: NewSignal) -> int | None:
+        statement = "SELECT id FROM signals WHERE sender = ? AND key = ?"
+        id_ = self._writer.execute(statement, (new.sender, new.key)).get
+        return None if id_ is None else int(id_)
+
+    def _add(self, new: NewSignal) -> int:
+        row = (new.at_s, new.sender, new.key, new.type, new.content, new.expires_at_s)
+        id_ = int(self._writer.execute(_ADD, row).get)
+        self._writer.executemany(
+            "INSERT INTO signal_addressees VALUES(?, ?)",
+            ((id_, address) for address in dict.fromkeys(new.addresses)),
+        )
+        return id_
+
+    def receive(
+        self, signals: Iterable[NewSignal], *, now_s: float, max_signals: int
+    ) -> tuple[list[StoredSignal], bool]:
+        """Store the signals of other machines that were not received before, and have not expired,
+        all in one commit. Return them, and False if not all have room.
+        """
+        received: list[int] = []
+        with transaction(self._writer):
+            old_s = now_s - FORGET_RECEIVED_S
+            self._writer.execute("DELETE FROM received_signals WHERE expires_at <= ?", (old_s,))
+            for new in signals:
+                known = "SELECT 1 FROM received_signals WHERE line = ?"
+                if new.expires_at_s <= now_s or self._writer.execute(known, (new.line,)).get:
+                    continue
+                if self._find_key(new) is None:
+                    try:
+                        self._make_room(max_signals, now_s)
+                    except Busy:
+                        return self._read(received), False
+                    received.append(self._add(new))
+                row = (new.line, new.expires_at_s)
+                self._writer.execute("INSERT INTO received_signals VALUES(?, ?)", row)
+            return self._read(received), True
+
+    def list_sent_elsewhere(self, now_s: float) -> list[SentSignal]:
+        """Return the signals to other machines that have not expired, in the order of sending."""
+        statement = """
+        SELECT id, line, key, addresses, travel FROM sent_signals JOIN signals ON signal = id
+        WHERE expires_at > ? ORDER BY id
+        """
+        with translating_errors():
+            rows: list[Any] = self._writer.execute(statement, (now_s,)).fetchall()
+            signals = self._read([row[0] for row in rows])
+        return [
+            SentSignal(
+                line=line,
+                key=key,
+                addresses=msgspec.json.decode(addresses, type=tuple[str, ...]),
+                travel=travel,
+                signal=signal,
+            )
+            for signal, (_, line, key, addresses, travel) in zip(signals, rows, strict=True)
+        ]
+
+    def note_travel(self, lines: Collection[str], travel: Travel) -> None:
+        """Record how far signals to other machines have come."""
+        with transaction(self._writer):
+            statement = "UPDATE sent_signals SET travel = ? WHERE line = ?"
+            self._writer.executemany(statement, ((travel, line) for line in lines))
 
     def _make_room(self, max_signals: int, now_s: float) -> None:
         self._writer.execute("DELETE FROM signals WHERE expires_at <= ?", (now_s,))
@@ -269,8 +360,8 @@ class Signals:
             self._writer.execute(statement, (containing,))
             return n_before - self._count()
 
-    def _count(self) -> int:
-        return int(self._writer.execute("SELECT count(*) FROM signals").get)
+    def _count(self, table: str = "signals") -> int:
+        return int(self._writer.execute(f"SELECT count(*) FROM {table}").get)
 
     def _read(self, ids: Sequence[int]) -> list[StoredSignal]:
         """Read signals in the order of `ids`."""
@@ -283,8 +374,10 @@ class Signals:
             receipts: list[Any] = self._writer.execute(by, (id_,)).fetchall()
             claim = "SELECT reader FROM signal_claims WHERE signal = ?"
             claimed_by = self._writer.execute(claim, (id_,)).get
+            travel = "SELECT travel FROM sent_signals WHERE signal = ?"
+            state = self._writer.execute(travel, (id_,)).get
             to_whom = tuple(address for (address,) in addresses)
-            fields: Any = (*row, to_whom, None, tuple(receipts), claimed_by)
+            fields: Any = (*row, to_whom, None, tuple(receipts), claimed_by, state)
             signals.append(StoredSignal(*fields))
         return signals
 

@@ -630,6 +630,19 @@ MIGRATIONS: tuple[Migration, ...] = (
       PRIMARY KEY (answer, position)
     ) STRICT, WITHOUT ROWID;
     """,
+    # Signals to other machines have the same id on all of them.
+    """
+    CREATE TABLE sent_signals(
+      signal INTEGER PRIMARY KEY REFERENCES signals(id) ON DELETE CASCADE,
+      line TEXT NOT NULL UNIQUE,
+      addresses TEXT NOT NULL,
+      travel TEXT NOT NULL CHECK (travel IN ('waiting', 'committed', 'pushed'))
+    ) STRICT;
+    CREATE TABLE received_signals(
+      line TEXT PRIMARY KEY,
+      expires_at REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 
 

@@ -158,7 +158,7 @@ def test_what_one_machine_learns_is_known_on_the_other(
     # Another remote would get everything.
     assert desk.call("share.init", remote=str(bare))["n_paths"] == 0
     plan = desk.call("share.init", remote=f"{bare}-2")
-    assert plan["paths"] == [*desk.read()]
+    assert plan["paths"] == [".signals.jsonl", *desk.read()]
     assert plan["state"]["ahead"] > 1
 
 
@@ -385,7 +385,7 @@ def test_a_branch_that_changes_while_notes_are_read_gets_no_notes_of_another(
     desk.start()
     with pytest.raises(ShareFailed, match="branch"):
         desk.now()
-    assert git(desk.memories, "ls-tree", "--name-only", "main") == "a.md\n"
+    assert git(desk.memories, "ls-tree", "--name-only", "main") == ".signals.jsonl\na.md\n"
 
 
 def test_files_of_the_remote_that_are_no_notes_reach_nothing(
@@ -410,7 +410,8 @@ def test_files_of_the_remote_that_are_no_notes_reach_nothing(
     for _ in range(2):
         desk.remember("More words.")
         desk.now()
-        names = {path.name for path in desk.memories.iterdir()} - {".git", "notes.md"}
+        names = {path.name for path in desk.memories.iterdir()}
+        names -= {".git", ".signals.jsonl", "notes.md"}
         assert names == {"a.md", "b.md", "line\nend.md", "out"}, names
     assert "large.md is too large" in " ".join(desk.state()["said"])
     links = git(bare, "ls-tree", "-r", "main")

@@ -149,7 +149,7 @@ READERS = ("ada", "bob", "eve")
 
 def open_signals() -> Signals:
     connection = apsw.Connection(":memory:")
-    for number in (6, 8):
+    for number in (6, 8, 10):
         connection.execute(str(MIGRATIONS[number]))
     return Signals(connection)
 

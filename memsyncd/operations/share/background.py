@@ -25,6 +25,7 @@ from memsyncd.engine.worker import WorkerPool
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError, ShareFailed
+from memsyncd.operations.signals.declare import Signal
 
 if TYPE_CHECKING:
     from memsyncd.operations.share.exchange import (
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
         ShareState,
     )
     from memsyncd.operations.share.git import Head, Processes, Repository
+    from memsyncd.operations.travel import Machines, SignalLines
+    from memsyncd.store.records import SentSignal
 
 T = TypeVar("T")
 
@@ -65,6 +68,22 @@ NOTICE_KINDS = {
 }
 
 
+class Post(msgspec.Struct, kw_only=True):
+    """The signals of one shared memory that travel, while the daemon runs.
+
+    `blob` is the id of their file on the branch, `read` of the file that `lines` has, `received` of
+    the file whose signals this machine has received, and `copied` of the file in the folder.
+    """
+
+    blob: str | None = None
+    read: str | None = None
+    lines: SignalLines | None = None
+    received: str | None = None
+    copied: str | None = None
+    sent: list[SentSignal] = msgspec.field(default_factory=list)
+    """This machine's own signals to others that have not expired."""
+
+
 class Share:
     """One shared memory while the daemon runs."""
 
@@ -87,6 +106,7 @@ class Share:
         """The branch when it was last the same here and on the remote."""
         self.snapshot: SharedNotes | None = None
         """The notes as they were last compared."""
+        self.post = Post()
         self.task: asyncio.Task[None] | None = None
 
 
@@ -95,15 +115,23 @@ class Exchange(msgspec.Struct, kw_only=True):
 
     committed: int = 0
     received: list[str] = msgspec.field(default_factory=list)
+    n_signals: int = 0
+    """Signals of other machines that this machine received."""
     is_pushed: bool = False
 
 
 class MemorySharing:
     """The shared memories of all workspaces. Make it on the running loop."""
 
-    def __init__(self, workspaces: Workspaces, clock: Clock) -> None:
+    def __init__(
+        self,
+        workspaces: Workspaces,
+        clock: Clock,
+        notify_signal: Callable[[Workspace, Signal], None],
+    ) -> None:
         self._workspaces = workspaces
         self._clock = clock
+        self._notify_signal = notify_signal
         self._shares: dict[str, Share | None] = {}
         """By the id of a workspace; None for one that is known not to be shared."""
         self._timers = Timers()
@@ -122,11 +150,28 @@ class MemorySharing:
         if share is None or not share.state.on:
             return
         if is_new or done.paths:
-            now_s = self._clock.now_s()
-            if share.times.changed_s is None:
-                share.times.changed_s = now_s
-            share.times.latest_s = now_s
-            self.arm(workspace, share)
+            self.note_changed(workspace)
+
+    def note_changed(self, workspace: Workspace) -> None:
+        """Plan an exchange after a quiet time, if the memory is shared."""
+        share = self.find(workspace)
+        if share is None or not share.state.on:
+            return
+        now_s = self._clock.now_s()
+        if share.times.changed_s is None:
+            share.times.changed_s = now_s
+        share.times.latest_s = now_s
+        self.arm(workspace, share)
+
+    def list_machines(self, workspace: Workspace) -> Machines:
+        """Return the machines that share the memory of a workspace."""
+        from memsyncd.operations.travel import Machines
+
+        share = self.find(workspace)
+        if share is None:
+            return Machines(own=self.machine)
+        others = tuple(name for name in share.state.machines if name != self.machine)
+        return Machines(own=self.machine, others=others, state="on" if share.state.on else "off")
 
     def begin_session(self, workspace: Workspace) -> bool:
         """Begin an exchange for a session of an agent, and do not wait for it. Returns whether one
@@ -292,7 +337,13 @@ class MemorySharing:
                 state.said = []
             now_s = self._clock.now_s()
             try:
-                await self._exchange(workspace, share, done, is_asking=is_asking, push=push)
+                try:
+                    await self._exchange(workspace, share, done, is_asking=is_asking, push=push)
+                except MemsyncdError:
+                    with contextlib.suppress(MemsyncdError):
+                        await self._deliver(workspace, share, done)
+                    raise
+                await self._deliver(workspace, share, done)
             except MemsyncdError as failure:
                 self._note_failure(share, failure)
                 self.save(workspace, share)
@@ -325,8 +376,6 @@ class MemorySharing:
     async def _exchange(
         self, workspace: Workspace, share: Share, done: Exchange, *, is_asking: bool, push: bool
     ) -> None:
-        from memsyncd.operations.share.exchange import check_history
-
         repository = self.open(workspace, share.state.folder)
         last, share.head = share.head, None
         if last is not None and is_asking and share.times.changed_s is None:
@@ -341,10 +390,29 @@ class MemorySharing:
         who = await self._identify(workspace, repository)
         head = await self._commit(workspace, share, repository, done, who)
         has_remote = bool(await self.call(workspace, repository.find_remote))
-        if not (has_remote and is_asking):
-            return
+        if not has_remote and head.commit:
+            await self._post(workspace, share, repository, head, done, who)
+        if has_remote and is_asking:
+            await self._exchange_with_remote(workspace, share, repository, head, done, who, push)
+
+    async def _exchange_with_remote(
+        self,
+        workspace: Workspace,
+        share: Share,
+        repository: Repository,
+        head: Head,
+        done: Exchange,
+        who: Committing,
+        push: bool,
+    ) -> None:
+        """Fetch, merge and push, again if another machine was faster."""
+        from memsyncd.operations.share.exchange import check_history
+
         for _ in range(MOST_PUSHES):
             head = await self._receive(workspace, share, repository, head, done, who)
+            if push:
+                # A machine without any commit takes the commits of the others first.
+                head = await self._post(workspace, share, repository, head, done, who)
             if head.commit == share.state.seen:
                 share.head = head
                 return
@@ -409,7 +477,10 @@ class MemorySharing:
         known, state = share.known, share.state
 
         def compare() -> SharedNotes:
+            from memsyncd.operations.travel import SIGNALS_FILE
+
             tree = repository.list_tree(head.commit)
+            share.post.blob = tree.get(SIGNALS_FILE, "")
             return take_snapshot(workspace, config, repository, state, tree, known)
 
         snapshot = await self.call(workspace, compare)
@@ -464,6 +535,81 @@ class MemorySharing:
         self.save(workspace, share)
         await self._compare(workspace, share, repository, head)
         return head
+
+    # --- signals ---
+
+    async def _post(
+        self,
+        workspace: Workspace,
+        share: Share,
+        repository: Repository,
+        head: Head,
+        done: Exchange,
+        who: Committing,
+    ) -> Head:
+        """Commit the signals to other machines, if there are new ones. Return the new head."""
+        from memsyncd.operations.share.post import commit_signals, read_sent
+
+        post = share.post
+        post.sent = await asyncio.wrap_future(self._workspaces.scheduler.run(workspace, read_sent))
+        lines = await self._read_lines(workspace, share, repository)
+        if lines is None:
+            return head
+        work = partial(commit_signals, repository, head, lines, post.sent, who)
+        commit, post.lines, blob = await self.call(workspace, work)
+        if commit == head.commit:
+            return head
+        post.blob = post.read = blob
+        done.committed += 1
+        share.state.committed_at = self._clock.wall_s()
+        return msgspec.structs.replace(head, commit=commit)
+
+    async def _read_lines(
+        self, workspace: Workspace, share: Share, repository: Repository
+    ) -> SignalLines | None:
+        """Return the lines of the branch; None if their file is too large."""
+        from memsyncd.operations.share.post import read_post
+
+        post = share.post
+        if post.lines is None or post.read != post.blob:
+            read = partial(read_post, repository, post.blob or "")
+            post.lines, post.read = await self.call(workspace, read), post.blob
+        return post.lines
+
+    async def _deliver(self, workspace: Workspace, share: Share, done: Exchange) -> None:
+        """Receive the signals to this machine, each once, and note how far its own have come."""
+        from memsyncd.operations.inbox import describe_signal
+        from memsyncd.operations.share.post import TOO_LARGE, deliver
+        from memsyncd.operations.travel import SIGNALS_FILE, render_file
+
+        post = share.post
+        if post.blob is None:
+            return
+        repository = self.open(workspace, share.state.folder)
+        lines = await self._read_lines(workspace, share, repository)
+        if lines is None:
+            share.state.said = [*dict.fromkeys((*share.state.said, TOO_LARGE))]
+            return
+        share.state.machines = sorted(lines.machines)
+        here = [each for each in post.sent if each.line in lines.signals]
+        if here or post.received != post.blob:
+            is_pushed = share.head is not None
+            new = lines if post.received != post.blob else None
+            job = partial(deliver, lines=new, machine=self.machine, here=here, is_pushed=is_pushed)
+            run = self._workspaces.scheduler.run(workspace, job)
+            received, is_whole = await asyncio.wrap_future(run)
+            post.received = post.blob if is_whole else None
+            done.n_signals += len(received)
+            for stored in received:
+                signal = describe_signal(stored, self._workspaces.config, has_receipts=False)
+                self._notify_signal(workspace, signal)
+        if post.blob and post.copied != post.blob:
+            data = render_file(lines)
+            copy = partial(repository.copy_to_folder, SIGNALS_FILE, data)
+            # The branch has the lines, so a failure loses nothing.
+            with contextlib.suppress(OSError):
+                await self.call(workspace, copy)
+            post.copied = post.blob
 
     async def _check_clock(self, workspace: Workspace, repository: Repository, theirs: str) -> str:
         """Tell of a commit from the future: of two clocks, one is wrong."""

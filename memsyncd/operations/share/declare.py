@@ -118,7 +118,8 @@ class SharePlan(Result, frozen=True, kw_only=True):
     is_new: bool
     """True if the folder was, or is, no repository before."""
     paths: list[str]
-    """Notes that the remote would get, at most 200; without a remote, notes to commit."""
+    """Notes, and the file of signals, that the remote would get, at most 200; without a remote,
+    notes to commit."""
     n_paths: int
     bytes: int
     advice: str
@@ -134,6 +135,8 @@ class Exchanged(Result, frozen=True, kw_only=True):
     received: list[str]
     """Notes that changed here, at most 200."""
     n_received: int
+    n_signals: int
+    """Signals of other machines that this machine received."""
     is_pushed: bool
     is_begun: bool = False
     """True if the work has only begun."""

@@ -49,6 +49,7 @@ from memsyncd.operations.share.rules import (
     select_text,
 )
 from memsyncd.operations.share.trees import Sides, merge_links, merge_trees
+from memsyncd.operations.travel import SIGNALS_FILE, merge_files
 from memsyncd.store.lookup import read_note_digests
 from memsyncd.store.sections import read_problems
 
@@ -83,6 +84,8 @@ class ShareState(msgspec.Struct, kw_only=True):
     hint: str = ""
     said: list[str] = []
     said_at: float = 0.0
+    machines: list[str] = []
+    """The machines that share the memory, with this one."""
     clock: str = ""
     """The fault of another machine's clock, empty for none."""
 
@@ -440,6 +443,7 @@ def _merge_commits(
 ) -> _Result:
     """Merge the trees of two commits, and the texts that both have changed."""
     trees = [repository.list_tree(commit) for commit in (base, ours, theirs)]
+    posts = [tree.pop(SIGNALS_FILE, "") for tree in trees[1:]]
     moved_ours, moved_theirs = (repository.find_moves(base, side) for side in (ours, theirs))
     merged = merge_trees(trees[0], trees[1], trees[2], moved_ours, moved_theirs)
     both = {path: sides for path, sides in merged.items() if not sides.chosen}
@@ -454,7 +458,17 @@ def _merge_commits(
     )
     for path, sides in both.items():
         _merge_file(path, state.locate(path), sides, texts, result)
+    if any(posts):
+        _merge_post(repository, posts, result)
     return result
+
+
+def _merge_post(repository: Repository, posts: Sequence[str], result: _Result) -> None:
+    """Merge the signals of both sides, also if one side has lost its file."""
+    texts = repository.read_blobs(posts)
+    data = merge_files(*(texts.get(blob, b"") for blob in posts))
+    blob = hash_blob(data, max(posts))
+    result.tree[SIGNALS_FILE], result.new[blob] = blob, data
 
 
 def _merge_file(

@@ -21,7 +21,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import msgspec
 
 from memsyncd.errors import ShareFailed
+from memsyncd.files.write import open_folder, write_temporary
 from memsyncd.operations.share.rules import MACHINE_KEY, clean_name
+from memsyncd.operations.travel import SIGNALS_FILE
 
 LOCAL_S = 60.0
 END_S = 2.0
@@ -284,11 +286,11 @@ class Repository:
         folder = self.ask("rev-parse", "--git-path", "info")
         path = os.path.join(self.folder, folder)
         os.makedirs(path, exist_ok=True)
-        line = "*.md merge=memsyncd"
         with open(os.path.join(path, "attributes"), "a+", encoding="utf-8") as file:
             file.seek(0)
-            if line not in file.read().splitlines():
-                file.write(f"{line}\n")
+            before = file.read().splitlines()
+            lines = ("*.md merge=memsyncd", f"/{SIGNALS_FILE} merge=union")
+            file.writelines(f"{line}\n" for line in lines if line not in before)
 
     def find_author(self, fallback: str) -> Author:
         """Return the identity that the user has configured."""
@@ -421,6 +423,20 @@ class Repository:
     def refresh_index(self) -> None:
         """Let `git status` compare with the branch; a git of the user that holds it goes first."""
         self._call(("read-tree", "HEAD"), b"", LOCAL_S, self._env)
+
+    def copy_to_folder(self, name: str, data: bytes) -> None:
+        """Write a file as it is on the branch to the folder, so that git finds nothing changed.
+        Raises OSError.
+        """
+        path = os.path.join(self.folder, name)
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+            if file.read(len(data) + 1) == data:
+                return
+        with (
+            open_folder(self.folder, "") as folder,
+            write_temporary(folder.fd, data, like_fd=None) as temporary,
+        ):
+            os.rename(temporary.name, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
 
     # --- the remote ---
 

@@ -334,6 +334,7 @@ def _make_exchanged(
         committed=done.committed if done else 0,
         received=received[:MOST_LISTED],
         n_received=len(received),
+        n_signals=done.n_signals if done else 0,
         is_pushed=bool(done and done.is_pushed),
         is_begun=is_begun,
     )

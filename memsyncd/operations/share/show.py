@@ -103,7 +103,7 @@ def _show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
     )
     earlier = f", with {render_count(state['ahead'], 'earlier commit')}" if state["ahead"] else ""
     size = render_size(plan["bytes"])
-    terminal.print(f"to push: {render_count(plan['n_paths'], 'note')}, {size}{earlier}")
+    terminal.print(f"to push: {render_count(plan['n_paths'], 'file')}, {size}{earlier}")
     for path in plan["paths"][:MOST_PATHS]:
         terminal.print(f"  {path}")
     if plan["n_paths"] > MOST_PATHS:
@@ -221,6 +221,8 @@ def _print_exchange(answer: dict[str, Any], _args: Args, console: Console) -> No
     terminal, answer = console.terminal, clean_values(answer)
     parts = [f"{render_count(answer['committed'], 'commit')}"]
     parts.append(f"{render_count(answer['n_received'], 'note')} changed here")
+    if answer["n_signals"]:
+        parts.append(f"{render_count(answer['n_signals'], 'signal')} received")
     terminal.print(f"{', '.join(parts)}; {_describe_push(answer)}")
     for path in answer["received"][:MOST_PATHS]:
         terminal.print(f"  {path}")

@@ -7,7 +7,7 @@ itself, so that a signal to a task reaches each agent that works on the task onc
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -43,7 +43,9 @@ Lifetime = Annotated[float, msgspec.Meta(gt=0, le=366 * 86_400)]
 
 
 class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
-    """At least one agent, session or task must be named, or all. Each of them gets the signal."""
+    """At least one agent, session or task must be named, or all. Each of them gets the signal. On
+    another machine that shares the memory, it is named `NAME@MACHINE`.
+    """
 
     content: SignalText
     """The message."""
@@ -56,7 +58,7 @@ class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
     tasks: Addressees = msgspec.field(default_factory=list)
     """To everybody on this task."""
     everyone: bool = False
-    """To every agent, session and task but its sender."""
+    """To every agent, session and task of this machine but its sender."""
     key: Word | None = None
     """The sender's own name for the signal. Sending it again with this key changes nothing, so a
     sender may repeat a request whose answer it has not seen."""
@@ -133,6 +135,8 @@ class Signal(Result, frozen=True, kw_only=True):
     """In an outbox, the readers that have acknowledged it; otherwise empty."""
     claimed_by: str | None = None
     """The reader that took it for itself alone; null if nobody has."""
+    travel: Literal["waiting", "committed", "pushed"] | None = None
+    """How far a signal to another machine has come; null for any other signal."""
 
 
 class SignalSent(Result, frozen=True, kw_only=True):
@@ -141,7 +145,8 @@ class SignalSent(Result, frozen=True, kw_only=True):
     is_new: bool
     """False if the sender has sent a signal with this `key` before; `signal` is the earlier one."""
     warnings: list[str] = msgspec.field(default_factory=list)
-    """Addressees that nobody has ever read signals as, and a similar name that somebody has."""
+    """Addressees that nobody has ever read signals as, with a similar name that somebody has, and
+    the machines that share the memory."""
 
 
 class SignalBox(Result, frozen=True, kw_only=True):
@@ -220,7 +225,10 @@ OPERATIONS = (
             },
             gone={"--all": "to everybody: --everyone"},
             help={
-                "everyone": "to everybody but the sender",
+                "agents": "to this agent; NAME@MACHINE on another machine of the shared memory",
+                "sessions": "to this session, or SESSION@MACHINE",
+                "tasks": "to everybody on this task, or TASK@MACHINE",
+                "everyone": "to everybody on this machine but the sender",
                 "type": "such as completion, blocked, question (default note)",
                 "key": "send it only once, even if this command is repeated",
                 "expires_s": "after this time nobody receives it: 30m, 12h, 7d",
@@ -228,7 +236,10 @@ OPERATIONS = (
             },
             parse={"expires_s": "parse_lifetime"},
             show="show_sent",
-            examples=("memsyncd signal send --task WU-124 --type completion 'WU-123 is done'",),
+            examples=(
+                "memsyncd signal send --task WU-124 --type completion 'WU-123 is done'",
+                "memsyncd signal send --agent claude-code@desktop 'the tests pass here'",
+            ),
         ),
         python=Python(
             name="send_signal",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import partial
 
 from memsyncd.config import Config
+from memsyncd.core.guard.secrets import find_secrets
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.worker import Job
@@ -30,6 +32,7 @@ from memsyncd.operations.signals.declare import (
     SignalSendParams,
     SignalSent,
 )
+from memsyncd.operations.travel import ALONE, Machines, route_signal
 from memsyncd.store.records import NewSignal
 
 # The share of equal characters with which another name is suggested.
@@ -39,10 +42,13 @@ SIMILAR_NAMES = 0.75
 async def send(call: Call, params: SignalSendParams) -> SignalSent:
     """Send a signal, and notify subscriptions once it is on the disk."""
     list_addresses(params)
-    job = partial(send_signal, params=params, sender=call.writer)
+    machines = call.sharing.list_machines(call.workspace)
+    job = partial(send_signal, params=params, sender=call.writer, machines=machines)
     sent = await call.run_job(job, is_write=True)
     if sent.is_new:
         call.notify_signal(sent.signal)
+        if sent.signal.travel:
+            call.sharing.note_changed(call.workspace)
     return sent
 
 
@@ -78,33 +84,57 @@ def list_addresses(params: SignalSendParams) -> tuple[str, ...]:
 
 
 def send_signal(
-    workspace: Workspace, config: Config, clock: Clock, params: SignalSendParams, *, sender: str
+    workspace: Workspace,
+    config: Config,
+    clock: Clock,
+    params: SignalSendParams,
+    *,
+    sender: str,
+    machines: Machines = ALONE,
 ) -> Job[SignalSent]:
-    """Store a signal, unless its sender has sent one with its key before. Raises Busy and
-    StoreFailed.
+    """Store a signal, unless its sender has sent one with its key before. Raises Busy, StoreFailed,
+    and BadRequest for another machine that it cannot go to.
     """
     signals = require_records(workspace, clock).signals
     now_s = clock.wall_s()
     lifetime_s = config.signal.max_age_s if params.expires_s is None else params.expires_s
+    readers = signals.list_readers()
+    route = route_signal(list_addresses(params), machines, readers)
+    if route.elsewhere and config.guard.has_secrets:
+        check_secrets([params.content, params.type, params.key or "", sender, *route.elsewhere])
     new = NewSignal(
         sender=sender,
         key=params.key,
         type=params.type,
         content=params.content,
-        addresses=list_addresses(params),
+        addresses=route.addresses,
         at_s=now_s,
         expires_at_s=now_s + lifetime_s,
+        line=os.urandom(12).hex(),
+        elsewhere=route.elsewhere,
     )
     stored, is_new = signals.send(new, max_signals=config.signal.max_signals)
-    warnings = find_strangers(new.addresses, signals.list_readers())
+    here = [address for address in route.addresses if address not in route.elsewhere]
+    warnings = find_strangers(here, readers, machines.others)
     yield
     signal = describe_signal(stored, config, has_receipts=False)
     return SignalSent(workspace=workspace.id, signal=signal, is_new=is_new, warnings=warnings)
 
 
-def find_strangers(addresses: Sequence[str], readers: Sequence[str]) -> list[str]:
+def check_secrets(texts: Iterable[str]) -> None:
+    """Raise BadRequest if the guard finds a secret in a text that would leave the machine."""
+    for text in texts:
+        secret = next((each.what for each in find_secrets(text) if not each.is_example), "")
+        if secret:
+            hint = "leave it out; a signal to this machine alone may have it"
+            raise BadRequest(f"the signal stays here: it has a secret, {secret}", hint=hint)
+
+
+def find_strangers(
+    addresses: Sequence[str], readers: Sequence[str], machines: Sequence[str] = ()
+) -> list[str]:
     """Return a sentence for each agent and session that nobody has read signals as, with the most
-    similar address that somebody has. A task has readers of other names.
+    similar address that somebody has, and the other machines. A task has readers of other names.
     """
     used, sentences = set(readers), []
     for address in addresses:
@@ -112,6 +142,10 @@ def find_strangers(addresses: Sequence[str], readers: Sequence[str]) -> list[str
             continue
         similar = get_close_matches(address, readers, n=1, cutoff=SIMILAR_NAMES)
         hint = f", did you mean {similar[0]}?" if similar else ""
+        if machines:
+            kind, _, name = address.partition(":")
+            names = ", ".join(machines)
+            hint += f"; for the {kind} on another machine write {name}@MACHINE: {names}"
         sentences.append(f"nobody has read signals as {address} yet{hint}")
     return sentences
 

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
     from memsyncd.terminal.console import Console
 
+TRAVELS: Final = {
+    "waiting": "leaves with the next exchange (memsyncd share now)",
+    "committed": "committed, not pushed yet",
+    "pushed": "pushed",
+}
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -29,8 +34,10 @@ def parse_lifetime(text: str) -> float:
 
 
 def show_sent(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    number = answer["signal"]["id"]
-    console.terminal.print(f"signal {number}" + ("" if answer["is_new"] else ", sent before"))
+    signal = answer["signal"]
+    told = "" if answer["is_new"] else ", sent before"
+    told += f"; {TRAVELS[signal['travel']]}" if signal.get("travel") else ""
+    console.terminal.print(f"signal {signal['id']}{told}")
     for warning in clean_values(answer["warnings"]):
         console.terminal.warn(warning)
 
@@ -88,6 +95,7 @@ def _print_signal(signal: dict[str, Any], console: Console) -> None:
     age, claimed_by = render_age(signal["at"], time.time()), signal["claimed_by"]
     more = f"{age}; read by {readers}" if readers else age
     more += f"; taken by {claimed_by}" if claimed_by else ""
+    more += f"; {TRAVELS[signal['travel']]}" if signal.get("travel") else ""
     terminal.print(f"{paint('bold', clean_line(head))}  {paint('dim', more)}")
     for line in signal["content"].splitlines():
         terminal.print(f"    {line}", hang=0)

@@ -8,6 +8,12 @@ from memsyncd.operations.search.text import FindWarning
 from memsyncd.operations.sections import mark_warning
 from memsyncd.operations.signals import declare as signals
 
+TRAVELS = {
+    "waiting": "leaves with the next exchange of memories",
+    "committed": "committed, not pushed yet",
+    "pushed": "pushed to the other machines",
+}
+
 
 def render_signals(box: signals.SignalBox, find_warning: FindWarning) -> str:
     """Return a line for each signal, below a warning if it tries to instruct its reader."""
@@ -27,6 +33,8 @@ def render_sent_signals(box: signals.SignalBox, _find_warning: FindWarning) -> s
     for signal in box.signals:
         readers = ", ".join(receipt.reader for receipt in signal.receipts)
         read = f"read by {readers}" if readers else "read by nobody yet"
+        if signal.travel and not readers:
+            read = TRAVELS[signal.travel]
         text = " ".join(signal.content.split())
         lines.append(f"{signal.id} {signal.type} to {', '.join(signal.to)}, {read}: {text}")
     return "\n".join(lines) if lines else "No signals were sent."
@@ -34,6 +42,8 @@ def render_sent_signals(box: signals.SignalBox, _find_warning: FindWarning) -> s
 
 def render_sent(sent: signals.SignalSent, _find_warning: FindWarning) -> str:
     text = f"Sent as {sent.signal.id} to {', '.join(sent.signal.to)}"
+    if sent.signal.travel:
+        text += f"; it {TRAVELS['waiting']}"
     return "\n".join([text, *(f"Note: {warning}" for warning in sent.warnings)])
 
 
