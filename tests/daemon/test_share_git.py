@@ -84,9 +84,9 @@ def test_a_name_or_message_with_any_letters_is_committed_and_listed(
     path = 'we"ird\n\\ é.md'
     head = repository.find_commit("HEAD")
     new = NewCommit(author=author, message="m\n", parents=(head,), files={path: b"a\r\n"})
-    commit = repository.commit("refs/heads/main", [new], Author("", "me@here"), 1e9)
+    commit = repository.commit([new], Author("", "me@here"), 1e9)
     assert repository.read_blobs(repository.list_tree(commit).values()).popitem()[1] == b"a\r\n"
-    first, *_ = repository.list_log("HEAD")
+    first, *_ = repository.list_log(commit)
     assert (first.commit, first.writer, first.paths) == (
         commit,
         "ann the first from refs/heads/other",
@@ -103,7 +103,7 @@ def test_names_that_differ_by_case_are_two_notes(open_repository: Open, tmp_path
 
     def commit(files: dict[str, bytes | None], *parents: str) -> str:
         new = NewCommit(author=ann, message="m\n", parents=parents, files=files)
-        return repository.commit("refs/heads/main", [new], ann, 1e9)
+        return repository.commit([new], ann, 1e9)
 
     both = commit({"Note.md": b"upper", "note.md": b"lower"})
     assert repository.list_tree(both).keys() == {"Note.md", "note.md"}

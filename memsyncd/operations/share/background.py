@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from memsyncd.engine.clock import Clock
+from memsyncd.engine.clock import Clock, find_local_day
 from memsyncd.engine.job_completions import Timers
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.worker import WorkerPool
@@ -230,7 +230,9 @@ class MemorySharing:
         texts: dict[str, str] = {}
         if state.on and state.problem:
             code = NOTICE_KINDS.get(state.kind, "share_busy")
-            texts[code] = f"memory is not shared: {state.problem}"
+            since = f" since {find_local_day(state.failed_since)}" if state.failed_since else ""
+            hint = f"; {state.hint}" if state.hint else ""
+            texts[code] = f"memory is not shared{since}: {state.problem}{hint}"
         synced = find_synced_folder(workspace.entry.root)
         if state.on and synced:
             texts["share_folder"] = f"another service copies the repository: it is in {synced}"
@@ -266,10 +268,17 @@ class MemorySharing:
         return Repository(path, os.environ, self._processes, network_s=limit_s)
 
     async def call(self, workspace: Workspace, function: Callable[[], T]) -> T:
-        """Call a function that runs git, on a thread of sharing."""
+        """Call a function that runs git, on a thread of sharing. Raises ShareFailed, also if the
+        disk fails.
+        """
         if self._pool is None:
             self._pool = WorkerPool("memsyncd-share", N_THREADS)
-        return await asyncio.wrap_future(self._pool.call(function, workspace.id))
+        try:
+            return await asyncio.wrap_future(self._pool.call(function, workspace.id))
+        except OSError as error:
+            hint = "free some space, or repair the folder; memsyncd tries again by itself"
+            message = f"{error.filename or workspace.entry.root}: {error.strerror}"
+            raise ShareFailed(message, hint=hint, kind="busy") from error
 
     # --- when ---
 
@@ -419,10 +428,10 @@ class MemorySharing:
             if not push:
                 return
             config, seen = self._workspaces.config, share.state.seen
-            check = partial(check_history, repository, workspace, config, seen, head.branch)
+            check = partial(check_history, repository, workspace, config, seen, head.commit)
             await self.call(workspace, check)
             try:
-                await self.call(workspace, partial(repository.push, head.branch))
+                await self.call(workspace, partial(repository.push, head.commit, head.branch))
             except ShareFailed as failure:
                 if failure.data.get("kind") != "behind":
                     raise

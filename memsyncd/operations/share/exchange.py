@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.merge import MergedNote, merge_notes
-from memsyncd.core.guard.secrets import find_secrets
+from memsyncd.core.guard.secrets import find_secrets, redact
 from memsyncd.core.model import CONFLICT_KEY
 from memsyncd.core.paths import Globs, NotePath, parse_note_path
 from memsyncd.engine.clock import Clock
@@ -30,7 +30,6 @@ from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.files.scope import Scope
 from memsyncd.operations.revisions import Target, iter_revisions
 from memsyncd.operations.share.git import (
-    MERGED_REF,
     Author,
     Head,
     LogEntry,
@@ -271,10 +270,15 @@ def commit_changes(
         if change.path.startswith(state.begin)
     ]
     plans = plan_commits(snapshot.files.keys(), within, who.machine)
-    new = [_make_commit(plan, snapshot.files, who) for plan in plans]
+    new = [
+        _make_commit(replace(plan, message=message), snapshot.files, who)
+        for plan in plans
+        for message in [repository.check_message(plan.message)]
+    ]
     new[0] = replace(new[0], parents=(head.commit,) if head.commit else ())
-    commit = repository.commit(f"refs/heads/{head.branch}", new, who.identity, who.at_s)
-    repository.refresh_index()
+    commit = repository.commit(new, who.identity, who.at_s)
+    repository.check_tree(commit)
+    repository.move(head.branch, commit, head.commit)
     return replace(head, commit=commit), len(new)
 
 
@@ -288,34 +292,51 @@ def _make_commit(plan: CommitPlan, files: Mapping[str, bytes | None], who: Commi
 
 
 def check_history(
-    repository: Repository, workspace: Workspace, config: Config, seen: str, branch: str
+    repository: Repository, workspace: Workspace, config: Config, seen: str, commit: str
 ) -> None:
-    """Look for secrets in commits of the user that the remote, whose commit is `seen`, does not
-    have. Raises ShareFailed.
+    """Look for secrets in everything that a push of `commit` would bring to the remote, whose
+    commit is `seen`, whoever has committed it. A secret that the note has there, too, has left
+    already. Raises ShareFailed.
     """
     if not config.guard.has_secrets:
         return
-    paths = repository.list_foreign(branch, seen)
+    paths = repository.list_new(commit, seen)
+    for path in paths.values():
+        for what, _ in _list_secrets(path.encode("utf-8", "replace")):
+            raise _make_secret(f"the name of {redact(path)}", what)
+    tree = repository.list_tree(seen)
     ids = sorted(paths)
     for at in range(0, len(ids), MOST_READ):
         some = repository.read_blobs(ids[at : at + MOST_READ], workspace.scope.max_file_bytes)
         for blob, data in some.items():
-            secret = _find_secret(data)
-            if secret:
+            secrets = _list_secrets(data)
+            if secrets:
+                there = tree.get(paths[blob], "")
+                left = repository.read_blobs([there]).get(there, b"").decode("utf-8", "replace")
+                secrets = [(what, text) for what, text in secrets if text not in left]
+            if secrets:
                 place = paths[blob] or f"the message of {blob[:8]}"
-                hint = "take it out of the history with git rebase, or push it yourself: git push"
-                message = f"nothing is pushed: a commit of yours has a secret, {secret}, in {place}"
-                raise ShareFailed(message, hint=hint, kind="refused")
+                raise _make_secret(place, secrets[0][0])
 
 
-def _find_secret(data: bytes) -> str:
-    """Return the sort of the first secret in a file or commit; empty for none."""
+def _make_secret(place: str, what: str) -> ShareFailed:
+    hint = "take it out of the history with git rebase, or push it yourself: git push"
+    message = f"nothing is pushed: a commit has a secret, {what}, in {place}"
+    return ShareFailed(message, hint=hint, kind="refused")
+
+
+def _list_secrets(data: bytes) -> list[tuple[str, str]]:
+    """Return the secrets in a file or commit: their sorts and texts."""
     if b"\0" in data:
-        return ""
+        return []
     if data.startswith(b"tree "):
         data = data.partition(b"\n\n")[2]
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
-    return next((each.what for each in find_secrets(text) if not each.is_example), "")
+    return [
+        (each.what, text[each.start : each.end])
+        for each in find_secrets(text)
+        if not each.is_example
+    ]
 
 
 # --- merging ------------------------------------------------------------------------------------
@@ -516,7 +537,7 @@ def _commit_merge(
         parents=tuple(parents),
         files=files,
     )
-    return repository.commit(MERGED_REF, [plan], who.identity, who.at_s)
+    return repository.commit([plan], who.identity, who.at_s)
 
 
 def _list_entries(repository: Repository, ours: str, theirs: str) -> list[LogEntry]:

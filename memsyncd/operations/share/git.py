@@ -8,6 +8,7 @@ file of the work tree and no index of git is read or written.
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import os
 import re
@@ -32,7 +33,8 @@ OLD_LOCK_S = 600.0
 OLDEST = (2, 25)
 """The first version of git with all that is used here."""
 REMOTE = "origin"
-MERGED_REF = "refs/memsyncd/merged"
+MADE_REF = "refs/memsyncd/made"
+"""The last commit that was made; the branch may not have it yet."""
 FILE_MODE = "100644"
 FILE_MODES = (FILE_MODE, "100755")
 # Git must not run a program that the repository names, neither to list files, nor to show a commit,
@@ -43,6 +45,8 @@ _SETTINGS = (
     " log.showSignature=false protocol.ext.allow=never"
 ).split()
 _GIT = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
+# To find submodules, git would read the index, which a crash may have destroyed.
+_FETCH = "fetch -q --no-tags --recurse-submodules=no".split()
 # A hook of git may have started the daemon: then these speak of another repository. A program that
 # asks for a password may open a window.
 _LEFT_OUT = (
@@ -55,10 +59,18 @@ _SSH_WORDS = "-oBatchMode=yes -oConnectTimeout=20"
 _REFUSALS = re.compile(r"^!\t\S*\t(.*)$", re.MULTILINE)
 _UNDER_WAY = "MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD rebase-merge rebase-apply".split()
 _FOREIGN = re.compile(rb"(?:dubious ownership|unsafe repository)[^']*'([^']+)'")
+_NO_SPACE = re.compile(rb"No space left on device|Out of diskspace|Disk quota exceeded")
+_UNKNOWN_HOST = "Host key verification failed"
+_CHANGED_HOST = "HOST IDENTIFICATION HAS CHANGED"
+_REMOVE_HOST = re.compile(r"^ *(ssh-keygen -f .*)$", re.MULTILINE)
+_BAD_INDEX = re.compile(
+    rb"index file (smaller than expected|corrupt)|bad index (file|version)|bad signature 0x"
+)
 _LOCK = re.compile(rb"'([^']+\.lock)': File exists")
 # A message may be long, and may hold the address of the remote.
 _MESSAGE_CHARS = 300
 _ADVICE = re.compile(r"Please make sure you have the correct access rights\s+and the repository.*")
+_REMOTE_LINES = re.compile(r"^remote: .*$", re.MULTILINE)
 _USER = re.compile(r"(?<=://)[^/@\s]*@")
 
 
@@ -171,8 +183,14 @@ class Repository:
     def run(self, *words: str, stdin: bytes = b"", limit_s: float = LOCAL_S) -> bytes:
         """Return git's output. Raises ShareFailed."""
         status, out, err = self._call(words, stdin, limit_s, self._env)
-        if status and _remove_old_lock(self.folder, err):
+        if status and (_remove_old_lock(self.folder, err) or self._mend_index(err)):
             status, out, err = self._call(words, stdin, limit_s, self._env)
+        if status and (lock := _LOCK.search(err)):
+            path = os.path.join(self.folder, os.fsdecode(lock[1]))
+            hint = f"memsyncd tries again; if no git runs there: rm {shlex.quote(path)}"
+            raise ShareFailed("another git works in the repository", hint=hint, kind="busy")
+        if status and _NO_SPACE.search(err):
+            raise self._make_full()
         if status:
             raise ShareFailed(f"git {words[0]} failed: {_shorten(err or out)}", kind="failed")
         return out
@@ -194,8 +212,18 @@ class Repository:
     def _call(
         self, words: Sequence[str], stdin: bytes, limit_s: float, env: Mapping[str, str]
     ) -> tuple[int, bytes, bytes]:
+        return self._run_program((*_GIT, *words), f"git {words[0]}", stdin, limit_s, env)
+
+    def _run_program(
+        self,
+        command: Sequence[str],
+        name: str,
+        stdin: bytes,
+        limit_s: float,
+        env: Mapping[str, str],
+    ) -> tuple[int, bytes, bytes]:
         try:
-            process = self._processes.start((*_GIT, *words), self.folder, env)
+            process = self._processes.start(command, self.folder, env)
         except FileNotFoundError:
             if not os.path.isdir(self.folder):
                 hint = "bring the folder back, or end it: memsyncd share off"
@@ -204,12 +232,12 @@ class Repository:
             hint = "install git, then: memsyncd share now"
             raise ShareFailed("git is not installed", hint=hint, kind="git") from None
         except OSError as error:
-            raise ShareFailed(f"git cannot run: {error.strerror}", kind="git") from error
+            raise ShareFailed(f"{name} cannot run: {error.strerror}", kind="git") from error
         try:
             out, err = process.communicate(stdin, timeout=limit_s)
         except subprocess.TimeoutExpired:
             _end(process)
-            message = f"git {words[0]} did not end within {limit_s:g} s"
+            message = f"{name} did not end within {limit_s:g} s"
             raise ShareFailed(message, kind="unreachable") from None
         finally:
             self._processes.end(process)
@@ -387,42 +415,115 @@ class Repository:
         """
         found = self.ask("merge-base", ours, theirs)
         if not found and self.ask("rev-parse", "--is-shallow-repository") == "true":
-            self._ask_remote("fetch", "-q", "--no-tags", "--unshallow", REMOTE)
+            self._ask_remote(*_FETCH, "--unshallow", REMOTE)
             found = self.ask("merge-base", ours, theirs)
         return found.split("\n")[0]
 
-    def list_foreign(self, branch: str, seen: str) -> dict[str, str]:
-        """Return the objects that commits of other programs add to the commit `seen`, which may be
+    def list_new(self, commit: str, seen: str) -> dict[str, str]:
+        """Return the objects that a commit and its past add to the commit `seen`, which may be
         empty: their paths by their ids. A commit has an empty path.
         """
-        words = ("--objects", "--invert-grep", f"--grep=^{MACHINE_KEY}: ", f"refs/heads/{branch}")
-        out = self.run("rev-list", *words, *((f"^{seen}",) if seen else ()))
+        out = self.run("rev-list", "--objects", commit, *((f"^{seen}",) if seen else ()))
         rows = (line.partition(b" ") for line in out.split(b"\n") if line)
         return {blob.decode("ascii", "replace"): os.fsdecode(path) for blob, _, path in rows}
 
     # --- commits ---
 
-    def commit(self, ref: str, new: Sequence[NewCommit], committer: Author, at_s: float) -> str:
-        """Make commits, one upon the other, and move a reference to the last. Return its id.
+    def commit(self, new: Sequence[NewCommit], committer: Author, at_s: float) -> str:
+        """Make commits, one upon the other. Return the id of the last; no branch moves."""
+        stream = b"".join(_write_commit(MADE_REF, each, committer, int(at_s)) for each in new)
+        try:
+            self.run("fast-import", "--quiet", "--done", "--force", stdin=stream + b"done\n")
+        except ShareFailed:
+            # It leaves a report each time, also on a full disk.
+            folder = self._find_file("")
+            for name in glob.glob("fast_import_crash_*", root_dir=folder):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
+            raise
+        return self.find_commit(MADE_REF)
 
-        Raises ShareFailed if somebody else has moved the reference meanwhile.
+    def check_tree(self, commit: str) -> None:
+        """Let the user's hook `pre-commit` check the tree of a commit. Raises ShareFailed if it
+        refuses.
         """
-        stream = b"".join(_write_commit(ref, each, committer, int(at_s)) for each in new)
-        force = ("--force",) if ref == MERGED_REF else ()
-        self.run("fast-import", "--quiet", "--done", *force, stdin=stream + b"done\n")
-        return self.find_commit(ref)
+        if hook := self._find_hook("pre-commit"):
+            env = {**self._env, "GIT_INDEX_FILE": self._find_file("memsyncd-index")}
+            self._call(("read-tree", commit), b"", LOCAL_S, env)
+            self._run_hook(hook, (), env)
+
+    def check_message(self, message: str) -> str:
+        """Let the user's hook `commit-msg` check a message, and return it as the hook leaves it.
+
+        Raises ShareFailed if it refuses.
+        """
+        if hook := self._find_hook("commit-msg"):
+            path = self._find_file("memsyncd-message")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(message)
+            self._run_hook(hook, (path,), self._env)
+            with open(path, encoding="utf-8", errors="replace") as file:
+                message = file.read()
+        return message
+
+    def _find_hook(self, name: str) -> str:
+        """Return the path of a hook that git would run; empty if there is none."""
+        path = self._find_file(f"hooks/{name}")
+        return path if os.access(path, os.X_OK) else ""
+
+    def _run_hook(self, hook: str, words: Sequence[str], env: Mapping[str, str]) -> None:
+        name = os.path.basename(hook)
+        status, out, err = self._run_program((hook, *words), name, b"", LOCAL_S, env)
+        if status:
+            hint = f"see {hook}; after a change: memsyncd share now"
+            message = f"your hook {name} refuses the commit: {_shorten(err or out)}"
+            raise ShareFailed(message, hint=hint, kind="refused")
+
+    def _find_file(self, name: str) -> str:
+        """Return the path of a file of the repository; the user may have moved its hooks."""
+        return os.path.join(self.folder, self.ask("rev-parse", "--git-path", name))
 
     def move(self, branch: str, commit: str, before: str) -> None:
         """Move a branch from one commit to another, and let git's index follow. Raises ShareFailed
         if somebody else has moved it.
         """
+        # If this ends half way, the next commit finds the index as it makes it.
+        self._update_index(before, commit)
         zero = "0" * len(commit)
         self.run("update-ref", "-m", "memsyncd", f"refs/heads/{branch}", commit, before or zero)
-        self.refresh_index()
 
-    def refresh_index(self) -> None:
-        """Let `git status` compare with the branch; a git of the user that holds it goes first."""
-        self._call(("read-tree", "HEAD"), b"", LOCAL_S, self._env)
+    def _update_index(self, before: str, commit: str) -> None:
+        """Let the index follow a move of the branch. Files that the user has staged stay staged."""
+        lines = b"".join(self._list_unstaged(before, commit))
+        if lines:
+            self.run("update-index", "-z", "--index-info", stdin=lines)
+
+    def _mend_index(self, err: bytes) -> bool:
+        """Make the index again if a crash has destroyed it; true if it was that."""
+        if _BAD_INDEX.search(err) is None:
+            return False
+        return any(
+            self._call(("read-tree", source), b"", LOCAL_S, self._env)[0] == 0
+            for source in ("HEAD", "--empty")
+        )
+
+    def _list_unstaged(self, before: str, commit: str) -> Iterator[bytes]:
+        """Yield lines for the index: the files that differ between two commits, without files that
+        differ between the first of them and the index.
+        """
+        before = before or self.run("mktree").decode().strip()  # an empty tree
+        index = self._list_raw("diff-index", "--cached", "-z", commit)
+        held = {path: new for path, _, new in index}
+        for path, old, new in self._list_raw("diff-tree", "-r", "-z", before, commit):
+            if held.get(path) == old:
+                yield b"%b\t%b\0" % (new.encode(), os.fsencode(path))
+
+    def _list_raw(self, *words: str) -> Iterator[tuple[str, str, str]]:
+        """Yield the paths that differ, with mode and id before and after."""
+        parts = self.run(*words).split(b"\0")
+        for head, path in zip(parts[::2], parts[1::2], strict=False):
+            modes = head.decode().removeprefix(":").split()
+            yield os.fsdecode(path), f"{modes[0]} {modes[2]}", f"{modes[1]} {modes[3]}"
 
     def copy_to_folder(self, name: str, data: bytes) -> None:
         """Write a file as it is on the branch to the folder, so that git finds nothing changed.
@@ -440,10 +541,27 @@ class Repository:
 
     # --- the remote ---
 
+    def _make_full(self) -> ShareFailed:
+        hint = "free some space; memsyncd tries again by itself"
+        return ShareFailed(f"the disk of {self.folder} is full", hint=hint, kind="busy")
+
     def _make_unreachable(self, err: str) -> ShareFailed:
-        fetch = shlex.join(["git", "-C", self.folder, "fetch"])
-        hint = f"see whether this works: {fetch}; name another: memsyncd share init REMOTE"
-        return ShareFailed(f"the remote: {_shorten(err.encode())}", hint=hint, kind="unreachable")
+        text, fetch = _shorten(err.encode()), shlex.join(["git", "-C", self.folder, "fetch"])
+        if _NO_SPACE.search(_REMOTE_LINES.sub("", err).encode()):
+            return self._make_full()
+        if _CHANGED_HOST in err:
+            remove = _REMOVE_HOST.search(err)
+            text = "its host has another key than before"
+            way = remove[1].strip() if remove else "remove the old key from known_hosts"
+            hint = f"ask its owner whether that is right; if so: {way}, then: {fetch}"
+        elif _UNKNOWN_HOST in err:
+            text = "ssh does not know the key of its host"
+            hint = f"compare the key and accept it, in a terminal: {fetch}"
+        elif "Permission denied (" in err:
+            hint = f"give the remote your public key, or load your key: ssh-add; then: {fetch}"
+        else:
+            hint = f"see whether this works: {fetch}; name another: memsyncd share init REMOTE"
+        return ShareFailed(f"the remote: {text}", hint=hint, kind="unreachable")
 
     def find_remote_branch(self) -> str:
         """Return the branch that the remote names, empty if it has none. Raises ShareFailed."""
@@ -457,16 +575,18 @@ class Repository:
         """Fetch a branch of the remote. Return its commit; empty if the remote has none."""
         ref = f"refs/remotes/{REMOTE}/{branch}"
         spec = f"+refs/heads/{branch}:{ref}"
-        status, _, err = self._ask_remote("fetch", "-q", "--no-tags", REMOTE, spec)
+        status, _, err = self._ask_remote(*_FETCH, REMOTE, spec)
         if status and "couldn't find remote ref" in err:
             return ""
         if status:
             raise self._make_unreachable(err)
         return self.find_commit(ref)
 
-    def push(self, branch: str) -> None:
-        """Push a branch. Raises ShareFailed; its kind is `behind` if the remote has news."""
-        spec = f"refs/heads/{branch}:refs/heads/{branch}"
+    def push(self, commit: str, branch: str) -> None:
+        """Push a commit to a branch of the remote. Raises ShareFailed; its kind is `behind` if the
+        remote has news.
+        """
+        spec = f"{commit}:refs/heads/{branch}"
         status, out, err = self._ask_remote("push", "--porcelain", REMOTE, spec)
         if not status:
             return
