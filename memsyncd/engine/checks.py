@@ -128,8 +128,8 @@ share_away: info share
   → none: memsyncd commits, and tries again by itself; see: memsyncd share status -w {name}
 share_refused: warning share
   {text}
-  → see what refuses: a hook of yours (pre-push) or of the remote, or its rights; then:
-  memsyncd share now -w {name}
+  → see what refuses: a hook of yours (pre-commit, commit-msg, pre-push) or of the remote, or its
+  rights; then: memsyncd share now -w {name}
 share_diverged: warning share
   {text}
   → correct the note, then: memsyncd share now -w {name}
