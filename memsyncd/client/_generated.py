@@ -742,6 +742,8 @@ class GeneratedMethods(Closing):
         target: str | None = None,
         *,
         writer: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
         limit: int = 20,
         before: int | None = None,
     ) -> list[types.RevisionInfo]:
@@ -749,12 +751,17 @@ class GeneratedMethods(Closing):
 
         `target`: A section, `path#heading`, or a note.
         `writer`: Only changes by this writer; empty for changes by other programs.
+        `since`: Only changes since then: `30min`, `12h`, `7d`, `last week`, or a day such as
+        `2026-03-01`.
+        `until`: Only changes until then; a day, a week, a month or a year counts as a whole.
         `limit`: At most so many results.
         `before`: Only revisions older than this one.
         """
         params: dict[str, Any] = {
             **read_target(target),
             "writer": writer,
+            "since": since,
+            "until": until,
             "limit": limit,
             "before": before,
         }

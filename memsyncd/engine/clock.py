@@ -1,12 +1,21 @@
-"""Define the clock that the engine reads: the daemon passes it in, tests pass one of their own."""
+"""Define the clock that the engine reads: the daemon passes it in, tests pass one of their own.
+Read the times that people name, such as `12h` and `last week`.
+"""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import msgspec
+
+from memsyncd.core.search.dates import DAY_FORM, parse_day, parse_last_day
+from memsyncd.errors import BadRequest
+
+_AGO = re.compile(r"(\d{1,6})\s*(s|min|h)")
+_UNITS_S = {"s": 1, "min": 60, "h": 3600}
 
 
 class Clock(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,3 +79,35 @@ def _read_schedule(thread_id: int) -> tuple[int, ...]:
 def find_local_day(now_s: float) -> date:
     """Return the day in local time of a time since 1970."""
     return datetime.fromtimestamp(now_s).date()  # noqa: DTZ006  people mean their own days
+
+
+def parse_since(text: str, now_s: float) -> float:
+    """Return a time since 1970: `90s`, `30min` or `12h` ago, or the first moment of a day, month or
+    year as filters name it. Raises BadRequest.
+    """
+    ago = _AGO.fullmatch(text.strip())
+    if ago is not None:
+        return now_s - int(ago[1]) * _UNITS_S[ago[2]]
+    day = parse_day(text, find_local_day(now_s))
+    if day is None:
+        raise _make_error("since", text)
+    # People mean their own days.
+    return datetime.fromisoformat(day).timestamp()
+
+
+def parse_until(text: str, now_s: float) -> float:
+    """Return a time as `parse_since`, but the moment after a day, month or year. Raises
+    BadRequest.
+    """
+    if _AGO.fullmatch(text.strip()) is not None:
+        return parse_since(text, now_s)
+    day = parse_last_day(text, find_local_day(now_s))
+    if day is None:
+        raise _make_error("until", text)
+    if day == date.max.isoformat():
+        return float("inf")
+    return (datetime.fromisoformat(day) + timedelta(days=1)).timestamp()
+
+
+def _make_error(field: str, text: str) -> BadRequest:
+    return BadRequest(f"{field}: {text!r} is no time", hint=f"write 30min or 12h, or {DAY_FORM}")

@@ -24,7 +24,13 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.history.declare import DiffParams, HistoryParams, PurgeParams, UndoParams
 from memsyncd.operations.stats.declare import AccessStatsParams
-from memsyncd.store.history import FIRST_SEEN, History, Revision
+from memsyncd.store.history import (
+    EVERY_REVISION,
+    FIRST_SEEN,
+    History,
+    Revision,
+    RevisionFilter,
+)
 
 PAGE = 50
 """Revisions that are read at once."""
@@ -96,20 +102,19 @@ def open_history(workspace: Workspace, config: Config, clock: Clock) -> History:
 def iter_revisions(
     history: History,
     target: Target,
-    *,
-    before: int | None = None,
-    revision: int | None = None,
-    writer: str | None = None,
+    chosen: RevisionFilter = EVERY_REVISION,
 ) -> Iterator[Revision]:
-    """Yield the revisions of a target, newest first; a page is read at a time."""
+    """Yield the revisions of a target that pass the filter, newest first; a page is read at a
+    time.
+    """
     while True:
         page = history.find_revisions(
-            path=target.path, revision=revision, before=before, writer=writer, limit=PAGE
+            path=target.path, limit=PAGE, **msgspec.structs.asdict(chosen)
         )
         yield from page
         if len(page) < PAGE:
             return
-        before = page[-1].id
+        chosen = msgspec.structs.replace(chosen, before=page[-1].id)
 
 
 def read_texts(history: History, revision: Revision) -> tuple[bytes | None, bytes | None]:

@@ -34,6 +34,8 @@ export class HistoryView extends View {
     this.filter = null;
     /** @type {HTMLElement | null} */
     this.frame = null;
+    /** The first and the last day. */
+    this.days = ["from", "to"].map((name) => h("input", { type: "date", "aria-label": `Only changes ${name} this day`, onchange: () => this.filterBy() }));
     this.wanted = h("input", { type: "search", placeholder: "A note or a folder", "aria-label": "Only changes of this note or folder", autocomplete: "off", spellcheck: "false" });
     /** @type {any[]} */
     this.revisions = [];
@@ -42,7 +44,7 @@ export class HistoryView extends View {
 
   connectedCallback() {
     if (this.firstChild) return;
-    this.filter = h("form", { class: "tools" }, this.wanted, h("label", {}, "by", this.writer), h("button", { type: "submit", class: "hidden", tabindex: -1 }, "Show"));
+    this.filter = h("form", { class: "tools" }, this.wanted, h("label", {}, "by", this.writer), h("label", {}, "from", this.days[0]), h("label", {}, "to", this.days[1]), h("button", { type: "submit", class: "hidden", tabindex: -1 }, "Show"));
     this.filter.addEventListener("submit", (event) => {
       event.preventDefault();
       this.filterBy();
@@ -52,14 +54,15 @@ export class HistoryView extends View {
   }
 
   filterBy() {
-    location.hash = this.href("history", { path: this.wanted.value.trim(), by: this.writer.value });
+    const [since, until] = this.days.map((day) => day.value);
+    location.hash = this.href("history", { path: this.wanted.value.trim(), by: this.writer.value, since, until });
   }
 
   /** @param {AbortSignal} signal */
   async read(signal) {
-    const { path, revision, by } = this.place.values;
+    const { revision, ...filter } = this.place.values;
     // Pages that were read stay; only a new place begins with one page.
-    const place = `${this.place.workspace} ${path ?? ""} ${by ?? ""}`;
+    const place = JSON.stringify([this.place.workspace, filter]), isFiltered = Object.values(filter).some(Boolean);
     const limit = place === this.listedPlace ? Math.min(MOST, Math.max(PAGE, this.revisions.length)) : PAGE;
     const found = await this.ask("history", { limit, ...this.readFilter() }, signal);
     const last = found.revisions.at(-1)?.revision ?? 0;
@@ -68,18 +71,22 @@ export class HistoryView extends View {
     this.listedPlace = place;
     this.showTimeline(found.revisions.length === limit);
     const chosen = revision ? Number(revision) : this.revisions[0]?.revision;
-    if (document.activeElement !== this.wanted) this.wanted.value = path ?? "";
+    if (document.activeElement !== this.wanted) this.wanted.value = filter.path ?? "";
+    this.days.forEach((day, at) => {
+      if (document.activeElement !== day) day.value = (at ? filter.until : filter.since) ?? "";
+    });
     this.frame?.toggleAttribute("data-chosen", Boolean(revision));
-    if (this.filter) this.filter.hidden = !path && !by && !this.revisions.length;
+    if (this.filter) this.filter.hidden = !isFiltered && !this.revisions.length;
     if (chosen) await this.showChange(chosen, signal);
+    else if (isFiltered) fill(this.change, empty("No change passes the filters.", h("a", { class: "button", href: this.href("history") }, "Show all changes")));
     else fill(this.change, empty("No change was recorded yet.", h("p", {}, "Every change of a note appears here, whoever makes it: you, an agent, or an editor. Each shows both texts and can be undone."),
       h("p", {}, "In a terminal: ", command("memsyncd history"))));
   }
 
-  /** The note or folder, and the writer, whose changes are listed. */
+  /** The note or folder, the writer and the days whose changes are listed. */
   readFilter() {
-    const { path, by } = this.place.values;
-    return { ...(path ? { path } : {}), ...(by ? { writer: by === OTHERS ? "" : by } : {}) };
+    const { path, by, since, until } = this.place.values;
+    return { ...(path ? { path } : {}), ...(since ? { since } : {}), ...(until ? { until } : {}), ...(by ? { writer: by === OTHERS ? "" : by } : {}) };
   }
 
   /** Offer the writers of the changes that were read. */
@@ -92,11 +99,11 @@ export class HistoryView extends View {
 
   /** @param {boolean} hasMore */
   showTimeline(hasMore) {
-    const { path, by } = this.place.values;
+    const filter = { ...this.place.values, revision: "" }, { path } = this.place.values;
     this.showWriters();
     const shown = Number(this.place.values.revision ?? this.revisions[0]?.revision ?? 0);
     const makeEntry = (/** @type {any} */ one) => h("a", {
-      class: "entry", href: this.href("history", { path, by, revision: one.revision }), "aria-current": one.revision === shown ? "true" : null, title: one.path,
+      class: "entry", href: this.href("history", { ...filter, revision: one.revision }), "aria-current": one.revision === shown ? "true" : null, title: one.path,
     }, describe(one));
     // The changes of one step are one entry.
     /** @type {any[][]} */
@@ -114,7 +121,7 @@ export class HistoryView extends View {
         others.length > 0 && h("details", { open: others.some((one) => one.revision === shown) }, h("summary", { "aria-label": `${count(others.length, "more note")} of step ${first.change_set}` }, `and ${count(others.length, "more note")}`), h("ul", {}, others.map((one) => h("li", {}, makeEntry(one))))))];
     });
     const more = h("button", { type: "button", onclick: () => this.readMore() }, "Older changes");
-    fill(this.timeline, path && h("li", {}, h("a", { class: "chip", "aria-current": "true", href: this.href("history", { by }), "aria-label": "Show the changes of all notes" }, `only ${path} ×`)),
+    fill(this.timeline, path && h("li", {}, h("a", { class: "chip", "aria-current": "true", href: this.href("history", { ...filter, path: "" }), "aria-label": "Show the changes of all notes" }, `only ${path} ×`)),
       items, hasMore && h("li", {}, more));
   }
 

@@ -1152,6 +1152,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'anchor': 'A section: `path#heading`.',
         'path': 'A note, or a folder with all its notes. Without `anchor` and `path`, the whole workspace is listed.',
         'writer': 'Only changes by this writer; empty for changes by other programs.',
+        'since': 'Only changes since then: `30min`, `12h`, `7d`, `last week`, or a day such as `2026-03-01`.',
+        'until': 'Only changes until then; a day, a week, a month or a year counts as a whole.',
         'limit': 'At most so many results.',
         'before': 'Only revisions older than this one.',
     },

@@ -103,6 +103,23 @@ class Revision(msgspec.Struct, frozen=True):
     new_attributes: Attributes | None = None
 
 
+class RevisionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Conditions for revisions; None is no condition.
+
+    `before` excludes the revision with this number and all later ones. `writer` is the client.
+    Times are in seconds since 1970: at `since_s` or later, and earlier than `until_s`.
+    """
+
+    revision: int | None = None
+    before: int | None = None
+    writer: str | None = None
+    since_s: float | None = None
+    until_s: float | None = None
+
+
+EVERY_REVISION = RevisionFilter()
+
+
 def _read_revision(row: Any, damaged: set[str]) -> Revision:
     change, (old_mode, old_mtime_ns, new_mode, new_mtime_ns) = row[:-4], row[-4:]
     old_digest, new_digest, old_bytes, new_bytes = change[-4:]
@@ -414,12 +431,14 @@ class History:
         revision: int | None = None,
         before: int | None = None,
         writer: str | None = None,
+        since_s: float | None = None,
+        until_s: float | None = None,
         limit: int = 20,
     ) -> list[Revision]:
         """Return settled revisions that meet every argument that is not None, newest first.
 
-        `path` is a note or folder; it is followed back through renames. The revision `before` and
-        all later revisions are excluded.
+        `path` is a note or folder; it is followed back through renames. The others are as in
+        `RevisionFilter`.
         """
         tests = {
             _OF_TRAIL: path,
@@ -427,6 +446,8 @@ class History:
             "change_set = :change_set": change_set,
             "revisions.id = :revision": revision,
             "client = :writer": writer,
+            "at >= :since_s": since_s,
+            "at < :until_s": until_s,
         }
         conditions = (test for test, value in tests.items() if value is not None)
         where = " AND ".join(["state = 'done'", *conditions])
@@ -437,6 +458,8 @@ class History:
             "revision": revision,
             "before": before,
             "writer": writer,
+            "since_s": since_s,
+            "until_s": until_s,
             "limit": limit,
             "end": _END,
         }

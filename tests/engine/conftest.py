@@ -174,10 +174,11 @@ class Bench:
         return self.edit(make_decision(self.workspace, self.config, params)).answer  # type: ignore[no-any-return]
 
     def past(
-        self, path: str | None = None, anchor: str | None = None, limit: int = 100
+        self, path: str | None = None, anchor: str | None = None, limit: int = 100, **more: Any
     ) -> list[RevisionInfo]:
-        target = parse_target(HistoryParams(anchor=anchor, path=path))
-        return take(list_revisions(self.workspace, self.config, self.clock, target, limit=limit))  # type: ignore[no-any-return]
+        params = HistoryParams(anchor=anchor, path=path, limit=limit, **more)
+        target = parse_target(params)
+        return take(list_revisions(self.workspace, self.config, self.clock, target, params))  # type: ignore[no-any-return]
 
     def undo(
         self,

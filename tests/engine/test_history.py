@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memsyncd.errors import BadRequest, NoteNotFound, PathRefused
 from memsyncd.operations.history.declare import DiffParams, HistoryParams, PurgeParams, SetAside
@@ -12,7 +14,7 @@ from memsyncd.operations.records.run import back_up_records
 from memsyncd.operations.revisions import Target, parse_target
 from memsyncd.operations.signals.declare import SignalSendParams
 from memsyncd.operations.signals.run import send_signal
-from tests.engine.conftest import take
+from tests.engine.conftest import Bench, take
 
 NOTE = "# A\none\n\n# B\ntwo\n"
 
@@ -214,3 +216,32 @@ def test_a_damaged_text_that_no_note_contains_stays_lost(bench: Any) -> None:
         with pytest.raises(NoteNotFound):
             change(bench, revision=bench.past()[0].revision)
     assert bench.workspace.records._writer.execute("SELECT count(*) FROM blobs").get == 1
+
+
+def test_revisions_are_listed_between_two_times(bench: Bench) -> None:
+    """Revisions an hour apart: `since` and `until` choose the same as a comparison of times."""
+    day_s = datetime(2026, 3, 9, 12).timestamp()  # noqa: DTZ001  people mean their own days
+    bench.update()
+    for number in range(60):
+        at_s = day_s - number * 3600
+        bench.clock = replace(bench.clock, wall_ns=lambda at_s=at_s: round(at_s * 1e9))
+        bench.memory("create", f"/memories/n{number}.md", file_text=f"# N{number}\n")
+    bench.clock = replace(bench.clock, wall_ns=lambda: round(day_s * 1e9))
+    times = [revision.at for revision in bench.past()]
+    midnight_s = datetime(2026, 3, 9).timestamp()  # noqa: DTZ001
+    bounds = {
+        "today": (midnight_s, midnight_s + 86_400),
+        "2026-03-08": (midnight_s - 86_400, midnight_s),
+        "5h": (day_s - 5 * 3600, day_s - 5 * 3600),
+        "this year": (0.0, 2e12),
+    }
+    for since, (begin_s, _) in bounds.items():
+        for until, (_, end_s) in bounds.items():
+            expected = [at for at in times if begin_s <= at < end_s]
+            found = bench.past(since=since, until=until)
+            assert [revision.at for revision in found] == expected, (since, until)
+    assert bench.past("/memories/n7.md", since="today") == bench.past("/memories/n7.md")
+    assert bench.past("/memories/n7.md", since="6h") == []
+    for field in ("since", "until"):
+        with pytest.raises(BadRequest, match=f"{field}: 'soon' is no time"):
+            bench.past(**{field: "soon"})

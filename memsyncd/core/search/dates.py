@@ -123,6 +123,22 @@ def parse_day(text: str, today: date | None = None) -> str | None:
     return day.isoformat() if day else None
 
 
+def parse_last_day(text: str, today: date) -> str | None:
+    """Read a day, month or year as `parse_day`, and return the ISO day on which it ends."""
+    begins = parse_day(text, today)
+    if begins is None:
+        return None
+    words, last = text.strip().lower(), date.fromisoformat(begins)
+    parts = _DAY.fullmatch(words)
+    if words.endswith("year") or (parts and parts[2] is None):
+        return last.replace(month=12, day=31).isoformat()
+    if words.endswith("month") or (parts and parts[3] is None):
+        return last.replace(day=monthrange(last.year, last.month)[1]).isoformat()
+    # The last days of the calendar are in no whole week.
+    n_days = min(6, (date.max - last).days) if words.endswith("week") else 0
+    return (last + timedelta(days=n_days)).isoformat()
+
+
 def _parse_absolute(text: str) -> date | None:
     match = _DAY.fullmatch(text)
     return date(int(match[1]), int(match[2] or 1), int(match[3] or 1)) if match else None

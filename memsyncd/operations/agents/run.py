@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from datetime import datetime
 from functools import partial
 
 from memsyncd.config import Config
-from memsyncd.core.search.dates import DAY_FORM, parse_day
 from memsyncd.engine.answers import store_answers
-from memsyncd.engine.clock import Clock, find_local_day
+from memsyncd.engine.clock import Clock, parse_since
 from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, Busy, StoreFailed
+from memsyncd.errors import Busy, StoreFailed
 from memsyncd.operations.agents.declare import (
     AgentAnswer,
     AgentLog,
@@ -25,22 +22,6 @@ from memsyncd.operations.call import Call
 from memsyncd.store.answers import AnswerFilter
 
 MOST_SESSIONS = 200
-_AGO = re.compile(r"(\d{1,6})\s*(s|min|h)")
-_UNITS_S = {"s": 1, "min": 60, "h": 3600}
-
-
-def parse_since(text: str, now_s: float) -> int:
-    """Return a time in microseconds since 1970: `90s`, `30min` or `12h` ago, or the beginning of a
-    day as filters name it. Raises BadRequest.
-    """
-    ago = _AGO.fullmatch(text.strip())
-    if ago is not None:
-        return round((now_s - int(ago[1]) * _UNITS_S[ago[2]]) * 1e6)
-    day = parse_day(text, find_local_day(now_s))
-    if day is None:
-        raise BadRequest(f"since: {text!r} is no time", hint=f"write 30min or 12h, or {DAY_FORM}")
-    # People mean their own days.
-    return round(datetime.fromisoformat(day).timestamp() * 1e6)
 
 
 def read_log(
@@ -49,7 +30,8 @@ def read_log(
     """List the stored answers, and those which cannot be stored now, as on a full disk. Raises
     StoreFailed if records.db cannot be opened, and BadRequest.
     """
-    since = None if params.since is None else parse_since(params.since, clock.wall_s())
+    since_s = None if params.since is None else parse_since(params.since, clock.wall_s())
+    since = None if since_s is None else round(since_s * 1e6)
     chosen = AnswerFilter(session=params.session, agent=params.agent, since=since)
     answers = require_records(workspace, clock).answers
     noted: list[AgentAnswer] = []

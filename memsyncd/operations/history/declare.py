@@ -10,6 +10,7 @@ from memsyncd.errors import ConfirmationNeeded
 from memsyncd.operations.fields import (
     ClientName,
     Limit,
+    Name,
     Place,
     Result,
     RevisionId,
@@ -40,6 +41,10 @@ class HistoryParams(WorkspaceParams, frozen=True, kw_only=True):
     listed."""
     writer: ClientName | None = None
     """Only changes by this writer; empty for changes by other programs."""
+    since: Name | None = None
+    """Only changes since then: `30min`, `12h`, `7d`, `last week`, or a day such as `2026-03-01`."""
+    until: Name | None = None
+    """Only changes until then; a day, a week, a month or a year counts as a whole."""
     limit: Limit = 20
     before: RevisionId | None = None
     """Only revisions older than this one."""
@@ -214,7 +219,7 @@ OPERATIONS = (
                     is_argument=True,
                 ),
             ),
-            usages={"before": "--before N"},
+            usages={"before": "--before N", "since": "--since TIME", "until": "--until TIME"},
             help={
                 "limit": "at most N revisions (default 20)",
                 "writer": "only changes by this writer; '' for other programs",
@@ -226,6 +231,7 @@ OPERATIONS = (
             examples=(
                 "memsyncd history",
                 "memsyncd history .memories/redis.md -n 5",
+                "memsyncd history --since monday --until yesterday",
                 "memsyncd history 'MEMORY.md#redis/timeouts'",
             ),
         ),

@@ -17,7 +17,7 @@ from memsyncd.core.editing.sections import find_sections_bytes
 from memsyncd.core.editing.unified_diff import render_diff
 from memsyncd.core.paths import NotePath
 from memsyncd.engine.browse import require_place
-from memsyncd.engine.clock import Clock
+from memsyncd.engine.clock import Clock, parse_since, parse_until
 from memsyncd.engine.records import FOREIGN_FAULT
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
@@ -52,7 +52,13 @@ from memsyncd.operations.revisions import (
 from memsyncd.store.backup import (
     remove_leftovers,
 )
-from memsyncd.store.history import EXTERNAL, FIRST_SEEN, Revision
+from memsyncd.store.history import (
+    EVERY_REVISION,
+    EXTERNAL,
+    FIRST_SEEN,
+    Revision,
+    RevisionFilter,
+)
 from memsyncd.store.history import History as StoredHistory
 from memsyncd.store.records import PurgeTarget, search_set_aside
 
@@ -70,21 +76,23 @@ def list_revisions(
     config: Config,
     clock: Clock,
     target: Target,
-    *,
-    limit: int,
-    before: int | None = None,
-    writer: str | None = None,
+    params: HistoryParams,
 ) -> Job[list[RevisionInfo]]:
-    """List the newest `limit` revisions that are older than `before`, of all writers or of one.
+    """List the newest revisions of the target that pass the filters.
 
-    Raises BadRequest if no history is kept, and NoteNotFound if there is neither a revision nor
-    such a section, note or folder.
+    Raises BadRequest if no history is kept, or a filter names no time, and NoteNotFound if there is
+    neither a revision nor such a section, note or folder.
     """
-    history = open_history(workspace, config, clock)
-    revisions = yield from _find_revisions(
-        history, target, limit=limit, before=before, writer=writer
+    now_s = clock.wall_s()
+    chosen = RevisionFilter(
+        before=params.before,
+        writer=params.writer,
+        since_s=None if params.since is None else parse_since(params.since, now_s),
+        until_s=None if params.until is None else parse_until(params.until, now_s),
     )
-    if not revisions and before is None and target.path is not None:
+    history = open_history(workspace, config, clock)
+    revisions = yield from _find_revisions(history, target, limit=params.limit, chosen=chosen)
+    if not revisions and params.before is None and target.path is not None:
         require_place(workspace, target.path, target.heading)
     return [make_revision_info(revision) for revision in revisions]
 
@@ -94,11 +102,10 @@ def _find_revisions(
     target: Target,
     *,
     limit: int,
-    before: int | None = None,
-    writer: str | None = None,
+    chosen: RevisionFilter = EVERY_REVISION,
 ) -> Job[list[Revision]]:
     revisions: list[Revision] = []
-    for revision in iter_revisions(history, target, before=before, writer=writer):
+    for revision in iter_revisions(history, target, chosen):
         if target.heading is None or _changes_section(history, revision, target.heading):
             revisions.append(revision)
         if len(revisions) == limit:
@@ -257,7 +264,7 @@ def purge(
     searched = params.containing.encode() if params.containing is not None else None
     chosen: list[int] = []
     texts: set[str] = set()
-    for revision in iter_revisions(history, target, revision=params.revision):
+    for revision in iter_revisions(history, target, RevisionFilter(revision=params.revision)):
         if target.heading is None or _changes_section(history, revision, target.heading):
             matching = _find_texts(history, revision, searched)
             chosen += [revision.id] if matching or searched is None else []
@@ -344,13 +351,7 @@ def _contains(scope: Scope, path: str, searched: bytes) -> bool:
 
 async def list_changes(call: Call, params: HistoryParams) -> History:
     target = parse_target(params, call.workspace.scope.memory_dir)
-    job = partial(
-        list_revisions,
-        target=target,
-        limit=params.limit,
-        before=params.before,
-        writer=params.writer,
-    )
+    job = partial(list_revisions, target=target, params=params)
     return History(workspace=call.workspace.id, revisions=await call.run_job(job))
 
 

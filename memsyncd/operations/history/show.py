@@ -110,7 +110,8 @@ def show_revisions(answer: dict[str, Any], args: Args, console: Console) -> None
     terminal, revisions = console.terminal, clean_values(answer["revisions"])
     terminal.print_table(list_rows(revisions, terminal.paint, now_s=time.time()))
     if not revisions:
-        terminal.report("no changes recorded")
+        filters = {"since", "until", "writer", "before"} & args.params.keys()
+        terminal.report("no change passes the filters" if filters else "no changes recorded")
     elif len(revisions) == (args.limit or DEFAULT_LIMIT):
         terminal.note(f"older ones: --before {revisions[-1]['revision']}")
 

@@ -125,7 +125,7 @@ from memsyncd.operations.topics.declare import (
 )
 from memsyncd.operations.upkeep.declare import Upkept
 from memsyncd.store.filters import find_file_ids
-from memsyncd.store.history import Revision
+from memsyncd.store.history import Revision, RevisionFilter
 from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import StoredNote, stream_notes
 from memsyncd.store.pool import Reader
@@ -653,7 +653,9 @@ def list_field_history(
         origins = dict.fromkeys(current)
     n_read = n_found = 0
     is_complete = False
-    for revision in iter_revisions(history, Target(path=path.text), before=params.before):
+    for revision in iter_revisions(
+        history, Target(path=path.text), RevisionFilter(before=params.before)
+    ):
         yield
         n_read += 1
         if n_read > REVISIONS_LIMIT or n_found >= params.limit:

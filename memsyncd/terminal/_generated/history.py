@@ -49,6 +49,8 @@ def make_history() -> Command:
         ),
         options=(
             Option("--writer TEXT", "only changes by this writer; '' for other programs", field="writer"),
+            Option("--since TIME", "only changes since then: 30min, 12h, 7d, last week, or a day such as 2026-03-01", field="since"),
+            Option("--until TIME", "only changes until then; a day, a week, a month or a year counts as a whole", field="until"),
             Option("-n --limit N", "at most N revisions (default 20)", field="limit"),
             Option("--before N", "only revisions older than N", field="before"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
@@ -57,7 +59,7 @@ def make_history() -> Command:
             make_format(("revision", "change_set", "at", "client", "command", "path", "old_path", "old_digest", "new_digest", "old_bytes", "new_bytes", "is_kept", "undo")),
             JSON,
         ),
-        examples=("memsyncd history", "memsyncd history .memories/redis.md -n 5", "memsyncd history 'MEMORY.md#redis/timeouts'"),
+        examples=("memsyncd history", "memsyncd history .memories/redis.md -n 5", "memsyncd history --since monday --until yesterday", "memsyncd history 'MEMORY.md#redis/timeouts'"),
         in_each=True,
         lists="revisions",
         commands={"purge": make_history_purge()},

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memsyncd.core.model import EMPTY_META, Meta
@@ -14,6 +14,7 @@ from memsyncd.core.search.dates import (
     find_note_date,
     fit_dates,
     parse_day,
+    parse_last_day,
 )
 
 
@@ -147,6 +148,22 @@ def parse(text: str, today: date) -> date:
 )
 def test_days_are_read_as_people_type_them(text: str, day: str) -> None:
     assert parse_day(text, date(2026, 3, 31)) == day  # a Tuesday
+
+
+@given(days, st.sampled_from(("week", "month", "year")), st.booleans())
+def test_a_period_ends_on_the_day_before_the_next(today: date, unit: str, is_last: bool) -> None:
+    named = f"{'LAST' if is_last else 'this'}_{unit}"
+    last = date.fromisoformat(parse_last_day(named, today) or "")
+    assume(last < date.max)
+    assert parse(named, today) <= last
+    assert parse(f"this {unit}", last + timedelta(days=1)) == last + timedelta(days=1)
+    assert parse(f"this {unit}", last) == parse(named, today)
+    for absolute in (f"{last.year:04}", f"{last.year:04}-{last.month}")[unit == "month" :]:
+        end = date.fromisoformat(parse_last_day(absolute, today) or "")
+        assert end.year == last.year
+        assert (end + timedelta(days=1)).day == 1
+    assert parse_last_day("7d", today) == parse_day("7d", today)
+    assert parse_last_day("tomorrow", today) is None
 
 
 @pytest.mark.parametrize(
